@@ -1,0 +1,136 @@
+"""The options of a conversion: one frozen value, the same for the command line and for Python."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Callable, Dict, Iterable, List, Tuple, Union
+
+from graphmp.errors import GraphmpError
+
+ENGINES = ("auto", "recipe", "rewrite")
+COMPUTE_DTYPES = ("float16", "bfloat16", "float32")
+REPEATED = ("keep_float32", "force_compute", "fetch")
+
+LossScaleOption = Union[None, str, float, Callable[[Any], Any], Any]
+
+
+@dataclass(frozen=True)
+class Config:
+    """Options of one conversion; the fields are the command line's flags.
+
+    `loss_scale` is "dynamic", "none" or None, a positive number or, in Python only, a scalar tensor or a function
+    from the global step to one. Left empty it is dynamic, and none with bfloat16, whose range is float32's.
+    """
+
+    engine: str = "auto"
+    compute_dtype: str = "float16"
+    loss_scale: LossScaleOption = ""
+    loss_scale_initial: float = 2.0**15
+    loss_scale_growth_interval: int = 2000
+    loss_scale_growth_factor: float = 2.0
+    loss_scale_backoff_factor: float = 0.5
+    loss_scale_min: float = 1.0
+    clip_norm: float = 0.0
+    keep_float32: Tuple[str, ...] = ()
+    force_compute: Tuple[str, ...] = ()
+    op_policy: str = ""
+    fetch: Tuple[str, ...] = ()
+    engine_strict: bool = False
+
+    @classmethod
+    def make(cls, **options: Any) -> Config:
+        """Checks and normalises options.
+
+        Raises:
+            GraphmpError: GMP002, naming the option, what was given and what is accepted.
+        """
+        unknown = sorted(set(options) - {f.name for f in fields(cls)})
+        if unknown:
+            raise GraphmpError("GMP002", "no option %s; accepted: %s" % (", ".join(unknown), ", ".join(f.name for f in fields(cls))))
+        config = cls(**{name: _tuple(value) if name in REPEATED else value for name, value in options.items()})
+        _one_of("engine", config.engine, ENGINES)
+        _one_of("compute_dtype", config.compute_dtype, COMPUTE_DTYPES)
+        for name in ("keep_float32", "force_compute"):
+            _regexes(name, getattr(config, name))
+        return replace(
+            config,
+            loss_scale=_loss_scale(config.loss_scale, config.compute_dtype),
+            clip_norm=_number("clip_norm", config.clip_norm or 0.0, 0.0),
+            loss_scale_initial=_number("loss_scale_initial", config.loss_scale_initial, 2.0**-24),
+            loss_scale_growth_interval=int(_number("loss_scale_growth_interval", config.loss_scale_growth_interval, 1)),
+            loss_scale_growth_factor=_number("loss_scale_growth_factor", config.loss_scale_growth_factor, 1.0),
+            loss_scale_backoff_factor=_number("loss_scale_backoff_factor", config.loss_scale_backoff_factor, 2.0**-24, 1.0),
+            loss_scale_min=_number("loss_scale_min", config.loss_scale_min, 2.0**-24),
+        )
+
+    def as_flags(self) -> Dict[str, Any]:
+        """The options as JSON values, by flag name; what Python alone can say is shown as text."""
+        flags = asdict(replace(self, loss_scale=None))
+        scale = self.loss_scale
+        flags["loss_scale"] = scale if isinstance(scale, (str, float)) else "<%s>" % type(scale).__name__
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in flags.items()}
+
+    def flagfile_lines(self) -> List[str]:
+        """Lines of an absl flagfile that repeats this conversion; defaults are left out."""
+        default = Config.make(compute_dtype=self.compute_dtype).as_flags()
+        default["compute_dtype"] = Config.compute_dtype
+        lines: List[str] = []
+        for name, value in sorted(self.as_flags().items()):
+            if value == default[name]:
+                continue
+            values = value if isinstance(value, list) else [value]
+            lines += ["--%s" % name if v is True else "--%s=%s" % (name, _text(v)) for v in values]
+        return lines
+
+
+def _text(value: Any) -> str:
+    return "%d" % value if isinstance(value, float) and value == int(value) else str(value)
+
+
+def _tuple(value: Union[None, str, Iterable[str]]) -> Tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value or ())
+
+
+def _one_of(name: str, value: str, accepted: Tuple[str, ...]) -> None:
+    if value not in accepted:
+        raise GraphmpError("GMP002", "--%s=%s: accepted are %s" % (name, value, ", ".join(accepted)))
+
+
+def _number(name: str, value: Any, low: float, high: float = math.inf) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (low <= number <= high) or math.isinf(number):
+        upper = "" if math.isinf(high) else " and at most %s" % _text(high)
+        raise GraphmpError("GMP002", "--%s=%s: accepted is a finite number of at least %s%s" % (name, value, _text(low), upper))
+    return number
+
+
+def _regexes(name: str, patterns: Tuple[str, ...]) -> None:
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise GraphmpError("GMP002", "--%s=%s: not a regular expression: %s" % (name, pattern, error)) from None
+
+
+def _loss_scale(value: LossScaleOption, compute_dtype: str) -> LossScaleOption:
+    """Returns "dynamic", "none", a float, or the tensor or function given."""
+    if value == "" if isinstance(value, str) else False:
+        return "none" if compute_dtype == "bfloat16" else "dynamic"
+    if value is None:
+        return "none"
+    if isinstance(value, str) and value in ("dynamic", "none"):
+        return value
+    if callable(value) or hasattr(value, "graph"):
+        return value
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not number > 0 or math.isinf(number):
+        raise GraphmpError("GMP002", "--loss_scale=%s: accepted are dynamic, none or a positive number" % (value,))
+    return number

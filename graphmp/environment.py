@@ -1,0 +1,29 @@
+"""Environment variables that TensorFlow reads once, when it is first imported.
+
+This is the one module besides `cli/` that touches the environment: TensorFlow takes these two settings
+from nowhere else, and only before its first import.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
+
+def prepare() -> None:
+    """Asks for Keras 2 (tf-keras) and for a quiet TensorFlow, unless the user has said otherwise."""
+    os.environ.setdefault(LEGACY_KERAS, "1")
+    os.environ.setdefault(LOG_LEVEL, "3")
+
+
+def legacy_keras_came_too_late() -> bool:
+    """Whether TensorFlow 2.16+ had been imported before graphmp could ask for Keras 2."""
+    return _TENSORFLOW_WAS_IMPORTED and not _LEGACY_KERAS_WAS_SET
+
+
+_TENSORFLOW_WAS_IMPORTED = "tensorflow" in sys.modules
+_LEGACY_KERAS_WAS_SET = os.environ.get(LEGACY_KERAS, "").lower() in ("1", "true")
+prepare()
