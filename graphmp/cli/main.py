@@ -1,0 +1,50 @@
+"""The `graphmp` command."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import List, Optional
+
+from absl import app
+
+from graphmp.cli import convert, diff, doctor, explain
+from graphmp.cli.parser import build_parser, split_script_arguments
+from graphmp.errors import BAD_INPUT, GraphmpError
+from graphmp.version import __version__
+
+COMMANDS = {"convert": convert, "diff": diff, "doctor": doctor, "explain": explain}
+
+
+def run_command(argv: List[str]) -> int:
+    """Runs one command; argv[0] is the program's name. Returns the exit status."""
+    own, script_arguments = split_script_arguments(argv[1:])
+    verbose = False
+    try:
+        parser = build_parser(COMMANDS, __version__)
+        args = parser.parse_args(own)
+        if not args.command:
+            parser.print_help()
+            return BAD_INPUT
+        verbose = args.verbosity > 0
+        args.script_arguments = script_arguments
+        return int(args.run(args))
+    except GraphmpError as error:
+        if verbose:
+            traceback.print_exc()
+        print("graphmp: error %s" % error, file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:
+        sys.stderr.close()
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return 130
+
+
+def main(argv: Optional[List[str]] = None) -> None:
+    """Console entry point."""
+    app.run(run_command, argv=argv or sys.argv, flags_parser=lambda args: args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Argument parsing: absl flags inside argparse subcommands, and errors of one line."""
+
+from __future__ import annotations
+
+import argparse
+from types import ModuleType
+from typing import Any, Dict, List, Optional, Tuple
+
+from absl.flags import argparse_flags
+
+from graphmp.errors import GraphmpError
+
+
+class Parser(argparse_flags.ArgumentParser):  # type: ignore[misc]  # absl ships no types for it
+    """An argparse parser that raises one-line errors instead of printing usage and exiting."""
+
+    def error(self, message: str) -> Any:
+        raise GraphmpError("GMP001", "%s: %s; see `%s --help`" % (self.prog, message, self.prog))
+
+
+def split_script_arguments(argv: List[str]) -> Tuple[List[str], List[str]]:
+    """Splits at the first `--`: what is graphmp's, and what goes to the script."""
+    if "--" not in argv:
+        return argv, []
+    at = argv.index("--")
+    return argv[:at], argv[at + 1 :]
+
+
+def build_parser(commands: Dict[str, ModuleType], version: str) -> Parser:
+    """One subparser a command, each with its own absl flags (so `--flagfile` works everywhere)."""
+    parser = Parser(
+        prog="graphmp",
+        inherited_absl_flags=None,
+        description="Turns TensorFlow 1 training graphs into mixed-precision ones.",
+        epilog="graphmp COMMAND --help shows a command's flags and an example.",
+    )
+    parser.add_argument("--version", action="version", version="graphmp %s" % version)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, module in sorted(commands.items()):
+        subparser = subparsers.add_parser(
+            name,
+            help=module.HELP,
+            description=module.HELP,
+            epilog="example:\n" + module.EXAMPLE,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            inherited_absl_flags=_shown(getattr(module, "FLAGS", None)),
+        )
+        subparser.add_argument("--verbosity", type=int, default=0, metavar="N", help="1 shows tracebacks and what TensorFlow and the script print")
+        module.add_arguments(subparser)
+        subparser.set_defaults(run=module.run)
+    return parser
+
+
+def _shown(flags: Optional[Any]) -> Optional[Any]:
+    """argparse_flags lists only the flags of the main module in --help: make these count as such."""
+    if flags is not None:
+        import sys
+
+        for name in flags:
+            flags.register_key_flag_for_module(sys.argv[0], flags[name])
+    return flags
