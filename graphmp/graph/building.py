@@ -1,0 +1,36 @@
+"""Adding nodes to a graph that someone else is building, without getting in their way."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator
+
+import tensorflow.compat.v1 as tf
+
+SCOPE = "graphmp"
+
+
+@contextlib.contextmanager
+def own_scope(path: str) -> Iterator[None]:
+    """Puts ops under `graphmp/path/`, whatever name scope the caller is in; re-entering adds to the same scope."""
+    with tf.name_scope("%s/%s/" % (SCOPE, path)):
+        yield
+
+
+@contextlib.contextmanager
+def same_scope(scope: str) -> Iterator[None]:
+    """Goes back to the absolute name scope `scope` ("" is the root)."""
+    with tf.name_scope(scope + "/" if scope else None):
+        yield
+
+
+def sibling_name(tensor: Any, dtype: Any) -> str:
+    """The name of a tensor's cast: `<tensor>_graphmp_float16`, with the output's index where it isn't the first."""
+    index = "_%d" % tensor.value_index if tensor.value_index else ""
+    return "%s%s_graphmp_%s" % (tensor.op.name, index, tf.as_dtype(dtype).name)
+
+
+def cast_beside(tensor: Any, dtype: Any) -> Any:
+    """A cast of `tensor` named after it and on no device of its own choice."""
+    with same_scope(""):
+        return tf.cast(tensor, dtype, name=sibling_name(tensor, dtype))

@@ -1,0 +1,96 @@
+"""Reading a live tf.Graph: ancestors, floating tensors, variables."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, List, Optional, Set
+
+import tensorflow.compat.v1 as tf
+
+VARIABLE_OPS = frozenset(["Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"])
+READS = frozenset(["Identity", "ReadVariableOp", "RefIdentity", "Enter", "RefEnter"])
+UPDATE_PREFIXES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
+ASSIGNS = frozenset(["Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"])
+OTHER_WRITES = (
+    "Scatter", "ResourceScatter", "AccumulatorApplyGradient", "SparseAccumulatorApplyGradient", "ResourceAccumulatorApplyGradient",
+    "StridedSliceAssign", "ResourceStridedSliceAssign",
+)  # fmt: skip
+FUNCTION_CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall", "While", "If", "SymbolicGradient"])
+
+
+def is_update(op: Any) -> bool:
+    """Whether an op is an optimizer's update kernel."""
+    return op.type.startswith(UPDATE_PREFIXES)
+
+
+def is_write(op: Any) -> bool:
+    """Whether an op changes a variable, an accumulator, or a resource inside a function."""
+    if op.type in FUNCTION_CALLS:
+        return any(i.dtype == tf.resource for i in op.inputs)
+    return is_update(op) or op.type in ASSIGNS or (op.type.startswith(OTHER_WRITES) and not op.type.startswith("ScatterNd"))
+
+
+def is_initializer(op: Any) -> bool:
+    """Whether an op is the assignment that gives a variable its initial value."""
+    variable = variable_op(op.inputs[0]) if op.type in ("Assign", "AssignVariableOp") and op.inputs else None
+    return variable is not None and op.name == variable.name + "/Assign"
+
+
+def ancestors(ops: Iterable[Any], stop: Optional[Callable[[Any], bool]] = None, control: bool = True) -> Set[Any]:
+    """All ops that the given ones depend on, themselves included; what `stop` holds for is not passed through."""
+    seen: Set[Any] = set()
+    stack: List[Any] = list(ops)
+    while stack:
+        op = stack.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if stop is not None and stop(op):
+            continue
+        stack.extend(tensor.op for tensor in op.inputs)
+        if control:
+            stack.extend(op.control_inputs)
+    return seen
+
+
+def as_ops(fetches: Any, graph: Any) -> List[Any]:
+    """The ops behind any structure of fetches: tensors, ops, names, variables, sparse values; unknown ones are left out."""
+    found = []
+    for item in _leaves(fetches):
+        if isinstance(item, (str, bytes)):
+            item = _by_name(item, graph)
+        parts = [getattr(item, part, None) for part in ("values", "indices", "dense_shape")] if hasattr(item, "dense_shape") else [item]
+        for part in parts:
+            op = getattr(part, "op", part)
+            if isinstance(op, tf.Operation):
+                found.append(op)
+    return found
+
+
+def _leaves(structure: Any) -> Iterable[Any]:
+    if isinstance(structure, dict):
+        structure = list(structure.values())
+    if isinstance(structure, (list, tuple)) and not hasattr(structure, "dense_shape"):
+        return [leaf for item in structure for leaf in _leaves(item)]
+    if hasattr(structure, "__attrs_attrs__"):
+        return [leaf for a in structure.__attrs_attrs__ for leaf in _leaves(getattr(structure, a.name))]
+    return [structure]
+
+
+def _by_name(name: Any, graph: Any) -> Any:
+    try:
+        return graph.as_graph_element(tf.compat.as_str(name))
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def variable_op(thing: Any) -> Optional[Any]:
+    """The variable's op behind a Variable, its reference or handle, or a read of it; None for anything else."""
+    op = getattr(thing, "op", None)
+    while op is not None and op.type in READS and op.inputs:
+        op = op.inputs[0].op
+    return op if op is not None and op.type in VARIABLE_OPS else None
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a graph tensor (2.21 calls its class SymbolicTensor)."""
+    return isinstance(value, tf.Tensor)

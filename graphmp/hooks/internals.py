@@ -1,0 +1,49 @@
+"""TensorFlow's private modules that graphmp needs, all in one table.
+
+They are imported by name, so that everything else imports TensorFlow as `tensorflow.compat.v1` alone.
+Each was seen with these names in 1.15.5, 2.15.1 and 2.21.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any, Tuple
+
+import tensorflow.compat.v1 as tf
+
+
+def gradients_util() -> ModuleType:
+    """Holds `_GradientsHelper`, which every symbolic gradient goes through, and `_AggregatedGrads`."""
+    return importlib.import_module("tensorflow.python.ops.gradients_util")
+
+
+def framework_ops() -> ModuleType:
+    """Holds `_get_graph_from_inputs`."""
+    return importlib.import_module("tensorflow.python.framework.ops")
+
+
+def op_creation() -> Tuple[Any, int]:
+    """Where `_apply_op_helper` lives, and how many leading arguments come before the op type.
+
+    A method of OpDefLibrary in 1.15.5; a function of the module in 2.15 and 2.21.
+    """
+    module = importlib.import_module("tensorflow.python.framework.op_def_library")
+    owner = getattr(module, "OpDefLibrary", None)
+    return (module, 0) if owner is None or hasattr(module, "_apply_op_helper") else (owner, 1)
+
+
+def base_session() -> Any:
+    """`BaseSession`: tf.Session and tf.InteractiveSession are made of it."""
+    return tf.Session.__mro__[1]
+
+
+def init_scope() -> Any:
+    """`init_scope`: lifts ops out of control flow and control dependencies. Not in 1.15.5's compat.v1 under one name."""
+    return framework_ops().init_scope()
+
+
+def op_def(op_type: str) -> Any:
+    """The OpDef of a registered op, or of one in a loaded library."""
+    registry = importlib.import_module("tensorflow.python.framework.op_def_registry")
+    return registry.get(op_type) if hasattr(registry, "get") else registry.get_registered_ops()[op_type]

@@ -1,0 +1,65 @@
+"""Listening in on sessions: every door through which a graph is run.
+
+`run` serves tf.Session, InteractiveSession, MonitoredSession and Supervisor; `make_callable` and
+`_make_callable_from_options` (Keras trains through it) return callables that run later; `partial_run` runs a part.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List
+
+from graphmp.hooks import internals, patch
+
+# (session, fetched ops and tensors by structure or name) -> None; may raise, or end the process
+Listener = Callable[[Any, Any], None]
+
+
+def install(listener: Listener) -> None:
+    """Calls `listener(session, fetches)` before anything runs, whatever the door and the thread."""
+    doors = _Doors(listener)
+    session = internals.base_session()
+    for name in ("run", "partial_run", "make_callable", "_make_callable_from_options"):
+        patch.wrap(session, name, getattr(doors, name.lstrip("_")))
+
+
+class _Doors:
+    """One method a door. Bound methods of equal instances compare equal, so installing twice wraps once."""
+
+    def __init__(self, listener: Listener):
+        self._listener = listener
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Doors) and other._listener == self._listener
+
+    def __hash__(self) -> int:
+        return hash(self._listener)
+
+    def run(self, original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
+        self._listener(session, fetches)
+        return original(session, fetches, *args, **kwargs)
+
+    def partial_run(self, original: Callable[..., Any], session: Any, handle: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
+        self._listener(session, fetches)
+        return original(session, handle, fetches, *args, **kwargs)
+
+    def make_callable(self, original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
+        return _Announced(original(session, fetches, *args, **kwargs), lambda: self._listener(session, fetches))
+
+    def make_callable_from_options(self, original: Callable[..., Any], session: Any, options: Any) -> Any:
+        fetches: List[str] = list(options.fetch) + list(options.target)
+        return _Announced(original(session, options), lambda: self._listener(session, fetches))
+
+
+class _Announced:
+    """A callable that says what it is about to run."""
+
+    def __init__(self, run: Callable[..., Any], announce: Callable[[], None]):
+        self._run = run
+        self._announce = announce
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._announce()
+        return self._run(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run, name)

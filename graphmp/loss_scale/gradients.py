@@ -1,0 +1,41 @@
+"""Unscale, finite check and clip over a list of gradients: dense tensors, IndexedSlices or None."""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.building import own_scope
+from graphmp.loss_scale.scales import NoLossScale
+
+
+def unscale(scale: NoLossScale, gradients: Sequence[Any]) -> List[Any]:
+    """Each gradient in float32 divided by the scale; sparse ones stay sparse, None stays None."""
+    return [_on_values(scale.unscale, gradient) for gradient in gradients]
+
+
+def all_finite(gradients: Sequence[Any], scope: str) -> Any:
+    """A scalar bool tensor: whether every value of every gradient is finite."""
+    with own_scope(scope):
+        checks = [tf.reduce_all(tf.is_finite(values(g))) for g in gradients if g is not None]
+        return tf.reduce_all(tf.stack(checks), name="all_finite")
+
+
+def clip(gradients: Sequence[Any], clip_norm: float, scope: str) -> List[Any]:
+    """Scales the gradients down so that their global norm is at most `clip_norm`; sparse ones count by their values."""
+    with own_scope(scope):
+        return list(tf.clip_by_global_norm(list(gradients), clip_norm, name="clip_by_global_norm")[0])
+
+
+def values(gradient: Any) -> Any:
+    """The dense tensor that holds a gradient's values."""
+    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
+def _on_values(function: Any, gradient: Any) -> Any:
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(function(gradient.values), gradient.indices, gradient.dense_shape)
+    return function(gradient)

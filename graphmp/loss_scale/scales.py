@@ -1,0 +1,129 @@
+"""The three kinds of loss scale. All have the same methods, so that nobody asks which one it is.
+
+Dynamic scaling follows TensorFlow's and Keras's constants: start at 2^15, halve on overflow, double after 2000 good
+steps (Micikevicius et al., Mixed Precision Training, ICLR 2018, describe the idea).
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.building import own_scope
+from graphmp.hooks.internals import init_scope
+
+COLLECTION = "graphmp_loss_scale"
+
+
+class NoLossScale:
+    """Leaves losses and gradients alone; gradients still come back in float32."""
+
+    kind = "none"
+    initial: Optional[float] = None
+    skips = False
+    variables: List[Any] = []
+
+    def __init__(self, scope: str):
+        self.scope = scope
+
+    def scale(self, loss: Any) -> Any:
+        """Returns the float loss times the scale, same shape."""
+        return loss
+
+    def unscale(self, gradient: Any) -> Any:
+        """Returns the gradient, a dense tensor, in float32 (float64 stays) divided by the scale."""
+        return _at_least_float32(gradient)
+
+    def update(self, finite: Any) -> Any:
+        """An op that adapts the scale to whether this step's gradients were finite (a scalar bool tensor)."""
+        return tf.no_op()
+
+
+class FixedLossScale(NoLossScale):
+    """A number, a scalar tensor, or a tensor made from the global step."""
+
+    kind = "fixed"
+
+    def __init__(self, scope: str, value: Any):
+        super().__init__(scope)
+        with init_scope(), own_scope(scope):
+            if callable(value):
+                value = value(tf.train.get_or_create_global_step())
+            self.initial = float(value) if isinstance(value, (int, float)) else None
+            self.current = tf.cast(value, tf.float32) if hasattr(value, "graph") else tf.constant(value, tf.float32, name="current")
+            if self.current.op.name.split("/")[-1] != "current":
+                self.current = tf.identity(self.current, name="current")
+
+    def scale(self, loss: Any) -> Any:
+        with own_scope(self.scope):
+            return tf.multiply(loss, tf.cast(self.current, loss.dtype), name="scaled_loss")
+
+    def unscale(self, gradient: Any) -> Any:
+        with own_scope(self.scope):
+            gradient = _at_least_float32(gradient)
+            return tf.divide(gradient, tf.cast(self.current, gradient.dtype), name="unscale")
+
+
+class DynamicLossScale(FixedLossScale):
+    """A scale that halves when gradients overflow and grows after a run of good steps.
+
+    Its state is three variables: `scale`, `good_steps` since the last change and `skipped_steps` in all. They are
+    float32 and int64 scalars in the collections of global variables and `graphmp_loss_scale`. Until something
+    initialises them they read as their initial values, so an init op made before them does no harm.
+    """
+
+    kind = "dynamic"
+    skips = True
+
+    def __init__(self, scope: str, config: Config):
+        NoLossScale.__init__(self, scope)
+        self.initial = config.loss_scale_initial
+        self._config = config
+        with init_scope(), own_scope(scope):
+            self._scale = _state("scale", config.loss_scale_initial, tf.float32)
+            self._good_steps = _state("good_steps", 0, tf.int64)
+            self._skipped_steps = _state("skipped_steps", 0, tf.int64)
+            self.variables = [self._scale, self._good_steps, self._skipped_steps]
+            # A maximum, not an identity: an identity of a reference variable shares its buffer and could change within the step.
+            self.current = tf.maximum(_read(self._scale), config.loss_scale_min, name="current")
+
+    def update(self, finite: Any) -> Any:
+        with own_scope(self.scope + "/update"):
+            good = _read(self._good_steps) + 1
+            grows = good >= self._config.loss_scale_growth_interval
+            grown = self.current * self._config.loss_scale_growth_factor
+            # A scale that would leave float32's range stays where it is.
+            grown = tf.where(tf.is_finite(grown), grown, self.current)
+            shrunk = tf.maximum(self.current * self._config.loss_scale_backoff_factor, self._config.loss_scale_min)
+            scale = tf.where(finite, tf.where(grows, grown, self.current), shrunk)
+            good = tf.where(tf.logical_and(finite, tf.logical_not(grows)), good, tf.zeros_like(good))
+            skipped = _read(self._skipped_steps) + tf.cast(tf.logical_not(finite), tf.int64)
+            with tf.control_dependencies([scale, good, skipped]):
+                return tf.group(
+                    tf.assign(self._scale, scale), tf.assign(self._good_steps, good), tf.assign(self._skipped_steps, skipped), name="step"
+                )
+
+
+def make(config: Config, scope: str) -> NoLossScale:
+    """Builds the fragment that a config asks for, under `graphmp/<scope>/` of the default graph."""
+    if config.loss_scale == "none":
+        return NoLossScale(scope)
+    if config.loss_scale == "dynamic":
+        return DynamicLossScale(scope, config)
+    return FixedLossScale(scope, config.loss_scale)
+
+
+def _state(name: str, value: Any, dtype: Any) -> Any:
+    # Reference variables: a collection of them survives export and import as tensors that can be run (1.15.5, 2.21).
+    collections = [tf.GraphKeys.GLOBAL_VARIABLES, COLLECTION]
+    return tf.Variable(value, trainable=False, collections=collections, name=name, dtype=dtype, use_resource=False)
+
+
+def _read(variable: Any) -> Any:
+    return variable.initialized_value()
+
+
+def _at_least_float32(gradient: Any) -> Any:
+    return gradient if gradient.dtype in (tf.float32, tf.float64) else tf.cast(gradient, tf.float32)

@@ -1,0 +1,102 @@
+"""The `Policy` value: four disjoint sets of op types, with a text form that round-trips.
+
+The lists start from the field's common ones (TensorFlow's auto mixed precision) and add what those leave out:
+BatchMatMulV3, TensorArrays and Stacks; squares, logarithms and reciprocal square roots are denied by name.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import dataclass, replace
+from typing import Dict, FrozenSet, Tuple
+
+from graphmp.errors import GraphmpError
+
+CATEGORIES = ("allow", "infer", "clear", "deny")
+UNLISTED = "unlisted"
+_FOLDER = pathlib.Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Op types by what they want of their compute dtype.
+
+    Attributes:
+        allow: worth half precision (matmul, convolution, fused RNN kernels).
+        infer: safe in half precision unless fed by a denied op.
+        clear: the dtype makes no numerical difference.
+        deny: needs float32. Ops on no list are float32 too.
+    """
+
+    allow: FrozenSet[str] = frozenset()
+    infer: FrozenSet[str] = frozenset()
+    clear: FrozenSet[str] = frozenset()
+    deny: FrozenSet[str] = frozenset()
+
+    @classmethod
+    def default(cls, compute_dtype: str) -> Policy:
+        """The shipped lists for "float16" or "bfloat16" ("float32": nothing is allowed)."""
+        if compute_dtype == "float32":
+            return cls()
+        return cls.from_text((_FOLDER / (compute_dtype + ".txt")).read_text(), compute_dtype + ".txt")
+
+    @classmethod
+    def from_text(cls, text: str, source: str = "op policy") -> Policy:
+        """Parses lines `allow|infer|clear|deny OpName`, `-OpName` and comments.
+
+        Raises:
+            GraphmpError: GMP010, naming the source and line.
+        """
+        return cls().with_text(text, source)
+
+    def with_text(self, text: str, source: str = "op policy") -> Policy:
+        """This policy with the lines of `text` applied in order: an op moves to the list its last line names."""
+        listed = self._by_op()
+        for number, line in enumerate(text.splitlines(), 1):
+            words = line.split("#")[0].split()
+            if len(words) == 1 and words[0].startswith("-") and len(words[0]) > 1:
+                listed.pop(words[0][1:], None)
+            elif len(words) == 2 and words[0] in CATEGORIES:
+                listed[words[1]] = words[0]
+            elif words:
+                raise GraphmpError("GMP010", "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`, `# comment`" % (source, number, line.strip()))
+        return replace(self, **{c: frozenset(op for op, listed_as in listed.items() if listed_as == c) for c in CATEGORIES})
+
+    def to_text(self) -> str:
+        """The text form: sorted, one op a line; `Policy.from_text` reads it back."""
+        return "".join("%s %s\n" % (category, op) for category in CATEGORIES for op in sorted(getattr(self, category)))
+
+    def category(self, op: str) -> str:
+        """Which list an op type is on, or "unlisted"."""
+        for category in CATEGORIES:
+            if op in getattr(self, category):
+                return category
+        return UNLISTED
+
+    def wants_float32(self, op: str) -> bool:
+        """Whether the op must compute in float32 wherever it stands."""
+        return self.category(op) in ("deny", UNLISTED)
+
+    def _by_op(self) -> Dict[str, str]:
+        return {op: category for category in CATEGORIES for op in getattr(self, category)}
+
+
+def load(compute_dtype: str, path: str) -> Policy:
+    """The default policy for a compute dtype with the lines of the file at `path` (may be empty) applied.
+
+    Raises:
+        GraphmpError: GMP003 where the file can't be read, GMP010 for a bad line.
+    """
+    policy = Policy.default(compute_dtype)
+    if not path:
+        return policy
+    try:
+        text = pathlib.Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise GraphmpError("GMP003", "--op_policy=%s: cannot be read: %s" % (path, error)) from None
+    return policy.with_text(text, path)
+
+
+def tensor_core_ops() -> Tuple[str, ...]:
+    """Op types that Tensor Cores serve: the shipped allow list."""
+    return tuple(sorted(Policy.default("float16").allow))

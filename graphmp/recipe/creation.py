@@ -1,0 +1,205 @@
+"""Ops as they are created inside a decorated call: each gets its inputs in the dtype that the plan gives it.
+
+Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float32 one:
+
+1. A write: assign(v, h) -> assign(v, float32(h)), and under a dynamic scale v keeps its value where the new one is not finite.
+2. In gradient code, the sum of a shared weight's gradients: AddN(h, h) -> AddN(f, f).
+3. An op of the plan's half part that the policy denies is repaired: mean(h) -> half(mean(float32(h))).
+4. An op of the half part with a float32 variable: matmul(h, v) -> matmul(h, half(v)); with anything else float32, TensorFlow refuses.
+5. What brings float32 into the half part (a cast from integers, an embedding look-up, one-hot rows) is cast behind.
+6. The last op of the half part hands float32 to what follows.
+7. Any other forward op is float32: softmax(h) -> softmax(float32(h)).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Dict, List, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.live import ASSIGNS, is_tensor, variable_op
+from graphmp.hooks.internals import op_def
+from graphmp.hooks.op_creation import Creation
+from graphmp.loss_scale import gate
+from graphmp.loss_scale.gradients import all_finite
+from graphmp.policy.policy import Policy
+from graphmp.recipe import state as states
+from graphmp.recipe.plan import Plan, matches
+
+LOOKUPS = frozenset(["Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"])
+LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
+_ACTIVE = threading.local()
+
+
+class Build:
+    """A decorated call under way, in one thread: colours the ops that it creates."""
+
+    def __init__(self, config: Config, policy: Policy, plan: Optional[Plan]):
+        self.config = config
+        self.half = tf.as_dtype(config.compute_dtype)
+        self.state = states.of(tf.get_default_graph())
+        self.in_gradients = False
+        self.aggregating: Optional[Any] = None
+        self._policy = policy
+        self._plan = plan
+
+    def create(self, creation: Creation) -> Optional[tuple]:
+        """Makes the op by the rules above; None leaves it to TensorFlow."""
+        if creation.op_type in ASSIGNS:
+            return self._assign(creation)
+        if self.half == tf.float32:
+            return None
+        if creation.op_type in LEFT_ALONE and not self._is_source(creation):
+            return None
+        name = _full_name(creation)
+        if self.in_gradients:
+            return self._in_gradients(creation, name)
+        if self._plan is None or name not in self._plan.forward:
+            return self._repair(creation, name) if self._denied(creation, name) else None
+        if name in self._plan.half:
+            return self._in_half(creation, name)
+        return self._past_half(creation, name)
+
+    def _in_gradients(self, creation: Creation, name: str) -> Optional[tuple]:
+        if creation.op_type == "AddN" and self.aggregating is not None and self.state.casts_variable(self.aggregating):
+            return creation.make(self._promoted(creation.arguments, name, "gradients of a shared weight summed in float32")).result()
+        return self._repair(creation, name) if self._denied(creation, name) else None
+
+    def _in_half(self, creation: Creation, name: str) -> Optional[tuple]:
+        if self._denied(creation, name):
+            return self._repair(creation, name)
+        made = creation.make(self._variables_in_half(creation))
+        if name in self._plan.boundary:  # type: ignore[union-attr]  # a plan is what told that the op is half
+            return made.result([self._cast(t, tf.float32, self.half, "end of the half-precision part") for t in made.op.outputs])
+        if self._is_source(creation):
+            return made.result([self._cast(t, self.half, tf.float32, "value that enters the half-precision part") for t in made.op.outputs])
+        return made.result()
+
+    def _past_half(self, creation: Creation, name: str) -> Optional[tuple]:
+        if not self._has_half(creation.arguments) or matches(self.config.force_compute, name):
+            return None
+        wide = tf.float64 if name in self._plan.float64 else tf.float32  # type: ignore[union-attr]  # as above
+        return creation.make(self._promoted(creation.arguments, name, "loss and outputs are float32", wide)).result()
+
+    def _repair(self, creation: Creation, name: str) -> tuple:
+        category = self._policy.category(creation.op_type)
+        reason = "keep_float32" if matches(self.config.keep_float32, name) else "%s is %s" % (creation.op_type, "on the deny list" if category == "deny" else "on no list")
+        made = creation.make(self._promoted(creation.arguments, name, reason))
+        self.state.repaired.append(made.op.name)
+        return made.result([self._cast(t, self.half, tf.float32, "back to half after " + made.op.name) for t in made.op.outputs])
+
+    def _assign(self, creation: Creation) -> Optional[tuple]:
+        arguments = dict(creation.arguments)
+        target = arguments.get("ref", arguments.get("resource"))
+        variable = variable_op(target)
+        if variable is None or not is_tensor(arguments.get("value")) or _full_name(creation) == variable.name + "/Assign":
+            return None
+        stored = tf.as_dtype(variable.get_attr("dtype")).base_dtype
+        value = arguments["value"]
+        if value.dtype == self.half and stored in (tf.float32, tf.float64):
+            value = self.state.cast(value, stored, "variables are %s" % stored.name)
+        if self.config.loss_scale == "dynamic" and value.dtype.is_floating and not self.in_gradients:
+            value = self._only_finite(creation.op_type, target, value)
+        arguments["value"] = value
+        return creation.make(arguments).result()
+
+    def _only_finite(self, op_type: str, target: Any, value: Any) -> Any:
+        finite = all_finite([value], "moving_averages")
+        gated = gate.value_if(finite, value, old_value(op_type, target, value), "moving_averages")
+        self.state.note(gated.op.name, "add %s" % gated.op.type, "a moving average takes no value that is not finite")
+        return gated
+
+    def _denied(self, creation: Creation, name: str) -> bool:
+        if not self._has_half(creation.arguments) or matches(self.config.force_compute, name):
+            return False
+        return matches(self.config.keep_float32, name) or (self._policy.wants_float32(creation.op_type) and not _is_stateful(creation.op_type))
+
+    def _is_source(self, creation: Creation) -> bool:
+        """Whether an op of the half part makes float32 out of integers, or out of a float32 table."""
+        arguments = creation.arguments
+        if creation.op_type == "Cast":
+            x = arguments.get("x")
+            return is_tensor(x) and not x.dtype.is_floating and arguments.get("DstT") == tf.float32
+        if creation.op_type == "OneHot":
+            return not self._has_half(arguments)
+        return creation.op_type in LOOKUPS and variable_op(arguments.get("params", arguments.get("resource"))) is not None
+
+    def _has_half(self, arguments: Dict[str, Any]) -> bool:
+        return any(t.dtype == self.half for t in _tensors(arguments))
+
+    def _promoted(self, arguments: Dict[str, Any], name: str, reason: str, wide: Any = tf.float32) -> Dict[str, Any]:
+        return _map(arguments, lambda t: self._cast(t, wide, self.half, "%s: %s" % (name, reason)))
+
+    def _variables_in_half(self, creation: Creation) -> Dict[str, Any]:
+        """The arguments with float32 variables cast where a half tensor stands under the same type attribute."""
+        changed = dict(creation.arguments)
+        for names in _same_dtype(creation.op_type):
+            group = {name: creation.arguments[name] for name in names if name in creation.arguments}
+            if self._has_half(group):
+                changed.update(_map(group, self._variable_in_half))
+        return changed
+
+    def _variable_in_half(self, value: Any) -> Any:
+        if variable_op(value) is None or value.dtype.base_dtype not in (tf.float32, tf.float64) or value.dtype == tf.resource:
+            return value
+        return self.state.cast_variable(value, self.half)
+
+    def _cast(self, tensor: Any, dtype: Any, only: Any, reason: str) -> Any:
+        return self.state.cast(tensor, dtype, reason) if is_tensor(tensor) and tensor.dtype == only else tensor
+
+
+def old_value(op_type: str, target: Any, value: Any) -> Any:
+    """What an assignment must be given to change nothing: the present value, or a zero delta."""
+    if op_type not in ("Assign", "AssignVariableOp"):
+        return tf.zeros_like(value)
+    if target.dtype != tf.resource:
+        return tf.identity(target)
+    return tf.raw_ops.ReadVariableOp(resource=target, dtype=value.dtype)
+
+
+def active() -> Optional[Build]:
+    """The decorated call that this thread is in, or None."""
+    return getattr(_ACTIVE, "build", None)
+
+
+def run_active(build: Optional[Build], function: Callable[[], Any]) -> Any:
+    """Runs `function` with this thread's ops coloured by `build` (None: by nobody)."""
+    before = active()
+    _ACTIVE.build = build
+    try:
+        return function()
+    finally:
+        _ACTIVE.build = before
+
+
+def _full_name(creation: Creation) -> str:
+    name = creation.name or creation.op_type
+    return name[:-1] if name.endswith("/") else tf.get_default_graph().unique_name(name, mark_as_used=False)
+
+
+def _is_stateful(op_type: str) -> bool:
+    return op_def(op_type).is_stateful
+
+
+def _same_dtype(op_type: str) -> List[List[str]]:
+    """Names of an op's inputs, grouped by the type attribute that gives them their dtype."""
+    groups: Dict[str, List[str]] = {}
+    for argument in op_def(op_type).input_arg:
+        groups.setdefault(argument.type_attr, []).append(argument.name)
+    groups.pop("", None)
+    return list(groups.values())
+
+
+def _tensors(arguments: Dict[str, Any]) -> List[Any]:
+    return [t for v in arguments.values() for t in (v if isinstance(v, (list, tuple)) else [v]) if is_tensor(t)]
+
+
+def _map(arguments: Dict[str, Any], change: Callable[[Any], Any]) -> Dict[str, Any]:
+    def of(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [of(v) for v in value]
+        return change(value) if is_tensor(value) or hasattr(value, "initializer") else value
+
+    return {key: of(value) for key, value in arguments.items()}

@@ -1,0 +1,113 @@
+"""Every symbolic gradient of what the recipe built: scaled, unscaled in float32, checked, clipped."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, List, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.live import ancestors, is_tensor, variable_op
+from graphmp.hooks import optimizers
+from graphmp.loss_scale.gradients import all_finite, clip, unscale, values
+from graphmp.policy import policy as policies
+from graphmp.recipe import creation, state as states
+from graphmp.recipe.updates import apply_gradients
+
+_INSIDE = threading.local()
+
+
+def scaled_gradients(original: Callable[..., Any], ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", *args: Any, **kwargs: Any) -> Any:
+    """Stands in for TensorFlow's gradient function; takes and returns what that does.
+
+    Gradients of variables that the half-precision part of the graph has a say in come back float32 and divided by the
+    loss scale that the losses were multiplied by. IndexedSlices stay IndexedSlices, None stays None. Other gradients
+    (of inputs, inside a gradient penalty) are left as they are.
+    """
+    graph = tf.get_default_graph()
+    state = states.find(graph)
+    if state is None or getattr(_INSIDE, "yes", False):
+        return original(ys, xs, grad_ys, name, *args, **kwargs)
+    ys, xs = _as_list(ys), [state.variable_of(x) for x in _as_list(xs)]
+    config = _config(state, ys)
+    if config is None:
+        return original(ys, xs, grad_ys, name, *args, **kwargs)
+    optimizers.install(apply_gradients)  # the script's own optimizer classes exist by now
+
+    def take(ys: List[Any], grad_ys: Any) -> List[Any]:
+        _INSIDE.yes = True
+        try:
+            return _in_gradient_code(config, lambda: original(ys, xs, grad_ys, name, *args, **kwargs))  # type: ignore[arg-type]  # not None
+        finally:
+            _INSIDE.yes = False
+
+    if not any(variable_op(x) is not None for x in xs):
+        return take(ys, grad_ys)
+    return _scaled(state, config, ys, xs, grad_ys, take)
+
+
+def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[Any], grad_ys: Any, take: Callable[..., List[Any]]) -> List[Any]:
+    graph = tf.get_default_graph()
+    shared = len(state.groups)
+    group = state.group_for(xs, config)
+    scale = group.scale
+    ys = [state.cast(y, tf.float32, "loss is float32") if is_tensor(y) and y.dtype in (tf.float16, tf.bfloat16) else y for y in ys]
+    given = _as_list(grad_ys) if grad_ys is not None else [None] * len(ys)
+    scaled_ys = [scale.scale(y) if g is None else y for y, g in zip(ys, given)]
+    scaled_given = [None if g is None else scale.scale(tf.cast(g, y.dtype)) for y, g in zip(ys, given)]
+    created = len(graph.get_operations())
+    gradients = unscale(scale, take(scaled_ys, scaled_given if grad_ys is not None else None))
+    present = [g for g in gradients if g is not None]
+    finite = all_finite(present, scale.scope) if scale.skips and present else None
+    if config.clip_norm and present:
+        gradients = clip(gradients, config.clip_norm, scale.scope)
+        if shared == len(state.groups):
+            state.warn("GMP103", group.scale.scope, "the gradients of %s are taken more than once: each set is clipped by itself" % ", ".join(sorted(group.variables)[:3]))
+    seeds = [op.name for op in graph.get_operations()[created:] if "/grad_ys_" in op.name] or [g.op.name for g in scaled_given if g is not None]
+    call = states.GradientCall(group, _scope_of(seeds), seeds, [values(g).op.name for g in gradients if g is not None], finite)
+    state.calls.append(call)
+    for name in call.gradients:
+        state.call_of[name] = call
+    return gradients
+
+
+def summed_gradients(original: Callable[..., Any], grads: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stands in for the sum of the gradients of `op`'s outputs: says which op it is while the sum is built."""
+    build = creation.active()
+    if build is None:
+        return original(grads, op, *args, **kwargs)
+    before, build.aggregating = build.aggregating, op
+    try:
+        return original(grads, op, *args, **kwargs)
+    finally:
+        build.aggregating = before
+
+
+def _in_gradient_code(config: Config, function: Callable[[], Any]) -> Any:
+    build = creation.active() or creation.Build(config, policies.load(config.compute_dtype, config.op_policy), None)
+    before, build.in_gradients = build.in_gradients, True
+    try:
+        return creation.run_active(build, function)
+    finally:
+        build.in_gradients = before
+
+
+def _config(state: states.GraphState, ys: Sequence[Any]) -> Optional[Config]:
+    """The options of the decorated call that `ys` depend on; None where they depend on none."""
+    build = creation.active()
+    if build is not None:
+        return build.config
+    ops = [y.op for y in ys if hasattr(y, "op")]
+    for op in ancestors(ops, control=False):
+        if op.name in state.owner_of:
+            return state.owner_of[op.name]
+    return None
+
+
+def _scope_of(seeds: Sequence[str]) -> str:
+    return seeds[0].rsplit("/", 1)[0] if seeds else ""
+
+
+def _as_list(value: Any) -> List[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]

@@ -1,0 +1,193 @@
+"""Watching a build function build its float32 graph, to plan where half precision goes."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import random
+import threading
+from types import ModuleType
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.live import VARIABLE_OPS, is_tensor
+from graphmp.hooks import gradients, internals, op_creation, patch
+from graphmp.hooks.op_creation import Creation
+from graphmp.policy.policy import Policy
+from graphmp.recipe.inputs import Call, flat, replaced
+from graphmp.recipe.plan import Observation, Plan, make_plan
+
+VARIABLE_SCOPE_STORE = ("__varscope",)  # the collection where TensorFlow 1.15 to 2.21 counts a graph's variable scopes
+_LOCAL = threading.local()
+
+
+def observed(function: Callable[[], Any], arguments: List[Any], policy: Policy, config: Config) -> Tuple[Any, Plan]:
+    """Calls `function` in the default graph as it is, and plans from the ops that it makes.
+
+    Args:
+        function: builds with the given flat arguments, tensors of the default graph among them.
+
+    Returns:
+        What the function returned, and the plan.
+    """
+    gradients.install(_recorded_gradients)
+    graph = tf.get_default_graph()
+    start, ranges = len(graph.get_operations()), []  # type: Tuple[int, List[Tuple[int, int]]]
+    outer, _LOCAL.ranges = getattr(_LOCAL, "ranges", None), ranges
+    try:
+        result = function()
+    finally:
+        _LOCAL.ranges = outer
+    operations = graph.get_operations()
+    backward = {i for first, last in ranges for i in range(first, last)}
+    forward = [op for i, op in enumerate(operations) if i >= start and i not in backward]
+    variables = [op for op in forward if op.type in VARIABLE_OPS]
+    return result, make_plan(Observation(forward, arguments, variables), policy, config)
+
+
+def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Tuple[Optional[Plan], Optional[Exception]]:
+    """Calls the function once in a graph that is thrown away, and plans from that.
+
+    Tensors of the live graph are stood in for by placeholders, the arguments and those that the function reaches by
+    itself. Names come out as they will in the live graph. The random states of Python and NumPy are put back.
+
+    Returns:
+        The plan and None, or None and what kept the rehearsal from ending: nothing of the function's fault need be
+        in that. (None, None) where a rehearsal would leave its mark on objects that outlive it.
+    """
+    if _keeps_state(function, call):
+        return None, None
+    live = tf.get_default_graph()
+    scope, variable_scope = live.get_name_scope(), tf.get_variable_scope()
+    with _random_state_kept(), tf.Graph().as_default() as graph, _standing_in(graph) as stand_in:
+        graph.seed = live.seed
+        _reserve_names(live, graph)
+        leaves = [stand_in(leaf) if is_tensor(leaf) else leaf for leaf in flat(call)]
+        args, kwargs = replaced(call, leaves)
+        try:
+            with _same_variable_scope(variable_scope, live), tf.name_scope(scope + "/" if scope else None):
+                _, plan = observed(lambda: function(*args, **kwargs), leaves, policy, config)
+        except Exception as error:  # whatever the function raises: the live build will show whose fault it is
+            return None, error
+    return plan, None
+
+
+def _recorded_gradients(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    ranges = getattr(_LOCAL, "ranges", None)
+    if ranges is None:
+        return original(*args, **kwargs)
+    graph = tf.get_default_graph()
+    first = len(graph.get_operations())
+    try:
+        return original(*args, **kwargs)
+    finally:
+        ranges.append((first, len(graph.get_operations())))
+
+
+@contextlib.contextmanager
+def _standing_in(graph: Any) -> Iterator[Callable[[Any], Any]]:
+    """While it lasts, tensors of other graphs that this thread's ops use become placeholders of `graph`."""
+    made: Dict[str, Any] = {}
+
+    def stand_in(tensor: Any) -> Any:
+        if tensor.graph is graph:
+            return tensor
+        if tensor.name not in made:
+            with tf.name_scope(None), tf.control_dependencies(None):
+                made[tensor.name] = tf.placeholder(tensor.dtype.base_dtype, tensor.shape, name="graphmp/stand_in")
+        return made[tensor.name]
+
+    op_creation.install(replace_foreign)
+    patch.wrap(internals.framework_ops(), "_get_graph_from_inputs", _graph_of_rehearsal)
+    _LOCAL.graph, _LOCAL.stand_in = graph, stand_in
+    try:
+        yield stand_in
+    finally:
+        _LOCAL.graph = _LOCAL.stand_in = None
+
+
+def replace_foreign(creation: Creation) -> Optional[tuple]:
+    """Makes an op of a rehearsal with stand-ins for tensors of the live graph."""
+    stand_in = getattr(_LOCAL, "stand_in", None)
+    if stand_in is None or tf.get_default_graph() is not _LOCAL.graph:
+        return None
+
+    def of(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [of(v) for v in value]
+        if not is_tensor(value) and hasattr(value, "initializer") and value.graph is not _LOCAL.graph:
+            value = tf.convert_to_tensor(value)
+        return stand_in(value) if is_tensor(value) else value
+
+    return creation.make({key: of(value) for key, value in creation.arguments.items()}).result()
+
+
+def _graph_of_rehearsal(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    graph = getattr(_LOCAL, "graph", None)
+    return graph if graph is not None and tf.get_default_graph() is graph else original(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _same_variable_scope(scope: Any, live: Any) -> Iterator[None]:
+    """A root variable scope with the caller's properties; variables that it would reuse are made instead."""
+
+    def create_or_reuse(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("reuse"):
+            kwargs["reuse"] = tf.AUTO_REUSE
+        return getter(name, *args, **kwargs)
+
+    current = tf.get_variable_scope()
+    counts = live.get_collection_ref(VARIABLE_SCOPE_STORE)
+    if counts:
+        tf.get_collection_ref(VARIABLE_SCOPE_STORE)[0].variable_scopes_count.update(counts[0].variable_scopes_count)
+    current._name, current._reuse = scope.name, tf.AUTO_REUSE if scope.reuse else scope.reuse
+    for name in ("initializer", "regularizer", "partitioner", "dtype"):
+        getattr(current, "set_" + name)(getattr(scope, name))
+    current.set_use_resource(scope.use_resource)
+    current.set_custom_getter(create_or_reuse)
+    yield
+
+
+@contextlib.contextmanager
+def _random_state_kept() -> Iterator[None]:
+    python, numpy = random.getstate(), np.random.get_state()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+
+
+def _reserve_names(live: Any, graph: Any) -> None:
+    """Marks the live graph's names as used, so that uniquified names come out the same."""
+    names = set()
+    for op in live.get_operations():
+        parts = op.name.split("/")
+        names.update("/".join(parts[: i + 1]) for i in range(len(parts)))
+    for name in sorted(names):
+        graph.unique_name(name)
+
+
+def _keeps_state(function: Callable[..., Any], call: Call) -> bool:
+    """Whether the function can reach layers, cells or templates that were made outside: they remember a first call."""
+    target = inspect.unwrap(function)
+    reach: List[Any] = flat(call) + [getattr(target, "__self__", None)]
+    code = getattr(target, "__code__", None)
+    names = code.co_names if code is not None else ()
+    reach += [target.__globals__.get(name) for name in names] if code is not None else []
+    reach += [cell.cell_contents for cell in (getattr(target, "__closure__", None) or ()) if _filled(cell)]
+    for thing in list(reach):
+        if not isinstance(thing, (ModuleType, type)):
+            reach += list(getattr(thing, "__dict__", {}).values())
+    return any(isinstance(thing, tf.Module) or hasattr(thing, "_variables_created") for thing in reach)
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,135 @@
+"""What a float32 build of the function says about where half precision goes.
+
+Rules, on the forward ops that the call created:
+
+1. `half` holds the ops worth half precision (allow) and all they depend on through floating tensors: [in] -> conv -> relu -> matmul.
+2. A bias that is added to an allow op's output belongs to it: matmul -> [BiasAdd].
+3. Whatever else the call created is float32: logits -> | softmax, loss, metrics, regularisers.
+4. An argument is cast where it feeds an op of `half`; one that reaches only the loss is not.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.live import VARIABLE_OPS, is_tensor, variable_op
+from graphmp.policy.policy import Policy
+
+FLOATS = (tf.float32, tf.float64)
+BIAS_ADDS = frozenset(["Add", "AddV2", "BiasAdd", "BiasAddV1"])
+
+
+class Observation(NamedTuple):
+    """A float32 build as it was seen: the ops of the forward pass, and the call's flat arguments."""
+
+    forward: Sequence[Any]
+    arguments: Sequence[Any]
+    variables: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where half precision goes, by op name.
+
+    Attributes:
+        half: ops that compute in half precision, or pass half values on.
+        boundary: ops of `half` that no other op of `half` reads: their outputs go back to float32.
+        forward: all forward ops that were seen.
+        float64: forward ops outside `half` that compute in float64.
+        arguments: indices of the flat arguments to cast.
+        variables: dtype name of each variable that the call created.
+    """
+
+    half: FrozenSet[str] = frozenset()
+    boundary: FrozenSet[str] = frozenset()
+    forward: FrozenSet[str] = frozenset()
+    float64: FrozenSet[str] = frozenset()
+    arguments: FrozenSet[int] = frozenset()
+    variables: Dict[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> Dict[str, Any]:
+        """A JSON value; `from_json` reads it back."""
+        return {k: dict(v) if isinstance(v, dict) else sorted(v) for k, v in vars(self).items()}
+
+    @classmethod
+    def from_json(cls, value: Dict[str, Any]) -> Plan:
+        """Reads what `as_json` gave."""
+        return cls(**{k: v if isinstance(v, dict) else frozenset(v) for k, v in value.items()})
+
+
+def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
+    """Applies the rules above."""
+    forward = set(seen.forward)
+    consumers = _consumers(forward)
+    allow = [op for op in seen.forward if op.type in policy.allow and floating(op.outputs) and not matches(config.keep_float32, op.name)]
+    half = _closure(allow, forward)
+    half.update(*[_bias_adds(op, half, consumers, policy) for op in allow])
+    reached = {tensor.name for op in half for tensor in op.inputs}
+    return Plan(
+        half=_names(half),
+        boundary=_names(op for op in half if floating(op.outputs) and not any(c in half for c in consumers.get(op, ()))),
+        forward=_names(forward),
+        float64=_names(op for op in forward - half if any(t.dtype == tf.float64 for t in op.inputs)),
+        arguments=frozenset(i for i, a in enumerate(seen.arguments) if is_tensor(a) and a.dtype in FLOATS and a.name in reached),
+        variables={op.name: tf.as_dtype(op.get_attr("dtype")).base_dtype.name for op in seen.variables},
+    )
+
+
+def floating(tensors: Iterable[Any]) -> bool:
+    """Whether any of the tensors is float32 or float64."""
+    return any(t.dtype.base_dtype in FLOATS for t in tensors)
+
+
+def matches(patterns: Sequence[str], name: str) -> bool:
+    """Whether a node name matches any of the regular expressions."""
+    return any(re.search(pattern, name) for pattern in patterns)
+
+
+def _names(ops: Iterable[Any]) -> FrozenSet[str]:
+    return frozenset(op.name for op in ops)
+
+
+def _consumers(forward: Set[Any]) -> Dict[Any, List[Any]]:
+    """Forward ops that read a floating output of each op."""
+    consumers: Dict[Any, List[Any]] = {}
+    for op in forward:
+        for tensor in op.inputs:
+            if floating([tensor]):
+                consumers.setdefault(tensor.op, []).append(op)
+    return consumers
+
+
+def _closure(allow: Sequence[Any], forward: Set[Any]) -> Set[Any]:
+    """The allow ops and the forward ops that they depend on through floating tensors; variables are float32 and stay out."""
+    seen: Set[Any] = set()
+    stack = list(allow)
+    while stack:
+        op = stack.pop()
+        if op in seen or op not in forward or op.type in VARIABLE_OPS or _reads_variable(op):
+            continue
+        seen.add(op)
+        stack.extend(t.op for t in op.inputs if floating([t]))
+    return seen
+
+
+def _reads_variable(op: Any) -> bool:
+    return bool(op.outputs) and variable_op(op.outputs[0]) is not None
+
+
+def _bias_adds(op: Any, half: Set[Any], consumers: Dict[Any, List[Any]], policy: Policy) -> Set[Any]:
+    """Ops that add a variable to an allow op's output, and the reshapes between."""
+    found: Set[Any] = set()
+    for consumer in consumers.get(op, ()):
+        if consumer in half or consumer in found:
+            continue
+        if consumer.type in BIAS_ADDS and any(variable_op(t) is not None for t in consumer.inputs):
+            found.add(consumer)
+        elif consumer.type in ("Reshape", "Squeeze", "Transpose") and consumer.type in policy.clear:
+            below = _bias_adds(consumer, half, consumers, policy)
+            found.update(below | {consumer} if below else ())
+    return found

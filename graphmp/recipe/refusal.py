@@ -1,0 +1,76 @@
+"""Where the recipe does not fit: one line that names the model's own line and says what to change."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sysconfig
+import traceback
+from typing import Any, Dict, List, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.live import VARIABLE_OPS
+from graphmp.recipe.plan import Plan
+
+_FOREIGN = tuple(os.path.realpath(p) + os.sep for p in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platlib"]})
+_OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
+ADVICE = "make the float32 value follow the tensor (dtype=x.dtype, or tf.cast(value, x.dtype)), or use --engine=rewrite where the graph need not change"
+
+
+def recipe_refused(error: Exception, function: Any) -> GraphmpError:
+    """The error for a function that builds in float32 and not under the recipe."""
+    where = _user_frame(traceback.extract_tb(error.__traceback__))
+    place = "%s:%d: `%s`" % where if where else getattr(function, "__qualname__", str(function))
+    return GraphmpError("GMP012", "%s mixes float32 into the half-precision part: %s; %s" % (place, first_line(error), ADVICE))
+
+
+def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype: str) -> None:
+    """Refuses a build whose variables are not those of the float32 build, before anything runs.
+
+    Raises:
+        GraphmpError: GMP014, naming the variable and the line that made it.
+    """
+    made = {op.name: op for op in graph.get_operations()[start:] if op.type in VARIABLE_OPS and not op.name.startswith("graphmp/")}
+    expected: Dict[str, str] = {} if plan is None else plan.variables
+    for name, op in made.items():
+        dtype = tf.as_dtype(op.get_attr("dtype")).base_dtype.name
+        if plan is None and dtype == compute_dtype and dtype != "float32":
+            raise _variable_changed(op, "float32", dtype)
+        if plan is not None and name in expected and dtype != expected[name]:
+            raise _variable_changed(op, expected[name], dtype)
+    if plan is not None and set(made) - set(expected):
+        name = sorted(set(made) - set(expected))[0]
+        raise GraphmpError("GMP014", "variable %s does not exist in the float32 build; its name comes from the compute dtype's graph" % name)
+
+
+def first_line(error: Exception) -> str:
+    """The line of an exception's message that says what happened; the exception's class where it has no message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    autograph = lines[0].startswith(("in converted code", "in user code"))  # a traceback first, the message last
+    return lines[-1 if autograph else 0][:300]
+
+
+def user_frame_of(op: Any) -> Optional[Tuple[str, int, str]]:
+    """File, line number and text of the user's code that created an op."""
+    return _user_frame(list(op.traceback))
+
+
+def _variable_changed(op: Any, expected: str, found: str) -> GraphmpError:
+    where = user_frame_of(op)
+    place = "%s:%d: `%s` " % where if where else ""
+    return GraphmpError(
+        "GMP014", "%svariable %s would be stored in %s, was %s: it bypasses tf.get_variable (a Keras layer does); use tf.layers or tf.get_variable there" % (place, op.name, found, expected)
+    )
+
+
+def _user_frame(frames: List[Any]) -> Optional[Tuple[str, int, str]]:
+    for frame in reversed(frames):
+        name, number = frame[0], frame[1]
+        path = os.path.realpath(name)
+        if os.path.exists(path) and not path.startswith(_FOREIGN) and not path.startswith(_OWN) and "site-packages" not in path:
+            return name, number, linecache.getline(path, number).strip()
+    return None

@@ -1,0 +1,138 @@
+"""What the recipe knows about a graph: its casts, its loss groups, what it did."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass, field
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.building import cast_beside
+from graphmp.graph.live import variable_op
+from graphmp.hooks.internals import init_scope
+from graphmp.loss_scale import scales
+
+
+class Done(NamedTuple):
+    """One thing the recipe did to a node, and why: a row of the report's `changes`."""
+
+    node: str
+    change: str
+    reason: str
+
+
+@dataclass
+class LossGroup:
+    """Gradients that share a loss scale, because they are of the same variables."""
+
+    scale: scales.NoLossScale
+    variables: FrozenSet[str]
+    config: Config
+    updates: Dict[str, Any] = field(default_factory=dict)  # update op by the name of the flag that it obeys
+
+
+@dataclass
+class GradientCall:
+    """One call of tf.gradients that was scaled and unscaled."""
+
+    group: LossGroup
+    scope: str
+    seeds: List[str]
+    gradients: List[str]
+    finite: Optional[Any]
+
+
+class GraphState:
+    """The recipe's memory for one graph."""
+
+    def __init__(self, graph: Any):
+        self._graph = weakref.ref(graph)
+        self.done: List[Done] = []
+        self.repaired: List[str] = []
+        self.warnings: List[Dict[str, str]] = []
+        self.owner_of: Dict[str, Config] = {}  # options of the decorated call behind a cast or a returned tensor, by op name
+        self.half_casts: Dict[str, str] = {}  # op name of each cast to the compute dtype -> name of its source
+        self.groups: List[LossGroup] = []
+        self.calls: List[GradientCall] = []
+        self.call_of: Dict[str, GradientCall] = {}  # by the op name of a gradient that was handed out
+        self.applied: Dict[str, List[str]] = {}  # update ops by the scope of their loss group
+        self.checked_version = -1
+        self.violations: List[Any] = []
+        self._casts: Dict[Any, Any] = {}
+        self._sources: Dict[str, Any] = {}
+        self._variables: Dict[str, Any] = {}
+
+    def cast(self, tensor: Any, dtype: Any, reason: str) -> Any:
+        """A cast of `tensor`, one per tensor, dtype and control flow context; a cast back gives the tensor it came from."""
+        if tensor.dtype.base_dtype == dtype:
+            return tensor
+        source = self._sources.get(tensor.name)
+        if source is not None and source.dtype.base_dtype == dtype:
+            return source
+        key = (tensor.name, tf.as_dtype(dtype), id(self._graph()._get_control_flow_context()))
+        if key not in self._casts:
+            cast = cast_beside(tensor, dtype)
+            self._casts[key] = cast
+            self.came_from(cast, tensor)
+            self.note(cast.op.name, "cast %s to %s" % (tensor.dtype.base_dtype.name, tf.as_dtype(dtype).name), reason)
+        return self._casts[key]
+
+    def came_from(self, cast: Any, source: Any) -> None:
+        """Remembers that `cast` holds the values of `source` in another dtype."""
+        self._sources.setdefault(cast.name, source)
+        if cast.dtype in (tf.float16, tf.bfloat16):
+            self.half_casts[cast.op.name] = source.op.name
+
+    def cast_variable(self, variable: Any, dtype: Any) -> Any:
+        """A cast of a float32 variable's value, outside any loop and on the variable's device."""
+        tensor = tf.convert_to_tensor(variable)
+        with init_scope(), tf.device(variable.device or None):
+            cast = self.cast(tensor, dtype, "variable kept %s, cast on read" % tensor.dtype.base_dtype.name)
+        self._variables[cast.name] = variable
+        return cast
+
+    def variable_of(self, tensor: Any) -> Any:
+        """The variable that a cast on read stands for, or the thing itself."""
+        return self._variables.get(getattr(tensor, "name", None), tensor)
+
+    def casts_variable(self, op: Any) -> bool:
+        """Whether an op is a cast on read of a variable."""
+        return bool(op.outputs) and op.outputs[0].name in self._variables
+
+    def note(self, node: str, change: str, reason: str) -> None:
+        """Adds a row to what the report will say."""
+        self.done.append(Done(node, change, reason))
+
+    def warn(self, code: str, node: str, message: str) -> None:
+        """Adds a row to the report's `warnings`."""
+        self.warnings.append({"code": code, "node": node, "message": message})
+
+    def group_for(self, xs: List[Any], config: Config) -> LossGroup:
+        """The group whose variables overlap with those of `xs`, else a new one with a scale of its own."""
+        names = frozenset(op.name for op in map(variable_op, xs) if op is not None)
+        for group in self.groups:
+            if group.variables & names and group.config is config:
+                group.variables |= names
+                return group
+        scope = "loss_scale_%d" % len(self.groups) if self.groups else "loss_scale"
+        group = LossGroup(scales.make(config, scope), names, config)
+        self.groups.append(group)
+        return group
+
+
+_STATES: "weakref.WeakKeyDictionary[Any, GraphState]" = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def find(graph: Any) -> Optional[GraphState]:
+    """The state of a graph that the recipe has touched, or None."""
+    return _STATES.get(graph)
+
+
+def of(graph: Any) -> GraphState:
+    """The state of a graph, made at first need."""
+    with _LOCK:
+        return _STATES.setdefault(graph, GraphState(graph))

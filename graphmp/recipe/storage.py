@@ -1,0 +1,68 @@
+"""Variables stored in float32 and read in the compute dtype."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.recipe import state as states
+
+HALF = (tf.float16, tf.bfloat16)
+
+
+def float32_variable_storage_getter(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    """A custom getter for `tf.variable_scope`: half-precision variables are stored in float32 and cast when read.
+
+    `trainable=None`, which tf.get_variable passes since TensorFlow 1.13, means trainable. A variable that is not
+    trainable is handed out as it is, in float32, so that moving averages can assign to it.
+
+    Args:
+        getter: what makes the variable; takes what `tf.get_variable` does.
+        name: the variable's full name.
+        *args: shape, dtype and so on, by position.
+        **kwargs: the same by name.
+
+    Returns:
+        A tensor of the requested dtype for a trainable variable that was asked for in half precision, a partitioned
+        variable of such tensors if it is partitioned; otherwise the variable itself.
+    """
+    return make_getter({})(getter, name, *args, **kwargs)
+
+
+def make_getter(known: Dict[str, str]) -> Callable[..., Any]:
+    """A getter that stores half-precision variables in the dtype that `known` has for their name, else in float32."""
+
+    def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        kwargs.update(zip(("shape", "dtype", "initializer", "regularizer"), args))
+        requested = tf.as_dtype(kwargs.get("dtype") or tf.float32).base_dtype
+        if requested not in HALF:
+            return getter(name, **kwargs)
+        variable = getter(name, **dict(kwargs, dtype=tf.as_dtype(known.get(name, "float32"))))
+        if kwargs.get("trainable") is False:
+            return variable
+        return _cast_parts(variable, requested) if hasattr(variable, "as_tensor") else _cast(variable, requested)
+
+    return get
+
+
+def _cast(variable: Any, dtype: Any) -> Any:
+    graph = tf.get_default_graph()
+    return states.of(graph).cast_variable(variable, dtype)
+
+
+def _cast_parts(variable: Any, dtype: Any) -> Any:
+    """A partitioned variable whose parts are casts: look-ups still find each row in its own part."""
+
+    class CastPartitionedVariable(type(variable)):  # type: ignore[misc]  # the class differs between TensorFlow 1 and 2
+        def __init__(self) -> None:
+            self.__dict__.update(vars(variable))
+            self._variable_list = [_cast(part, dtype) for part in variable]
+            self._as_tensor = None
+            self._dtype = dtype
+
+        def _concat(self) -> Any:
+            axis = max(range(len(variable._partitions)), key=lambda i: variable._partitions[i])
+            return tf.concat(self._variable_list, axis)
+
+    return CastPartitionedVariable()
