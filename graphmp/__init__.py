@@ -1,10 +1,33 @@
 """graphmp: mixed precision for TensorFlow 1 training graphs."""
 
-from graphmp import environment as _environment  # first: TensorFlow reads its settings when it is imported
-from graphmp.errors import GraphmpError
-from graphmp.policy.policy import Policy
-from graphmp.recipe.decorator import mixed_precision
-from graphmp.recipe.storage import float32_variable_storage_getter
+import importlib
+
+from graphmp import environment as _environment  # noqa: F401  # first: TensorFlow reads its settings when it is imported
 from graphmp.version import __version__
 
-__all__ = ["GraphmpError", "Policy", "__version__", "float32_variable_storage_getter", "mixed_precision"]
+# Each public name and its module, imported at first use: `graphmp --help` and `graphmp doctor` need no TensorFlow.
+_MODULES = {
+    "Config": "graphmp.config",
+    "Conversion": "graphmp.runtime.conversion",
+    "Diff": "graphmp.diff.model",
+    "GraphmpError": "graphmp.errors",
+    "Policy": "graphmp.policy.policy",
+    "convert": "graphmp.runtime.convert",
+    "diff": "graphmp.diff.compare",
+    "float32_variable_storage_getter": "graphmp.recipe.storage",
+    "mixed_precision": "graphmp.recipe.decorator",
+    "restore": "graphmp.loss_scale.checkpoints",
+    "session_config": "graphmp.runtime.session_config",
+}
+
+__all__ = sorted(_MODULES) + ["__version__"]
+
+
+def __getattr__(name):
+    if name not in _MODULES:
+        raise AttributeError("module 'graphmp' has no attribute %r" % name)
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__():
+    return sorted(set(globals()) | set(__all__))

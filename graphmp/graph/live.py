@@ -91,6 +91,13 @@ def variable_op(thing: Any) -> Optional[Any]:
     return op if op is not None and op.type in VARIABLE_OPS else None
 
 
+def connected_variables(xs: Any, gradients: Iterable[Any]) -> Set[str]:
+    """Names of the variables among `xs` whose gradient is not None."""
+    xs = xs if isinstance(xs, (list, tuple)) else [xs]
+    found = [variable_op(x) for x, gradient in zip(xs, gradients) if gradient is not None]
+    return {op.name for op in found if op is not None}
+
+
 def is_tensor(value: Any) -> bool:
     """Whether a value is a graph tensor (2.21 calls its class SymbolicTensor)."""
     return isinstance(value, tf.Tensor)

@@ -14,7 +14,7 @@ Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float3
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, FrozenSet, List, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -30,6 +30,9 @@ from graphmp.recipe.plan import Plan, matches
 
 LOOKUPS = frozenset(["Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"])
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
+# A loop variable or TensorArray is of one dtype throughout; shapes are the same in any.
+CONTROL_FLOW = frozenset(["Enter", "Exit", "Merge", "NextIteration", "Switch", "RefEnter", "RefExit", "RefMerge", "RefNextIteration", "RefSwitch"])
+SHAPES = frozenset(["Rank", "Shape", "ShapeN", "Size"])
 _ACTIVE = threading.local()
 
 
@@ -45,8 +48,13 @@ class Build:
         self._policy = policy
         self._plan = plan
 
+    def expected_gradients(self) -> FrozenSet[str]:
+        """Variables that have a gradient in the float32 build."""
+        return self._plan.connected if self._plan is not None else frozenset()
+
     def create(self, creation: Creation) -> Optional[tuple]:
         """Makes the op by the rules above; None leaves it to TensorFlow."""
+        creation = creation._replace(arguments=_map(creation.arguments, _whole))
         if creation.op_type in ASSIGNS:
             return self._assign(creation)
         if self.half == tf.float32:
@@ -72,16 +80,15 @@ class Build:
             return self._repair(creation, name)
         made = creation.make(self._variables_in_half(creation))
         if name in self._plan.boundary:  # type: ignore[union-attr]  # a plan is what told that the op is half
-            return made.result([self._cast(t, tf.float32, self.half, "end of the half-precision part") for t in made.op.outputs])
+            return made.result([self._cast(t, self._wide(name), self.half, "end of the half-precision part") for t in made.op.outputs])
         if self._is_source(creation):
             return made.result([self._cast(t, self.half, tf.float32, "value that enters the half-precision part") for t in made.op.outputs])
         return made.result()
 
     def _past_half(self, creation: Creation, name: str) -> Optional[tuple]:
-        if not self._has_half(creation.arguments) or matches(self.config.force_compute, name):
+        if _is_structure(creation.op_type) or not self._reaches_past_half(creation.arguments) or matches(self.config.force_compute, name):
             return None
-        wide = tf.float64 if name in self._plan.float64 else tf.float32  # type: ignore[union-attr]  # as above
-        return creation.make(self._promoted(creation.arguments, name, "loss and outputs are float32", wide)).result()
+        return creation.make(self._promoted(creation.arguments, name, "loss and outputs are float32", self._wide(name))).result()
 
     def _repair(self, creation: Creation, name: str) -> tuple:
         category = self._policy.category(creation.op_type)
@@ -125,6 +132,17 @@ class Build:
         if creation.op_type == "OneHot":
             return not self._has_half(arguments)
         return creation.op_type in LOOKUPS and variable_op(arguments.get("params", arguments.get("resource"))) is not None
+
+    def _reaches_past_half(self, arguments: Dict[str, Any]) -> bool:
+        """Whether values of the half part are among the arguments; the function's own half constants alone may stay so."""
+        tensors = [t for t in _tensors(arguments) if t.dtype.is_floating]
+        half = [t for t in tensors if t.dtype == self.half]
+        from_half_part = any(t.op.name in self._plan.half or t.op.name in self.state.half_casts for t in half)  # type: ignore[union-attr]  # as above
+        return from_half_part or 0 < len(half) < len(tensors)
+
+    def _wide(self, name: str) -> Any:
+        """The dtype that an op has in the float32 build."""
+        return tf.float64 if name in self._plan.float64 else tf.float32  # type: ignore[union-attr]  # as above
 
     def _has_half(self, arguments: Dict[str, Any]) -> bool:
         return any(t.dtype == self.half for t in _tensors(arguments))
@@ -179,6 +197,15 @@ def _full_name(creation: Creation) -> str:
     return name[:-1] if name.endswith("/") else tf.get_default_graph().unique_name(name, mark_as_used=False)
 
 
+def _is_structure(op_type: str) -> bool:
+    return op_type in CONTROL_FLOW or op_type in SHAPES or op_type.startswith(("TensorArray", "Stack", "TensorList"))
+
+
+def _whole(value: Any) -> Any:
+    """A partitioned variable as the tensor that it stands for."""
+    return value.as_tensor() if hasattr(value, "as_tensor") else value
+
+
 def _is_stateful(op_type: str) -> bool:
     return op_def(op_type).is_stateful
 
@@ -200,6 +227,6 @@ def _map(arguments: Dict[str, Any], change: Callable[[Any], Any]) -> Dict[str, A
     def of(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [of(v) for v in value]
-        return change(value) if is_tensor(value) or hasattr(value, "initializer") else value
+        return change(value) if is_tensor(value) or hasattr(value, "initializer") or hasattr(value, "as_tensor") else value
 
     return {key: of(value) for key, value in arguments.items()}

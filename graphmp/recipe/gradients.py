@@ -8,7 +8,8 @@ from typing import Any, Callable, List, Optional, Sequence
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.live import ancestors, is_tensor, variable_op
+from graphmp.errors import GraphmpError
+from graphmp.graph.live import ancestors, connected_variables, is_tensor, variable_op
 from graphmp.hooks import optimizers
 from graphmp.loss_scale.gradients import all_finite, clip, unscale, values
 from graphmp.policy import policy as policies
@@ -58,6 +59,7 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
     scaled_given = [None if g is None else scale.scale(tf.cast(g, y.dtype)) for y, g in zip(ys, given)]
     created = len(graph.get_operations())
     gradients = unscale(scale, take(scaled_ys, scaled_given if grad_ys is not None else None))
+    _check_connected(xs, gradients)
     present = [g for g in gradients if g is not None]
     finite = all_finite(present, scale.scope) if scale.skips and present else None
     if config.clip_norm and present:
@@ -70,6 +72,15 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
     for name in call.gradients:
         state.call_of[name] = call
     return gradients
+
+
+def _check_connected(xs: List[Any], gradients: List[Any]) -> None:
+    """Refuses a build in which a variable lost the gradient that it has in float32."""
+    build = creation.active()
+    names = {op.name for op in map(variable_op, xs) if op is not None}
+    lost = sorted((names & build.expected_gradients()) - connected_variables(xs, gradients)) if build is not None else []
+    if lost:
+        raise GraphmpError("GMP012", "variable %s has a gradient in the float32 build and none under the recipe" % lost[0])
 
 
 def summed_gradients(original: Callable[..., Any], grads: Any, op: Any, *args: Any, **kwargs: Any) -> Any:

@@ -7,13 +7,13 @@ import inspect
 import random
 import threading
 from types import ModuleType
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.live import VARIABLE_OPS, is_tensor
+from graphmp.graph.live import VARIABLE_OPS, connected_variables, is_tensor
 from graphmp.hooks import gradients, internals, op_creation, patch
 from graphmp.hooks.op_creation import Creation
 from graphmp.policy.policy import Policy
@@ -35,17 +35,24 @@ def observed(function: Callable[[], Any], arguments: List[Any], policy: Policy, 
     """
     gradients.install(_recorded_gradients)
     graph = tf.get_default_graph()
-    start, ranges = len(graph.get_operations()), []  # type: Tuple[int, List[Tuple[int, int]]]
-    outer, _LOCAL.ranges = getattr(_LOCAL, "ranges", None), ranges
+    start, seen = len(graph.get_operations()), _Gradients()
+    outer, _LOCAL.gradients = getattr(_LOCAL, "gradients", None), seen
     try:
         result = function()
     finally:
-        _LOCAL.ranges = outer
-    operations = graph.get_operations()
-    backward = {i for first, last in ranges for i in range(first, last)}
-    forward = [op for i, op in enumerate(operations) if i >= start and i not in backward]
+        _LOCAL.gradients = outer
+    backward = {i for first, last in seen.ranges for i in range(first, last)}
+    forward = [op for i, op in enumerate(graph.get_operations()) if i >= start and i not in backward]
     variables = [op for op in forward if op.type in VARIABLE_OPS]
-    return result, make_plan(Observation(forward, arguments, variables), policy, config)
+    return result, make_plan(Observation(forward, arguments, variables, frozenset(seen.connected)), policy, config)
+
+
+class _Gradients:
+    """Gradients taken while a function is observed: ranges of op indices, and the variables that have one."""
+
+    def __init__(self) -> None:
+        self.ranges: List[Tuple[int, int]] = []
+        self.connected: Set[str] = set()
 
 
 def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Tuple[Optional[Plan], Optional[Exception]]:
@@ -75,16 +82,16 @@ def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: 
     return plan, None
 
 
-def _recorded_gradients(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    ranges = getattr(_LOCAL, "ranges", None)
-    if ranges is None:
-        return original(*args, **kwargs)
+def _recorded_gradients(original: Callable[..., Any], ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
+    seen = getattr(_LOCAL, "gradients", None)
+    if seen is None:
+        return original(ys, xs, *args, **kwargs)
     graph = tf.get_default_graph()
     first = len(graph.get_operations())
-    try:
-        return original(*args, **kwargs)
-    finally:
-        ranges.append((first, len(graph.get_operations())))
+    results = original(ys, xs, *args, **kwargs)
+    seen.ranges.append((first, len(graph.get_operations())))
+    seen.connected.update(connected_variables(xs, results))
+    return results
 
 
 @contextlib.contextmanager

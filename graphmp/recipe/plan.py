@@ -25,11 +25,12 @@ BIAS_ADDS = frozenset(["Add", "AddV2", "BiasAdd", "BiasAddV1"])
 
 
 class Observation(NamedTuple):
-    """A float32 build as it was seen: the ops of the forward pass, and the call's flat arguments."""
+    """A float32 build as it was seen: the ops of the forward pass, the call's flat arguments, variables made, variables with gradients."""
 
     forward: Sequence[Any]
     arguments: Sequence[Any]
     variables: Sequence[Any]
+    connected: FrozenSet[str]
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,10 @@ class Plan:
         half: ops that compute in half precision, or pass half values on.
         boundary: ops of `half` that no other op of `half` reads: their outputs go back to float32.
         forward: all forward ops that were seen.
-        float64: forward ops outside `half` that compute in float64.
+        float64: forward ops that compute in float64.
         arguments: indices of the flat arguments to cast.
         variables: dtype name of each variable that the call created.
+        connected: variables whose gradient was taken in the call and was not None.
     """
 
     half: FrozenSet[str] = frozenset()
@@ -51,6 +53,7 @@ class Plan:
     float64: FrozenSet[str] = frozenset()
     arguments: FrozenSet[int] = frozenset()
     variables: Dict[str, str] = field(default_factory=dict)
+    connected: FrozenSet[str] = frozenset()
 
     def as_json(self) -> Dict[str, Any]:
         """A JSON value; `from_json` reads it back."""
@@ -74,9 +77,10 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
         half=_names(half),
         boundary=_names(op for op in half if floating(op.outputs) and not any(c in half for c in consumers.get(op, ()))),
         forward=_names(forward),
-        float64=_names(op for op in forward - half if any(t.dtype == tf.float64 for t in op.inputs)),
+        float64=_names(op for op in forward if any(t.dtype == tf.float64 for t in list(op.inputs) + op.outputs)),
         arguments=frozenset(i for i, a in enumerate(seen.arguments) if is_tensor(a) and a.dtype in FLOATS and a.name in reached),
         variables={op.name: tf.as_dtype(op.get_attr("dtype")).base_dtype.name for op in seen.variables},
+        connected=seen.connected,
     )
 
 
@@ -110,15 +114,11 @@ def _closure(allow: Sequence[Any], forward: Set[Any]) -> Set[Any]:
     stack = list(allow)
     while stack:
         op = stack.pop()
-        if op in seen or op not in forward or op.type in VARIABLE_OPS or _reads_variable(op):
+        if op in seen or op not in forward or op.type in VARIABLE_OPS:
             continue
         seen.add(op)
         stack.extend(t.op for t in op.inputs if floating([t]))
     return seen
-
-
-def _reads_variable(op: Any) -> bool:
-    return bool(op.outputs) and variable_op(op.outputs[0]) is not None
 
 
 def _bias_adds(op: Any, half: Set[Any], consumers: Dict[Any, List[Any]], policy: Policy) -> Set[Any]:
@@ -127,9 +127,18 @@ def _bias_adds(op: Any, half: Set[Any], consumers: Dict[Any, List[Any]], policy:
     for consumer in consumers.get(op, ()):
         if consumer in half or consumer in found:
             continue
-        if consumer.type in BIAS_ADDS and any(variable_op(t) is not None for t in consumer.inputs):
+        if consumer.type in BIAS_ADDS and any(_holds_variable(t) for t in consumer.inputs):
             found.add(consumer)
         elif consumer.type in ("Reshape", "Squeeze", "Transpose") and consumer.type in policy.clear:
             below = _bias_adds(consumer, half, consumers, policy)
             found.update(below | {consumer} if below else ())
     return found
+
+
+def _holds_variable(tensor: Any) -> bool:
+    """Whether a tensor is a read of a variable, or the parts of a partitioned one put together."""
+    op = tensor.op
+    if op.type == "Identity":
+        op = op.inputs[0].op
+    parts = [t for t in op.inputs if floating([t])] if op.type == "ConcatV2" else [tensor]
+    return all(variable_op(t) is not None for t in parts)

@@ -1,0 +1,41 @@
+"""The conversion flags, the same on every command that converts."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from absl import flags
+
+from graphmp.config import Config
+
+
+def conversion_flags() -> flags.FlagValues:
+    """A fresh set of conversion flags; each keeps the default of its `Config` field."""
+    values = flags.FlagValues()
+
+    def text(name: str, default: Any, help_text: str) -> None:
+        flags.DEFINE_string(name, default, help_text, flag_values=values)
+
+    def repeated(name: str, help_text: str) -> None:
+        flags.DEFINE_multi_string(name, [], help_text, flag_values=values)
+
+    text("engine", Config.engine, "auto|recipe|rewrite: how to convert; auto takes the recipe where there is a build function")
+    text("compute_dtype", Config.compute_dtype, "float16|bfloat16|float32: what matmuls and convolutions compute in; float32 adds scaling and clipping alone")
+    text("loss_scale", "", "dynamic|none|NUMBER: default dynamic, with bfloat16 none")
+    text("loss_scale_initial", "%g" % Config.loss_scale_initial, "where a dynamic loss scale starts")
+    text("loss_scale_growth_interval", "%d" % Config.loss_scale_growth_interval, "good steps before it grows")
+    text("loss_scale_growth_factor", "%g" % Config.loss_scale_growth_factor, "what it is multiplied by then")
+    text("loss_scale_backoff_factor", "%g" % Config.loss_scale_backoff_factor, "what it is multiplied by after an overflow")
+    text("loss_scale_min", "%g" % Config.loss_scale_min, "its floor")
+    text("clip_norm", "0", "clip gradients to this global norm; 0: don't")
+    repeated("keep_float32", "REGEX: node names that compute in float32; repeatable")
+    repeated("force_compute", "REGEX: node names that compute in half whatever the policy says; repeatable")
+    text("op_policy", "", "file of lines `allow|infer|clear|deny OpName` and `-OpName`, on top of the shipped lists")
+    repeated("fetch", "a tensor that keeps name and dtype; repeatable")
+    flags.DEFINE_boolean("engine_strict", False, "no fallback to another engine, no repair", flag_values=values)
+    return values
+
+
+def options_of(values: flags.FlagValues) -> Dict[str, Any]:
+    """The flags' values as options of `Config.make`, which checks them."""
+    return {name: values[name].value for name in values if name in Config.__dataclass_fields__}

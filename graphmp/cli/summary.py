@@ -1,0 +1,68 @@
+"""A conversion's report as a few lines of text."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, Dict, Iterator, List
+
+MOST_WARNINGS = 5
+
+
+def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: str) -> Iterator[str]:
+    """Lines for a terminal: what was converted, how far, where scale, unscale and clip went, what to do next."""
+    graph, coverage, variables = report["graph"], report["coverage"], report["variables"]
+    yield _row(report["source"].split("/")[-1], "%s -> %s nodes, TensorFlow %s" % (_n(graph["nodes_before"]), _n(graph["nodes_after"]), report["tensorflow_version"]))
+    yield _row("engine", "%s (%s)" % (report["engine"], report["engine_reason"]))
+    if report["compute_dtype"] != "float32":
+        others = sum(report["half_ops"].values()) - coverage["converted_ops"]
+        line = "%s of %s matmuls and convolutions, %s other ops" % (_n(coverage["converted_ops"]), _n(coverage["tensor_core_ops"]), _n(others))
+        yield _row(report["compute_dtype"], line + ("; %d repaired to float32" % graph["repaired"] if graph["repaired"] else ""))
+        yield _row("", ", ".join("%s %d" % item for item in _commonest(report["half_ops"])))
+    yield _row("variables", "%s of %s float32, names unchanged; float32 checkpoints load" % (_n(variables["float32"]), _n(variables["count"])))
+    yield from _losses(report)
+    yield _row("casts", _n(graph["casts_inserted"]))
+    yield from _warnings(report["warnings"])
+    yield _row("wrote", "  ".join(map(str, written)))
+    yield _row("next", next_command)
+
+
+def _losses(report: Dict[str, Any]) -> Iterator[str]:
+    if not report["losses"]:
+        yield _row("loss", "no gradients found: nothing scaled or clipped")
+    clip = "clip global norm %g" % report["clip_norm"] if report["clip_norm"] else "clip none"
+    for loss in report["losses"]:
+        counts = "%s: %s, %s, %s" % (loss["gradient_scope"], _count(loss["seeds"], "seed"), _count(loss["gradients"], "gradient"), _count(loss["updates"], "update"))
+        yield _row("loss", "%s; scale %s; %s" % (counts, _scale(report["loss_scale"]), clip))
+        if loss["scale"]:
+            scope = loss["scale"].rsplit("/", 1)[0]
+            clipped = ", %s/clip_by_global_norm" % scope if report["clip_norm"] else ""
+            yield _row("", "loss x %s/current, gradients / it at %s/unscale*%s" % (scope, scope, clipped))
+
+
+def _scale(loss_scale: Dict[str, Any]) -> str:
+    if loss_scale["kind"] == "none":
+        return "none"
+    return "dynamic from %s" % _n(loss_scale["initial"]) if loss_scale["kind"] == "dynamic" else "fixed %s" % _n(loss_scale["initial"])
+
+
+def _warnings(warnings: List[Dict[str, str]]) -> Iterator[str]:
+    for warning in warnings[:MOST_WARNINGS]:
+        yield _row("warning", "%s %s %s" % (warning["code"], warning["node"], warning["message"]))
+    if len(warnings) > MOST_WARNINGS:
+        yield _row("", "and %d more in report.json" % (len(warnings) - MOST_WARNINGS))
+
+
+def _commonest(ops: Dict[str, int], most: int = 8) -> List[Any]:
+    return sorted(ops.items(), key=lambda item: (-item[1], item[0]))[:most]
+
+
+def _row(label: str, text: str) -> str:
+    return "%-12s %s" % (label, text)
+
+
+def _n(number: Any) -> str:
+    return "{:,.10g}".format(number)
+
+
+def _count(items: List[str], noun: str) -> str:
+    return "%d %s%s" % (len(items), noun, "" if len(items) == 1 else "s")

@@ -1,0 +1,50 @@
+"""What the recipe did to a graph, as JSON values for the report."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.recipe import state as states
+from graphmp.recipe.training import violation
+from graphmp.recipe.updates import ungated
+
+
+def record(graph: Any, config: Config) -> Dict[str, Any]:
+    """Facts of a graph that was built under the recipe: what was done and why, repairs, losses, warnings.
+
+    Raises:
+        GraphmpError: GMP016 where an update would take a gradient that is not unscaled, or not gated.
+    """
+    state = states.of(graph)
+    for op in ungated(graph):
+        raise GraphmpError("GMP016", violation(op))
+    return {
+        "done": [list(row) for row in state.done],
+        "repaired": state.repaired,
+        "warnings": state.warnings + _no_gradients(state),
+        "losses": [_loss(state, group) for group in state.groups],
+        "scales": [{"scope": g.scale.scope, "kind": g.scale.kind, "initial": g.scale.initial} for g in state.groups],
+    }
+
+
+def _loss(state: states.GraphState, group: states.LossGroup) -> Dict[str, Any]:
+    calls = [call for call in state.calls if call.group is group]
+    return {
+        "gradient_scope": ", ".join(sorted({call.scope for call in calls})),
+        "seeds": _joined(call.seeds for call in calls),
+        "gradients": _joined(call.gradients for call in calls),
+        "updates": state.applied.get(group.scale.scope, []),
+        "scale": "" if group.scale.kind == "none" else "graphmp/%s/current" % group.scale.scope,
+    }
+
+
+def _joined(lists: Any) -> List[str]:
+    return [name for names in lists for name in names]
+
+
+def _no_gradients(state: states.GraphState) -> List[Dict[str, str]]:
+    if state.calls:
+        return []
+    return [{"code": "GMP105", "node": "", "message": "no gradients were taken of what the build function made: nothing is scaled or clipped"}]

@@ -1,0 +1,1 @@
+"""The report of a conversion: what changed, why, and what did not. Schema `graphmp.report/1`."""

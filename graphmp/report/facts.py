@@ -1,0 +1,53 @@
+"""Facts read off a GraphDef for the report: ops in half precision, casts, variables."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Counter, Dict, Iterable
+
+from graphmp.graph.variables import variables
+from graphmp.policy.policy import tensor_core_ops
+
+FLOAT32, BFLOAT16, FLOAT16 = 1, 14, 19  # DataType enum values
+HALF = (FLOAT16, BFLOAT16)
+
+
+def nodes_of(graph_def: Any) -> Iterable[Any]:
+    """All nodes, those of functions included."""
+    yield from graph_def.node
+    for function in graph_def.library.function:
+        yield from function.node_def
+
+
+def half_ops(graph_def: Any) -> Counter[str]:
+    """How many ops of each type compute in half precision."""
+    return collections.Counter(node.op for node in nodes_of(graph_def) if node.op != "Cast" and _is_half(node))
+
+
+def coverage(graph_def: Any) -> Dict[str, int]:
+    """Matmuls, convolutions and RNN kernels of 16 or 32 bits, and how many of them are in half precision."""
+    worth = set(tensor_core_ops())
+    ops = [node for node in nodes_of(graph_def) if node.op in worth and node.attr["T"].type in (FLOAT32,) + HALF]
+    return {"tensor_core_ops": len(ops), "converted_ops": sum(map(_is_half, ops))}
+
+
+def left_in_float32(graph_def: Any) -> list:
+    """Names of matmuls, convolutions and RNN kernels that compute in float32."""
+    worth = set(tensor_core_ops())
+    return [node.name for node in nodes_of(graph_def) if node.op in worth and node.attr["T"].type == FLOAT32]
+
+
+def casts(graph_def: Any) -> int:
+    """Casts between float32 and half precision."""
+    floats = {FLOAT32, BFLOAT16, FLOAT16}
+    return sum(node.op == "Cast" and {node.attr["SrcT"].type, node.attr["DstT"].type} <= floats for node in nodes_of(graph_def))
+
+
+def variable_counts(before: Any, after: Any) -> Dict[str, int]:
+    """How many variables the original has, and how many of them are float32 in the converted graph."""
+    names = {v.name for v in variables(before)}
+    return {"count": len(names), "float32": sum(v.name in names and v.dtype == FLOAT32 for v in variables(after))}
+
+
+def _is_half(node: Any) -> bool:
+    return any(node.attr[name].type in HALF for name in ("T", "dtype", "DstT") if name in node.attr)

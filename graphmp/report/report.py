@@ -1,0 +1,116 @@
+"""Building, checking and writing report.json."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+from typing import Any, Dict, List
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.diff.compare import compare
+from graphmp.errors import GraphmpError
+from graphmp.graph.variables import variables
+from graphmp.policy import policy as policies
+from graphmp.report import facts
+from graphmp.report.reasons import Context, reason
+from graphmp.version import __version__
+
+SCHEMA = "graphmp.report/1"
+
+
+def make_report(original: Any, converted: Any, config: Config, source: str, digest: str, engine: str, engine_reason: str, record: Dict[str, Any], seconds: Dict[str, float]) -> Dict[str, Any]:
+    """The report of a conversion, as a JSON value of schema `graphmp.report/1`.
+
+    Args:
+        original: MetaGraphDef before.
+        converted: MetaGraphDef after.
+        config: the options.
+        source: what was converted, as the user named it.
+        digest: SHA-256 of the source, hexadecimal.
+        engine: "recipe" or "rewrite".
+        engine_reason: why that one.
+        record: what the engine noted: done, repaired, warnings, losses, scales.
+        seconds: time of each stage.
+    """
+    before, after = original.graph_def, converted.graph_def
+    scales = record["scales"]
+    kind = scales[0]["kind"] if scales else ("none" if config.loss_scale == "none" else "dynamic" if config.loss_scale == "dynamic" else "fixed")
+    return {
+        "schema": SCHEMA,
+        "graphmp_version": __version__,
+        "tensorflow_version": tf.__version__,
+        "source": source,
+        "source_sha256": digest,
+        "flags": config.as_flags(),
+        "engine": engine,
+        "engine_reason": engine_reason,
+        "compute_dtype": config.compute_dtype,
+        "graph": {
+            "nodes_before": len(before.node),
+            "nodes_after": len(after.node),
+            "casts_inserted": facts.casts(after) - facts.casts(before),
+            "repaired": len(record["repaired"]),
+        },
+        "coverage": facts.coverage(after),
+        "half_ops": dict(sorted(facts.half_ops(after).items())),
+        "variables": facts.variable_counts(before, after),
+        "loss_scale": {"kind": kind, "initial": scales[0]["initial"] if scales else None, "losses": len(record["losses"])},
+        "clip_norm": config.clip_norm or None,
+        "losses": record["losses"],
+        "changes": changes(original, converted, config, record),
+        "warnings": record["warnings"] + _float32_warnings(after, config),
+        "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
+    }
+
+
+def changes(original: Any, converted: Any, config: Config, record: Dict[str, Any]) -> List[Dict[str, str]]:
+    """Each node that changed, how and why, sorted by node."""
+    context = Context(
+        policies.load(config.compute_dtype, config.op_policy),
+        {row[0]: row[2] for row in record["done"]},
+        {node.name: node.op for node in facts.nodes_of(converted.graph_def)},
+    )
+    return [{"node": c.node, "change": _described(c), "reason": reason(c, context)} for c in compare(original, converted).changes]
+
+
+def check_variables(original: Any, converted: Any) -> None:
+    """Makes sure that no variable changed its name, dtype or shape.
+
+    Raises:
+        GraphmpError: GMP014, naming the variable.
+    """
+    after = {v.name: v for v in variables(converted.graph_def)}
+    before = {v.name: v for v in variables(original.graph_def)}
+    for name, variable in sorted(before.items()):
+        found = after.get(name)
+        if found is None:
+            raise GraphmpError("GMP014", "variable %s of the original is not in the converted graph" % name)
+        if (found.dtype, found.shape) != (variable.dtype, variable.shape):
+            raise GraphmpError("GMP014", "variable %s is %s, was %s" % (name, tf.as_dtype(found.dtype).name, tf.as_dtype(variable.dtype).name))
+    added = sorted(name for name in set(after) - set(before) if not name.startswith("graphmp/"))
+    if added:
+        raise GraphmpError("GMP014", "variable %s of the converted graph is not in the original" % added[0])
+
+
+def to_json(report: Dict[str, Any]) -> str:
+    """The text of report.json: sorted keys, one line a value."""
+    return json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def sha256(path: pathlib.Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _described(change: Any) -> str:
+    if change.category in ("node added", "node removed"):
+        return "%s: %s" % (change.category, change.after or change.before)
+    return "%s: %s -> %s" % (change.category, change.before, change.after)
+
+
+def _float32_warnings(graph_def: Any, config: Config) -> List[Dict[str, str]]:
+    names = facts.left_in_float32(graph_def) if config.compute_dtype != "float32" else []
+    return [{"code": "GMP102", "node": name, "message": "computes in float32: its inputs do not come through the build function's arguments"} for name in names]

@@ -1,0 +1,173 @@
+"""The process that one build of a script runs in. `python -m graphmp.runtime.child SPEC.json`
+
+The file runs as `__main__`. At its first call that trains, from whatever thread and through whichever door, the graph
+of that session is written and the process ends at once: no `finally`, no `except`, no exit hook of the script runs.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import functools
+import json
+import os
+import pathlib
+import sys
+import threading
+import traceback
+from typing import Any, Callable, Dict, List, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.graph.files import serialize
+from graphmp.hooks import gradients, sessions
+from graphmp.policy import policy as policies
+from graphmp.recipe import decorator, observe
+from graphmp.recipe.inputs import flat
+from graphmp.recipe.plan import Plan
+from graphmp.recipe.record import record
+from graphmp.recipe.refusal import first_line
+from graphmp.runtime import legacy, training
+from graphmp.runtime.arguments import make_arguments
+from graphmp.runtime.script import look_up, prepare_main, run_main
+from graphmp.runtime.source import Source
+
+
+class Build:
+    """One build: the original, observed, or the converted one, by the plans of the original."""
+
+    def __init__(self, spec: Dict[str, Any]):
+        self.spec = spec
+        self.source = Source(pathlib.Path(spec["path"]), spec["function"])
+        self.config = Config(**dict(spec["config"], keep_float32=tuple(spec["config"]["keep_float32"]), force_compute=tuple(spec["config"]["force_compute"])))
+        self.policy = policies.load(self.config.compute_dtype, self.config.op_policy)
+        self.graph: Optional[Any] = None
+        self.calls = 0
+        self.plans: List[Dict[str, Any]] = []
+        self._lock = threading.Lock()
+        self._depth = threading.local()
+
+    def decorate(self, function: Any) -> Any:
+        """What the build function is passed through as it is defined."""
+        if isinstance(function, (staticmethod, classmethod)):
+            return type(function)(self.decorate(function.__func__))
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if getattr(self._depth, "inside", False):
+                return function(*args, **kwargs)
+            self._depth.inside = True
+            try:
+                return self._call(function, args, kwargs)
+            finally:
+                self._depth.inside = False
+
+        return wrapper
+
+    def _call(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if tf.executing_eagerly():
+            raise GraphmpError("GMP011", "%s is called while TensorFlow executes eagerly: call tf.disable_v2_behavior() first" % self.source.function)
+        self.graph = tf.get_default_graph()
+        with self._lock:
+            index, self.calls = self.calls, self.calls + 1
+        if self.spec["converted"]:
+            plans = self.spec["plans"]
+            plan = Plan.from_json(plans[index]) if index < len(plans) else None
+            return decorator.build(function, self.config, (args, kwargs), plan)
+        result, plan = observe.observed(lambda: function(*args, **kwargs), flat((args, kwargs)), self.policy, self.config)
+        self.plans.append(plan.as_json())
+        return result
+
+    def before_run(self, session: Any, fetches: Any) -> None:
+        """Called before anything runs in a session: captures and ends the process if it would train."""
+        if not training.trains(session.graph, fetches):
+            return
+        with self._lock:  # another thread that trains waits here for the end
+            self.finish(session.graph)
+
+    def finish(self, graph: Any) -> None:
+        """Writes the graph and what is known of it, and ends the process."""
+        self.end(self._captured(graph))
+
+    def _captured(self, graph: Any) -> Dict[str, Any]:
+        try:
+            if not graph.get_operations():
+                raise GraphmpError("GMP017", "%s built no graph" % self.source.path)
+            with graph.as_default():
+                meta_graph = tf.train.export_meta_graph(graph=graph)
+            pathlib.Path(self.spec["output"], "graph.meta").write_bytes(serialize(meta_graph))
+            result: Dict[str, Any] = {"calls": self.calls, "plans": self.plans}
+            if self.spec["converted"]:
+                result["record"] = record(graph, self.config)
+            return result
+        except GraphmpError as error:
+            return failure(error)
+        except Exception as error:  # TensorFlow raises what it likes on a graph that it can't export
+            traceback.print_exc()
+            return failure(GraphmpError("GMP017", "%s: its graph cannot be exported: %s" % (self.source.path, first_line(error))))
+
+    def end(self, result: Dict[str, Any]) -> None:
+        """Writes the result and ends the process as it stands."""
+        path = pathlib.Path(self.spec["output"], "result.json")
+        path.write_text(json.dumps(result))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def run(self) -> None:
+        """Runs the file to its first training step, or to its end."""
+        module = prepare_main(self.source, self.spec["arguments"])
+        gradients.install(training.record_gradients)
+        if self.spec["converted"]:
+            decorator.install()
+        sessions.install(self.before_run)
+        try:
+            namespace = run_main(module, self.source, self.decorate)
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                raise GraphmpError("GMP013", "%s: the file exits with %s before it trains" % (self.source.path, error.code)) from None
+            namespace = vars(module)
+        if not self.calls:
+            self._call_it(look_up(namespace, self.source.function))
+        self.finish(self.graph or tf.get_default_graph())
+
+    def _call_it(self, function: Any) -> None:
+        label = "%s in %s" % (self.source.function, self.source.path)
+        if not callable(function):
+            raise GraphmpError("GMP006", "%s: the file ended without defining %s" % (self.source.path, self.source.function))
+        function(**make_arguments(function, label, self.spec["inputs"], self.spec["args"]))
+
+
+def failure(error: GraphmpError) -> Dict[str, Any]:
+    """A result that says what went wrong."""
+    return {"error": {"code": error.code, "message": error.message, "exit_status": error.exit_status}}
+
+
+def main(path: str) -> None:
+    """Runs one build by the spec in a JSON file."""
+    faulthandler.enable()
+    build = Build(json.loads(pathlib.Path(path).read_text()))
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    if build.spec["legacy_imports"]:
+        legacy.install()
+    try:
+        build.run()
+    except GraphmpError as error:
+        traceback.print_exc()
+        build.end(failure(error))
+    except BaseException as error:  # whatever the script raises, KeyboardInterrupt included
+        traceback.print_exc()
+        build.end(failure(GraphmpError("GMP013", _raised(error, build.source.path))))
+
+
+def _raised(error: BaseException, script: pathlib.Path) -> str:
+    """`model.py:12: ValueError: ...`, the line being the innermost one of the user's own files."""
+    folder = os.path.dirname(os.path.realpath(str(script)))
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if os.path.realpath(f.filename).startswith(folder + os.sep) and "site-packages" not in f.filename]
+    place = "%s:%d" % (frames[-1].filename, frames[-1].lineno) if frames else str(script)
+    return "%s: %s: %s" % (place, type(error).__name__, first_line(error))  # type: ignore[arg-type]  # BaseException serves
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

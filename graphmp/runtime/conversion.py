@@ -1,0 +1,82 @@
+"""The result of a conversion, and the files that it is written to."""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import dataclass, field
+from typing import Any, Dict, List
+
+from graphmp.diff.compare import compare
+from graphmp.errors import GraphmpError
+from graphmp.graph.files import serialize, write_atomic
+from graphmp.report.report import to_json
+
+FILES = ("original.meta", "converted.meta", "report.json", "flags.txt", "diff.html")
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A converted graph with its report.
+
+    Attributes:
+        original: the MetaGraphDef before.
+        meta_graph: the converted MetaGraphDef.
+        report: a JSON value of schema `graphmp.report/1`.
+        flags: lines of an absl flagfile that repeats the conversion.
+    """
+
+    original: Any
+    meta_graph: Any
+    report: Dict[str, Any]
+    flags: List[str] = field(default_factory=list)
+
+    def diff(self) -> Any:
+        """The changes, each with its reason from the report."""
+        return compare(self.original, self.meta_graph, self.report)
+
+    def files(self) -> Dict[str, bytes]:
+        """Contents of the files that `save` writes, by name."""
+        return {
+            "original.meta": serialize(self.original),
+            "converted.meta": serialize(self.meta_graph),
+            "report.json": to_json(self.report).encode("utf-8"),
+            "flags.txt": "".join(line + "\n" for line in self.flags).encode("utf-8"),
+            "diff.html": self.diff().to_html().encode("utf-8"),
+        }
+
+    def save(self, folder: pathlib.Path) -> List[pathlib.Path]:
+        """Writes all files into `folder`; each is complete or the old one.
+
+        Raises:
+            GraphmpError: GMP004 where the folder can't be written.
+        """
+        contents = self.files()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in FILES:
+                write_atomic(folder / name, contents[name])
+        except OSError as error:
+            raise GraphmpError("GMP004", "%s: %s" % (folder, error.strerror or error)) from None
+        return [folder / name for name in FILES]
+
+    def _repr_html_(self) -> str:
+        return str(self.diff()._repr_html_())
+
+
+def check_writable(folder: pathlib.Path) -> None:
+    """Makes sure, before any work, that files can be written into `folder`; leaves no trace.
+
+    Raises:
+        GraphmpError: GMP004.
+    """
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    probe = existing / ".graphmp_probe"
+    try:
+        if not existing.is_dir():
+            raise NotADirectoryError(20, "Not a directory", str(existing))
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise GraphmpError("GMP004", "%s: cannot be written: %s" % (folder, error.strerror)) from None

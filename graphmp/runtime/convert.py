@@ -1,0 +1,148 @@
+"""Converting a Python file: two builds, each in a process of its own, then report and checks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from typing import Any, Callable, Dict, Iterator, Sequence, Union
+
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.graph.files import read_graph
+from graphmp.report.report import check_variables, make_report, sha256
+from graphmp.runtime import legacy
+from graphmp.runtime.arguments import parse_arg, parse_input
+from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.source import Source, parse_source
+
+LEGACY_IMPORTS = ("auto", "on", "off")
+CHILD = "graphmp.runtime.child"
+
+
+def convert(
+    source: Union[str, pathlib.Path],
+    *,
+    arguments: Sequence[str] = (),
+    inputs: Sequence[str] = (),
+    args: Sequence[str] = (),
+    legacy_imports: str = "auto",
+    progress: Callable[[str], None] = lambda stage: None,
+    log: Callable[[str], None] = lambda text: None,
+    **options: Any,
+) -> Conversion:
+    """Converts the training graph that a Python file builds.
+
+    The file runs twice as `__main__`, each time in a child process that ends at the first call that would train: once
+    as it is, once with the recipe around its build function.
+
+    Args:
+        source: `model.py` or `model.py:build_fn` (default `build_training_model`).
+        arguments: the file's own command line.
+        inputs: `name=dtype[dimensions]` for tensors of a build function that the file never calls.
+        args: `name=value` for its other arguments.
+        legacy_imports: "on" makes `import tensorflow` mean `tensorflow.compat.v1`, "auto" where the file needs it.
+        progress: told the stage that begins.
+        log: told what the child processes printed.
+        **options: fields of `graphmp.config.Config`.
+
+    Returns:
+        A Conversion: original and converted MetaGraphDef, and the report.
+
+    Raises:
+        GraphmpError: with exit_status 2 for bad input, 1 where the model itself fails or can't be converted.
+    """
+    config = Config.make(**options)
+    _check_served(str(source), config)
+    for text in inputs:
+        parse_input(text)
+    for text in args:
+        parse_arg(text)
+    parsed = parse_source(str(source))
+    spec = {
+        "path": str(parsed.path),
+        "function": parsed.function,
+        "arguments": list(arguments),
+        "inputs": list(inputs),
+        "args": list(args),
+        "config": asdict(config),
+        "legacy_imports": legacy_imports == "on" or (legacy_imports == "auto" and legacy.needed(parsed.path)),
+    }
+    return _convert(parsed, spec, config, progress, log)
+
+
+def _convert(source: Source, spec: Dict[str, Any], config: Config, progress: Callable[[str], None], log: Callable[[str], None]) -> Conversion:
+    seconds: Dict[str, float] = {}
+    with _timed(seconds, "original"):
+        progress("building the original graph")
+        original, seen = _build(dict(spec, converted=False), log)
+    with _timed(seconds, "converted"):
+        progress("building the converted graph")
+        converted, done = _build(dict(spec, converted=True, plans=seen["plans"]), log)
+    with _timed(seconds, "report"):
+        progress("comparing the graphs")
+        check_variables(original, converted)
+        reason = "%s is a build function" % source.function
+        report = make_report(original, converted, config, str(source), sha256(source.path), "recipe", reason, done["record"], seconds)
+    _check_converted(report, source)
+    report["seconds"] = {stage: round(time_, 3) for stage, time_ in seconds.items()}
+    return Conversion(original, converted, report, config.flagfile_lines())
+
+
+def _build(spec: Dict[str, Any], log: Callable[[str], None]) -> Any:
+    """Runs one child process. Returns its MetaGraphDef and its result."""
+    with tempfile.TemporaryDirectory(prefix="graphmp_") as folder:
+        path = pathlib.Path(folder, "spec.json")
+        path.write_text(json.dumps(dict(spec, output=folder)))
+        done = subprocess.run([sys.executable, "-m", CHILD, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        output = done.stdout.decode("utf-8", "replace")
+        log(output)
+        result = _result(pathlib.Path(folder, "result.json"), done.returncode, spec["path"], output)
+        return read_graph(pathlib.Path(folder, "graph.meta")), result
+
+
+def _result(path: pathlib.Path, returncode: int, script: str, output: str) -> Dict[str, Any]:
+    if not path.exists():
+        last = [line for line in output.splitlines() if line.strip()][-1:]
+        how = "was killed by signal %d" % -returncode if returncode < 0 else "exited with status %d" % returncode
+        raise GraphmpError("GMP013", "%s: its process %s before it trained; it printed last: %s" % (script, how, "".join(last) or "nothing"))
+    result: Dict[str, Any] = json.loads(path.read_text())
+    if "error" in result:
+        error = result["error"]
+        raise GraphmpError(error["code"], error["message"], error["exit_status"])
+    return result
+
+
+def _check_served(source: str, config: Config) -> None:
+    if config.engine == "rewrite":
+        raise GraphmpError("GMP020", "--engine=rewrite: this version converts Python files by the recipe; accepted are auto and recipe")
+    if source.endswith((".meta", ".pb", ".pbtxt")):
+        raise GraphmpError("GMP020", "%s: this version converts Python files; give the file that builds the graph" % source)
+    if not isinstance(config.loss_scale, (str, float)):
+        raise GraphmpError("GMP002", "loss_scale: a tensor or function is for the decorator; accepted here are dynamic, none or a positive number")
+
+
+def _check_converted(report: Dict[str, Any], source: Source) -> None:
+    coverage = report["coverage"]
+    if report["compute_dtype"] != "float32" and coverage["tensor_core_ops"] and not coverage["converted_ops"]:
+        raise GraphmpError(
+            "GMP015",
+            "%s: none of its %d matmuls and convolutions would run in %s: no float argument of %s feeds one; pass the inputs to it as arguments"
+            % (source.path, coverage["tensor_core_ops"], report["compute_dtype"], source.function),
+        )
+
+
+@contextlib.contextmanager
+def _timed(seconds: Dict[str, float], stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        seconds[stage] = time.perf_counter() - start
+
+

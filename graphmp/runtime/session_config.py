@@ -1,0 +1,21 @@
+"""Session options for graphs that were converted before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+
+def session_config() -> Any:
+    """A tf.ConfigProto for a converted graph.
+
+    TensorFlow's own mixed-precision rewrite is off, and TensorFlow 2 is told to run channels-first convolutions on the
+    CPU, which has no kernels of its own for them (2.15.1, 2.21; 1.15.5 has no such option).
+    """
+    config = tf.ConfigProto()
+    rewrites = config.graph_options.rewrite_options
+    rewrites.auto_mixed_precision = type(rewrites).OFF
+    if hasattr(rewrites, "cpu_layout_conversion"):
+        rewrites.cpu_layout_conversion = type(rewrites).NCHW_TO_NHWC
+    return config

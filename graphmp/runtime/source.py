@@ -1,0 +1,128 @@
+"""The SOURCE of a conversion, and the Python source of a build function."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import tokenize
+from typing import List, NamedTuple, Optional
+
+from graphmp.errors import GraphmpError
+
+DEFAULT_FUNCTION = "build_training_model"
+
+
+class Source(NamedTuple):
+    """A Python file and the qualified name of its build function."""
+
+    path: pathlib.Path
+    function: str
+
+    def __str__(self) -> str:
+        return str(self.path) if self.function == DEFAULT_FUNCTION else "%s:%s" % (self.path, self.function)
+
+
+def parse_source(text: str) -> Source:
+    """Splits `model.py` or `model.py:build_fn`.
+
+    Raises:
+        GraphmpError: GMP003 where the file doesn't exist, GMP005 for a syntax error, GMP006 where it has no such function.
+    """
+    path, function = pathlib.Path(text), DEFAULT_FUNCTION
+    if not path.exists() and ":" in text:
+        name, function = text.rsplit(":", 1)
+        path = pathlib.Path(name)
+    if not path.is_file():
+        raise GraphmpError("GMP003", "%s: no such file; give a Python file, model.py or model.py:FUNCTION" % path)
+    names = defined_functions(read_tree(path))
+    if function not in names:
+        found = ", ".join(names[:8]) or "none"
+        raise GraphmpError("GMP006", "%s: no build function %s; functions found: %s; name yours as %s:FUNCTION" % (path, function, found, path))
+    return Source(path, function)
+
+
+def read_tree(path: pathlib.Path) -> ast.Module:
+    """Parses a Python file as the running Python would.
+
+    Raises:
+        GraphmpError: GMP003 where it can't be read, GMP005 for a syntax error, naming the line.
+    """
+    try:
+        with tokenize.open(str(path)) as file:
+            text = file.read()
+        return ast.parse(text, str(path))
+    except SyntaxError as error:
+        raise GraphmpError("GMP005", "%s:%s: %s: %s" % (path, error.lineno or 1, error.msg, (error.text or "").strip())) from None
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise GraphmpError("GMP003", "%s: cannot be read as Python: %s" % (path, error)) from None
+
+
+def defined_functions(tree: ast.Module) -> List[str]:
+    """Qualified names of what a module body defines, imports or assigns that could be a build function, in order."""
+    names: List[str] = []
+    _collect(tree, "", names)
+    return names
+
+
+def decorate(tree: ast.Module, function: str, decorator: str) -> ast.Module:
+    """Puts a decorator, by name, on a function where the module body defines, imports or assigns it. Line numbers stay."""
+    return ast.fix_missing_locations(_Decorating(function, decorator).visit(tree))
+
+
+class _Decorating(ast.NodeTransformer):
+    def __init__(self, function: str, decorator: str):
+        self._function = function
+        self._decorator = decorator
+        self._classes: List[str] = []
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        self._classes.append(node.name)
+        self.generic_visit(node)
+        self._classes.pop()
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if ".".join(self._classes + [node.name]) == self._function:
+            node.decorator_list.insert(0, ast.copy_location(ast.Name(self._decorator, ast.Load()), node))
+        return node  # what a function defines inside is its own business
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> object:
+        return self._followed(node, self._function in _bound_names(node))
+
+    def visit_Assign(self, node: ast.Assign) -> object:
+        return self._followed(node, self._function in _bound_names(node))
+
+    def _followed(self, node: ast.stmt, binds: bool) -> object:
+        if not binds or self._classes:
+            return node
+        call = ast.Call(ast.Name(self._decorator, ast.Load()), [ast.Name(self._function, ast.Load())], [])
+        again = ast.Assign([ast.Name(self._function, ast.Store())], call)
+        for part in ast.walk(again):
+            ast.copy_location(part, node)
+        return [node, again]
+
+
+def _bound_names(node: ast.AST) -> List[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [alias.asname or alias.name for alias in node.names]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return []
+
+
+def _collect(node: ast.AST, prefix: str, names: List[str]) -> None:
+    for child in ast.iter_child_nodes(node):
+        name: Optional[str] = getattr(child, "name", None)
+        if isinstance(child, ast.FunctionDef):
+            names.append(prefix + str(name))
+        elif isinstance(child, ast.ClassDef):
+            _collect(child, "%s%s." % (prefix, name), names)
+        elif isinstance(child, (ast.ImportFrom, ast.Assign)) and not prefix:
+            names.extend(_bound_names(child))
+        elif isinstance(child, ast.stmt) and not isinstance(child, ast.AsyncFunctionDef):
+            _collect(child, prefix, names)
+        elif isinstance(child, ast.excepthandler):
+            _collect(child, prefix, names)
