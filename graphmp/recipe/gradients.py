@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any, Callable, List, Optional, Sequence
 
@@ -58,20 +59,25 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
     scaled_ys = [scale.scale(y) if g is None else y for y, g in zip(ys, given)]
     scaled_given = [None if g is None else scale.scale(tf.cast(g, y.dtype)) for y, g in zip(ys, given)]
     created = len(graph.get_operations())
-    gradients = unscale(scale, take(scaled_ys, scaled_given if grad_ys is not None else None))
-    _check_connected(xs, gradients)
+    raw = take(scaled_ys, scaled_given if grad_ys is not None else None)
+    _check_connected(xs, raw)
+    seeds = _seeds(graph.get_operations()[created:]) or [g.op.name for g in scaled_given if g is not None]
+    gradients = unscale(scale, raw)
     present = [g for g in gradients if g is not None]
     finite = all_finite(present, scale.scope) if scale.skips and present else None
+    call = states.GradientCall(group, _scope_of(seeds), seeds, [values(g).op.name for g in raw if g is not None], finite)
+    state.add_call(call, gradients)
     if config.clip_norm and present:
         gradients = clip(gradients, config.clip_norm, scale.scope)
+        state.hand_out(call, gradients)
         if shared == len(state.groups):
             state.warn("GMP103", group.scale.scope, "the gradients of %s are taken more than once: each set is clipped by itself" % ", ".join(sorted(group.variables)[:3]))
-    seeds = [op.name for op in graph.get_operations()[created:] if "/grad_ys_" in op.name] or [g.op.name for g in scaled_given if g is not None]
-    call = states.GradientCall(group, _scope_of(seeds), seeds, [values(g).op.name for g in gradients if g is not None], finite)
-    state.calls.append(call)
-    for name in call.gradients:
-        state.call_of[name] = call
     return gradients
+
+
+def _seeds(ops: Sequence[Any]) -> List[str]:
+    """Where gradient code starts: the ops that TensorFlow names grad_ys_0, grad_ys_1 and so on."""
+    return [op.name for op in ops if re.search(r"(^|/)grad_ys_\d+$", op.name)]
 
 
 def _check_connected(xs: List[Any], gradients: List[Any]) -> None:

@@ -14,6 +14,7 @@ from graphmp.graph.building import cast_beside
 from graphmp.graph.live import variable_op
 from graphmp.hooks.internals import init_scope
 from graphmp.loss_scale import scales
+from graphmp.loss_scale.gradients import values
 
 
 class Done(NamedTuple):
@@ -36,7 +37,15 @@ class LossGroup:
 
 @dataclass
 class GradientCall:
-    """One call of tf.gradients that was scaled and unscaled."""
+    """One call of tf.gradients that was scaled and unscaled.
+
+    Attributes:
+        group: whose scale it took.
+        scope: name scope of the gradient code.
+        seeds: ops that the gradient code starts from.
+        gradients: ops whose outputs leave it, before the unscale.
+        finite: scalar bool tensor, whether all unscaled gradients are finite; None where the scale is not dynamic.
+    """
 
     group: LossGroup
     scope: str
@@ -109,6 +118,15 @@ class GraphState:
     def warn(self, code: str, node: str, message: str) -> None:
         """Adds a row to the report's `warnings`."""
         self.warnings.append({"code": code, "node": node, "message": message})
+
+    def add_call(self, call: GradientCall, gradients: List[Any]) -> None:
+        """Remembers a call and what it handed out."""
+        self.calls.append(call)
+        self.hand_out(call, gradients)
+
+    def hand_out(self, call: GradientCall, gradients: List[Any]) -> None:
+        """Remembers which call the gradients, as they are handed to the caller, are of."""
+        self.call_of.update((values(g).op.name, call) for g in gradients if g is not None)
 
     def group_for(self, xs: List[Any], config: Config) -> LossGroup:
         """The group whose variables overlap with those of `xs`, else a new one with a scale of its own."""

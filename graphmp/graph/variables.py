@@ -1,0 +1,44 @@
+"""The variables of a graph, reference and resource ones alike, and their names in a checkpoint."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+VARIABLE_OPS = frozenset(("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"))
+
+
+class Variable(NamedTuple):
+    """A variable as its node declares it.
+
+    Attributes:
+        name: the node's name, which is also the variable's name in a checkpoint.
+        op: one of VARIABLE_OPS.
+        dtype: what it stores, as a number of the DataType enum.
+        shape: one number a dimension, -1 where unknown; None if even the rank is.
+    """
+
+    name: str
+    op: str
+    dtype: int
+    shape: Optional[Tuple[int, ...]]
+
+
+def variables(graph_def: tf.GraphDef) -> List[Variable]:
+    """The variables in the order of the graph; those inside functions are not looked for."""
+    nodes = (node for node in graph_def.node if node.op in VARIABLE_OPS)
+    return [Variable(node.name, node.op, node.attr["dtype"].type, _shape(node)) for node in nodes]
+
+
+def checkpoint_names(graph_def: tf.GraphDef) -> List[str]:
+    """The names under which a Saver stores the graph's variables, sorted: those of their nodes."""
+    return sorted(variable.name for variable in variables(graph_def))
+
+
+def _shape(node: tf.NodeDef) -> Optional[Tuple[int, ...]]:
+    """The declared shape. The op Variable writes an unknown shape as a scalar's, so a scalar's there means unknown."""
+    shape = node.attr["shape"].shape
+    sizes = tuple(dim.size for dim in shape.dim)
+    unknown = shape.unknown_rank or (node.op == "Variable" and not sizes)
+    return None if unknown else sizes

@@ -1,0 +1,129 @@
+"""GraphView: the nodes of a graph by name, and its edges as (node, output index) in place of strings."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+
+CONTROL = -1
+
+
+class Port(NamedTuple):
+    """Output `index` of node `node`; the index CONTROL stands for "after this node has run"."""
+
+    node: str
+    index: int
+
+    def __str__(self) -> str:
+        """As a NodeDef writes it, in its shortest form: `x`, `x:1` or `^x`."""
+        if self.index == CONTROL:
+            return "^" + self.node
+        return self.node if self.index == 0 else "%s:%d" % (self.node, self.index)
+
+
+class Consumer(NamedTuple):
+    """Data input `slot` of node `node` reads output `index` of the node that was asked about."""
+
+    node: str
+    slot: int
+    index: int
+
+
+def parse_input(text: str) -> Port:
+    """The port that an input string of a NodeDef names: `x` and `x:0` are the same, `^x` is a control input."""
+    if text.startswith("^"):
+        return Port(text[1:], CONTROL)
+    name, colon, index = text.rpartition(":")
+    return Port(name, int(index)) if colon and index.isdecimal() else Port(text, 0)
+
+
+class GraphView:
+    """What there is to ask about a GraphDef, each in constant time. It neither changes the GraphDef nor follows its changes.
+
+    Every node named by an input is in `nodes`. Function bodies are not looked into.
+
+    Attributes:
+        graph_def: the graph itself.
+        nodes: its nodes by name, in the order of the graph.
+    """
+
+    def __init__(self, graph_def: tf.GraphDef):
+        """Reads all edges once.
+
+        Raises:
+            GraphmpError: GMP008 if two nodes share a name, or an input names a node that isn't there.
+        """
+        self.graph_def = graph_def
+        self.nodes: Mapping[str, tf.NodeDef] = MappingProxyType(_by_name(graph_def))
+        self._inputs: Dict[str, Tuple[Port, ...]] = {}
+        self._controls: Dict[str, Tuple[str, ...]] = {}
+        self._consumers: Dict[str, List[Consumer]] = {}
+        self._control_consumers: Dict[str, List[str]] = {}
+        for name, node in self.nodes.items():
+            self._read_edges(name, [parse_input(text) for text in node.input])
+
+    def inputs(self, name: str) -> Tuple[Port, ...]:
+        """The data inputs of a node, by slot."""
+        return self._inputs[name]
+
+    def controls(self, name: str) -> Tuple[str, ...]:
+        """The nodes that run before a node, by its control inputs."""
+        return self._controls[name]
+
+    def consumers(self, name: str) -> Tuple[Consumer, ...]:
+        """The data inputs that read any output of a node."""
+        return tuple(self._consumers.get(name, ()))
+
+    def control_consumers(self, name: str) -> Tuple[str, ...]:
+        """The nodes with a control input from a node."""
+        return tuple(self._control_consumers.get(name, ()))
+
+    def ancestors(self, names: Iterable[str], control: bool = True) -> Set[str]:
+        """The nodes given and all that they depend on, control inputs included unless `control` is false."""
+
+        def before(name: str) -> List[str]:
+            return [port.node for port in self._inputs[name]] + (list(self._controls[name]) if control else [])
+
+        return _closure(names, before)
+
+    def descendants(self, names: Iterable[str], control: bool = True) -> Set[str]:
+        """The nodes given and all that depend on them, through control inputs too unless `control` is false."""
+
+        def after(name: str) -> List[str]:
+            return [consumer.node for consumer in self._consumers.get(name, ())] + (self._control_consumers.get(name, []) if control else [])
+
+        return _closure(names, after)
+
+    def _read_edges(self, name: str, ports: List[Port]) -> None:
+        for port in ports:
+            if port.node not in self.nodes:
+                raise GraphmpError("GMP008", "node %s has the input %s, but the graph has no node of that name" % (name, port))
+        self._inputs[name] = tuple(port for port in ports if port.index != CONTROL)
+        self._controls[name] = tuple(port.node for port in ports if port.index == CONTROL)
+        for slot, port in enumerate(self._inputs[name]):
+            self._consumers.setdefault(port.node, []).append(Consumer(name, slot, port.index))
+        for node in self._controls[name]:
+            self._control_consumers.setdefault(node, []).append(name)
+
+
+def _by_name(graph_def: tf.GraphDef) -> Dict[str, tf.NodeDef]:
+    nodes: Dict[str, tf.NodeDef] = {}
+    for node in graph_def.node:
+        if nodes.setdefault(node.name, node) is not node:
+            raise GraphmpError("GMP008", "two nodes have the name %s; accepted are unique names" % node.name)
+    return nodes
+
+
+def _closure(names: Iterable[str], neighbours: Callable[[str], List[str]]) -> Set[str]:
+    """All that `neighbours` leads to, the start included; without recursion, since graphs are deeper than Python's stack."""
+    seen = set(names)
+    waiting = list(seen)
+    while waiting:
+        fresh = set(neighbours(waiting.pop())) - seen
+        seen |= fresh
+        waiting.extend(fresh)
+    return seen

@@ -1,0 +1,12 @@
+"""TensorFlow 1 training scripts, unmodified, on TensorFlow 2.
+
+`install` makes `import tensorflow` mean `tensorflow.compat.v1` for the rest of the process and serves
+`tf.contrib`; `needed` says whether a script is one that wants that. On TensorFlow 1 neither does anything.
+"""
+
+from __future__ import annotations
+
+from graphmp.runtime.legacy.alias import install
+from graphmp.runtime.legacy.script import needed
+
+__all__ = ["install", "needed"]
