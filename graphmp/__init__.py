@@ -13,7 +13,7 @@ _MODULES = {
     "GraphmpError": "graphmp.errors",
     "Policy": "graphmp.policy.policy",
     "convert": "graphmp.runtime.convert",
-    "diff": "graphmp.diff.compare",
+    "diff": "graphmp",
     "float32_variable_storage_getter": "graphmp.recipe.storage",
     "mixed_precision": "graphmp.recipe.decorator",
     "restore": "graphmp.loss_scale.checkpoints",
@@ -26,6 +26,8 @@ __all__ = sorted(_MODULES) + ["__version__"]
 def __getattr__(name):
     if name not in _MODULES:
         raise AttributeError("module 'graphmp' has no attribute %r" % name)
+    if name == "diff":  # the package is callable: importing it binds this very name to it
+        return importlib.import_module("graphmp.diff")
     return getattr(importlib.import_module(_MODULES[name]), name)
 
 

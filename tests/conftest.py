@@ -1,7 +1,27 @@
-"""Shared by all tests."""
+"""Shared by all tests: TensorFlow 1 behaviour, a fresh graph, and the slow ones on demand."""
 
-import graphmp.environment  # noqa: F401  # before TensorFlow
+import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its settings when it is imported
+import pytest
 import tensorflow.compat.v1 as tf
 
 if tf.__version__ > "2":
     tf.disable_v2_behavior()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true", help="also run the tests that take a minute or more")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--slow"):
+        return
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="takes a minute or more: run with --slow"))
+
+
+@pytest.fixture
+def graph():
+    """A fresh graph, the default one for the test."""
+    with tf.Graph().as_default() as fresh:
+        yield fresh

@@ -6,7 +6,7 @@ import sys
 import traceback
 from typing import List, Optional
 
-from absl import app
+from absl import app, flags
 
 from graphmp.cli import convert, diff, doctor, explain
 from graphmp.cli.parser import build_parser, split_script_arguments
@@ -43,7 +43,12 @@ def run_command(argv: List[str]) -> int:
 
 def main(argv: Optional[List[str]] = None) -> None:
     """Console entry point."""
-    app.run(run_command, argv=argv or sys.argv, flags_parser=lambda args: args)
+    app.run(run_command, argv=argv or sys.argv, flags_parser=_left_to_the_command)
+
+
+def _left_to_the_command(argv: List[str]) -> List[str]:
+    flags.FLAGS.mark_as_parsed()  # absl wants it said; each command has flags of its own
+    return argv
 
 
 if __name__ == "__main__":

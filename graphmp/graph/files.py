@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
+import sys
 import uuid
-from typing import Any, Callable, List, Optional, Tuple, Union
+import warnings
+from typing import Any, Callable, Optional, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 from google.protobuf import text_format
@@ -17,7 +20,8 @@ from graphmp.graph.view import GraphView
 Path = Union[str, "os.PathLike[str]"]
 
 _ACCEPTED = "accepted is a MetaGraphDef or a GraphDef, binary or text"
-_NO_GRAPH = "a protobuf without nodes that have a name and an op"
+_NODE_FIRST = re.compile(rb"\x0a[\x80-\xff]*[\x00-\x7f]\x0a")  # a message in field 1 that begins with its own field 1: a node and its name
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # a binary graph has the byte 0x12 ahead of every op; text writes such bytes as escapes
 
 
 def read_graph(path: Path) -> tf.MetaGraphDef:
@@ -96,41 +100,44 @@ def _parse(data: bytes) -> Tuple[Optional[tf.MetaGraphDef], str]:
     """The graph in `data`, or None and what was found instead."""
     if not data:
         return None, "an empty file"
-    meta_graph, found = _first_graph(_parse_binary, data)
-    if meta_graph is not None:
-        return meta_graph, ""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return None, found[0] if len(found) == 1 else "%s bytes that are not such a protobuf, or only a part of one" % format(len(data), ",")
-    meta_graph, found = _first_graph(text_format.Parse, text)
-    return meta_graph, "text (%s)" % _furthest(found)
+    if not _CONTROL.search(data):
+        try:
+            return _first_graph(text_format.Parse, data.decode("utf-8-sig"), "text")
+        except UnicodeDecodeError:
+            pass
+    return _first_graph(_parse_binary, data, "%s bytes" % format(len(data), ","))
 
 
-def _first_graph(parse: Callable[[Any, Any], Any], data: Any) -> Tuple[Optional[tf.MetaGraphDef], List[Any]]:
-    """Reads `data` as a MetaGraphDef, then as a GraphDef; with no graph in either, says what was wrong with each."""
-    found: List[Any] = []
-    for select in (lambda meta: meta, lambda meta: meta.graph_def):
+def _first_graph(parse: Callable[[Any, Any], Any], data: Any, kind: str) -> Tuple[Optional[tf.MetaGraphDef], str]:
+    """Reads `data` as a MetaGraphDef and as a GraphDef. With no graph in either, tells of the reading that got further.
+
+    What is likely a GraphDef is tried as one first: protobuf 3.20 writes to stderr when a reading fails on a string.
+    """
+    failures = []
+    readings = [lambda meta: meta, lambda meta: meta.graph_def]
+    if isinstance(data, bytes) and _NODE_FIRST.match(data):
+        readings.reverse()
+    for select in readings:
         meta_graph = tf.MetaGraphDef()
         try:
             parse(data, select(meta_graph))
         except (DecodeError, text_format.ParseError, RecursionError) as error:
-            found.append(error)
+            failures.append((getattr(error, "GetLine", int)() or 0, str(error)))
             continue
         if _has_nodes(meta_graph.graph_def):
-            return meta_graph, []
-        found.append(_NO_GRAPH)
-    return None, found
+            return meta_graph, ""
+        failures.append((sys.maxsize, "no nodes that have a name and an op"))
+    return None, "%s, and not a graph (%s)" % (kind, max(failures)[1])
 
 
 def _parse_binary(data: bytes, message: Any) -> None:
-    message.ParseFromString(data)
+    """Raises DecodeError too where protobuf 3.20 gives up halfway, which it only warns of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        if message.ParseFromString(data) != len(data):
+            raise DecodeError("it ends halfway")
 
 
 def _has_nodes(graph_def: tf.GraphDef) -> bool:
-    return len(graph_def.node) > 0 and all(node.name and node.op for node in graph_def.node)
-
-
-def _furthest(found: List[Any]) -> str:
-    """Of what was wrong with two readings of one text, the one that came up later in the text."""
-    return str(max(found, key=lambda error: (isinstance(error, str), getattr(error, "GetLine", int)() or 0)))
+    """Whether there are nodes and all have a name and an op. A MetaGraphDef's op list, read as an op, isn't printable."""
+    return len(graph_def.node) > 0 and all(node.name and node.op and node.op.isprintable() for node in graph_def.node)

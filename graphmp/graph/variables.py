@@ -8,6 +8,8 @@ import tensorflow.compat.v1 as tf
 
 VARIABLE_OPS = frozenset(("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"))
 
+_ABSENT = tf.AttrValue()  # node.attr["x"] would add an empty x to the graph
+
 
 class Variable(NamedTuple):
     """A variable as its node declares it.
@@ -28,7 +30,7 @@ class Variable(NamedTuple):
 def variables(graph_def: tf.GraphDef) -> List[Variable]:
     """The variables in the order of the graph; those inside functions are not looked for."""
     nodes = (node for node in graph_def.node if node.op in VARIABLE_OPS)
-    return [Variable(node.name, node.op, node.attr["dtype"].type, _shape(node)) for node in nodes]
+    return [Variable(node.name, node.op, node.attr.get("dtype", _ABSENT).type, _shape(node)) for node in nodes]
 
 
 def checkpoint_names(graph_def: tf.GraphDef) -> List[str]:
@@ -38,7 +40,7 @@ def checkpoint_names(graph_def: tf.GraphDef) -> List[str]:
 
 def _shape(node: tf.NodeDef) -> Optional[Tuple[int, ...]]:
     """The declared shape. The op Variable writes an unknown shape as a scalar's, so a scalar's there means unknown."""
-    shape = node.attr["shape"].shape
+    shape = node.attr.get("shape", _ABSENT).shape
     sizes = tuple(dim.size for dim in shape.dim)
     unknown = shape.unknown_rank or (node.op == "Variable" and not sizes)
     return None if unknown else sizes

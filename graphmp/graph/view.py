@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Set, Tuple, TypeVar
 
 import tensorflow.compat.v1 as tf
 
@@ -11,26 +11,28 @@ from graphmp.errors import GraphmpError
 
 CONTROL = -1
 
+_Value = TypeVar("_Value")
+
 
 class Port(NamedTuple):
-    """Output `index` of node `node`; the index CONTROL stands for "after this node has run"."""
+    """Output `output` of node `node`; the output CONTROL stands for "after this node has run"."""
 
     node: str
-    index: int
+    output: int
 
     def __str__(self) -> str:
         """As a NodeDef writes it, in its shortest form: `x`, `x:1` or `^x`."""
-        if self.index == CONTROL:
+        if self.output == CONTROL:
             return "^" + self.node
-        return self.node if self.index == 0 else "%s:%d" % (self.node, self.index)
+        return self.node if self.output == 0 else "%s:%d" % (self.node, self.output)
 
 
 class Consumer(NamedTuple):
-    """Data input `slot` of node `node` reads output `index` of the node that was asked about."""
+    """Data input `slot` of node `node` reads output `output` of the node that was asked about."""
 
     node: str
     slot: int
-    index: int
+    output: int
 
 
 def parse_input(text: str) -> Port:
@@ -39,6 +41,19 @@ def parse_input(text: str) -> Port:
         return Port(text[1:], CONTROL)
     name, colon, index = text.rpartition(":")
     return Port(name, int(index)) if colon and index.isdecimal() else Port(text, 0)
+
+
+def _once(method: Callable[[Any], _Value]) -> Any:
+    """A property computed at its first use (functools.cached_property came with Python 3.8)."""
+    name = "_cached" + method.__name__
+
+    def get(self: Any) -> _Value:
+        if name not in self.__dict__:
+            self.__dict__[name] = method(self)
+        value: _Value = self.__dict__[name]
+        return value
+
+    return property(get)
 
 
 class GraphView:
@@ -61,10 +76,14 @@ class GraphView:
         self.nodes: Mapping[str, tf.NodeDef] = MappingProxyType(_by_name(graph_def))
         self._inputs: Dict[str, Tuple[Port, ...]] = {}
         self._controls: Dict[str, Tuple[str, ...]] = {}
-        self._consumers: Dict[str, List[Consumer]] = {}
-        self._control_consumers: Dict[str, List[str]] = {}
+        ports = _Ports(self.nodes)
         for name, node in self.nodes.items():
-            self._read_edges(name, [parse_input(text) for text in node.input])
+            try:
+                edges = [ports[text] for text in node.input]
+            except KeyError as missing:
+                raise GraphmpError("GMP008", "node %s has the input %s, but the graph has no node of that name" % (name, missing.args[0])) from None
+            self._inputs[name] = tuple([port for port in edges if port.output != CONTROL])
+            self._controls[name] = tuple([port.node for port in edges if port.output == CONTROL])
 
     def inputs(self, name: str) -> Tuple[Port, ...]:
         """The data inputs of a node, by slot."""
@@ -76,7 +95,7 @@ class GraphView:
 
     def consumers(self, name: str) -> Tuple[Consumer, ...]:
         """The data inputs that read any output of a node."""
-        return tuple(self._consumers.get(name, ()))
+        return tuple(self._data_consumers.get(name, ()))
 
     def control_consumers(self, name: str) -> Tuple[str, ...]:
         """The nodes with a control input from a node."""
@@ -94,20 +113,40 @@ class GraphView:
         """The nodes given and all that depend on them, through control inputs too unless `control` is false."""
 
         def after(name: str) -> List[str]:
-            return [consumer.node for consumer in self._consumers.get(name, ())] + (self._control_consumers.get(name, []) if control else [])
+            return [consumer.node for consumer in self.consumers(name)] + (list(self.control_consumers(name)) if control else [])
 
         return _closure(names, after)
 
-    def _read_edges(self, name: str, ports: List[Port]) -> None:
-        for port in ports:
-            if port.node not in self.nodes:
-                raise GraphmpError("GMP008", "node %s has the input %s, but the graph has no node of that name" % (name, port))
-        self._inputs[name] = tuple(port for port in ports if port.index != CONTROL)
-        self._controls[name] = tuple(port.node for port in ports if port.index == CONTROL)
-        for slot, port in enumerate(self._inputs[name]):
-            self._consumers.setdefault(port.node, []).append(Consumer(name, slot, port.index))
-        for node in self._controls[name]:
-            self._control_consumers.setdefault(node, []).append(name)
+    @_once
+    def _data_consumers(self) -> Dict[str, List[Consumer]]:
+        consumers: Dict[str, List[Consumer]] = {}
+        for name, ports in self._inputs.items():
+            for slot, port in enumerate(ports):
+                consumers.setdefault(port.node, []).append(Consumer(name, slot, port.output))
+        return consumers
+
+    @_once
+    def _control_consumers(self) -> Dict[str, List[str]]:
+        consumers: Dict[str, List[str]] = {}
+        for name, nodes in self._controls.items():
+            for node in nodes:
+                consumers.setdefault(node, []).append(name)
+        return consumers
+
+
+class _Ports(Dict[str, Port]):
+    """The port of each input string, parsed once: tensors have many readers, and fewer objects are less for Python's collector to walk."""
+
+    def __init__(self, nodes: Mapping[str, tf.NodeDef]):
+        super().__init__()
+        self._nodes = nodes
+
+    def __missing__(self, text: str) -> Port:
+        port = parse_input(text)
+        if port.node not in self._nodes:
+            raise KeyError(text)
+        self[text] = port
+        return port
 
 
 def _by_name(graph_def: tf.GraphDef) -> Dict[str, tf.NodeDef]:

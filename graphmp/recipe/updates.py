@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -20,23 +21,29 @@ from graphmp.recipe import state as states
 _INSIDE = threading.local()
 
 
-def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars: Any, global_step: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Stands in for an optimizer's `apply_gradients`; takes and returns what that does.
 
     Under a dynamic scale the returned op runs the update where the gradients are finite and skips all of it where they
-    are not: variables, slots, beta powers, and the global step that it would have advanced.
+    are not: variables, slots, beta powers, and the global step that it would have advanced. Only gradients taken from
+    accumulators advance it all the same: those count their steps, and would drop all later gradients as stale.
     """
     state = states.find(tf.get_default_graph())
     if state is None or getattr(_INSIDE, "yes", False) or delegates(optimizer):
-        return original(optimizer, grads_and_vars, *args, **kwargs)
+        return original(optimizer, grads_and_vars, global_step, *args, **kwargs)
     pairs = [(g, state.variable_of(v)) for g, v in grads_and_vars]
-    group, finite = _flag(state, pairs)
+    group, finite, adapts = _flag(state, pairs)
     before = len(tf.get_default_graph().get_operations())
 
-    def build() -> Any:
-        return creations.run_active(None, lambda: original(optimizer, pairs, *args, **kwargs))
+    always_steps = finite is not None and global_step is not None and _from_accumulators(pairs)
 
-    result = build() if finite is None else _gated(state, group, finite, build, optimizer, pairs)
+    def build() -> Any:
+        return creations.run_active(None, lambda: original(optimizer, pairs, None if always_steps else global_step, *args, **kwargs))
+
+    result = build() if finite is None else _gated(state, group, finite, adapts, build, optimizer, pairs)
+    if always_steps:
+        with tf.control_dependencies([result]):
+            result = tf.group(tf.assign_add(global_step, 1))
     if group is not None:
         made = tf.get_default_graph().get_operations()[before:]
         written = [op.name for op in made if is_write(op) and not is_initializer(op) and not op.name.startswith("graphmp/")]
@@ -55,12 +62,14 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
     value = creation.arguments.get("value")
     if creation.op_type not in ASSIGNS or not is_tensor(value) or not value.dtype.is_floating:
         return None
-    finite = _and([call.finite for call in _calls(state, [value]) if call.finite is not None])
+    calls = _calls(state, [value])
+    finite = _and([call.finite for call in calls if call.finite is not None])
     if finite is None:
         return None
     target = creation.arguments.get("ref", creation.arguments.get("resource"))
     gated = gate.value_if(finite, value, creations.old_value(creation.op_type, target, value), "accumulators")
-    return creation.make(dict(creation.arguments, value=gated)).result()
+    with tf.control_dependencies([_update(calls[0].group, finite)]):
+        return creation.make(dict(creation.arguments, value=gated)).result()
 
 
 def ungated(graph: Any) -> List[Any]:
@@ -91,45 +100,52 @@ def _needs_flag(state: states.GraphState, above: Any, gradients: Any) -> bool:
     return any(state.call_of[a.name].finite is not None for a in above if a.name in gradients)
 
 
-def _gated(state: states.GraphState, group: Any, finite: Any, build: Callable[[], Any], optimizer: Any, pairs: List[Tuple[Any, Any]]) -> Any:
+def _gated(state: states.GraphState, group: Any, finite: Any, adapts: bool, build: Callable[[], Any], optimizer: Any, pairs: List[Tuple[Any, Any]]) -> Any:
     with init_scope():  # slots made inside the conditional would be named after it, and float32 checkpoints would not fit
         optimizer._create_slots([v for g, v in pairs if g is not None])
     collected = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
     known = list(collected)
-    _INSIDE.yes = True
-    try:
-        with tf.control_dependencies([_update(group, finite)]):
-            result = gate.run_if(finite, build, group.scale.scope)
-    finally:
-        _INSIDE.yes = False
+    with _unlistened(), tf.control_dependencies([_update(group, finite)] if adapts else []):
+        result = gate.run_if(finite, build, group.scale.scope)
     if len(collected) > len(known):
         collected[:] = known + [result]
     state.note(result.name, "skip gate", "the update runs only where the gradients are finite")
     return result
 
 
+@contextlib.contextmanager
+def _unlistened() -> Iterator[None]:
+    """While it lasts, this thread's updates and assignments are made as they are."""
+    before, _INSIDE.yes = getattr(_INSIDE, "yes", False), True
+    try:
+        yield
+    finally:
+        _INSIDE.yes = before
+
+
 def _update(group: states.LossGroup, finite: Any) -> Any:
     """The op that adapts the group's scale: one for each flag, so that two optimizers on one flag count one step."""
     if finite.name not in group.updates:
-        with init_scope():
+        with _unlistened(), init_scope():
             group.updates[finite.name] = group.scale.update(finite)
     return group.updates[finite.name]
 
 
-def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, Any]:
-    """The loss group that the pairs belong to and its flag; None for either where there is none.
+def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, Any, bool]:
+    """The loss group that the pairs belong to, its flag, and whether this update adapts the scale; None where there is none.
 
-    Gradients that come out of accumulators (SyncReplicas) or placeholders are checked where they arrive.
+    Gradients that come out of accumulators (SyncReplicas, or a user's own) or placeholders are checked where they
+    arrive; where they were gated on their way into an accumulator, the scale was adapted there.
     """
     gradients = [g for g, _ in pairs if g is not None]
     calls = _calls(state, gradients)
     if calls:
-        return calls[0].group, _and([call.finite for call in calls if call.finite is not None])
+        return calls[0].group, _and([call.finite for call in calls if call.finite is not None]), True
     names = {op.name for op in (variable_op(v) for _, v in pairs) if op is not None}
     for group in state.groups:
         if group.variables & names:
-            return group, all_finite(gradients, group.scale.scope) if group.scale.skips else None
-    return None, None
+            return group, all_finite(gradients, group.scale.scope) if group.scale.skips else None, not group.updates
+    return None, None, False
 
 
 def _calls(state: states.GraphState, gradients: List[Any]) -> List[states.GradientCall]:
@@ -138,6 +154,12 @@ def _calls(state: states.GraphState, gradients: List[Any]) -> List[states.Gradie
     above = ancestors(ops, stop=lambda op: op.name in state.call_of, control=False)
     reached = {id(state.call_of[op.name]) for op in above if op.name in state.call_of}
     return [call for call in state.calls if id(call) in reached]
+
+
+def _from_accumulators(pairs: List[Tuple[Any, Any]]) -> bool:
+    """Whether gradients are taken from accumulators, as under SyncReplicas."""
+    above = ancestors([values(g).op for g, _ in pairs if g is not None], control=False)
+    return any(op.type.endswith("AccumulatorTakeGradient") for op in above)
 
 
 def _and(flags: List[Any]) -> Any:

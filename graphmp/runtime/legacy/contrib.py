@@ -62,7 +62,9 @@ def _served(path: str, name: str, symbol: str) -> Any:
         except AttributeError:
             continue
         except ImportError as error:
-            needs = "tf-slim" if error.name == "tf_slim" else needs
+            if (error.name or "").partition(".")[0] != "tf_slim":
+                raise
+            needs = "tf-slim"
     raise missing.attribute(symbol, needs)
 
 

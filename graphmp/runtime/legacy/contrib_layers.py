@@ -38,7 +38,7 @@ def embed_sequence(
 ) -> tf.Tensor:
     """Maps ids of shape [batch, length] to embeddings of shape [batch, length, embed_dim], of the variable `EmbedSequence/embeddings`."""
     if not (reuse or (vocab_size and embed_dim)):
-        raise ValueError("Must specify vocab size and embedding dimension when not reusing. Got vocab_size=%s and embed_dim=%s" % (vocab_size, embed_dim))
+        raise ValueError("Must specify vocab size and embedding dimension when not reusing. Got %s and %s" % (vocab_size, embed_dim))
     with tf.variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
         shape = [vocab_size, embed_dim] if vocab_size and embed_dim else None
         embeddings = _embeddings(shape, initializer, regularizer, trainable)

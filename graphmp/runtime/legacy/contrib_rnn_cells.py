@@ -107,7 +107,9 @@ class LayerNormBasicLSTMCell(Cell):
 class UGRNNCell(Cell):
     """The update-gate RNN (Collins 2016)."""
 
-    def __init__(self, num_units: int, initializer: Any = None, forget_bias: float = 1.0, activation: Activation = tf.tanh, reuse: Optional[bool] = None):
+    def __init__(
+        self, num_units: int, initializer: Any = None, forget_bias: float = 1.0, activation: Activation = tf.tanh, reuse: Optional[bool] = None
+    ):
         super().__init__(num_units, num_units, reuse)
         self._initializer, self._forget_bias, self._activation = initializer, forget_bias, activation
 

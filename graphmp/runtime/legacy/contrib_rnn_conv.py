@@ -27,7 +27,7 @@ class ConvLSTMCell(Cell):
         name: str = "conv_lstm_cell",
     ):
         if conv_ndims != len(input_shape) - 1:
-            raise ValueError("Invalid input_shape {} for conv_ndims={}.".format(input_shape, conv_ndims))
+            raise ValueError("Invalid input_shape %s for conv_ndims=%s." % (input_shape, conv_ndims))
         space = list(input_shape[:-1])
         state = tf.TensorShape(space + [output_channels])
         output = tf.TensorShape(space + [output_channels + (input_shape[-1] if skip_connection else 0)])

@@ -11,9 +11,7 @@ from graphmp.runtime.legacy.contrib_rnn_base import Activation, Cell, LSTMStateT
 __all__ = ["IndRNNCell", "IndyGRUCell", "IndyLSTMCell"]
 
 
-def _independent(
-    inputs: tf.Tensor, state: tf.Tensor, names: Tuple[str, str, str], gates: int = 1, kernel: Any = None, bias: Any = None
-) -> tf.Tensor:
+def _independent(inputs: tf.Tensor, state: tf.Tensor, names: Tuple[str, str, str], gates: int = 1, kernel: Any = None, bias: Any = None) -> tf.Tensor:
     """x · w + h * u + b for a number of gates, their units side by side; `names` are those of the variables w, u and b."""
     size = gates * state.shape.as_list()[1]
     w = variable(names[0], [linear_parts(inputs)[1], size], inputs, initializer=kernel)

@@ -31,8 +31,8 @@ def parse_values(values: str, type_map: Dict[str, type], ignore_unknown: bool = 
             if ignore_unknown:
                 continue
             raise ValueError("Unknown hyperparameter type for %s" % name)
-        into = result if index is None else result.setdefault(name, {})
-        key = name if index is None else int(index)
+        into: Dict[Any, Any] = result if index is None else result.setdefault(name, {})
+        key: Any = name if index is None else int(index)
         if not isinstance(into, dict) or key in into:
             raise ValueError("Multiple assignments to variable '%s' in %s" % (name, values))
         into[key] = _parsed(name, type_map[name], match, values)

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.runtime.legacy import contrib, internals, missing
 
 # Folders of the TensorFlow package that hold code, not the public interface.
-SOURCE_PACKAGES = frozenset("_api compat compiler core distribute dtensor include lite python security tools tsl".split())
+SOURCE_PACKAGES = frozenset(("_api", "compat", "compiler", "core", "distribute", "dtensor", "include", "lite", "python", "security", "tools", "tsl"))
 
 
 class LegacyFinder(importlib.abc.MetaPathFinder):
@@ -65,7 +65,8 @@ def _contrib_module(path: str) -> Optional[contrib.ContribModule]:
 
 def _requested() -> str:
     """The contrib path of the import statement under way: `a.b.c` is asked for as `a`, `a.b`, `a.b.c`."""
-    frame, name = sys._getframe(1), ""
+    frame: Optional[types.FrameType] = sys._getframe(1)
+    name = ""
     while frame is not None:
         if not frame.f_code.co_filename.startswith("<frozen importlib"):
             if name:

@@ -6,8 +6,7 @@ that the error can name all of what was used.
 
 from __future__ import annotations
 
-PACKAGES = tuple(
-    """
+_PACKAGES = """
     all_reduce autograph batching bayesflow bigtable boosted_trees checkpoint cloud cluster_resolver compiler
     constrained_optimization copy_graph crf cudnn_rnn data decision_trees deprecated distribute distributions eager estimator
     factorization feature_column ffmpeg framework fused_conv graph_editor grid_rnn hadoop hooks ignite image input_pipeline
@@ -20,5 +19,5 @@ PACKAGES = tuple(
     learn.datasets.mnist learn.datasets.synthetic learn.datasets.text_datasets learn.graph_actions learn.head learn.io
     learn.learn_runner learn.models learn.ops learn.preprocessing learn.utils solvers.lanczos solvers.least_squares
     solvers.linear_equations tensor_forest.client tensor_forest.client.random_forest tfprof.model_analyzer tpu.profiler
-    """.split()
-)
+"""
+PACKAGES = frozenset(_PACKAGES.split())

@@ -13,7 +13,8 @@ from graphmp.runtime.legacy.packages import PACKAGES
 _OWN = "graphmp.runtime.legacy.contrib_"
 _FRAMEWORK = (_OWN + "framework", "tf_slim.ops.arg_scope", "tf_slim.ops.variables", "tf_slim.ops.framework_ops")
 _LAYERS = (_OWN + "layers", "tf_slim.layers")
-_RNN = tuple(_OWN + name for name in ("rnn_cells", "rnn_conv", "rnn_exotic", "rnn_fused", "rnn_independent", "rnn_loops", "rnn_wrappers")) + ("tf:nn.rnn_cell",)
+_RNN_OWN = ("rnn_cells", "rnn_conv", "rnn_coupled", "rnn_exotic", "rnn_fused", "rnn_independent", "rnn_loops", "rnn_wrappers")
+_RNN = (*(_OWN + name for name in _RNN_OWN), "tf:nn.rnn_cell")
 
 _SLIM_DATA = (
     "data_decoder",
@@ -55,6 +56,8 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "layers.python.layers": _LAYERS,
     "layers.python.layers.embedding_ops": (_OWN + "layers",),
     "layers.python.layers.encoders": (_OWN + "layers",),
+    "legacy_seq2seq": (_OWN + "legacy_seq2seq",),
+    "legacy_seq2seq.python.ops.seq2seq": (_OWN + "legacy_seq2seq",),
     "losses": ("tf_slim.losses",),
     "losses.metric_learning": ("tf_slim.losses.metric_learning",),
     "losses.python.losses": ("tf_slim.losses",),
@@ -71,6 +74,8 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "rnn.python.ops.lstm_ops": _RNN,
     "rnn.python.ops.rnn": _RNN,
     "rnn.python.ops.rnn_cell": (_OWN + "rnn_base", *_RNN),
+    "seq2seq": (_OWN + "seq2seq",),
+    "seq2seq.python.ops.loss": (_OWN + "seq2seq",),
     "signal": ("tf:signal",),
     "slim": ("tf_slim", _OWN + "layers"),
     "slim.losses": ("tf_slim.losses",),
@@ -164,7 +169,7 @@ NAMES: Dict[str, str] = {
 def _importable() -> FrozenSet[str]:
     parts = [key.split(".") for key in MODULES]
     prefixes = {".".join(path[:length]) for path in parts for length in range(len(path) + 1)}
-    return frozenset(prefixes.union(PACKAGES))
+    return frozenset(prefixes | PACKAGES)
 
 
 IMPORTABLE = _importable()

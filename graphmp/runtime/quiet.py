@@ -1,0 +1,49 @@
+"""Keeping file descriptor 2 quiet while TensorFlow starts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from typing import Iterator
+
+STDERR = 2
+
+
+@contextlib.contextmanager
+def quiet_stderr() -> Iterator[None]:
+    """Keeps what is written to file descriptor 2 to itself; where the body raises, it is written after all.
+
+    TensorFlow 2.21 writes to the descriptor, not to `sys.stderr`, before TF_CPP_MIN_LOG_LEVEL is heeded. The descriptor
+    belongs to the whole process, so other threads fall silent too: use this for an import, not for a training loop.
+    """
+    try:
+        saved = os.dup(STDERR)
+    except OSError:  # closed: there is nothing to keep quiet
+        yield
+        return
+    with tempfile.TemporaryFile() as kept:
+        _flush()
+        os.dup2(kept.fileno(), STDERR)
+        try:
+            yield
+        except BaseException:
+            _restore(saved)
+            kept.seek(0)
+            os.write(STDERR, kept.read())
+            raise
+        else:
+            _restore(saved)
+        finally:
+            os.close(saved)
+
+
+def _restore(saved: int) -> None:
+    _flush()
+    os.dup2(saved, STDERR)
+
+
+def _flush() -> None:
+    if sys.stderr is not None:  # as under pythonw
+        sys.stderr.flush()

@@ -1,0 +1,51 @@
+"""Packaging. The version is in graphmp/version.py, what is needed besides TensorFlow in requirements/no-tensorflow.txt."""
+
+import pathlib
+import re
+
+from setuptools import find_packages, setup
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# PyPI's TensorFlow for each Python. 3.8 has neither a 1.15 nor a 2.15 there: bring NVIDIA's build of 1.15, which is for 3.8.
+# protobuf 3.21 and later refuse the generated code of 1.15.5. From 2.15 on Keras 2, asked for by name, is the package tf-keras.
+TENSORFLOW = [
+    'tensorflow==1.15.5; python_version < "3.8"',
+    'protobuf<3.21; python_version < "3.8"',
+    'tensorflow>=2.15,<2.16; python_version == "3.9"',
+    'tensorflow>=2.15,<2.22; python_version >= "3.10"',
+    'tf-keras>=2.15,<2.22; python_version >= "3.9"',
+]
+
+
+def read(name: str) -> str:
+    """The text of a file of this folder."""
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+def besides_tensorflow() -> "list[str]":
+    """The lines of the requirements file that name a package."""
+    return [line for line in read("requirements/no-tensorflow.txt").splitlines() if line and not line.startswith("#")]
+
+
+setup(
+    name="graphmp",
+    version=re.search(r'^__version__ = "(.+)"$', read("graphmp/version.py"), re.MULTILINE).group(1),
+    description="Converts TensorFlow 1 training code to mixed precision",
+    long_description=read("README.md"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    packages=find_packages(include=["graphmp", "graphmp.*"]),
+    package_data={"graphmp.diff": ["page/*"], "graphmp.policy": ["*.txt"]},
+    python_requires=">=3.7",
+    install_requires=besides_tensorflow() + TENSORFLOW,
+    extras_require={
+        "test": ["hypothesis>=6", "pytest>=7"],
+        "dev": ["mypy>=1.8", "ruff>=0.4"],
+        "plot": ["matplotlib>=3"],
+        "cuda": ['tensorflow[and-cuda]>=2.15,<2.22; python_version >= "3.9"'],
+    },
+    entry_points={"console_scripts": ["graphmp = graphmp.cli.main:main"]},
+    classifiers=["Programming Language :: Python :: 3", "Topic :: Scientific/Engineering :: Artificial Intelligence"],
+)

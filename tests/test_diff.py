@@ -1,0 +1,503 @@
+"""Comparing graphs: a table of tiny graphs, what must not count as a change, and every renderer."""
+
+from __future__ import annotations
+
+import dataclasses
+import html as html_module
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.diff import html, markdown
+from graphmp.diff.compare import compare
+from graphmp.diff.model import CATEGORIES, Change, Diff
+from graphmp.diff.values import attribute_text, printable
+from graphmp.errors import GraphmpError
+from graphmp.graph.files import read_graph, serialize
+from tests.corpus import corpus_graphs
+from tests.tiny import meta_graph, report, with_nodes_reversed
+
+HOSTILE = "</script><img src=x onerror=alert(1)>|`[b]\x1b[31m\u202e&amp;"
+
+
+def found(before, after, **kwargs):
+    """Changes as tuples (node, category, part, before, after)."""
+    return [(c.node, c.category, c.part, c.before, c.after) for c in compare(before, after, **kwargs).changes]
+
+
+SAME = [
+    ("order of nodes", ["a NoOp", "b NoOp ^a"], ["b NoOp ^a", "a NoOp"]),
+    ("output 0 written out", ["a Const", "b Relu a:0"], ["a Const", "b Relu a"]),
+    ("order of control inputs", ["a NoOp", "b NoOp", "c NoOp ^a ^b"], ["a NoOp", "b NoOp", "c NoOp ^b ^a"]),
+    ("control input given twice", ["a NoOp", "c NoOp ^a ^a"], ["a NoOp", "c NoOp ^a"]),
+]
+
+DIFFERENT = [
+    (["a NoOp"], ["a NoOp", "b MatMul a a T=float16"], ("b", "node added", "", None, "MatMul T=float16")),
+    (["a NoOp", "b Cast a SrcT=float32 DstT=int32"], ["a NoOp"], ("b", "node removed", "", "Cast DstT=int32 SrcT=float32", None)),
+    (["a Relu T=float32"], ["a Relu T=float16"], ("a", "dtype", "T", "float32", "float16")),
+    (["a Relu"], ["a Relu T=float16"], ("a", "dtype", "T", None, "float16")),
+    (["a FusedBatchNorm"], ["a FusedBatchNormV3"], ("a", "op", "", "FusedBatchNorm", "FusedBatchNormV3")),
+    (["a NoOp"], ["a NoOp @/gpu:0"], ("a", "device", "", None, "/gpu:0")),
+    (["a NoOp @/cpu:0"], ["a NoOp @/gpu:0"], ("a", "device", "", "/cpu:0", "/gpu:0")),
+    (["a X", "b X", "c Relu a"], ["a X", "b X", "c Relu b"], ("c", "rewired", "input 0", "a", "b")),
+    (["a X", "c Relu a"], ["a X", "c Relu a:1"], ("c", "rewired", "input 0", "a", "a:1")),
+    (["a X", "c Add a"], ["a X", "c Add a a:0"], ("c", "rewired", "input 1", None, "a")),
+    (["a X", "b X", "c Add a b ^b"], ["a X", "b X", "c Add a ^b"], ("c", "rewired", "input 1", "b", None)),
+    (["a X", "b X", "c X ^a"], ["a X", "b X", "c X ^b"], ("c", "control", "", "^a", "^b")),
+    (["a X", "b X", "c X"], ["a X", "b X", "c X ^b ^a"], ("c", "control", "", None, "^a ^b")),
+]
+
+
+@pytest.mark.parametrize("before, after", [row[1:] for row in SAME], ids=[row[0] for row in SAME])
+def test_same(before, after):
+    diff = compare(meta_graph(*before), meta_graph(*after))
+    assert diff.identical
+    assert diff.changes == ()
+
+
+@pytest.mark.parametrize("before, after, change", DIFFERENT, ids=lambda value: "_".join(filter(None, value)) if isinstance(value, tuple) else "")
+def test_one_change(before, after, change):
+    assert found(meta_graph(*before), meta_graph(*after)) == [change]
+
+
+@pytest.mark.parametrize("before, after, change", DIFFERENT, ids=lambda value: "_".join(filter(None, value)) if isinstance(value, tuple) else "")
+def test_backwards_is_the_mirror_image(before, after, change):
+    node, category, part, old, new = change
+    mirrored = {"node added": "node removed", "node removed": "node added"}.get(category, category)
+    assert found(meta_graph(*after), meta_graph(*before)) == [(node, mirrored, part, new, old)]
+
+
+CAST = "x_half Cast x SrcT=float32 DstT=float16"
+CASTS = [
+    ("one cast", ["x X", "y Relu x"], ["x X", CAST, "y Relu x_half"], "edge via cast"),
+    ("a chain of casts", ["x X", "y Relu x"], ["x X", CAST, "z Cast x_half", "y Relu z:0"], "edge via cast"),
+    ("a cast of another output", ["x X", "y Relu x:1"], ["x X", CAST, "y Relu x_half"], "rewired"),
+    ("a cast of another node", ["w X", "x X", "y Relu w"], ["w X", "x X", CAST, "y Relu x_half"], "rewired"),
+    ("a cast that was there before", ["x X", CAST, "y Relu x"], ["x X", CAST, "y Relu x_half"], "rewired"),
+    ("an added node that is no cast", ["x X", "y Relu x"], ["x X", "x_half Identity x", "y Relu x_half"], "rewired"),
+    ("a removed cast", ["x X", CAST, "y Relu x_half"], ["x X", "y Relu x"], "edge via cast"),
+    ("one cast for another", ["x X", CAST, "y Relu x_half"], ["x X", "other Cast x", "y Relu other"], "edge via cast"),
+    ("a cast without input", ["x X", "y Relu x"], ["x X", "x_half Cast", "y Relu x_half"], "rewired"),
+    ("a cast of itself", ["x X", "y Relu x"], ["x X", "x_half Cast x_half", "y Relu x_half"], "rewired"),
+]
+
+
+@pytest.mark.parametrize("before, after, category", [row[1:] for row in CASTS], ids=[row[0] for row in CASTS])
+def test_edges_through_casts(before, after, category):
+    changes = found(meta_graph(*before), meta_graph(*after))
+    assert [(node, category) for node, category, _, _, _ in changes if node == "y"] == [("y", category)]
+
+
+f32, f16 = np.float32, np.float16
+CONSTANTS = [
+    ("equal", f32([1, 2]), f32([1, 2]), None),
+    ("another value", f32([1, 2, 3, 4, 5, 6]), f32([1, 2, 3, 4, 5, 7]), ("float32[6] ... 6.0", "float32[6] ... 7.0")),
+    ("first of many", f32([1, 2, 3, 4, 5, 6]), f32([0, 2, 3, 4, 5, 6]), ("float32[6] 1.0, 2.0, 3.0, 4.0, ...", "float32[6] 0.0, 2.0, 3.0, 4.0, ...")),
+    ("another shape", f32([[1, 2]]), f32([1, 2]), ("float32[1,2] 1.0, 2.0", "float32[2] 1.0, 2.0")),
+    ("only rounded", f32([0.1, 3, -7]), f16([0.1, 3, -7]), None),
+    ("rounded to the nearest, not cut", f32(0.1), f16(0.09998), None),
+    ("rounded wrongly", f32(0.1), f16(0.1001), ("float32[] 0.1", "float16[] 0.1001")),
+    ("became infinite", f32(-70000), f16(-np.inf), ("float32[] -70000.0", "float16[] -inf")),
+    ("became zero", f32(1e-12), f16(0), ("float32[] 1e-12", "float16[] 0.0")),
+    ("infinite before", f32(np.inf), f16(np.inf), None),
+    ("NaN stays NaN", f32([np.nan]), f32([np.nan]), None),
+    ("NaN rounded", f32([np.nan]), f16([np.nan]), None),
+    ("minus zero", f32([0.0]), f32([-0.0]), ("float32[1] 0.0", "float32[1] -0.0")),
+    ("integers of another width", np.int32([1, 2]), np.int64([1, 2]), None),
+    ("strings", np.array([b"a", b"b"]), np.array([b"a", b"\xff"]), ("string[2] ... b", "string[2] ... \\xff")),
+    ("empty", f32([]), f16([]), None),
+    ("booleans", np.array([True, False]), np.array([True, True]), ("bool[2] ... False", "bool[2] ... True")),
+]
+
+
+@pytest.mark.parametrize("before, after, values", [row[1:] for row in CONSTANTS], ids=[row[0] for row in CONSTANTS])
+def test_constants(before, after, values):
+    changes = found(meta_graph("c Const", c=before), meta_graph("c Const", c=after))
+    expected = [] if values is None else [("c", "constant value", "value") + values]
+    assert [change for change in changes if change[1] != "dtype"] == expected
+    assert len([change for change in changes if change[1] == "dtype"]) == (before.dtype.kind != "S" and before.dtype != after.dtype)
+
+
+def test_bfloat16_constant_is_only_rounded():
+    bfloat16 = tf.bfloat16.as_numpy_dtype
+    before, after = meta_graph("c Const", c=f32([1.0, 3.140625])), meta_graph("c Const", c=np.array([1.0, 3.140625], bfloat16))
+    assert [change[1] for change in found(before, after)] == ["dtype"]
+    after = meta_graph("c Const", c=np.array([1.0, 3.125], bfloat16))
+    assert [change[1] for change in found(before, after)] == ["constant value", "dtype"]
+
+
+def test_constant_stored_in_another_way_is_the_same():
+    before, after = meta_graph("c Const dtype=float32"), meta_graph("c Const dtype=float32", c=f32([7, 7, 7]))
+    tensor = before.graph_def.node[0].attr["value"].tensor
+    tensor.dtype = 1
+    tensor.tensor_shape.dim.add(size=3)
+    tensor.float_val.append(7)  # the last value stands for the rest
+    assert serialize(before) != serialize(after)
+    assert compare(before, after).identical
+
+
+def test_constants_that_would_not_fit_in_memory():
+    graphs = []
+    for value in (1, 2):
+        graphs.append(meta_graph("c Const"))
+        tensor = graphs[-1].graph_def.node[0].attr["value"].tensor
+        tensor.dtype = 1
+        tensor.tensor_shape.dim.add(size=1 << 50)
+        tensor.float_val.append(value)
+    assert found(*graphs) == [("c", "constant value", "value", "float32[1125899906842624]", "float32[1125899906842624]")]
+
+
+def test_attributes():
+    before, after = meta_graph("a Op"), meta_graph("a Op")
+    old, new = before.graph_def.node[0].attr, after.graph_def.node[0].attr
+    old["f"].f, new["f"].f = 0.1, 0.2
+    old["list"].list.i.extend([1, 2])
+    new["list"].list.i.extend([1, 3])
+    old["s"].s, new["s"].s = b"NCHW", b"NHWC"
+    old["shape"].shape.dim.add(size=-1)
+    new["shape"].shape.unknown_rank = True
+    old["types"].list.type.extend([1, 1])
+    new["types"].list.type.extend([1, 19])
+    new["gone"].b = True
+    assert found(before, after) == [
+        ("a", "attribute", "f", "0.1", "0.2"),
+        ("a", "attribute", "gone", None, "True"),
+        ("a", "attribute", "list", "[1, 2]", "[1, 3]"),
+        ("a", "attribute", "s", "NCHW", "NHWC"),
+        ("a", "attribute", "shape", "[?]", "[...]"),
+        ("a", "dtype", "types", "[float32, float32]", "[float32, float16]"),
+    ]
+
+
+def test_long_values_are_shown_from_where_they_differ():
+    before, after = meta_graph("a Op"), meta_graph("a Op")
+    before.graph_def.node[0].attr["s"].s = b"x" * 5000 + b"left" + b"y" * 5000
+    after.graph_def.node[0].attr["s"].s = b"x" * 5000 + b"right" + b"y" * 5000
+    ((_, _, _, old, new),) = found(before, after)
+    assert "xleft" in old
+    assert "xright" in new
+    assert max(len(old), len(new)) < 100
+
+
+@pytest.mark.parametrize("dtype, text", [(1, "float32"), (101, "float32_ref"), (9999, "dtype 9999")])
+def test_dtype_names(dtype, text):
+    assert attribute_text(tf.AttrValue(type=dtype)) == text
+
+
+def test_what_is_no_node():
+    before, after = meta_graph("a NoOp"), meta_graph("a NoOp")
+    for graph, names in ((before, "fg"), (after, "gf")):
+        for name in names:
+            function = graph.graph_def.library.function.add()
+            function.signature.name = name
+            for body in names:
+                function.node_def.add(name=body, op="NoOp")
+        graph.collection_def["kept"].node_list.value.extend(["a", "b"])
+        graph.meta_info_def.tensorflow_version = "1.15.5"
+    assert compare(before, after).identical
+    before.collection_def["losses"].node_list.value.append("a")
+    after.collection_def["kept"].node_list.value.append("c")
+    after.graph_def.library.function[0].node_def[0].op = "Relu"
+    after.graph_def.library.gradient.add(function_name="f", gradient_func="g")
+    after.graph_def.versions.producer = 1
+    after.signature_def["serve"].method_name = "predict"
+    after.asset_file_def.add(filename="vocabulary.txt")
+    after.meta_info_def.tensorflow_version = "2.21.0"
+    changes = found(before, after)
+    assert {category for _, category, _, _, _ in changes} == {"meta graph"}
+    assert [change[0] for change in changes] == [
+        "asset_file_def",
+        "collection_def/kept",
+        "collection_def/losses",
+        "library.gradient",
+        "library/g",
+        "meta_info_def",
+        "signature_def/serve",
+        "versions",
+    ]
+
+
+@pytest.mark.parametrize("lines, message", [(("a NoOp", "a NoOp"), "two nodes"), (("a Relu gone",), "gone")])
+def test_broken_graphs_are_refused(lines, message):
+    with pytest.raises(GraphmpError, match=message):
+        compare(meta_graph("a NoOp"), meta_graph(*lines))
+
+
+BEFORE = meta_graph("x X", "y Relu x T=float32", "z NoOp")
+AFTER = meta_graph("x X", CAST, "y Relu x_half T=float16", "z NoOp @/gpu:0")
+
+
+def test_reasons_are_joined_by_node():
+    diff = compare(BEFORE, AFTER, report(y="allow", x_half="cast", elsewhere="?"))
+    assert [(c.node, c.category, c.reason) for c in diff.changes] == [
+        ("z", "device", ""),
+        ("y", "dtype", "allow"),
+        ("y", "edge via cast", "allow"),
+        ("x_half", "node added", "cast"),
+    ]
+    assert [c.node for c in diff.unexplained] == ["z"]
+
+
+def test_the_reason_for_the_change_itself_comes_first():
+    rows = [("dtype: float32 -> float16", "allow"), ("edge via cast: x -> x_half", "reads"), ("dtype", "again"), ("dtype", "again")]
+    diff = compare(BEFORE, AFTER, {"changes": [{"node": "y", "change": change, "reason": reason} for change, reason in rows]})
+    assert {c.category: c.reason for c in diff.changes if c.node == "y"} == {"dtype": "allow; again", "edge via cast": "reads"}
+
+
+def test_without_a_report_nothing_is_unexplained():
+    diff = compare(BEFORE, AFTER)
+    assert not diff.has_report
+    assert diff.unexplained == ()
+    assert "explained" not in diff.to_text() + diff.to_markdown() + html_body(diff)
+    assert len(compare(BEFORE, AFTER, {}).unexplained) == 4
+
+
+def test_frozen():
+    diff = compare(BEFORE, AFTER)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        diff.changes = ()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        diff.changes[0].node = ""
+
+
+def test_inputs_are_left_as_they_are():
+    before, after = serialize(BEFORE), serialize(AFTER)
+    compare(BEFORE, AFTER).to_html()
+    assert (serialize(BEFORE), serialize(AFTER)) == (before, after)
+
+
+def test_python_interface():
+    for _ in range(2):  # `graphmp.diff` is a function before, and a package after, the first import
+        assert graphmp.diff(BEFORE, AFTER, report(z="moved")).counts() == compare(BEFORE, AFTER).counts()
+    assert isinstance(graphmp.diff(BEFORE, BEFORE), graphmp.Diff)
+
+
+def shuffled(graph, seed):
+    nodes = list(graph.graph_def.node)
+    random.Random(seed).shuffle(nodes)
+    result = tf.MetaGraphDef()
+    result.CopyFrom(graph)
+    del result.graph_def.node[:]
+    result.graph_def.node.extend(nodes)
+    return result
+
+
+def half(graph):
+    """The graph with every fifth node in float16 and every seventh gone, its readers included."""
+    result, gone = tf.MetaGraphDef(), set()
+    result.CopyFrom(graph)
+    del result.graph_def.node[:]
+    for index, node in enumerate(graph.graph_def.node):
+        if index % 7 == 6 or any(text.lstrip("^").split(":")[0] in gone for text in node.input):
+            gone.add(node.name)
+            continue
+        copy = result.graph_def.node.add()
+        copy.CopyFrom(node)
+        if index % 5 == 4:
+            copy.attr["T"].type = 19
+    names = {node.name for node in result.graph_def.node}
+    kept = [node for node in result.graph_def.node if all(text.lstrip("^").split(":")[0] in names for text in node.input)]
+    while len(kept) < len(names):
+        names = {node.name for node in kept}
+        kept = [node for node in kept if all(text.lstrip("^").split(":")[0] in names for text in node.input)]
+    final = tf.MetaGraphDef()
+    final.CopyFrom(result)
+    del final.graph_def.node[:]
+    final.graph_def.node.extend(kept)
+    return final
+
+
+def test_corpus_shuffling_changes_nothing():
+    for path in corpus_graphs():
+        graph = read_graph(path)
+        assert compare(graph, graph).identical, path.name
+        assert compare(graph, shuffled(graph, 1)).identical, path.name
+        assert compare(graph, with_nodes_reversed(graph)).identical, path.name
+
+
+def test_corpus_every_difference_is_found():
+    for path in corpus_graphs()[::3]:
+        before = read_graph(path)
+        after = half(before)
+        diff = compare(before, after)
+        assert diff == compare(shuffled(before, 1), shuffled(after, 2)), path.name
+        old, new = ({node.name: node for node in graph.graph_def.node} for graph in (before, after))
+        nodes = diff.groups()
+        assert {c.node for c in nodes["node removed"]} == set(old) - set(new), path.name
+        changed = {name for name in new if old[name].attr["T"].type != new[name].attr["T"].type}
+        assert {c.node for c in nodes["dtype"] if c.part == "T"} == changed, path.name
+        assert changed
+
+
+# Renderers.
+
+
+def many(count, **fields):
+    return tuple(Change("n%05d" % index, "node added", None, "NoOp", **fields) for index in range(count))
+
+
+def html_body(diff):
+    return diff.to_html().split("<body>")[1]
+
+
+@pytest.mark.parametrize(
+    "diff, summary",
+    [
+        (Diff(()), "no changes"),
+        (Diff(many(1)), "1 change: 1 node added"),
+        (Diff(many(1), has_report=True), "1 change: 1 node added; 1 unexplained"),
+        (Diff(many(2, reason="r"), has_report=True), "2 changes: 2 node added; all explained"),
+        (Diff((Change("a", "dtype", "x", "y"), *many(1200)), has_report=False), "1,201 changes: 1 dtype, 1,200 node added"),
+    ],
+)
+def test_summary_leads_every_text(diff, summary):
+    assert diff.to_text().split("\n")[0] == summary
+    assert diff.to_markdown().split("\n")[0] == "**%s**" % summary
+    assert '<p class="summary">%s</p>' % summary in diff.to_html()
+
+
+def test_text():
+    assert compare(BEFORE, AFTER, report(y="allow", x_half="cast")).to_text() == (
+        "4 changes: 1 device, 1 dtype, 1 edge via cast, 1 node added; 1 unexplained\n"
+        "\n"
+        "device (1)\n"
+        "  z  + /gpu:0  # unexplained\n"
+        "\n"
+        "dtype (1)\n"
+        "  y  T float32 -> float16  # allow\n"
+        "\n"
+        "edge via cast (1)\n"
+        "  y  input 0 x -> x_half  # allow\n"
+        "\n"
+        "node added (1)\n"
+        "  x_half  + Cast DstT=float16 SrcT=float32  # cast\n"
+    )
+
+
+def test_json():
+    diff = compare(BEFORE, AFTER, report(y="allow"), ("a.meta", "b.meta"))
+    value = diff.to_json()
+    assert json.loads(json.dumps(value)) == value
+    assert (value["schema"], value["before"], value["after"], value["identical"], value["unexplained"]) == (
+        "graphmp.diff/1",
+        "a.meta",
+        "b.meta",
+        False,
+        2,
+    )
+    assert value["counts"] == {"device": 1, "dtype": 1, "edge via cast": 1, "node added": 1}
+    assert value["changes"][1] == {"node": "y", "category": "dtype", "before": "float32", "after": "float16", "reason": "allow", "part": "T"}
+    assert compare(BEFORE, AFTER).to_json()["unexplained"] is None
+
+
+def test_markdown():
+    lines = compare(BEFORE, AFTER, report(y="allow *this*", x_half="cast")).to_markdown().split("\n")
+    assert "| node | original | converted | reason |" in lines
+    assert "| `y` | `T float32` | `T float16` | allow \\*this\\* |" in lines
+    assert "| `z` |  | `/gpu:0` | **unexplained** |" in lines
+
+
+@pytest.mark.parametrize("name", ["a|b", "`a`", "``", "a`` `b", HOSTILE])
+def test_markdown_cells_hold_anything(name):
+    diff = Diff((Change(name, "node added", None, "NoOp", reason="r"),), has_report=True)
+    row = diff.to_markdown().split("\n")[6]
+    cells = re.split(r"(?<!\\)\|", row)
+    assert len(cells) == 6
+    code = re.match(r"^ (`+)(.*?)\1 $", cells[1])
+    assert code.group(2).strip().replace("\\|", "|") == printable(name)
+    assert code.group(1) not in code.group(2)
+
+
+def test_pages_are_capped_and_say_so():
+    diff = Diff(many(html.MOST_ROWS + 3000))
+    page = diff.to_html()
+    assert page.count('<tr class="node">') == html.MOST_ROWS
+    assert "3,000 changes more not shown here" in page
+    assert len(page) < 1000000
+    assert diff.to_markdown().count("NoOp") == markdown.MOST_ROWS
+    assert "and 4,950 changes more" in diff.to_markdown()
+    assert "more" not in Diff(many(html.MOST_ROWS)).to_html().split("<main>")[1]
+    assert diff.to_text().count("NoOp") == len(diff.to_json()["changes"]) == html.MOST_ROWS + 3000
+
+
+def test_the_unexplained_lead_what_is_capped():
+    diff = Diff((*many(html.MOST_ROWS + 1, reason="r"), Change("zebra", "node added", None, "NoOp")), has_report=True)
+    assert diff.groups()["node added"][0].node == "zebra"
+    assert "zebra" in diff.to_html()
+    assert "zebra" in diff.to_markdown()
+    assert diff.changes[-1].node == "zebra"
+
+
+@pytest.mark.parametrize("field", ["node", "before", "after", "reason", "part"])
+def test_names_are_text_everywhere(field):
+    change = dataclasses.replace(Change("n", "dtype", "b", "a", "r", "p"), **{field: HOSTILE})
+    diff = Diff((change,), has_report=True, names=(HOSTILE, HOSTILE))
+    page = diff.to_html()
+    assert "<img" not in page
+    assert "<script" not in page
+    assert "\x1b" not in page + diff.to_text() + diff.to_markdown()
+    assert "\u202e" not in page + diff.to_text() + diff.to_markdown()
+    assert html_module.escape(printable(HOSTILE)) in page.split("<main>")[1]
+    assert "&amp;amp;" in page
+    assert diff.to_json()["changes"][0][field] == HOSTILE
+
+
+def test_page_loads_nothing():
+    page = compare(BEFORE, AFTER, report(y="allow")).to_html()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1)
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert not re.search(r"https?:|<script|<link|<img|@import|url\(| style=|\$", page)
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_the_policy_admits_the_style_of_the_page():
+    import base64
+    import hashlib
+
+    page = Diff(()).to_html()
+    style = re.search(r"<style>(.*)</style>", page, re.DOTALL).group(1)
+    assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in page
+
+
+def test_page_groups_by_category_with_counts():
+    body = html_body(compare(BEFORE, AFTER, report(y="allow", x_half="cast")))
+    for category in ("device", "dtype", "edge via cast", "node added"):
+        anchor = category.replace(" ", "-")
+        assert '<li><a href="#%s"><b>1</b> %s</a></li>' % (anchor, category) in body
+        assert '<h2 id="%s">%s</h2>' % (anchor, category) in body
+    assert '<td class="before">T float32</td><td class="after">T float16</td><td class="reason">allow</td>' in body
+    assert '<tr class="unexplained"><td class="before none"></td>' in body
+
+
+def test_a_node_is_named_once_a_group():
+    changes = tuple(Change("n", "rewired", "a", "b", part="input %d" % slot) for slot in range(3))
+    assert html_body(Diff(changes)).count('<tr class="node">') == 1
+
+
+def test_to_html_writes_the_file(tmp_path):
+    diff = compare(BEFORE, AFTER)
+    page = diff.to_html(tmp_path / "diff.html")
+    assert (tmp_path / "diff.html").read_text(encoding="utf-8") == page
+    with pytest.raises(GraphmpError, match="GMP004"):
+        diff.to_html(str(tmp_path / "missing" / "diff.html"))
+
+
+def test_notebook_gets_the_page_in_a_frame():
+    diff = compare(BEFORE, AFTER)
+    frame = diff._repr_html_()
+    page = re.match(r'^<iframe sandbox srcdoc="([^"]*)"', frame).group(1)
+    assert html_module.unescape(page) == diff.to_html()
+
+
+def test_every_category_is_shown_everywhere():
+    diff = Diff(tuple(Change("n", category, "b", "a") for category in CATEGORIES))
+    assert list(diff.counts()) == list(CATEGORIES)
+    for page in (diff.to_text(), diff.to_markdown(), diff.to_html()):
+        assert all(category in page for category in CATEGORIES)

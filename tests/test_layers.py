@@ -1,0 +1,155 @@
+"""The rules of the source tree, checked by parsing every module: imports point downwards, and nothing below cli/ prints."""
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LAYERS = ["cli", "runtime", "recipe", "rewrite", "report", "loss_scale", "numerics", "diff", "policy", "hooks", "graph"]  # from top to bottom
+BOTTOM = ["config", "errors", "environment", "version"]  # beside each other, below all layers
+ENTRY_POINTS = ["graphmp", "graphmp.__main__"]
+INSIDE_FUNCTIONS = {
+    # (how the module's name begins, how the name of what it imports there begins): why not at the top
+    ("graphmp.cli.", "graphmp."): "so that --help and usage errors come at once, without the seconds of a TensorFlow import",
+    ("graphmp.cli.doctor", "rich."): "so that it can say that rich is missing",
+}
+MODULES = sorted((ROOT / "graphmp").rglob("*.py"))
+
+
+def module_name(path):
+    """graphmp/cli/main.py is graphmp.cli.main; a package is named without its __init__."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def level(module):
+    """How deep a module lies; imports may go to the same level or deeper."""
+    part = (module.split(".") + [""])[1]
+    if module in ENTRY_POINTS:
+        return -1
+    return len(LAYERS) if part in BOTTOM else LAYERS.index(part)
+
+
+def imports(tree):
+    """(node, what it imports by full name) for each import, wherever it stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node, "%s%s.%s" % ("." * node.level, node.module or "", alias.name)
+
+
+def inside_functions(tree):
+    """Every node that stands in a function."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
+    return {inner for function in functions for inner in ast.walk(function) if inner is not function}
+
+
+def problems(name, source):
+    """What a module does that it shouldn't, a line each."""
+    tree = ast.parse(source)
+    found = list(import_problems(name, tree)) + list(call_problems(name, tree))
+    if not ast.get_docstring(tree):
+        found.append("has no docstring")
+    return found
+
+
+def import_problems(name, tree):
+    """Imports that point upwards, hide in functions, take everything, or name TensorFlow otherwise than all do."""
+    local = inside_functions(tree)
+    for node, imported in imports(tree):
+        if imported.startswith("."):
+            yield "imports %s: relative" % imported
+        elif imported.startswith("graphmp.") and level(imported) < level(name):
+            yield "imports %s: upwards" % imported
+        elif imported.split(".")[0] == "tensorflow" and [(alias.name, alias.asname) for alias in node.names] != [("tensorflow.compat.v1", "tf")]:
+            yield "imports %s: TensorFlow is `import tensorflow.compat.v1 as tf`" % imported
+        if imported.endswith(".*"):
+            yield "imports %s: everything" % imported
+        if node in local and not may_hide(name, imported):
+            yield "imports %s: inside a function" % imported
+
+
+def may_hide(name, imported):
+    """Whether the list says why this import stands inside a function."""
+    return any(name.startswith(module) and imported.startswith(what) for module, what in INSIDE_FUNCTIONS)
+
+
+def call_problems(name, tree):
+    """Printing below cli/, and the environment outside cli/ and environment.py."""
+    if name.startswith("graphmp.cli"):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            yield "prints"
+        if name != "graphmp.environment" and names_the_environment(node):
+            yield "reads the environment"
+
+
+def names_the_environment(node):
+    """os.environ, os.getenv and the like, and `from os import environ`."""
+    names = ("environ", "environb", "getenv", "putenv", "unsetenv")
+    if isinstance(node, ast.Attribute):
+        return node.attr in names and isinstance(node.value, ast.Name) and node.value.id == "os"
+    return isinstance(node, ast.ImportFrom) and node.module == "os" and any(alias.name in names for alias in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_the_rules_hold(path):
+    assert problems(module_name(path), path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.name not in ("__init__.py", "__main__.py", "version.py")], ids=module_name)
+def test_annotations_are_not_evaluated(path):
+    assert "\nfrom __future__ import annotations\n" in path.read_text(encoding="utf-8")
+
+
+def test_every_folder_is_a_layer():
+    folders = {path.parent.name for path in (ROOT / "graphmp").glob("*/__init__.py")}
+    files = {path.stem for path in (ROOT / "graphmp").glob("*.py")} - {"__init__", "__main__"}
+    assert folders <= set(LAYERS)
+    assert files == set(BOTTOM)
+
+
+DOCSTRING = '"""Says what."""\n'
+
+
+@pytest.mark.parametrize(
+    "name, source, problem",
+    [
+        ("graphmp.diff.text", "from graphmp.cli import main", "imports graphmp.cli.main: upwards"),
+        ("graphmp.graph.view", "import graphmp.hooks.patch", "imports graphmp.hooks.patch: upwards"),
+        ("graphmp.config", "from graphmp.graph import view", "imports graphmp.graph.view: upwards"),
+        ("graphmp.recipe.plan", "from . import state", "imports ..state: relative"),
+        ("graphmp.recipe.plan", "def f():\n    from graphmp import config", "imports graphmp.config: inside a function"),
+        ("graphmp.cli.diff", "def f():\n    import json", "imports json: inside a function"),
+        ("graphmp.recipe.plan", "from numpy import *", "imports numpy.*: everything"),
+        ("graphmp.recipe.plan", "import tensorflow as tf", "imports tensorflow: TensorFlow is `import tensorflow.compat.v1 as tf`"),
+        ("graphmp.recipe.plan", "from tensorflow import nn", "imports tensorflow.nn: TensorFlow is `import tensorflow.compat.v1 as tf`"),
+        ("graphmp.recipe.plan", "import tensorflow.compat.v1", "imports tensorflow.compat.v1: TensorFlow is `import tensorflow.compat.v1 as tf`"),
+        ("graphmp.recipe.plan", "print(1)", "prints"),
+        ("graphmp.recipe.plan", "import os\nos.environ['A']", "reads the environment"),
+        ("graphmp.recipe.plan", "from os import getenv", "reads the environment"),
+    ],
+)
+def test_a_breach_is_found(name, source, problem):
+    assert problems(name, DOCSTRING + source) == [problem]
+
+
+@pytest.mark.parametrize(
+    "name, source",
+    [
+        ("graphmp.cli.diff", "import graphmp.cli.parser\ndef run():\n    from graphmp.diff import text\n    print(text)"),
+        ("graphmp.environment", "import os\nos.environ['A'] = '1'"),
+        ("graphmp.recipe.plan", "import tensorflow.compat.v1 as tf\nfrom graphmp.recipe import state\nfrom graphmp.graph.view import GraphView"),
+    ],
+)
+def test_what_is_allowed(name, source):
+    assert problems(name, DOCSTRING + source) == []
+
+
+def test_a_missing_docstring_is_found():
+    assert problems("graphmp.config", "x = 1") == ["has no docstring"]
