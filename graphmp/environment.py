@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -21,11 +20,9 @@ def prepare() -> None:
     os.environ.setdefault(LOG_LEVEL, "3")
 
 
-def legacy_keras_came_too_late() -> bool:
-    """Whether TensorFlow 2.16+ had been imported before graphmp could ask for Keras 2."""
-    return _TENSORFLOW_WAS_IMPORTED and not _LEGACY_KERAS_WAS_SET
+def asks_for_legacy_keras() -> bool:
+    """Whether TensorFlow 2.16 and later will use Keras 2. It reads the setting when Keras is first used (2.21)."""
+    return os.environ.get(LEGACY_KERAS, "").lower() in ("1", "true")
 
 
-_TENSORFLOW_WAS_IMPORTED = "tensorflow" in sys.modules
-_LEGACY_KERAS_WAS_SET = os.environ.get(LEGACY_KERAS, "").lower() in ("1", "true")
 prepare()

@@ -9,6 +9,9 @@ import sys
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.summary import summary
 from graphmp.cli.terminal import progress
+from graphmp.runtime.files import check_writable
+from graphmp.runtime.quiet import quiet_stderr
+from graphmp.runtime.source import parse_source
 
 HELP = "convert the training graph that a Python file builds to mixed precision"
 EXAMPLE = """  graphmp convert examples/simple_cnn.py
@@ -32,13 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Converts, writes the files, prints the summary or the report."""
-    from graphmp.report.report import to_json
-    from graphmp.runtime.conversion import check_writable
-    from graphmp.runtime.convert import convert
-    from graphmp.runtime.source import parse_source
-
-    folder = pathlib.Path(args.output or default_output(str(parse_source(args.source).path) if ".py" in args.source else args.source))
+    parsed = parse_source(args.source)
+    folder = pathlib.Path(args.output or default_output(str(parsed.path)))
     check_writable(folder)
+    with quiet_stderr():  # TensorFlow 2.21 says things while it is imported, whatever its log level
+        from graphmp.report.report import to_json
+        from graphmp.runtime.convert import convert
 
     def log(text: str) -> None:
         if args.verbosity > 0:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from graphmp.cli.terminal import progress
 from graphmp.errors import BAD_INPUT, GraphmpError
+from graphmp.runtime.quiet import quiet_stderr
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff
@@ -56,8 +57,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from graphmp.diff.compare import compare
-    from graphmp.graph.files import read_graph, write_atomic
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.diff.compare import compare
+        from graphmp.graph.files import read_graph, write_atomic
 
     report = _report(args)
     with progress(3) as begin:
@@ -93,7 +95,7 @@ def _print_text(diff: Diff, args: argparse.Namespace) -> None:
         return
     console = Console(highlight=False)
     for kind, text in rows:
-        console.print(Text(text, style=STYLES[kind]), soft_wrap=True)
+        console.print(Text(_encodable(text), style=STYLES[kind]), soft_wrap=True)
 
 
 def _print_written(diff: Diff, args: argparse.Namespace) -> None:
@@ -116,10 +118,14 @@ def _row(label: str, text: str) -> str:
 
 
 def _write(text: str) -> None:
-    """Prints; what the terminal's encoding lacks comes as an escape."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.write(_encodable(text))
     sys.stdout.flush()  # a closed pipe must show here, where it is caught
+
+
+def _encodable(text: str) -> str:
+    """`text` with escapes for what stdout's encoding lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _report(args: argparse.Namespace) -> Optional[Dict[str, Any]]:

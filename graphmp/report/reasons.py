@@ -24,6 +24,15 @@ ROLES = (
     (r"_graphmp_(float16|bfloat16|float32|float64)(_\d+)?$", "cast where float32 and half precision meet"),
     (r"/cond(_\d+)?/|/Switch(_\d+)?$", "skip gate: reads through the gate"),
 )  # fmt: skip
+# What a rewired node reads now, by the name of its new input.
+READS = (
+    (r"graphmp/loss_scale(_\d+)?/clip_by_global_norm", "clip: reads the clipped gradient"),
+    (r"graphmp/loss_scale(_\d+)?/unscale", "unscale: reads the unscaled gradient"),
+    (r"graphmp/loss_scale(_\d+)?/scaled_loss|/graphmp/loss_scale", "scale: reads the scaled loss"),
+    (r"Switch", "skip gate: reads through the gate"),
+    (r"graphmp/(moving_averages|accumulators)", "skip gate: reads the gated value"),
+    (r"_graphmp_", "reads a cast"),
+)
 BY_CATEGORY = {
     "allow": "allow: worth half precision",
     "infer": "infer: between half-precision ops",
@@ -66,7 +75,11 @@ def _dtype(change: Any, context: Context) -> Optional[str]:
 
 
 def _edges(change: Any, context: Context) -> Optional[str]:
-    return "reads its input through a cast" if change.category == "edge via cast" else None
+    if change.category == "edge via cast":
+        return "reads its input through a cast"
+    if change.category == "rewired":
+        return next((role for pattern, role in READS if re.search(pattern, change.after or "")), None)
+    return None
 
 
 def _absolute(change: Any, context: Context) -> Optional[str]:

@@ -62,21 +62,3 @@ class Conversion:
     def _repr_html_(self) -> str:
         return str(self.diff()._repr_html_())
 
-
-def check_writable(folder: pathlib.Path) -> None:
-    """Makes sure, before any work, that files can be written into `folder`; leaves no trace.
-
-    Raises:
-        GraphmpError: GMP004.
-    """
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
-    probe = existing / ".graphmp_probe"
-    try:
-        if not existing.is_dir():
-            raise NotADirectoryError(20, "Not a directory", str(existing))
-        probe.write_bytes(b"")
-        probe.unlink()
-    except OSError as error:
-        raise GraphmpError("GMP004", "%s: cannot be written: %s" % (folder, error.strerror)) from None

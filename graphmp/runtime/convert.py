@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import asdict
-from typing import Any, Callable, Dict, Iterator, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Union
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
@@ -58,7 +59,7 @@ def convert(
         GraphmpError: with exit_status 2 for bad input, 1 where the model itself fails or can't be converted.
     """
     config = Config.make(**options)
-    _check_served(str(source), config)
+    _check_served(config)
     for text in inputs:
         parse_input(text)
     for text in args:
@@ -91,7 +92,14 @@ def _convert(source: Source, spec: Dict[str, Any], config: Config, progress: Cal
         report = make_report(original, converted, config, str(source), sha256(source.path), "recipe", reason, done["record"], seconds)
     _check_converted(report, source)
     report["seconds"] = {stage: round(time_, 3) for stage, time_ in seconds.items()}
-    return Conversion(original, converted, report, config.flagfile_lines())
+    return Conversion(original, converted, report, _flagfile(config, spec, source))
+
+
+def _flagfile(config: Config, spec: Dict[str, Any], source: Source) -> List[str]:
+    """Lines of an absl flagfile that repeats the conversion, the command that does so first, as a comment."""
+    tail = " -- " + " ".join(map(shlex.quote, spec["arguments"])) if spec["arguments"] else ""
+    lines = ["# graphmp convert --flagfile=flags.txt %s%s" % (shlex.quote(str(source)), tail)] + config.flagfile_lines()
+    return lines + ["--input=%s" % text for text in spec["inputs"]] + ["--arg=%s" % text for text in spec["args"]]
 
 
 def _build(spec: Dict[str, Any], log: Callable[[str], None]) -> Any:
@@ -118,11 +126,9 @@ def _result(path: pathlib.Path, returncode: int, script: str, output: str) -> Di
     return result
 
 
-def _check_served(source: str, config: Config) -> None:
+def _check_served(config: Config) -> None:
     if config.engine == "rewrite":
         raise GraphmpError("GMP020", "--engine=rewrite: this version converts Python files by the recipe; accepted are auto and recipe")
-    if source.endswith((".meta", ".pb", ".pbtxt")):
-        raise GraphmpError("GMP020", "%s: this version converts Python files; give the file that builds the graph" % source)
     if not isinstance(config.loss_scale, (str, float)):
         raise GraphmpError("GMP002", "loss_scale: a tensor or function is for the decorator; accepted here are dynamic, none or a positive number")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import pathlib
 import tokenize
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Tuple
 
 from graphmp.errors import GraphmpError
 
+GRAPH_FILES = (".meta", ".pb", ".pbtxt")
 DEFAULT_FUNCTION = "build_training_model"
 
 
@@ -28,15 +29,17 @@ def parse_source(text: str) -> Source:
     Raises:
         GraphmpError: GMP003 where the file doesn't exist, GMP005 for a syntax error, GMP006 where it has no such function.
     """
+    if text.endswith(GRAPH_FILES):
+        raise GraphmpError("GMP020", "%s: this version converts Python files; give the file that builds the graph" % text)
     path, function = pathlib.Path(text), DEFAULT_FUNCTION
     if not path.exists() and ":" in text:
         name, function = text.rsplit(":", 1)
         path = pathlib.Path(name)
     if not path.is_file():
         raise GraphmpError("GMP003", "%s: no such file; give a Python file, model.py or model.py:FUNCTION" % path)
-    names = defined_functions(read_tree(path))
-    if function not in names:
-        found = ", ".join(names[:8]) or "none"
+    functions, bound = names_in(read_tree(path))
+    if function not in functions + bound:
+        found = ", ".join(functions[:8]) or "none"
         raise GraphmpError("GMP006", "%s: no build function %s; functions found: %s; name yours as %s:FUNCTION" % (path, function, found, path))
     return Source(path, function)
 
@@ -57,11 +60,12 @@ def read_tree(path: pathlib.Path) -> ast.Module:
         raise GraphmpError("GMP003", "%s: cannot be read as Python: %s" % (path, error)) from None
 
 
-def defined_functions(tree: ast.Module) -> List[str]:
-    """Qualified names of what a module body defines, imports or assigns that could be a build function, in order."""
-    names: List[str] = []
-    _collect(tree, "", names)
-    return names
+def names_in(tree: ast.Module) -> Tuple[List[str], List[str]]:
+    """Qualified names of the functions that a module body defines, and names that it imports or assigns, in order."""
+    functions: List[str] = []
+    bound: List[str] = []
+    _collect(tree, "", functions, bound)
+    return functions, bound
 
 
 def decorate(tree: ast.Module, function: str, decorator: str) -> ast.Module:
@@ -113,16 +117,13 @@ def _bound_names(node: ast.AST) -> List[str]:
     return []
 
 
-def _collect(node: ast.AST, prefix: str, names: List[str]) -> None:
+def _collect(node: ast.AST, prefix: str, functions: List[str], bound: List[str]) -> None:
     for child in ast.iter_child_nodes(node):
-        name: Optional[str] = getattr(child, "name", None)
         if isinstance(child, ast.FunctionDef):
-            names.append(prefix + str(name))
+            functions.append(prefix + child.name)
         elif isinstance(child, ast.ClassDef):
-            _collect(child, "%s%s." % (prefix, name), names)
-        elif isinstance(child, (ast.ImportFrom, ast.Assign)) and not prefix:
-            names.extend(_bound_names(child))
-        elif isinstance(child, ast.stmt) and not isinstance(child, ast.AsyncFunctionDef):
-            _collect(child, prefix, names)
-        elif isinstance(child, ast.excepthandler):
-            _collect(child, prefix, names)
+            _collect(child, "%s%s." % (prefix, child.name), functions, bound)
+        elif isinstance(child, (ast.ImportFrom, ast.Assign)):
+            bound.extend(_bound_names(child) if not prefix else [])
+        elif isinstance(child, (ast.stmt, ast.excepthandler)) and not isinstance(child, ast.AsyncFunctionDef):
+            _collect(child, prefix, functions, bound)
