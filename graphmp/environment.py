@@ -25,4 +25,8 @@ def asks_for_legacy_keras() -> bool:
     return os.environ.get(LEGACY_KERAS, "").lower() in ("1", "true")
 
 
+def legacy_keras_came_too_late() -> bool:
+    return not asks_for_legacy_keras()
+
+
 prepare()

@@ -106,6 +106,12 @@ def test_what_will_not_work(name):
     assert doctor.next_step(findings) == failure.cure + "; then: graphmp doctor"
 
 
+def test_a_package_that_breaks_tensorflow_is_the_first_thing_to_cure():
+    findings = doctor.diagnose(broken("TypeError: Descriptors cannot be created directly.", OLD, packages={"protobuf": "4.21.0"}))
+    assert [finding.subject for finding in findings if not finding.ok] == ["TensorFlow", "protobuf"]
+    assert doctor.next_step(findings) == "pip install 'protobuf<3.21'; then: graphmp doctor"
+
+
 NOTES = {
     "Python 3.8": (changed(OLD, python=(3, 8, 0)), "Python", "3.8.0", "use Python 3.7"),
     "no slim": (changed(without=["tf-slim"]), "tf-slim", "not installed", "pip install tf-slim"),

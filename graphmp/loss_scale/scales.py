@@ -11,6 +11,7 @@ from typing import Any, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.errors import GraphmpError
 from graphmp.graph.building import own_scope
 from graphmp.hooks.internals import init_scope
 
@@ -50,7 +51,7 @@ class FixedLossScale(NoLossScale):
         super().__init__(scope)
         with init_scope(), own_scope(scope):
             if callable(value):
-                value = value(tf.train.get_or_create_global_step())
+                value = value(_global_step())
             self.initial = float(value) if isinstance(value, (int, float)) else None
             self.current = tf.cast(value, tf.float32) if hasattr(value, "graph") else tf.constant(value, tf.float32, name="current")
             if self.current.op.name.split("/")[-1] != "current":
@@ -119,6 +120,13 @@ def _state(name: str, value: Any, dtype: Any) -> Any:
     # Reference variables: a collection of them survives export and import as tensors that can be run (1.15.5, 2.21).
     collections = [tf.GraphKeys.GLOBAL_VARIABLES, COLLECTION]
     return tf.Variable(value, trainable=False, collections=collections, name=name, dtype=dtype, use_resource=False)
+
+
+def _global_step() -> Any:
+    step = tf.train.get_global_step()
+    if step is None:
+        raise GraphmpError("GMP002", "loss_scale is a function of the global step and the graph has none; make it first: tf.train.get_or_create_global_step()")
+    return step
 
 
 def _read(variable: Any) -> Any:

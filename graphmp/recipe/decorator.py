@@ -17,7 +17,7 @@ from graphmp.recipe.gradients import scaled_gradients, summed_gradients
 from graphmp.recipe.inputs import Call, cast_arguments, flat, map_back
 from graphmp.recipe.plan import Plan
 from graphmp.recipe.refusal import check_variables, first_line, recipe_refused
-from graphmp.recipe.storage import make_getter
+from graphmp.recipe.storage import make_getter, nested
 from graphmp.recipe.training import refuse_unscaled
 from graphmp.recipe.updates import apply_gradients, gate_assign
 
@@ -66,7 +66,7 @@ def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: An
 
 def build(function: Callable[..., Any], config: Config, call: Call, plan: Optional[Plan] = None) -> Any:
     """Calls `function` under the recipe, by `plan` or by one made from a rehearsal. Raises as `mixed_precision` says."""
-    if creation.active() is not None:  # nested: the outer call has it all
+    if creation.active() is not None or observe.observing():  # nested: the outer call has it all
         return function(*call[0], **call[1])
     if tf.executing_eagerly():
         raise GraphmpError("GMP011", "%s was called while TensorFlow executes eagerly: call tf.disable_v2_behavior() first, or build inside `with tf.Graph().as_default()`" % getattr(function, "__qualname__", function))
@@ -103,7 +103,7 @@ def _build(function: Callable[..., Any], config: Config, call: Call, policy: pol
     cast, originals = cast_arguments(call, nothing if nothing is not None or plan is None else plan.arguments, half, current.state)
     scope = tf.get_variable_scope()
     outer = scope.custom_getter
-    scope.set_custom_getter(_around(outer, make_getter(plan.variables if plan else {})))
+    scope.set_custom_getter(nested(outer, make_getter(plan.variables if plan else {})))
     try:
         result = creation.run_active(current, lambda: function(*cast[0], **cast[1]))
     except (TypeError, ValueError) as error:
@@ -127,16 +127,3 @@ def _tag(result: Any, config: Config, state: states.GraphState) -> None:
     for leaf in flat(result):
         if hasattr(leaf, "op") and hasattr(leaf, "dtype") and leaf.dtype.is_floating:
             state.owner_of.setdefault(leaf.op.name, config)
-
-
-def _around(outer: Optional[Callable[..., Any]], getter: Callable[..., Any]) -> Callable[..., Any]:
-    """A scope's own custom getter, if it has one, is called by ours, as TensorFlow nests them."""
-    if outer is None:
-        return getter
-
-    def both(inner: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return getter(functools.partial(outer, inner), *args, **kwargs)
-
-    return both
-
-

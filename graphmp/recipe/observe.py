@@ -18,6 +18,7 @@ from graphmp.hooks import gradients, internals, op_creation, patch
 from graphmp.hooks.op_creation import Creation
 from graphmp.policy.policy import Policy
 from graphmp.recipe.inputs import Call, flat, replaced
+from graphmp.recipe.storage import nested
 from graphmp.recipe.plan import Observation, Plan, make_plan
 
 VARIABLE_SCOPE_STORE = ("__varscope",)  # the collection where TensorFlow 1.15 to 2.21 counts a graph's variable scopes
@@ -45,6 +46,11 @@ def observed(function: Callable[[], Any], arguments: List[Any], policy: Policy, 
     forward = [op for i, op in enumerate(graph.get_operations()) if i >= start and i not in backward]
     variables = [op for op in forward if op.type in VARIABLE_OPS]
     return result, make_plan(Observation(forward, arguments, variables, frozenset(seen.connected)), policy, config)
+
+
+def observing() -> bool:
+    """Whether this thread is in a function that is being observed."""
+    return getattr(_LOCAL, "gradients", None) is not None
 
 
 class _Gradients:
@@ -154,7 +160,7 @@ def _same_variable_scope(scope: Any, live: Any) -> Iterator[None]:
     for name in ("initializer", "regularizer", "partitioner", "dtype"):
         getattr(current, "set_" + name)(getattr(scope, name))
     current.set_use_resource(scope.use_resource)
-    current.set_custom_getter(create_or_reuse)
+    current.set_custom_getter(nested(scope.custom_getter, create_or_reuse))
     yield
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+import functools
+from typing import Any, Callable, Dict, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -44,6 +45,17 @@ def make_getter(known: Dict[str, str]) -> Callable[..., Any]:
         return _cast_parts(variable, requested) if hasattr(variable, "as_tensor") else _cast(variable, requested)
 
     return get
+
+
+def nested(outer: Optional[Callable[..., Any]], inner: Callable[..., Any]) -> Callable[..., Any]:
+    """A getter that calls `inner`, which gets its variables from `outer`, a scope's own custom getter, as TensorFlow nests them."""
+    if outer is None:
+        return inner
+
+    def both(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return inner(functools.partial(outer, getter), *args, **kwargs)  # type: ignore[arg-type]  # not None, as checked above
+
+    return both
 
 
 def _cast(variable: Any, dtype: Any) -> Any:

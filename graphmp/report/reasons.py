@@ -42,6 +42,15 @@ BY_CATEGORY = {
 }
 
 
+REST = {
+    "attribute": "placement hint that TensorFlow's gradient code gives",
+    "control": "waits for what it reads now",
+    "meta graph": "list of what the graph holds",
+    "node added": "made by TensorFlow's layers or gradients for the compute dtype",
+    "node removed": "not needed by TensorFlow's layers or gradients for the compute dtype",
+}
+
+
 class Context(NamedTuple):
     """What the rules look at besides the change itself."""
 
@@ -82,8 +91,8 @@ def _edges(change: Any, context: Context) -> Optional[str]:
     return None
 
 
-def _absolute(change: Any, context: Context) -> Optional[str]:
-    return "made by TensorFlow for the compute dtype" if change.category in ("node added", "node removed") else None
+def _rest(change: Any, context: Context) -> Optional[str]:
+    return REST.get(change.category)
 
 
-RULES: List[Callable[[Any, Context], Optional[str]]] = [_noted, _role, _dtype, _edges, _absolute]
+RULES: List[Callable[[Any, Context], Optional[str]]] = [_noted, _role, _dtype, _edges, _rest]

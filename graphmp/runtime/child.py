@@ -18,7 +18,6 @@ from typing import Any, Callable, Dict, List, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp import environment
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.files import serialize
@@ -153,7 +152,6 @@ def main(path: str) -> None:
     if build.spec["legacy_imports"]:
         legacy.install()
     try:
-        check_keras()
         build.run()
     except GraphmpError as error:
         traceback.print_exc()
@@ -161,16 +159,6 @@ def main(path: str) -> None:
     except BaseException as error:  # whatever the script raises, KeyboardInterrupt included
         traceback.print_exc()
         build.end(failure(GraphmpError("GMP013", _raised(error, build.source.path))))
-
-
-def check_keras() -> None:
-    """Makes sure that tf.layers and Keras are those of TensorFlow 1.
-
-    Raises:
-        GraphmpError: GMP009 on TensorFlow 2.16 or later without Keras 2.
-    """
-    if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 16) and not environment.asks_for_legacy_keras():
-        raise GraphmpError("GMP009", "TensorFlow %s was imported without legacy Keras; install tf-keras and set TF_USE_LEGACY_KERAS=1, or leave it unset" % tf.__version__)
 
 
 def _raised(error: BaseException, script: pathlib.Path) -> str:

@@ -13,6 +13,9 @@ import time
 from dataclasses import asdict
 from typing import Any, Callable, Dict, Iterator, List, Sequence, Union
 
+import tensorflow.compat.v1 as tf
+
+from graphmp import environment
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.files import read_graph
@@ -60,6 +63,7 @@ def convert(
     """
     config = Config.make(**options)
     _check_served(config)
+    _check_keras()
     for text in inputs:
         parse_input(text)
     for text in args:
@@ -131,6 +135,11 @@ def _check_served(config: Config) -> None:
         raise GraphmpError("GMP020", "--engine=rewrite: this version converts Python files by the recipe; accepted are auto and recipe")
     if not isinstance(config.loss_scale, (str, float)):
         raise GraphmpError("GMP002", "loss_scale: a tensor or function is for the decorator; accepted here are dynamic, none or a positive number")
+
+
+def _check_keras() -> None:
+    if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 16) and not environment.asks_for_legacy_keras():
+        raise GraphmpError("GMP009", "TensorFlow %s would be without legacy Keras: install tf-keras, and set TF_USE_LEGACY_KERAS=1 or leave it unset" % tf.__version__)
 
 
 def _check_converted(report: Dict[str, Any], source: Source) -> None:

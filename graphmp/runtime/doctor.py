@@ -75,7 +75,8 @@ def _does_not_import(facts: Facts, names: str) -> Finding:
     if not facts.distributions:
         missing = "No module named 'tensorflow'" in facts.error
         return Finding("TensorFlow", "not installed" if missing else facts.error, False, install(facts.python))
-    cure = "cure what fails below, or: pip install --force-reinstall --no-deps %s" % "==".join(facts.distributions[0])
+    likely = [finding.cure for finding in packages(facts) if not finding.ok]
+    cure = likely[0] if likely else "pip install --force-reinstall --no-deps %s" % "==".join(facts.distributions[0])
     return Finding("TensorFlow", "%s does not import: %s" % (names, facts.error), False, cure)
 
 
