@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from types import ModuleType
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -43,7 +44,7 @@ def build_parser(commands: Dict[str, ModuleType], version: str) -> Parser:
             description=module.HELP,
             epilog="example:\n" + module.EXAMPLE,
             formatter_class=argparse.RawDescriptionHelpFormatter,
-            inherited_absl_flags=_shown(getattr(module, "FLAGS", None)),
+            inherited_absl_flags=_fresh(getattr(module, "FLAGS", None)),
         )
         subparser.add_argument("--verbosity", type=int, default=0, metavar="N", help="1 shows tracebacks and what TensorFlow and the script print")
         module.add_arguments(subparser)
@@ -51,11 +52,9 @@ def build_parser(commands: Dict[str, ModuleType], version: str) -> Parser:
     return parser
 
 
-def _shown(flags: Optional[Any]) -> Optional[Any]:
-    """argparse_flags lists only the flags of the main module in --help: make these count as such."""
-    if flags is not None:
-        import sys
-
-        for name in flags:
-            flags.register_key_flag_for_module(sys.argv[0], flags[name])
+def _fresh(flags: Optional[Any]) -> Optional[Any]:
+    """Flags at their defaults, and shown in --help: argparse_flags lists those of the main module only."""
+    for name in flags or ():
+        flags[name].unparse()  # type: ignore[index]  # not None, since it has names
+        flags.register_key_flag_for_module(sys.argv[0], flags[name])  # type: ignore[union-attr]  # as above
     return flags

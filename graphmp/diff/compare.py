@@ -42,9 +42,6 @@ def compare(
     return Diff(tuple(explained), report is not None, names)
 
 
-diff = compare  # the name that `graphmp` exports
-
-
 def _graph_changes(before: GraphView, after: GraphView) -> Iterator[Change]:
     for name, node in before.nodes.items():
         other = after.nodes.get(name)

@@ -15,8 +15,8 @@ MOST_EXPANDED = 1 << 26  # elements
 def tensor_change(before: Any, after: Any) -> Optional[Tuple[str, str]]:
     """Both values in short if they differ, else None.
 
-    A value that was only rounded to another dtype hasn't changed (the dtype has), unless rounding made a finite
-    number infinite or a nonzero one zero.
+    A value that was only rounded to another floating dtype hasn't changed (the dtype has), unless rounding made a finite
+    number infinite or a nonzero one zero. Integers are never rounded in silence.
 
     Args:
         before: a TensorProto.
@@ -53,7 +53,7 @@ def _differs(old: np.ndarray, new: np.ndarray, old_dtype: int, new_dtype: int) -
     """For each element whether it differs; both arrays are flat and of one length."""
     if old_dtype == new_dtype:
         return _bits_differ(old, new)
-    if not (_is_number(old_dtype) and _is_number(new_dtype)):
+    if not (tf.as_dtype(old_dtype).is_floating and tf.as_dtype(new_dtype).is_floating):
         return np.asarray(old.astype(object) != new.astype(object))
     with np.errstate(all="ignore"):
         rounded = _bits_differ(old.astype(new.dtype), new)
@@ -68,8 +68,3 @@ def _bits_differ(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     width = old.dtype.itemsize
     bits = [np.ascontiguousarray(array).view(np.uint8).reshape(len(array), width) for array in (old, new)]
     return np.asarray((bits[0] != bits[1]).any(axis=1))
-
-
-def _is_number(dtype: int) -> bool:
-    kind = tf.as_dtype(dtype)
-    return bool(kind.is_floating or (kind.is_integer and not kind.is_quantized))

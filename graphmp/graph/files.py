@@ -132,10 +132,11 @@ def _first_graph(parse: Callable[[Any, Any], Any], data: Any, kind: str) -> Tupl
 
 def _parse_binary(data: bytes, message: Any) -> None:
     """Raises DecodeError too where protobuf 3.20 gives up halfway, which it only warns of."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        if message.ParseFromString(data) != len(data):
-            raise DecodeError("it ends halfway")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RuntimeWarning)
+        message.ParseFromString(data)
+    if any(issubclass(warning.category, RuntimeWarning) for warning in caught):
+        raise DecodeError(str(caught[0].message))
 
 
 def _has_nodes(graph_def: tf.GraphDef) -> bool:

@@ -1,4 +1,4 @@
-"""The process that one build of a script runs in. `python -m graphmp.runtime.child SPEC.json`
+"""The process that one build of a script runs in: `main(path of a JSON file)`.
 
 The file runs as `__main__`. At its first call that trains, from whatever thread and through whichever door, the graph
 of that session is written and the process ends at once: no `finally`, no `except`, no exit hook of the script runs.
@@ -60,6 +60,9 @@ class Build:
             self._depth.inside = True
             try:
                 return self._call(function, args, kwargs)
+            except GraphmpError as error:  # the script must not get to swallow it
+                traceback.print_exc()
+                return self.end(failure(error))
             finally:
                 self._depth.inside = False
 
@@ -168,6 +171,3 @@ def _raised(error: BaseException, script: pathlib.Path) -> str:
     place = "%s:%d" % (frames[-1].filename, frames[-1].lineno) if frames else str(script)
     return "%s: %s: %s" % (place, type(error).__name__, first_line(error))  # type: ignore[arg-type]  # BaseException serves
 
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -15,10 +15,12 @@ from typing import Any, Callable, Dict, Iterator, List, Sequence, Union
 
 import tensorflow.compat.v1 as tf
 
+import graphmp
 from graphmp import environment
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.files import read_graph
+from graphmp.policy import policy as policies
 from graphmp.report.report import check_variables, make_report, sha256
 from graphmp.runtime import legacy
 from graphmp.runtime.arguments import parse_arg, parse_input
@@ -26,7 +28,9 @@ from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.source import Source, parse_source
 
 LEGACY_IMPORTS = ("auto", "on", "off")
-CHILD = "graphmp.runtime.child"
+# The child finds graphmp where this process did; the script's own folder takes the first place in its path.
+CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.runtime.child import main; main(sys.argv[1])"
+ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent.parent)
 
 
 def convert(
@@ -64,6 +68,7 @@ def convert(
     config = Config.make(**options)
     _check_served(config)
     _check_keras()
+    policies.load(config.compute_dtype, config.op_policy)
     for text in inputs:
         parse_input(text)
     for text in args:
@@ -111,7 +116,7 @@ def _build(spec: Dict[str, Any], log: Callable[[str], None]) -> Any:
     with tempfile.TemporaryDirectory(prefix="graphmp_") as folder:
         path = pathlib.Path(folder, "spec.json")
         path.write_text(json.dumps(dict(spec, output=folder)))
-        done = subprocess.run([sys.executable, "-m", CHILD, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run([sys.executable, "-c", CHILD, ROOT, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         output = done.stdout.decode("utf-8", "replace")
         log(output)
         result = _result(pathlib.Path(folder, "result.json"), done.returncode, spec["path"], output)
