@@ -458,7 +458,7 @@ def test_names_are_text_everywhere(field):
     assert "<script" not in page
     assert "\x1b" not in page + diff.to_text() + diff.to_markdown()
     assert "\u202e" not in page + diff.to_text() + diff.to_markdown()
-    assert html_module.escape(printable(HOSTILE)) in page.split("<main>")[1]
+    assert html_module.escape(printable(HOSTILE)) in page.split("<main>")[1].replace("<wbr>", "")
     assert "&amp;amp;" in page
     assert diff.to_json()["changes"][0][field] == HOSTILE
 

@@ -80,4 +80,4 @@ def _row(diff: Diff, change: Change) -> str:
 
 
 def _cell(name: str, part: str, value: Optional[str]) -> str:
-    return '<td class="%s%s">%s</td>' % (name, "" if value is not None else " none", _escape(side(part, value)))
+    return '<td class="%s%s">%s</td>' % (name, "" if value is not None else " none", _escape(side(part, value)).replace("/", "/<wbr>"))
