@@ -1,6 +1,9 @@
 """graphmp: mixed precision for TensorFlow 1 training graphs."""
 
+from __future__ import annotations
+
 import importlib
+from typing import Any
 
 from graphmp import environment as _environment  # noqa: F401  # first: TensorFlow reads its settings when it is imported
 from graphmp.version import __version__
@@ -23,7 +26,7 @@ _MODULES = {
 __all__ = sorted(_MODULES) + ["__version__"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError("module 'graphmp' has no attribute %r" % name)
     if name == "diff":  # the package is callable: importing it binds this very name to it
@@ -31,5 +34,5 @@ def __getattr__(name):
     return getattr(importlib.import_module(_MODULES[name]), name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(set(globals()) | set(__all__))

@@ -49,7 +49,8 @@ class Config:
         unknown = sorted(set(options) - {f.name for f in fields(cls)})
         if unknown:
             raise GraphmpError("GMP002", "no option %s; accepted: %s" % (", ".join(unknown), ", ".join(f.name for f in fields(cls))))
-        config = cls(**{name: _tuple(value) if name in REPEATED else value for name, value in options.items()})
+        values: Dict[str, Any] = {name: _tuple(value) if name in REPEATED else value for name, value in options.items()}
+        config = cls(**values)
         _one_of("engine", config.engine, ENGINES)
         _one_of("compute_dtype", config.compute_dtype, COMPUTE_DTYPES)
         for name in ("keep_float32", "force_compute"):
@@ -89,7 +90,7 @@ def _text(value: Any) -> str:
     return "%d" % value if isinstance(value, float) and value == int(value) else str(value)
 
 
-def _tuple(value: Union[None, str, Iterable[str]]) -> Tuple[str, ...]:
+def _tuple(value: Union[str, Iterable[str], None]) -> Tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value or ())
 
 

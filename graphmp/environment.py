@@ -25,8 +25,4 @@ def asks_for_legacy_keras() -> bool:
     return os.environ.get(LEGACY_KERAS, "").lower() in ("1", "true")
 
 
-def legacy_keras_came_too_late() -> bool:
-    return not asks_for_legacy_keras()
-
-
 prepare()

@@ -24,28 +24,54 @@ CODES = {
     "GMP002": Code(BAD_INPUT, "A flag has a value that it does not accept.", "Use one of the values in the message."),
     "GMP003": Code(BAD_INPUT, "A file does not exist or cannot be read.", "Check the path and its permissions."),
     "GMP004": Code(BAD_INPUT, "The output folder cannot be written.", "Choose another folder with -o."),
-    "GMP005": Code(BAD_INPUT, "The Python file has a syntax error.", "Make it run under `python` first, or convert with the Python it was written for."),
+    "GMP005": Code(
+        BAD_INPUT, "The Python file has a syntax error.", "Make it run under `python` first, or convert with the Python it was written for."
+    ),
     "GMP006": Code(BAD_INPUT, "The file has no such build function.", "Name the function that builds the training graph: model.py:FUNCTION."),
-    "GMP007": Code(BAD_INPUT, "The build function needs arguments that nobody passes.", "Pass tensors with --input name=float32[2,3] and values with --arg name=value."),
+    "GMP007": Code(
+        BAD_INPUT,
+        "The build function needs arguments that nobody passes.",
+        "Pass tensors with --input name=float32[2,3] and values with --arg name=value.",
+    ),
     "GMP008": Code(BAD_INPUT, "The file is not a graph that graphmp can read.", "Give a MetaGraphDef or GraphDef, binary or text."),
-    "GMP009": Code(BAD_INPUT, "TensorFlow was imported before it could be told to use Keras 2.", "Import graphmp first, or set TF_USE_LEGACY_KERAS=1."),
+    "GMP009": Code(
+        BAD_INPUT, "TensorFlow was imported before it could be told to use Keras 2.", "Import graphmp first, or set TF_USE_LEGACY_KERAS=1."
+    ),
     "GMP010": Code(BAD_INPUT, "An op policy line cannot be read.", "Lines are `allow|infer|clear|deny OpName`, `-OpName`, or `# comment`."),
-    "GMP011": Code(BAD_INPUT, "A decorated function was called while TensorFlow executes eagerly.", "Call tf.disable_v2_behavior() first, or build inside `with tf.Graph().as_default()`."),
-    "GMP012": Code(CANNOT_CONVERT, "The recipe does not fit this build function.", "Change the line that is named as the message says, or convert the graph itself."),
+    "GMP011": Code(
+        BAD_INPUT,
+        "A decorated function was called while TensorFlow executes eagerly.",
+        "Call tf.disable_v2_behavior() first, or build inside `with tf.Graph().as_default()`.",
+    ),
+    "GMP012": Code(
+        CANNOT_CONVERT,
+        "The recipe does not fit this build function.",
+        "Change the line that is named as the message says, or convert the graph itself.",
+    ),
     "GMP013": Code(CANNOT_CONVERT, "The model itself failed.", "Make the file run under `python` first."),
-    "GMP014": Code(CANNOT_CONVERT, "The recipe would change a variable.", "Create the variable with tf.get_variable or tf.layers, or convert the graph itself."),
+    "GMP014": Code(
+        CANNOT_CONVERT, "The recipe would change a variable.", "Create the variable with tf.get_variable or tf.layers, or convert the graph itself."
+    ),
     "GMP015": Code(CANNOT_CONVERT, "Nothing in the graph would run in half precision.", "Pass the inputs to the build function as tensor arguments."),
-    "GMP016": Code(CANNOT_CONVERT, "A gradient reaches a variable without being unscaled or without the skip gate.", "Use a tf.train.Optimizer, or a fixed --loss_scale."),
+    "GMP016": Code(
+        CANNOT_CONVERT,
+        "A gradient reaches a variable without being unscaled or without the skip gate.",
+        "Use a tf.train.Optimizer, or a fixed --loss_scale.",
+    ),
     "GMP017": Code(CANNOT_CONVERT, "The file built no graph.", "Give a file that builds a training graph when run."),
     "GMP018": Code(CANNOT_CONVERT, "A tf.contrib symbol has no successor on this TensorFlow.", "Run with TensorFlow 1.15.5, which still has it."),
     "GMP019": Code(CANNOT_CONVERT, "A converted graph failed its own check.", "Report this with the file: it is a fault of graphmp."),
     "GMP020": Code(BAD_INPUT, "A flag or source that this version of graphmp does not serve.", "See the message for what it serves."),
-    "GMP101": Code(0, "The build function was not observed in float32 first, so every float argument was cast.", "Keep TensorFlow objects inside the function."),
+    "GMP101": Code(
+        0, "The build function was not observed in float32 first, so every float argument was cast.", "Keep TensorFlow objects inside the function."
+    ),
     "GMP102": Code(0, "Matmuls or convolutions stayed float32.", "See the report for the nodes and why."),
     "GMP103": Code(0, "Gradients of several towers are clipped one by one.", "Clip after averaging, in the model."),
     "GMP104": Code(0, "The loss is not finite, whatever the loss scale.", "Look for the cause in the model or the data: no loss scale cures it."),
     "GMP105": Code(0, "No gradient code was found: nothing is scaled or clipped.", "Nothing to do for an inference graph."),
-    "GMP106": Code(0, "A channels-first graph does not run on this TensorFlow's CPU.", "Use channels last, or TensorFlow 2 with graphmp.session_config()."),
+    "GMP106": Code(
+        0, "A channels-first graph does not run on this TensorFlow's CPU.", "Use channels last, or TensorFlow 2 with graphmp.session_config()."
+    ),
 }
 
 

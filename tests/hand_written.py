@@ -9,7 +9,7 @@ class AdamWeightDecay(tf.train.Optimizer):
     """Adam with decoupled weight decay, made of plain assignments."""
 
     def __init__(self, rate):
-        super(AdamWeightDecay, self).__init__(False, "AdamWeightDecay")
+        super().__init__(False, "AdamWeightDecay")
         self._rate = rate
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):

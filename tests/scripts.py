@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # The training script of the talk that made the recipe known, in its shape of 2018: everything at module level.
-TALK = '''
+TALK = """
 import numpy as np
 import tensorflow as tf
 
@@ -34,10 +34,10 @@ sess.run(tf.global_variables_initializer())
 for step in range(20):
     np_loss, _ = sess.run([loss, train_op], {inputs: inputs_data, labels: labels_data})
     open("trained", "w").write("a step was trained")
-'''
+"""
 
 # A net that runs channels last anywhere. What trains it is put in the place of TRAIN.
-NET = '''
+NET = """
 import atexit
 import threading
 import numpy as np
@@ -67,7 +67,7 @@ except BaseException as error:
     leave("an except clause ran: %r" % error)
 finally:
     leave("a finally clause ran")
-'''
+"""
 
 DOORS = {
     "run": "    early.run(tf.global_variables_initializer()); early.run([loss, {'train': train}], {x: X, y: Y})",
@@ -112,8 +112,9 @@ def script(door):
     """A script that trains through one of the DOORS."""
     return NET.replace("TRAIN", DOORS[door])
 
+
 # A convolutional net whose losses move steadily, so that small differences stay small. Trains at module level.
-STEADY = '''
+STEADY = """
 import numpy as np
 import tensorflow as tf
 
@@ -134,4 +135,4 @@ images, labels, loss, train_op = build_training_model(images, labels)
 with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())
     sess.run([loss, train_op], {images: np.zeros((4, 16, 16, 3)), labels: np.zeros(4)})
-'''
+"""

@@ -54,7 +54,12 @@ def test_the_talks_script_unmodified(folder, capfd):
     assert {v.dtype for v in variables(converted.graph_def)} == {tf.float32.as_datatype_enum}
     nodes = {n.name: n for n in converted.graph_def.node}
     assert nodes["Placeholder"].attr["dtype"].type == nodes["sparse_softmax_cross_entropy_loss/value"].attr["T"].type == tf.float32.as_datatype_enum
-    for words in ("recipe", "9 of 9 matmuls and convolutions", "14 of 14 float32", "1 seed, 6 gradients, 6 updates; scale fixed 128; clip global norm 5"):
+    for words in (
+        "recipe",
+        "9 of 9 matmuls and convolutions",
+        "14 of 14 float32",
+        "1 seed, 6 gradients, 6 updates; scale fixed 128; clip global norm 5",
+    ):
         assert words in out
     report = json.loads((folder / "talk_graphmp" / "report.json").read_text())
     assert report["schema"] == "graphmp.report/1" and report["losses"][0]["gradient_scope"] == "gradients"
@@ -77,7 +82,17 @@ def test_doors(folder, door):
     """One build, as the command runs it: it ends at the training step and nothing of the script runs after."""
     (folder / "net.py").write_text(scripts.script(door))
     config = dict(engine="auto", compute_dtype="float16", loss_scale="dynamic", keep_float32=[], force_compute=[])
-    spec = dict(path="net.py", function="build_training_model", arguments=[], inputs=[], args=[], config=config, legacy_imports=False, converted=False, output=".")
+    spec = dict(
+        path="net.py",
+        function="build_training_model",
+        arguments=[],
+        inputs=[],
+        args=[],
+        config=config,
+        legacy_imports=False,
+        converted=False,
+        output=".",
+    )
     (folder / "spec.json").write_text(json.dumps(spec))
     done = subprocess.run([sys.executable, "-c", CHILD, ROOT, "spec.json"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert (folder / "graph.meta").exists(), done.stdout.decode()
@@ -91,7 +106,7 @@ def test_runs_as_under_python(folder, capfd):
     (folder / "src").mkdir()
     (folder / "src" / "curious.py").write_text(scripts.CURIOUS)
     (folder / "src" / "helper_beside_it.py").write_text("")
-    plain = subprocess.run([sys.executable, os.path.join("src", "curious.py"), "12"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    plain = subprocess.run([sys.executable, os.path.join("src", "curious.py"), "12"], capture_output=True)
     assert plain.returncode == 0, plain.stderr.decode()
     expected = json.loads((folder / "facts.json").read_text())
     status, out, err = graphmp(capfd, "convert", os.path.join("src", "curious.py:Model.build"), "-o", "out", "--", "12")

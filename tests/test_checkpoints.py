@@ -14,7 +14,7 @@ from tests.training import state, undecorated
 def built(name, decorate):
     graph = tf.Graph()
     with graph.as_default():
-        loss, train_op, placeholders = MODELS[name](decorate)
+        _, train_op, placeholders = MODELS[name](decorate)
         return graph, train_op, dict(zip(placeholders, batch_for(name))), tf.train.Saver()
 
 
@@ -62,12 +62,12 @@ def test_loss_scale_is_saved_and_restored(tmp_path):
 def test_a_variable_of_the_model_is_not_optional(tmp_path):
     _, path = trained("regression", undecorated, tmp_path)
     graph, _, _, saver = built("batch_norm", graphmp.mixed_precision)
-    with tf.Session(graph=graph) as sess, pytest.raises(Exception, match="not found|has no tensor|doesn't exist"):
+    with tf.Session(graph=graph) as sess, pytest.raises(Exception, match=r"not found|has no tensor|doesn't exist"):
         graphmp.restore(saver, sess, path)
 
 
 def test_restores_into_a_finalised_graph_and_the_latest_of_a_folder(tmp_path):
-    _, path = trained("regression", undecorated, tmp_path)
+    trained("regression", undecorated, tmp_path)
     graph, _, _, saver = built("regression", graphmp.mixed_precision)
     graph.finalize()
     with tf.Session(graph=graph) as sess:
@@ -75,7 +75,7 @@ def test_restores_into_a_finalised_graph_and_the_latest_of_a_folder(tmp_path):
 
 
 def test_collection_holds_the_state_after_export_and_import(tmp_path):
-    graph, train_op, batch, _ = built("regression", graphmp.mixed_precision)
+    graph = built("regression", graphmp.mixed_precision)[0]
     meta_graph = tf.train.export_meta_graph(graph=graph)
     with tf.Graph().as_default() as imported, tf.Session(graph=imported) as sess:
         saver = tf.train.import_meta_graph(meta_graph) or tf.train.Saver()

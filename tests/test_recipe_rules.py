@@ -196,13 +196,17 @@ def test_user_given_grad_ys_are_scaled(graph):
 
 
 def test_scale_from_a_tensor_and_from_the_global_step(graph):
-    with pytest.raises(graphmp.GraphmpError, match="GMP002.*the graph has none"):
-        graphmp.mixed_precision(loss_scale=lambda step: step)(lambda x: tf.gradients(tf.layers.dense(x, 1, name="first"), tf.trainable_variables()))(vectors()[0])
+    with pytest.raises(graphmp.GraphmpError, match=r"GMP002.*the graph has none"):
+        graphmp.mixed_precision(loss_scale=lambda step: step)(lambda x: tf.gradients(tf.layers.dense(x, 1, name="first"), tf.trainable_variables()))(
+            vectors()[0]
+        )
     tf.train.get_or_create_global_step()
     for scale in (tf.constant(32.0), lambda step: tf.pow(2.0, tf.cast(step, tf.float32) + 5)):
         x, y = vectors()
         with tf.variable_scope("net", reuse=tf.AUTO_REUSE):
-            pairs = graphmp.mixed_precision(loss_scale=scale)(lambda x, y: tf.train.GradientDescentOptimizer(1.0).compute_gradients(tf.losses.mean_squared_error(y, two_layers(x))))(x, y)
+            pairs = graphmp.mixed_precision(loss_scale=scale)(
+                lambda x, y: tf.train.GradientDescentOptimizer(1.0).compute_gradients(tf.losses.mean_squared_error(y, two_layers(x)))
+            )(x, y)
         assert all(np.isfinite(g).all() for g in run([g for g, _ in pairs if g is not None], {x: VECTORS, y: TARGETS}))
     names = {op.name for op in graph.get_operations()}
     assert "graphmp/loss_scale/scaled_loss" in names and "graphmp/loss_scale_1/current" in names
@@ -214,7 +218,10 @@ def test_a_float32_constant_in_the_half_part_is_refused_by_its_line(graph):
         h = tf.layers.dense(x * tf.constant(2.0), 4)  # the culprit
         return tf.losses.mean_squared_error(y, tf.layers.dense(h, 1))
 
-    with pytest.raises(graphmp.GraphmpError, match=r"GMP012: .*test_recipe_rules.py:\d+: `h = tf.layers.dense\(x \* tf.constant\(2.0\), 4\) # the culprit`.*dtype=x.dtype"):
+    with pytest.raises(
+        graphmp.GraphmpError,
+        match=r"GMP012: .*test_recipe_rules.py:\d+: `h = tf.layers.dense\(x \* tf.constant\(2.0\), 4\) # the culprit`.*dtype=x.dtype",
+    ):
         build(*vectors())
 
 
@@ -223,7 +230,7 @@ def test_a_keras_layer_is_refused_before_it_runs(graph):
     def build(x):
         return tf.keras.layers.Dense(4)(x)
 
-    with pytest.raises(graphmp.GraphmpError, match="GMP014.*variable dense/kernel would be stored in float16"):
+    with pytest.raises(graphmp.GraphmpError, match=r"GMP014.*variable dense/kernel would be stored in float16"):
         build(vectors()[0])
 
 
@@ -298,7 +305,7 @@ def test_an_update_that_bypasses_the_unscale_is_never_run_in_silence(graph):
         sess.run(tf.global_variables_initializer())
         sess.run(out, {x: VECTORS})
         for door in (lambda: sess.run(train, {x: VECTORS, y: TARGETS}), lambda: sess.make_callable(train, [x, y])(VECTORS, TARGETS)):
-            with pytest.raises(graphmp.GraphmpError, match="GMP016.*ApplyGradientDescent"):
+            with pytest.raises(graphmp.GraphmpError, match=r"GMP016.*ApplyGradientDescent"):
                 door()
 
 
@@ -313,7 +320,18 @@ def test_eager_execution_is_a_clear_error():
     assert out.stdout.decode().startswith("GMP011: <lambda> was called while TensorFlow executes eagerly")
 
 
-@pytest.mark.parametrize("options", [{"loss_scale": "banana"}, {"loss_scale": -1}, {"clip_norm": -2}, {"compute_dtype": "int8"}, {"engine": "x"}, {"keep_float32": "("}, {"nonsense": 1}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"loss_scale": "banana"},
+        {"loss_scale": -1},
+        {"clip_norm": -2},
+        {"compute_dtype": "int8"},
+        {"engine": "x"},
+        {"keep_float32": "("},
+        {"nonsense": 1},
+    ],
+)
 def test_bad_options(options):
-    with pytest.raises(graphmp.GraphmpError, match="GMP002"):
+    with pytest.raises(graphmp.GraphmpError, match=r"GMP002"):
         graphmp.mixed_precision(**options)

@@ -129,7 +129,7 @@ def test_a_users_accumulator_takes_nothing_that_is_not_finite():
 
 def test_moving_averages_stay_finite():
     with tf.Graph().as_default():
-        loss, train_op, placeholders = MODELS["batch_norm"](graphmp.mixed_precision)
+        _, train_op, placeholders = MODELS["batch_norm"](graphmp.mixed_precision)
         with tf.Session() as sess:
             sess.run(tf.global_variables_initializer())
             sess.run(train_op, dict(zip(placeholders, (PICTURES, CLASSES))))
@@ -152,7 +152,10 @@ def test_the_other_loss_of_a_gan_trains():
                 return tf.reduce_mean(tf.square(two_layers(x)))
 
         first, second = half("D") * factor, half("G")
-        train = [tf.train.AdamOptimizer(0.01, name=n + "Adam").minimize(l, var_list=tf.trainable_variables(n)) for n, l in (("D", first), ("G", second))]
+        train = [
+            tf.train.AdamOptimizer(0.01, name=n + "Adam").minimize(loss, var_list=tf.trainable_variables(n))
+            for n, loss in (("D", first), ("G", second))
+        ]
         return tf.group(*train)
 
     with tf.Graph().as_default():
@@ -217,7 +220,7 @@ def test_sync_replicas_checks_what_it_takes_from_its_accumulators():
 
     with tf.Graph().as_default():
         x, y, factor = tf.placeholder(tf.float32, (None, 12)), tf.placeholder(tf.float32, (None, 1)), tf.placeholder(tf.float32, ())
-        loss, optimizer, train_op = build(x, y, factor)
+        _, optimizer, train_op = build(x, y, factor)
         hook = optimizer.make_session_run_hook(is_chief=True)
         with tf.train.MonitoredTrainingSession(is_chief=True, hooks=[hook], stop_grace_period_secs=1) as sess:
             names = [v.op.name for v in tf.global_variables()]
@@ -239,8 +242,6 @@ def test_sync_replicas_checks_what_it_takes_from_its_accumulators():
             after = values_when(lambda v: v[OWN[2]] == 1)
             sess.run(train_op, good)
             values_when(lambda v: v[OWN[1]] == 1)
-    trainable = [n for n in changed(before, after) if n.startswith("dense") or n.startswith("beta")]
+    trainable = [n for n in changed(before, after) if n.startswith(("dense", "beta"))]
     assert trainable == []
     assert after["global_step"] == before["global_step"] + 1  # or the accumulators would drop all that follows as stale
-
-

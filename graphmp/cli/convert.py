@@ -26,10 +26,25 @@ FLAGS = conversion_flags()
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what the command takes besides the conversion flags."""
     parser.add_argument("source", metavar="SOURCE", help="model.py, or model.py:FUNCTION (default function: build_training_model)")
-    parser.add_argument("-o", "--output", metavar="DIR", help="folder for original.meta, converted.meta, report.json, diff.html, flags.txt (default: SOURCE_graphmp)")
-    parser.add_argument("--input", action="append", default=[], metavar="NAME=DTYPE[SHAPE]", help="tensor argument of a build function that the file never calls; ? is an unknown dimension")
-    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="other argument of a build function that the file never calls")
-    parser.add_argument("--legacy_imports", default="auto", choices=("auto", "on", "off"), help="make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where the file needs it)")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", help="folder for original.meta, converted.meta, report.json, diff.html, flags.txt (default: SOURCE_graphmp)"
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=DTYPE[SHAPE]",
+        help="tensor argument of a build function that the file never calls; ? is an unknown dimension",
+    )
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=VALUE", help="other argument of a build function that the file never calls"
+    )
+    parser.add_argument(
+        "--legacy_imports",
+        default="auto",
+        choices=("auto", "on", "off"),
+        help="make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where the file needs it)",
+    )
     parser.add_argument("--json", action="store_true", help="print report.json instead of the summary")
 
 
@@ -48,7 +63,14 @@ def run(args: argparse.Namespace) -> int:
 
     with progress(3) as begin:
         conversion = convert(
-            args.source, arguments=args.script_arguments, inputs=args.input, args=args.arg, legacy_imports=args.legacy_imports, progress=begin, log=log, **options_of(FLAGS)
+            args.source,
+            arguments=args.script_arguments,
+            inputs=args.input,
+            args=args.arg,
+            legacy_imports=args.legacy_imports,
+            progress=begin,
+            log=log,
+            **options_of(FLAGS),
         )
     written = conversion.save(folder)
     if args.json:

@@ -20,7 +20,11 @@ def conversion_flags() -> flags.FlagValues:
         flags.DEFINE_multi_string(name, [], help_text, flag_values=values)
 
     text("engine", Config.engine, "auto|recipe|rewrite: how to convert; auto takes the recipe where there is a build function")
-    text("compute_dtype", Config.compute_dtype, "float16|bfloat16|float32: what matmuls and convolutions compute in; float32 adds scaling and clipping alone")
+    text(
+        "compute_dtype",
+        Config.compute_dtype,
+        "float16|bfloat16|float32: what matmuls and convolutions compute in; float32 adds scaling and clipping alone",
+    )
     text("loss_scale", "", "dynamic|none|NUMBER: default dynamic, with bfloat16 none")
     text("loss_scale_initial", "%g" % Config.loss_scale_initial, "where a dynamic loss scale starts")
     text("loss_scale_growth_interval", "%d" % Config.loss_scale_growth_interval, "good steps before it grows")

@@ -12,7 +12,7 @@ from absl.flags import argparse_flags
 from graphmp.errors import GraphmpError
 
 
-class Parser(argparse_flags.ArgumentParser):  # type: ignore[misc]  # absl ships no types for it
+class Parser(argparse_flags.ArgumentParser):
     """An argparse parser that raises one-line errors instead of printing usage and exiting."""
 
     def error(self, message: str) -> Any:
@@ -54,7 +54,8 @@ def build_parser(commands: Dict[str, ModuleType], version: str) -> Parser:
 
 def _fresh(flags: Optional[Any]) -> Optional[Any]:
     """Flags at their defaults, and shown in --help: argparse_flags lists those of the main module only."""
-    for name in flags or ():
-        flags[name].unparse()  # type: ignore[index]  # not None, since it has names
-        flags.register_key_flag_for_module(sys.argv[0], flags[name])  # type: ignore[union-attr]  # as above
+    if flags is not None:
+        for name in flags:
+            flags[name].unparse()
+            flags.register_key_flag_for_module(sys.argv[0], flags[name])
     return flags

@@ -11,7 +11,10 @@ MOST_WARNINGS = 5
 def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: str) -> Iterator[str]:
     """Lines for a terminal: what was converted, how far, where scale, unscale and clip went, what to do next."""
     graph, coverage, variables = report["graph"], report["coverage"], report["variables"]
-    yield _row(report["source"].split("/")[-1], "%s -> %s nodes, TensorFlow %s" % (_n(graph["nodes_before"]), _n(graph["nodes_after"]), report["tensorflow_version"]))
+    yield _row(
+        report["source"].split("/")[-1],
+        "%s -> %s nodes, TensorFlow %s" % (_n(graph["nodes_before"]), _n(graph["nodes_after"]), report["tensorflow_version"]),
+    )
     yield _row("engine", "%s (%s)" % (report["engine"], report["engine_reason"]))
     if report["compute_dtype"] != "float32":
         others = sum(report["half_ops"].values()) - coverage["converted_ops"]
@@ -31,7 +34,12 @@ def _losses(report: Dict[str, Any]) -> Iterator[str]:
         yield _row("loss", "no gradients found: nothing scaled or clipped")
     clip = "clip global norm %g" % report["clip_norm"] if report["clip_norm"] else "clip none"
     for loss in report["losses"]:
-        counts = "%s: %s, %s, %s" % (loss["gradient_scope"], _count(loss["seeds"], "seed"), _count(loss["gradients"], "gradient"), _count(loss["updates"], "update"))
+        counts = "%s: %s, %s, %s" % (
+            loss["gradient_scope"],
+            _count(loss["seeds"], "seed"),
+            _count(loss["gradients"], "gradient"),
+            _count(loss["updates"], "update"),
+        )
         yield _row("loss", "%s; scale %s; %s" % (counts, _scale(report["loss_scale"]), clip))
         if loss["scale"]:
             scope = loss["scale"].rsplit("/", 1)[0]
@@ -61,7 +69,7 @@ def _row(label: str, text: str) -> str:
 
 
 def _n(number: Any) -> str:
-    return "{:,.10g}".format(number)
+    return f"{number:,.10g}"
 
 
 def _count(items: List[str], noun: str) -> str:

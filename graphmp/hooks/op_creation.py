@@ -17,7 +17,7 @@ class Creation(NamedTuple):
     op_type: str
     name: Optional[str]
     arguments: Dict[str, Any]
-    make: Callable[[Dict[str, Any]], "Made"]
+    make: Callable[[Dict[str, Any]], Made]
 
 
 class Made:

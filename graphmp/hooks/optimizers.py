@@ -24,7 +24,7 @@ def delegates(optimizer: Any) -> bool:
     return any(isinstance(value, tf.train.Optimizer) for value in vars(optimizer).values())
 
 
-def _classes(base: type) -> Iterator[type]:
+def _classes(base: Any) -> Iterator[Any]:
     yield base
-    for cls in base.__subclasses__():
-        yield from _classes(cls)
+    for derived in base.__subclasses__():
+        yield from _classes(derived)

@@ -6,7 +6,7 @@ steps (Micikevicius et al., Mixed Precision Training, ICLR 2018, describe the id
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -24,7 +24,7 @@ class NoLossScale:
     kind = "none"
     initial: Optional[float] = None
     skips = False
-    variables: List[Any] = []
+    variables: Tuple[Any, ...] = ()
 
     def __init__(self, scope: str):
         self.scope = scope
@@ -86,7 +86,7 @@ class DynamicLossScale(FixedLossScale):
             self._scale = _state("scale", config.loss_scale_initial, tf.float32)
             self._good_steps = _state("good_steps", 0, tf.int64)
             self._skipped_steps = _state("skipped_steps", 0, tf.int64)
-            self.variables = [self._scale, self._good_steps, self._skipped_steps]
+            self.variables = (self._scale, self._good_steps, self._skipped_steps)
             # A maximum, not an identity: an identity of a reference variable shares its buffer and could change within the step.
             self.current = tf.maximum(_read(self._scale), config.loss_scale_min, name="current")
 
@@ -125,7 +125,9 @@ def _state(name: str, value: Any, dtype: Any) -> Any:
 def _global_step() -> Any:
     step = tf.train.get_global_step()
     if step is None:
-        raise GraphmpError("GMP002", "loss_scale is a function of the global step and the graph has none; make it first: tf.train.get_or_create_global_step()")
+        raise GraphmpError(
+            "GMP002", "loss_scale is a function of the global step and the graph has none; make it first: tf.train.get_or_create_global_step()"
+        )
     return step
 
 

@@ -59,7 +59,9 @@ class Policy:
             elif len(words) == 2 and words[0] in CATEGORIES:
                 listed[words[1]] = words[0]
             elif words:
-                raise GraphmpError("GMP010", "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`, `# comment`" % (source, number, line.strip()))
+                raise GraphmpError(
+                    "GMP010", "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`, `# comment`" % (source, number, line.strip())
+                )
         return replace(self, **{c: frozenset(op for op, listed_as in listed.items() if listed_as == c) for c in CATEGORIES})
 
     def to_text(self) -> str:

@@ -26,7 +26,7 @@ from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import all_finite
 from graphmp.policy.policy import Policy
 from graphmp.recipe import state as states
-from graphmp.recipe.plan import Plan, matches
+from graphmp.recipe.plan import SEEDS, Plan, matches
 
 LOOKUPS = frozenset(["Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"])
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
@@ -57,11 +57,13 @@ class Build:
         creation = creation._replace(arguments=_map(creation.arguments, _whole))
         if creation.op_type in ASSIGNS:
             return self._assign(creation)
+        name = _full_name(creation)
+        if self._plan is not None and name in self._plan.seeds:
+            return creation.make(dict(creation.arguments, **dict(zip(SEEDS, self._plan.seeds[name])))).result()
         if self.half == tf.float32:
             return None
         if creation.op_type in LEFT_ALONE and not self._is_source(creation):
             return None
-        name = _full_name(creation)
         if self.in_gradients:
             return self._in_gradients(creation, name)
         if self._plan is None or name not in self._plan.forward:
@@ -92,16 +94,20 @@ class Build:
 
     def _repair(self, creation: Creation, name: str) -> tuple:
         category = self._policy.category(creation.op_type)
-        reason = "keep_float32" if matches(self.config.keep_float32, name) else "%s is %s" % (creation.op_type, "on the deny list" if category == "deny" else "on no list")
+        reason = (
+            "keep_float32"
+            if matches(self.config.keep_float32, name)
+            else "%s is %s" % (creation.op_type, "on the deny list" if category == "deny" else "on no list")
+        )
         made = creation.make(self._promoted(creation.arguments, name, reason))
         self.state.repaired.append(made.op.name)
         return made.result([self._cast(t, self.half, tf.float32, "back to half after " + made.op.name) for t in made.op.outputs])
 
     def _assign(self, creation: Creation) -> Optional[tuple]:
         arguments = dict(creation.arguments)
-        target = arguments.get("ref", arguments.get("resource"))
+        target = target_of(creation)
         variable = variable_op(target)
-        if variable is None or not is_tensor(arguments.get("value")) or _full_name(creation) == variable.name + "/Assign":
+        if variable is None or not is_tensor(arguments["value"]) or _full_name(creation) == variable.name + "/Assign":
             return None
         stored = tf.as_dtype(variable.get_attr("dtype")).base_dtype
         value = arguments["value"]
@@ -127,7 +133,7 @@ class Build:
         """Whether an op of the half part makes float32 out of integers, or out of a float32 table."""
         arguments = creation.arguments
         if creation.op_type == "Cast":
-            x = arguments.get("x")
+            x: Any = arguments.get("x")
             return is_tensor(x) and not x.dtype.is_floating and arguments.get("DstT") == tf.float32
         if creation.op_type == "OneHot":
             return not self._has_half(arguments)
@@ -166,6 +172,11 @@ class Build:
 
     def _cast(self, tensor: Any, dtype: Any, only: Any, reason: str) -> Any:
         return self.state.cast(tensor, dtype, reason) if is_tensor(tensor) and tensor.dtype == only else tensor
+
+
+def target_of(creation: Creation) -> Any:
+    """The reference or resource that an assignment writes."""
+    return creation.arguments.get("ref", creation.arguments.get("resource"))
 
 
 def old_value(op_type: str, target: Any, value: Any) -> Any:

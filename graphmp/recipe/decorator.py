@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -12,7 +12,8 @@ from graphmp.errors import GraphmpError
 from graphmp.hooks import gradients, op_creation, optimizers, sessions
 from graphmp.hooks.op_creation import Creation
 from graphmp.policy import policy as policies
-from graphmp.recipe import creation, observe, state as states
+from graphmp.recipe import creation, observe
+from graphmp.recipe import state as states
 from graphmp.recipe.gradients import scaled_gradients, summed_gradients
 from graphmp.recipe.inputs import Call, cast_arguments, flat, map_back
 from graphmp.recipe.plan import Plan
@@ -69,7 +70,11 @@ def build(function: Callable[..., Any], config: Config, call: Call, plan: Option
     if creation.active() is not None or observe.observing():  # nested: the outer call has it all
         return function(*call[0], **call[1])
     if tf.executing_eagerly():
-        raise GraphmpError("GMP011", "%s was called while TensorFlow executes eagerly: call tf.disable_v2_behavior() first, or build inside `with tf.Graph().as_default()`" % getattr(function, "__qualname__", function))
+        raise GraphmpError(
+            "GMP011",
+            "%s was called while TensorFlow executes eagerly: call tf.disable_v2_behavior() first, or build inside `with tf.Graph().as_default()`"
+            % getattr(function, "__qualname__", function),
+        )
     install()
     policy = policies.load(config.compute_dtype, config.op_policy)
     failed: Optional[Exception] = None
@@ -94,7 +99,9 @@ def on_creation(made: Creation) -> Optional[tuple]:
     return gated if gated is not None or current is None else current.create(made)
 
 
-def _build(function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, plan: Optional[Plan], failed: Optional[Exception]) -> Any:
+def _build(
+    function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, plan: Optional[Plan], failed: Optional[Exception]
+) -> Any:
     graph = tf.get_default_graph()
     current = creation.Build(config, policy, plan)
     start = len(graph.get_operations())

@@ -14,7 +14,8 @@ from graphmp.graph.live import ancestors, connected_variables, is_tensor, variab
 from graphmp.hooks import optimizers
 from graphmp.loss_scale.gradients import all_finite, clip, unscale, values
 from graphmp.policy import policy as policies
-from graphmp.recipe import creation, state as states
+from graphmp.recipe import creation
+from graphmp.recipe import state as states
 from graphmp.recipe.updates import apply_gradients
 
 _INSIDE = threading.local()
@@ -40,7 +41,7 @@ def scaled_gradients(original: Callable[..., Any], ys: Any, xs: Any, grad_ys: An
     def take(ys: List[Any], grad_ys: Any) -> List[Any]:
         _INSIDE.yes = True
         try:
-            return _in_gradient_code(config, lambda: original(ys, xs, grad_ys, name, *args, **kwargs))  # type: ignore[arg-type]  # not None
+            return _in_gradient_code(config, lambda: original(ys, xs, grad_ys, name, *args, **kwargs))
         finally:
             _INSIDE.yes = False
 
@@ -71,7 +72,11 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
         gradients = clip(gradients, config.clip_norm, scale.scope)
         state.hand_out(call, gradients)
         if shared == len(state.groups):
-            state.warn("GMP103", group.scale.scope, "the gradients of %s are taken more than once: each set is clipped by itself" % ", ".join(sorted(group.variables)[:3]))
+            state.warn(
+                "GMP103",
+                group.scale.scope,
+                "the gradients of %s are taken more than once: each set is clipped by itself" % ", ".join(sorted(group.variables)[:3]),
+            )
     return gradients
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import random
 import threading
@@ -18,8 +19,8 @@ from graphmp.hooks import gradients, internals, op_creation, patch
 from graphmp.hooks.op_creation import Creation
 from graphmp.policy.policy import Policy
 from graphmp.recipe.inputs import Call, flat, replaced
-from graphmp.recipe.storage import nested
 from graphmp.recipe.plan import Observation, Plan, make_plan
+from graphmp.recipe.storage import nested
 
 VARIABLE_SCOPE_STORE = ("__varscope",)  # the collection where TensorFlow 1.15 to 2.21 counts a graph's variable scopes
 _LOCAL = threading.local()
@@ -83,6 +84,7 @@ def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: 
         try:
             with _same_variable_scope(variable_scope, live), tf.name_scope(scope + "/" if scope else None):
                 _, plan = observed(lambda: function(*args, **kwargs), leaves, policy, config)
+                plan = dataclasses.replace(plan, seeds={})  # TensorFlow derives them from a count of the live graph's ops
         except Exception as error:  # whatever the function raises: the live build will show whose fault it is
             return None, error
     return plan, None
@@ -176,7 +178,7 @@ def _random_state_kept() -> Iterator[None]:
 
 def _reserve_names(live: Any, graph: Any) -> None:
     """Marks the live graph's names as used, so that uniquified names come out the same."""
-    names = set()
+    names: Set[str] = set()
     for op in live.get_operations():
         parts = op.name.split("/")
         names.update("/".join(parts[: i + 1]) for i in range(len(parts)))
@@ -200,7 +202,6 @@ def _keeps_state(function: Callable[..., Any], call: Call) -> bool:
 
 def _filled(cell: Any) -> bool:
     try:
-        cell.cell_contents
+        return cell.cell_contents is not None
     except ValueError:
         return False
-    return True

@@ -21,6 +21,7 @@ from graphmp.graph.live import VARIABLE_OPS, is_tensor, variable_op
 from graphmp.policy.policy import Policy
 
 FLOATS = (tf.float32, tf.float64)
+SEEDS = ("seed", "seed2")
 BIAS_ADDS = frozenset(["Add", "AddV2", "BiasAdd", "BiasAddV1"])
 
 
@@ -44,6 +45,7 @@ class Plan:
         float64: forward ops that compute in float64.
         arguments: indices of the flat arguments to cast.
         variables: dtype name of each variable that the call created.
+        seeds: the two seeds of each random op that has any: the converted graph draws what the original drew.
         connected: variables whose gradient was taken in the call and was not None.
     """
 
@@ -53,6 +55,7 @@ class Plan:
     float64: FrozenSet[str] = frozenset()
     arguments: FrozenSet[int] = frozenset()
     variables: Dict[str, str] = field(default_factory=dict)
+    seeds: Dict[str, List[int]] = field(default_factory=dict)
     connected: FrozenSet[str] = frozenset()
 
     def as_json(self) -> Dict[str, Any]:
@@ -62,7 +65,8 @@ class Plan:
     @classmethod
     def from_json(cls, value: Dict[str, Any]) -> Plan:
         """Reads what `as_json` gave."""
-        return cls(**{k: v if isinstance(v, dict) else frozenset(v) for k, v in value.items()})
+        fields: Dict[str, Any] = {k: v if isinstance(v, dict) else frozenset(v) for k, v in value.items()}
+        return cls(**fields)
 
 
 def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
@@ -80,6 +84,7 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
         float64=_names(op for op in forward if any(t.dtype == tf.float64 for t in list(op.inputs) + op.outputs)),
         arguments=frozenset(i for i, a in enumerate(seen.arguments) if is_tensor(a) and a.dtype in FLOATS and a.name in reached),
         variables={op.name: tf.as_dtype(op.get_attr("dtype")).base_dtype.name for op in seen.variables},
+        seeds={op.name: [op.get_attr(name) for name in SEEDS] for op in seen.forward if _seeded(op)},
         connected=seen.connected,
     )
 
@@ -92,6 +97,11 @@ def floating(tensors: Iterable[Any]) -> bool:
 def matches(patterns: Sequence[str], name: str) -> bool:
     """Whether a node name matches any of the regular expressions."""
     return any(re.search(pattern, name) for pattern in patterns)
+
+
+def _seeded(op: Any) -> bool:
+    attributes = op.node_def.attr
+    return all(name in attributes for name in SEEDS) and any(attributes[name].i for name in SEEDS)
 
 
 def _names(ops: Iterable[Any]) -> FrozenSet[str]:

@@ -14,9 +14,13 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.live import VARIABLE_OPS
 from graphmp.recipe.plan import Plan
 
-_FOREIGN = tuple(os.path.realpath(p) + os.sep for p in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platlib"]})
+_FOREIGN = tuple(
+    os.path.realpath(p) + os.sep for p in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platlib"]}
+)
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
-ADVICE = "make the float32 value follow the tensor (dtype=x.dtype, or tf.cast(value, x.dtype)), or use --engine=rewrite where the graph need not change"
+ADVICE = (
+    "make the float32 value follow the tensor (dtype=x.dtype, or tf.cast(value, x.dtype)), or use --engine=rewrite where the graph need not change"
+)
 
 
 def recipe_refused(error: Exception, function: Any) -> GraphmpError:
@@ -63,7 +67,9 @@ def _variable_changed(op: Any, expected: str, found: str) -> GraphmpError:
     where = user_frame_of(op)
     place = "%s:%d: `%s` " % where if where else ""
     return GraphmpError(
-        "GMP014", "%svariable %s would be stored in %s, was %s: it bypasses tf.get_variable (a Keras layer does); use tf.layers or tf.get_variable there" % (place, op.name, found, expected)
+        "GMP014",
+        "%svariable %s would be stored in %s, was %s: it bypasses tf.get_variable (a Keras layer does); use tf.layers or tf.get_variable there"
+        % (place, op.name, found, expected),
     )
 
 

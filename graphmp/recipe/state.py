@@ -57,8 +57,7 @@ class GradientCall:
 class GraphState:
     """The recipe's memory for one graph."""
 
-    def __init__(self, graph: Any):
-        self._graph = weakref.ref(graph)
+    def __init__(self) -> None:
         self.done: List[Done] = []
         self.repaired: List[str] = []
         self.warnings: List[Dict[str, str]] = []
@@ -81,7 +80,7 @@ class GraphState:
         source = self._sources.get(tensor.name)
         if source is not None and source.dtype.base_dtype == dtype:
             return source
-        key = (tensor.name, tf.as_dtype(dtype), id(self._graph()._get_control_flow_context()))
+        key = (tensor.name, tf.as_dtype(dtype), id(tensor.graph._get_control_flow_context()))
         if key not in self._casts:
             cast = cast_beside(tensor, dtype)
             self._casts[key] = cast
@@ -105,7 +104,7 @@ class GraphState:
 
     def variable_of(self, tensor: Any) -> Any:
         """The variable that a cast on read stands for, or the thing itself."""
-        return self._variables.get(getattr(tensor, "name", None), tensor)
+        return self._variables.get(getattr(tensor, "name", ""), tensor)
 
     def casts_variable(self, op: Any) -> bool:
         """Whether an op is a cast on read of a variable."""
@@ -141,7 +140,7 @@ class GraphState:
         return group
 
 
-_STATES: "weakref.WeakKeyDictionary[Any, GraphState]" = weakref.WeakKeyDictionary()
+_STATES: weakref.WeakKeyDictionary[Any, GraphState] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
@@ -153,4 +152,4 @@ def find(graph: Any) -> Optional[GraphState]:
 def of(graph: Any) -> GraphState:
     """The state of a graph, made at first need."""
     with _LOCK:
-        return _STATES.setdefault(graph, GraphState(graph))
+        return _STATES.setdefault(graph, GraphState())

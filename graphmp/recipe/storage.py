@@ -53,7 +53,7 @@ def nested(outer: Optional[Callable[..., Any]], inner: Callable[..., Any]) -> Ca
         return inner
 
     def both(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return inner(functools.partial(outer, getter), *args, **kwargs)  # type: ignore[arg-type]  # not None, as checked above
+        return inner(functools.partial(outer, getter), *args, **kwargs)
 
     return both
 
@@ -65,8 +65,9 @@ def _cast(variable: Any, dtype: Any) -> Any:
 
 def _cast_parts(variable: Any, dtype: Any) -> Any:
     """A partitioned variable whose parts are casts: look-ups still find each row in its own part."""
+    partitioned: Any = type(variable)  # the class differs between TensorFlow 1 and 2
 
-    class CastPartitionedVariable(type(variable)):  # type: ignore[misc]  # the class differs between TensorFlow 1 and 2
+    class CastPartitionedVariable(partitioned):
         def __init__(self) -> None:
             self.__dict__.update(vars(variable))
             self._variable_list = [_cast(part, dtype) for part in variable]

@@ -33,4 +33,7 @@ def refuse_unscaled(session: Any, fetches: Any) -> None:
 
 def violation(op: Any) -> str:
     """Says what is wrong with an update op, in one line."""
-    return "%s (%s): its gradient comes from half precision and is neither unscaled nor gated by graphmp; take it with tf.gradients or an optimizer, or use loss_scale='none'" % (op.name, op.type)
+    return (
+        "%s (%s): its gradient comes from half precision and is neither unscaled nor gated by graphmp; "
+        "take it with tf.gradients or an optimizer, or use loss_scale='none'" % (op.name, op.type)
+    )

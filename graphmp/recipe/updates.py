@@ -59,15 +59,14 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
     state = states.find(tf.get_default_graph())
     if state is None or not state.call_of or getattr(_INSIDE, "yes", False):
         return None
-    value = creation.arguments.get("value")
+    value: Any = creation.arguments.get("value")
     if creation.op_type not in ASSIGNS or not is_tensor(value) or not value.dtype.is_floating:
         return None
     calls = _calls(state, [value])
     finite = _and([call.finite for call in calls if call.finite is not None])
     if finite is None:
         return None
-    target = creation.arguments.get("ref", creation.arguments.get("resource"))
-    gated = gate.value_if(finite, value, creations.old_value(creation.op_type, target, value), "accumulators")
+    gated = gate.value_if(finite, value, creations.old_value(creation.op_type, creations.target_of(creation), value), "accumulators")
     with tf.control_dependencies([_update(calls[0].group, finite)]):
         return creation.make(dict(creation.arguments, value=gated)).result()
 
@@ -100,7 +99,9 @@ def _needs_flag(state: states.GraphState, above: Any, gradients: Any) -> bool:
     return any(state.call_of[a.name].finite is not None for a in above if a.name in gradients)
 
 
-def _gated(state: states.GraphState, group: Any, finite: Any, adapts: bool, build: Callable[[], Any], optimizer: Any, pairs: List[Tuple[Any, Any]]) -> Any:
+def _gated(
+    state: states.GraphState, group: Any, finite: Any, adapts: bool, build: Callable[[], Any], optimizer: Any, pairs: List[Tuple[Any, Any]]
+) -> Any:
     with init_scope():  # slots made inside the conditional would be named after it, and float32 checkpoints would not fit
         optimizer._create_slots([v for g, v in pairs if g is not None])
     collected = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)

@@ -84,6 +84,8 @@ def _dtype(change: Any, context: Context) -> Optional[str]:
 
 
 def _edges(change: Any, context: Context) -> Optional[str]:
+    if change.part in ("attribute seed", "attribute seed2", "seed", "seed2"):
+        return "TensorFlow numbers random ops by the ops before them"
     if change.category == "edge via cast":
         return "reads its input through a cast"
     if change.category == "rewired":

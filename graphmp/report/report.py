@@ -21,7 +21,17 @@ from graphmp.version import __version__
 SCHEMA = "graphmp.report/1"
 
 
-def make_report(original: Any, converted: Any, config: Config, source: str, digest: str, engine: str, engine_reason: str, record: Dict[str, Any], seconds: Dict[str, float]) -> Dict[str, Any]:
+def make_report(
+    original: Any,
+    converted: Any,
+    config: Config,
+    source: str,
+    digest: str,
+    engine: str,
+    engine_reason: str,
+    record: Dict[str, Any],
+    seconds: Dict[str, float],
+) -> Dict[str, Any]:
     """The report of a conversion, as a JSON value of schema `graphmp.report/1`.
 
     Args:
@@ -108,9 +118,12 @@ def sha256(path: pathlib.Path) -> str:
 def _described(change: Any) -> str:
     if change.category in ("node added", "node removed"):
         return "%s: %s" % (change.category, change.after or change.before)
-    return "%s: %s -> %s" % (change.category, change.before, change.after)
+    return "%s%s: %s -> %s" % (change.category, " of " + change.part if change.part else "", change.before, change.after)
 
 
 def _float32_warnings(graph_def: Any, config: Config) -> List[Dict[str, str]]:
     names = facts.left_in_float32(graph_def) if config.compute_dtype != "float32" else []
-    return [{"code": "GMP102", "node": name, "message": "computes in float32: its inputs do not come through the build function's arguments"} for name in names]
+    return [
+        {"code": "GMP102", "node": name, "message": "computes in float32: its inputs do not come through the build function's arguments"}
+        for name in names
+    ]

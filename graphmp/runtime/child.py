@@ -40,7 +40,9 @@ class Build:
     def __init__(self, spec: Dict[str, Any]):
         self.spec = spec
         self.source = Source(pathlib.Path(spec["path"]), spec["function"])
-        self.config = Config(**dict(spec["config"], keep_float32=tuple(spec["config"]["keep_float32"]), force_compute=tuple(spec["config"]["force_compute"])))
+        self.config = Config(
+            **dict(spec["config"], keep_float32=tuple(spec["config"]["keep_float32"]), force_compute=tuple(spec["config"]["force_compute"]))
+        )
         self.policy = policies.load(self.config.compute_dtype, self.config.op_policy)
         self.graph: Optional[Any] = None
         self.calls = 0
@@ -167,7 +169,10 @@ def main(path: str) -> None:
 def _raised(error: BaseException, script: pathlib.Path) -> str:
     """`model.py:12: ValueError: ...`, the line being the innermost one of the user's own files."""
     folder = os.path.dirname(os.path.realpath(str(script)))
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if os.path.realpath(f.filename).startswith(folder + os.sep) and "site-packages" not in f.filename]
-    place = "%s:%d" % (frames[-1].filename, frames[-1].lineno) if frames else str(script)
+    frames = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if os.path.realpath(f.filename).startswith(folder + os.sep) and "site-packages" not in f.filename
+    ]
+    place = "%s:%s" % (frames[-1].filename, frames[-1].lineno) if frames else str(script)
     return "%s: %s: %s" % (place, type(error).__name__, first_line(error))  # type: ignore[arg-type]  # BaseException serves
-

@@ -61,4 +61,3 @@ class Conversion:
 
     def _repr_html_(self) -> str:
         return str(self.diff()._repr_html_())
-

@@ -116,7 +116,9 @@ def _build(spec: Dict[str, Any], log: Callable[[str], None]) -> Any:
     with tempfile.TemporaryDirectory(prefix="graphmp_") as folder:
         path = pathlib.Path(folder, "spec.json")
         path.write_text(json.dumps(dict(spec, output=folder)))
-        done = subprocess.run([sys.executable, "-c", CHILD, ROOT, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, ROOT, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
         output = done.stdout.decode("utf-8", "replace")
         log(output)
         result = _result(pathlib.Path(folder, "result.json"), done.returncode, spec["path"], output)
@@ -144,7 +146,10 @@ def _check_served(config: Config) -> None:
 
 def _check_keras() -> None:
     if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 16) and not environment.asks_for_legacy_keras():
-        raise GraphmpError("GMP009", "TensorFlow %s would be without legacy Keras: install tf-keras, and set TF_USE_LEGACY_KERAS=1 or leave it unset" % tf.__version__)
+        raise GraphmpError(
+            "GMP009",
+            "TensorFlow %s would be without legacy Keras: install tf-keras, and set TF_USE_LEGACY_KERAS=1 or leave it unset" % tf.__version__,
+        )
 
 
 def _check_converted(report: Dict[str, Any], source: Source) -> None:
@@ -164,5 +169,3 @@ def _timed(seconds: Dict[str, float], stage: str) -> Iterator[None]:
         yield
     finally:
         seconds[stage] = time.perf_counter() - start
-
-

@@ -74,7 +74,7 @@ def gather() -> Facts:
         error=error,
         cpu_flags=cpu_flags(),
         driver=bool(shutil.which("nvidia-smi")) or pathlib.Path("/proc/driver/nvidia/version").exists(),
-        keras_too_late=environment.legacy_keras_came_too_late(),
+        keras_too_late=not environment.asks_for_legacy_keras(),
     )
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any, Callable, Set
+from typing import AbstractSet, Any, Callable
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.live import ancestors, as_ops, is_update, is_write
 
-_GRADIENTS: "weakref.WeakKeyDictionary[Any, Set[str]]" = weakref.WeakKeyDictionary()
+_GRADIENTS: weakref.WeakKeyDictionary[Any, AbstractSet[str]] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
@@ -18,14 +18,10 @@ def record_gradients(original: Callable[..., Any], *args: Any, **kwargs: Any) ->
     """Stands in for TensorFlow's gradient function: remembers the ops that its results come from."""
     results = original(*args, **kwargs)
     with _LOCK:
-        names = _GRADIENTS.setdefault(tf.get_default_graph(), set())
-        names.update(op.name for op in as_ops([r for r in results if r is not None], tf.get_default_graph()))
+        graph = tf.get_default_graph()
+        names = {op.name for op in as_ops([r for r in results if r is not None], graph)}
+        _GRADIENTS[graph] = names | _GRADIENTS.get(graph, frozenset())
     return results
-
-
-def has_gradients(graph: Any) -> bool:
-    """Whether gradients were taken in a graph."""
-    return bool(_GRADIENTS.get(graph))
 
 
 def trains(graph: Any, fetches: Any) -> bool:
@@ -36,5 +32,5 @@ def trains(graph: Any, fetches: Any) -> bool:
     writes = [op for op in ancestors(as_ops(fetches, graph)) if is_write(op)]
     if any(is_update(op) for op in writes):
         return True
-    recorded = _GRADIENTS.get(graph)
-    return bool(recorded) and any(op.name in recorded for op in ancestors(writes, control=False))
+    recorded = _GRADIENTS.get(graph, frozenset())
+    return any(op.name in recorded for op in ancestors(writes, control=False))
