@@ -42,7 +42,7 @@ setup(
     install_requires=besides_tensorflow() + TENSORFLOW,
     extras_require={
         "test": ["hypothesis>=6", "pytest>=7"],
-        "dev": ["mypy>=1.8", "ruff>=0.4"],
+        "dev": ['mypy>=1.8; python_version >= "3.9"', "ruff>=0.4"],
         "plot": ["matplotlib>=3"],
         "cuda": ['tensorflow[and-cuda]>=2.15,<2.22; python_version >= "3.9"'],
     },

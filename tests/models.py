@@ -73,7 +73,8 @@ def raw_variables(decorate):
         b = tf.Variable(tf.zeros([16]), name="b")
         v = tf.get_variable("v", [16, 1])
         loss = tf.losses.mean_squared_error(y, tf.matmul(tf.nn.relu(tf.matmul(x, w) + b), v)) + 1e-3 * tf.nn.l2_loss(w)
-        return loss, tf.train.RMSPropOptimizer(0.01).minimize(loss)
+        with tf.control_dependencies([loss]):  # or the penalty may read the weight after its update
+            return loss, tf.train.RMSPropOptimizer(0.01).minimize(loss)
 
     x, y = vectors()
     return build(x, y) + ((x, y),)
@@ -89,7 +90,8 @@ def regularised(decorate):
             h = tf.layers.dense(h, 5)
         tf.losses.sparse_softmax_cross_entropy(y, h)
         loss = tf.losses.get_total_loss()
-        return loss, tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+        with tf.control_dependencies([loss]):  # or the penalties may read the weights after their update
+            return loss, tf.train.GradientDescentOptimizer(0.01).minimize(loss)
 
     x, y = pictures()
     return build(x, y) + ((x, y),)

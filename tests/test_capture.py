@@ -172,7 +172,7 @@ def test_what_the_recipe_cannot_serve(folder, capfd):
 def test_inputs_that_are_no_arguments(folder, capfd):
     (folder / "net.py").write_text(scripts.script("run").replace("def build_training_model(x, y):", "def build_training_model(*unused):"))
     status, line = refused(capfd, "convert", "net.py")
-    assert status == 1 and "GMP015" in line and "none of its 6 matmuls and convolutions would run in float16" in line
+    assert status == 1 and "GMP015" in line and "none of the 6 matmuls and convolutions, dense/MatMul the first, would run in float16" in line
 
 
 @pytest.mark.parametrize("flags", [["--loss_scale=128", "--clip_norm=5"], []], ids=["fixed", "dynamic"])

@@ -309,6 +309,33 @@ def test_an_update_that_bypasses_the_unscale_is_never_run_in_silence(graph):
                 door()
 
 
+def test_functional_control_flow_is_refused_by_its_line(graph):
+    if tf.__version__ < "2":
+        pytest.skip("conditionals of TensorFlow 1 are not functions")
+    tf.enable_control_flow_v2()
+    try:
+        with pytest.raises(graphmp.GraphmpError, match=r"GMP012: .*test_recipe_rules.py:\d+: `.*tf.cond.*`: .*If makes a function of its own"):
+            fixed(lambda x, flag: tf.layers.dense(tf.cond(flag, lambda: x * 2.0, lambda: x), 1))(vectors()[0], tf.placeholder(tf.bool, ()))
+    finally:
+        tf.disable_control_flow_v2()
+
+
+def test_functions_of_an_input_pipeline_are_left_alone(graph):
+    @fixed
+    def build(x):
+        rows = tf.data.Dataset.from_tensor_slices(VECTORS).map(lambda row: tf.reduce_mean(row) + tf.exp(row)).batch(8).repeat()
+        return tf.layers.dense(x, 12) + tf.data.make_one_shot_iterator(rows).get_next()
+
+    x = vectors()[0]
+    assert run(build(x), {x: VECTORS}).shape == (8, 12)
+
+
+def test_inputs_that_do_not_come_through_arguments_are_refused(graph):
+    x = vectors()[0]
+    with pytest.raises(graphmp.GraphmpError, match=r"GMP015: none of the 1 matmuls and convolutions, dense/MatMul the first"):
+        fixed(lambda: tf.layers.dense(x, 1))()
+
+
 def test_eager_execution_is_a_clear_error():
     if tf.__version__ < "2":
         pytest.skip("TensorFlow 1 is not eager unless asked")

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List
+from typing import Any, Callable, Dict, List
 
 from graphmp.hooks import internals, patch
 
@@ -16,23 +16,17 @@ Listener = Callable[[Any, Any], None]
 
 def install(listener: Listener) -> None:
     """Calls `listener(session, fetches)` before anything runs, whatever the door and the thread."""
-    doors = _Doors(listener)
+    doors = _DOORS.setdefault(listener, _Doors(listener))  # methods of equal instances differ since Python 3.8
     session = internals.base_session()
     for name in ("run", "partial_run", "make_callable", "_make_callable_from_options"):
         patch.wrap(session, name, getattr(doors, name.lstrip("_")))
 
 
 class _Doors:
-    """One method a door. Bound methods of equal instances compare equal, so installing twice wraps once."""
+    """One method a door."""
 
     def __init__(self, listener: Listener):
         self._listener = listener
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Doors) and other._listener == self._listener
-
-    def __hash__(self) -> int:
-        return hash(self._listener)
 
     def run(self, original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
         self._listener(session, fetches)
@@ -48,6 +42,9 @@ class _Doors:
     def make_callable_from_options(self, original: Callable[..., Any], session: Any, options: Any) -> Any:
         fetches: List[str] = list(options.fetch) + list(options.target)
         return _Announced(original(session, options), lambda: self._listener(session, fetches))
+
+
+_DOORS: Dict[Listener, _Doors] = {}
 
 
 class _Announced:

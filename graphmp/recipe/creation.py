@@ -27,8 +27,10 @@ from graphmp.loss_scale.gradients import all_finite
 from graphmp.policy.policy import Policy
 from graphmp.recipe import state as states
 from graphmp.recipe.plan import SEEDS, Plan, matches
+from graphmp.recipe.refusal import functional_control_flow
 
 LOOKUPS = frozenset(["Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"])
+FUNCTIONAL = frozenset(["Case", "If", "StatelessCase", "StatelessIf", "StatelessWhile", "While"])
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
 # A loop variable or TensorArray is of one dtype throughout; shapes are the same in any.
 CONTROL_FLOW = frozenset(["Enter", "Exit", "Merge", "NextIteration", "Switch", "RefEnter", "RefExit", "RefMerge", "RefNextIteration", "RefSwitch"])
@@ -42,7 +44,8 @@ class Build:
     def __init__(self, config: Config, policy: Policy, plan: Optional[Plan]):
         self.config = config
         self.half = tf.as_dtype(config.compute_dtype)
-        self.state = states.of(tf.get_default_graph())
+        self._graph = tf.get_default_graph()
+        self.state = states.of(self._graph)
         self.in_gradients = False
         self.aggregating: Optional[Any] = None
         self._policy = policy
@@ -53,7 +56,15 @@ class Build:
         return self._plan.connected if self._plan is not None else frozenset()
 
     def create(self, creation: Creation) -> Optional[tuple]:
-        """Makes the op by the rules above; None leaves it to TensorFlow."""
+        """Makes the op by the rules above; None leaves it to TensorFlow.
+
+        Raises:
+            GraphmpError: GMP012 for a conditional or loop made of functions, whose bodies are graphs of their own.
+        """
+        if tf.get_default_graph() is not self._graph:  # the body of a function, tf.data's for example
+            return None
+        if creation.op_type in FUNCTIONAL and self._has_half(creation.arguments):
+            raise functional_control_flow(creation.op_type)
         creation = creation._replace(arguments=_map(creation.arguments, _whole))
         if creation.op_type in ASSIGNS:
             return self._assign(creation)

@@ -17,7 +17,7 @@ from graphmp.recipe import state as states
 from graphmp.recipe.gradients import scaled_gradients, summed_gradients
 from graphmp.recipe.inputs import Call, cast_arguments, flat, map_back
 from graphmp.recipe.plan import Plan
-from graphmp.recipe.refusal import check_variables, first_line, recipe_refused
+from graphmp.recipe.refusal import check_coverage, check_variables, first_line, recipe_refused
 from graphmp.recipe.storage import make_getter, nested
 from graphmp.recipe.training import refuse_unscaled
 from graphmp.recipe.updates import apply_gradients, gate_assign
@@ -120,6 +120,7 @@ def _build(
     finally:
         scope.set_custom_getter(outer)
     check_variables(plan, graph, start, config.compute_dtype)
+    check_coverage(plan, graph, start, policy.allow, config.compute_dtype)
     if plan is None:
         current.state.warn("GMP101", getattr(function, "__qualname__", ""), "every float argument was cast to %s" % config.compute_dtype)
     result = map_back(result, originals, current.state)

@@ -6,7 +6,7 @@ import linecache
 import os
 import sysconfig
 import traceback
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -28,6 +28,31 @@ def recipe_refused(error: Exception, function: Any) -> GraphmpError:
     where = _user_frame(traceback.extract_tb(error.__traceback__))
     place = "%s:%d: `%s`" % where if where else getattr(function, "__qualname__", str(function))
     return GraphmpError("GMP012", "%s mixes float32 into the half-precision part: %s; %s" % (place, first_line(error), ADVICE))
+
+
+def functional_control_flow(op_type: str) -> GraphmpError:
+    """The error for a conditional or loop of TensorFlow 2's kind; says at which line of the user's it is made."""
+    where = _user_frame(traceback.extract_stack())
+    place = "%s:%d: `%s`: " % where if where else ""
+    return GraphmpError(
+        "GMP012", "%s%s makes a function of its own; call tf.disable_v2_behavior() or tf.disable_control_flow_v2() before building" % (place, op_type)
+    )
+
+
+def check_coverage(plan: Optional[Plan], graph: Any, start: int, allowed: FrozenSet[str], compute_dtype: str) -> None:
+    """Refuses a build that was to have matmuls or convolutions in half precision and has none.
+
+    Raises:
+        GraphmpError: GMP015, saying where half precision would have to come in.
+    """
+    expected = [op for op in graph.get_operations()[start:] if op.type in allowed]
+    if plan is None or not expected or any(t.dtype.name == compute_dtype for op in expected for t in op.outputs):
+        return
+    raise GraphmpError(
+        "GMP015",
+        "none of the %d matmuls and convolutions, %s the first, would run in %s: no float tensor argument of the build function feeds one; "
+        "pass the inputs to it as arguments" % (len(expected), expected[0].name, compute_dtype),
+    )
 
 
 def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype: str) -> None:

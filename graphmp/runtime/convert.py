@@ -99,7 +99,6 @@ def _convert(source: Source, spec: Dict[str, Any], config: Config, progress: Cal
         check_variables(original, converted)
         reason = "%s is a build function" % source.function
         report = make_report(original, converted, config, str(source), sha256(source.path), "recipe", reason, done["record"], seconds)
-    _check_converted(report, source)
     report["seconds"] = {stage: round(time_, 3) for stage, time_ in seconds.items()}
     return Conversion(original, converted, report, _flagfile(config, spec, source))
 
@@ -149,16 +148,6 @@ def _check_keras() -> None:
         raise GraphmpError(
             "GMP009",
             "TensorFlow %s would be without legacy Keras: install tf-keras, and set TF_USE_LEGACY_KERAS=1 or leave it unset" % tf.__version__,
-        )
-
-
-def _check_converted(report: Dict[str, Any], source: Source) -> None:
-    coverage = report["coverage"]
-    if report["compute_dtype"] != "float32" and coverage["tensor_core_ops"] and not coverage["converted_ops"]:
-        raise GraphmpError(
-            "GMP015",
-            "%s: none of its %d matmuls and convolutions would run in %s: no float argument of %s feeds one; pass the inputs to it as arguments"
-            % (source.path, coverage["tensor_core_ops"], report["compute_dtype"], source.function),
         )
 
 
