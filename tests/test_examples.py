@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.cli.main import run_command
+
 EXAMPLE = pathlib.Path(__file__).resolve().parent.parent / "examples" / "simple_cnn.py"
 CHANNELS_LAST = ["--data_format=channels_last"]
 CPU_FORMATS = [[], CHANNELS_LAST] if tf.__version__ > "2" else [CHANNELS_LAST]  # 1.15.5's CPU has no channels first
@@ -74,3 +76,14 @@ def names_before(op):
             seen.add(at.name)
             waiting += [tensor.op for tensor in at.inputs] + list(at.control_inputs)
     return seen
+
+
+@pytest.mark.parametrize("flags", CPU_FORMATS)
+def test_run_converted_trains_what_convert_wrote(flags, tmp_path, capfd):
+    assert run_command(["graphmp", "convert", str(EXAMPLE), "-o", str(tmp_path / "out"), "--", "--smoke", *flags]) == 0
+    capfd.readouterr()
+    command = [sys.executable, str(EXAMPLE.parent / "run_converted.py"), str(tmp_path / "out"), "--steps=3"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=str(EXAMPLE.parent.parent))
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) == 3, done.stderr
+    assert all("loss scale" in line and "images/s" in line and "nan" not in line for line in lines)

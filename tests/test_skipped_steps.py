@@ -145,7 +145,7 @@ def test_moving_averages_stay_finite():
 def test_the_other_loss_of_a_gan_trains():
     """An overflow in one loss skips that loss's update alone, and halves its scale alone."""
 
-    @graphmp.mixed_precision
+    @graphmp.mixed_precision(loss_scale_initial=64.0)
     def build(x, factor):
         def half(name):
             with tf.variable_scope(name):
@@ -169,12 +169,12 @@ def test_the_other_loss_of_a_gan_trains():
     different = changed(before, after)
     assert [n for n in different if n.startswith("D/") or n in ("beta1_power", "beta2_power")] == []
     assert {"G/dense/kernel", "G/dense/kernel/GAdam"} <= set(different)
-    assert after["graphmp/loss_scale/scale"] == 2.0**14 and after["graphmp/loss_scale_1/scale"] == 2.0**15
+    assert after["graphmp/loss_scale/scale"] == 32.0 and after["graphmp/loss_scale_1/scale"] == 64.0
     assert after["graphmp/loss_scale_1/good_steps"] == 1
 
 
 def test_two_optimizers_on_one_loss_count_one_step():
-    @graphmp.mixed_precision
+    @graphmp.mixed_precision(loss_scale_initial=64.0)
     def build(x, y):
         loss = tf.losses.mean_squared_error(y, two_layers(x))
         variables = tf.trainable_variables()
