@@ -60,14 +60,12 @@ CODES = {
     ),
     "GMP017": Code(CANNOT_CONVERT, "The file built no graph.", "Give a file that builds a training graph when run."),
     "GMP018": Code(CANNOT_CONVERT, "A tf.contrib symbol has no successor on this TensorFlow.", "Run with TensorFlow 1.15.5, which still has it."),
-    "GMP019": Code(CANNOT_CONVERT, "A converted graph failed its own check.", "Report this with the file: it is a fault of graphmp."),
     "GMP020": Code(BAD_INPUT, "A flag or source that this version of graphmp does not serve.", "See the message for what it serves."),
     "GMP101": Code(
         0, "The build function was not observed in float32 first, so every float argument was cast.", "Keep TensorFlow objects inside the function."
     ),
     "GMP102": Code(0, "Matmuls or convolutions stayed float32.", "See the report for the nodes and why."),
     "GMP103": Code(0, "Gradients of several towers are clipped one by one.", "Clip after averaging, in the model."),
-    "GMP104": Code(0, "The loss is not finite, whatever the loss scale.", "Look for the cause in the model or the data: no loss scale cures it."),
     "GMP105": Code(0, "No gradient code was found: nothing is scaled or clipped.", "Nothing to do for an inference graph."),
     "GMP106": Code(
         0, "A channels-first graph does not run on this TensorFlow's CPU.", "Use channels last, or TensorFlow 2 with graphmp.session_config()."

@@ -18,12 +18,16 @@ def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: s
     yield _row("engine", "%s (%s)" % (report["engine"], report["engine_reason"]))
     if report["compute_dtype"] != "float32":
         others = sum(report["half_ops"].values()) - coverage["converted_ops"]
-        line = "%s of %s matmuls and convolutions, %s other ops" % (_n(coverage["converted_ops"]), _n(coverage["tensor_core_ops"]), _n(others))
+        line = "%s of %s matmuls and convolutions (forward and backward), %s other ops" % (
+            _n(coverage["converted_ops"]),
+            _n(coverage["tensor_core_ops"]),
+            _n(others),
+        )
         yield _row(report["compute_dtype"], line + ("; %d repaired to float32" % graph["repaired"] if graph["repaired"] else ""))
         yield _row("", ", ".join("%s %d" % item for item in _commonest(report["half_ops"])))
     yield _row("variables", "%s of %s float32, names unchanged; float32 checkpoints load" % (_n(variables["float32"]), _n(variables["count"])))
     yield from _losses(report)
-    yield _row("casts", _n(graph["casts_inserted"]))
+    yield _row("casts", "%s between float32 and %s" % (_n(graph["casts_inserted"]), report["compute_dtype"]))
     yield from _warnings(report["warnings"])
     yield _row("wrote", "  ".join(map(str, written)))
     yield _row("next", next_command)
@@ -43,8 +47,8 @@ def _losses(report: Dict[str, Any]) -> Iterator[str]:
         yield _row("loss", "%s; scale %s; %s" % (counts, _scale(report["loss_scale"]), clip))
         if loss["scale"]:
             scope = loss["scale"].rsplit("/", 1)[0]
-            clipped = ", %s/clip_by_global_norm" % scope if report["clip_norm"] else ""
-            yield _row("", "loss x %s/current, gradients / it at %s/unscale*%s" % (scope, scope, clipped))
+            clipped = ", clipped in %s/clip_by_global_norm" % scope if report["clip_norm"] else ""
+            yield _row("", "loss multiplied by %s/current, gradients divided by it in %s/unscale*%s" % (scope, scope, clipped))
 
 
 def _scale(loss_scale: Dict[str, Any]) -> str:

@@ -47,3 +47,9 @@ def op_def(op_type: str) -> Any:
     """The OpDef of a registered op, or of one in a loaded library."""
     registry = importlib.import_module("tensorflow.python.framework.op_def_registry")
     return registry.get(op_type) if hasattr(registry, "get") else registry.get_registered_ops()[op_type]
+
+
+def accepts(op_type: str, dtype: Any) -> bool:
+    """Whether an op's main type attribute, T, may be `dtype`; True for ops without one. GRUBlockCell takes float32 alone (1.15.5, 2.21)."""
+    allowed = [attribute.allowed_values.list.type for attribute in op_def(op_type).attr if attribute.name == "T"]
+    return not allowed or not allowed[0] or tf.as_dtype(dtype).as_datatype_enum in allowed[0]

@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.live import ASSIGNS, is_tensor, variable_op
-from graphmp.hooks.internals import op_def
+from graphmp.hooks.internals import accepts, op_def
 from graphmp.hooks.op_creation import Creation
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import all_finite
@@ -104,12 +104,8 @@ class Build:
         return creation.make(self._promoted(creation.arguments, name, "loss and outputs are float32", self._wide(name))).result()
 
     def _repair(self, creation: Creation, name: str) -> tuple:
-        category = self._policy.category(creation.op_type)
-        reason = (
-            "keep_float32"
-            if matches(self.config.keep_float32, name)
-            else "%s is %s" % (creation.op_type, "on the deny list" if category == "deny" else "on no list")
-        )
+        why = {"deny": "on the deny list", "unlisted": "on no list"}.get(self._policy.category(creation.op_type), "kept in float32")
+        reason = "%s is %s" % (creation.op_type, why)
         made = creation.make(self._promoted(creation.arguments, name, reason))
         self.state.repaired.append(made.op.name)
         return made.result([self._cast(t, self.half, tf.float32, "back to half after " + made.op.name) for t in made.op.outputs])
@@ -138,7 +134,9 @@ class Build:
     def _denied(self, creation: Creation, name: str) -> bool:
         if not self._has_half(creation.arguments) or matches(self.config.force_compute, name):
             return False
-        return matches(self.config.keep_float32, name) or (self._policy.wants_float32(creation.op_type) and not _is_stateful(creation.op_type))
+        if matches(self.config.keep_float32, name) or not accepts(creation.op_type, self.half):
+            return True
+        return self._policy.wants_float32(creation.op_type) and not _is_stateful(creation.op_type)
 
     def _is_source(self, creation: Creation) -> bool:
         """Whether an op of the half part makes float32 out of integers, or out of a float32 table."""

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.live import VARIABLE_OPS, is_tensor, variable_op
+from graphmp.hooks.internals import accepts
 from graphmp.policy.policy import Policy
 
 FLOATS = (tf.float32, tf.float64)
@@ -73,7 +74,7 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
     """Applies the rules above."""
     forward = set(seen.forward)
     consumers = _consumers(forward)
-    allow = [op for op in seen.forward if op.type in policy.allow and floating(op.outputs) and not matches(config.keep_float32, op.name)]
+    allow = [op for op in seen.forward if _may_be_half(op, policy, config)]
     half = _closure(allow, forward)
     half.update(*[_bias_adds(op, half, consumers, policy) for op in allow])
     reached = {tensor.name for op in half for tensor in op.inputs}
@@ -87,6 +88,11 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
         seeds={op.name: [op.get_attr(name) for name in SEEDS] for op in seen.forward if _seeded(op)},
         connected=seen.connected,
     )
+
+
+def _may_be_half(op: Any, policy: Policy, config: Config) -> bool:
+    kept = matches(config.keep_float32, op.name) or not accepts(op.type, config.compute_dtype)
+    return op.type in policy.allow and floating(op.outputs) and not kept
 
 
 def floating(tensors: Iterable[Any]) -> bool:

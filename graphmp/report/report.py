@@ -71,7 +71,7 @@ def make_report(
         "clip_norm": config.clip_norm or None,
         "losses": record["losses"],
         "changes": changes(original, converted, config, record),
-        "warnings": record["warnings"] + _float32_warnings(after, config),
+        "warnings": record["warnings"] + _float32_warnings(after, config) + _channels_first_warnings(after),
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
 
@@ -127,3 +127,11 @@ def _float32_warnings(graph_def: Any, config: Config) -> List[Dict[str, str]]:
         {"code": "GMP102", "node": name, "message": "computes in float32: its inputs do not come through the build function's arguments"}
         for name in names
     ]
+
+
+def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:
+    """On 1.15.5, whose CPU has no channels-first kernels and which can't be told to convert the layout."""
+    if hasattr(tf.ConfigProto().graph_options.rewrite_options, "cpu_layout_conversion"):
+        return []
+    names = [node.name for node in graph_def.node if node.attr["data_format"].s in (b"NCHW", b"NCDHW")][:1]
+    return [{"code": "GMP106", "node": name, "message": "is channels first: it needs a GPU here, or TensorFlow 2"} for name in names]
