@@ -49,8 +49,7 @@ class Config:
         unknown = sorted(set(options) - {f.name for f in fields(cls)})
         if unknown:
             raise GraphmpError("GMP002", "no option %s; accepted: %s" % (", ".join(unknown), ", ".join(f.name for f in fields(cls))))
-        values: Dict[str, Any] = {name: _tuple(value) if name in REPEATED else value for name, value in options.items()}
-        config = cls(**values)
+        config = cls.from_json({name: _tuple(value) if name in REPEATED else value for name, value in options.items()})
         _one_of("engine", config.engine, ENGINES)
         _one_of("compute_dtype", config.compute_dtype, COMPUTE_DTYPES)
         for name in ("keep_float32", "force_compute"):
@@ -65,6 +64,17 @@ class Config:
             loss_scale_backoff_factor=_number("loss_scale_backoff_factor", config.loss_scale_backoff_factor, 2.0**-24, 1.0),
             loss_scale_min=_number("loss_scale_min", config.loss_scale_min, 2.0**-24),
         )
+
+    @classmethod
+    def from_json(cls, values: Dict[str, Any]) -> Config:
+        """Reads the fields of a checked Config that went through JSON."""
+        typed: Dict[str, Any] = {name: tuple(value) if name in REPEATED else value for name, value in values.items()}
+        return cls(**typed)
+
+    @property
+    def float32_nodes(self) -> Tuple[str, ...]:
+        """Regular expressions for the nodes that compute in float32: what was asked for, and what is fetched."""
+        return self.keep_float32 + tuple("^%s$" % re.escape(name.split(":")[0]) for name in self.fetch)
 
     def as_flags(self) -> Dict[str, Any]:
         """The options as JSON values, by flag name; what Python alone can say is shown as text."""

@@ -241,6 +241,9 @@ def test_the_models_own_error_comes_through_as_it_is(graph):
 
     with pytest.raises(NameError, match="undefined"):
         build(vectors()[0])
+    fixed(lambda x: tf.layers.dense(x, 4, name="taken"))(vectors()[0])
+    with pytest.raises(ValueError, match="taken/kernel already exists"):
+        fixed(lambda x: tf.layers.dense(x, 4, name="taken"))(vectors()[0])
     with pytest.raises(ValueError) as caught:
         fixed(lambda x: tf.reshape(x, [-1, 5, 7, 11]) + tf.zeros([13]) * tf.layers.dense(tf.zeros([2, 3]), 4))(tf.zeros([385, 2]))
     assert not isinstance(caught.value, graphmp.GraphmpError)
@@ -293,6 +296,19 @@ def test_keep_float32_and_op_policy(graph, tmp_path):
     build(*vectors())
     dtype = {op.name: op.get_attr("T") for op in graph.get_operations() if op.type in ("MatMul", "Tanh")}
     assert dtype == {"first/MatMul": tf.float16, "first/Tanh": tf.float32, "second/MatMul": tf.float32, "third/MatMul": tf.float16}
+
+
+def test_a_fetch_keeps_its_dtype_and_strict_repairs_nothing(graph):
+    def build(x, y):
+        h = tf.layers.dense(x, 4, tf.nn.relu, name="first")
+        return tf.losses.mean_squared_error(y, tf.layers.dense(h * tf.reduce_mean(h, 1, keepdims=True), 1, name="second"))
+
+    graphmp.mixed_precision(loss_scale=64.0, fetch="first/Relu:0", engine_strict=True)(build)(*vectors())
+    dtype = {op.name: op.get_attr("T") for op in graph.get_operations() if op.type in ("MatMul", "Relu", "Mean")}
+    assert dtype["first/Relu"] == tf.float32 and dtype["first/MatMul"] == dtype["second/MatMul"] == dtype["Mean"] == tf.float16
+    with tf.variable_scope("again"):
+        graphmp.mixed_precision(build)(*vectors())
+    assert graph.get_operation_by_name("again/Mean").get_attr("T") == tf.float32
 
 
 def test_an_update_that_bypasses_the_unscale_is_never_run_in_silence(graph):

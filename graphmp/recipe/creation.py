@@ -134,9 +134,10 @@ class Build:
     def _denied(self, creation: Creation, name: str) -> bool:
         if not self._has_half(creation.arguments) or matches(self.config.force_compute, name):
             return False
-        if matches(self.config.keep_float32, name) or not accepts(creation.op_type, self.half):
+        if matches(self.config.float32_nodes, name) or not accepts(creation.op_type, self.half):
             return True
-        return self._policy.wants_float32(creation.op_type) and not _is_stateful(creation.op_type)
+        repairs = not self.config.engine_strict
+        return repairs and self._policy.wants_float32(creation.op_type) and not _is_stateful(creation.op_type)
 
     def _is_source(self, creation: Creation) -> bool:
         """Whether an op of the half part makes float32 out of integers, or out of a float32 table."""

@@ -17,7 +17,7 @@ from graphmp.recipe import state as states
 from graphmp.recipe.gradients import scaled_gradients, summed_gradients
 from graphmp.recipe.inputs import Call, cast_arguments, flat, map_back
 from graphmp.recipe.plan import Plan
-from graphmp.recipe.refusal import check_coverage, check_variables, first_line, recipe_refused
+from graphmp.recipe.refusal import blames, check_coverage, check_variables, recipe_refused
 from graphmp.recipe.storage import make_getter, nested
 from graphmp.recipe.training import refuse_unscaled
 from graphmp.recipe.updates import apply_gradients, gate_assign
@@ -77,10 +77,9 @@ def build(function: Callable[..., Any], config: Config, call: Call, plan: Option
         )
     install()
     policy = policies.load(config.compute_dtype, config.op_policy)
-    failed: Optional[Exception] = None
-    if plan is None:
-        plan, failed = observe.rehearsed(function, call, policy, config)
-    return _build(function, config, call, policy, plan, failed)
+    if plan is not None:
+        return _build(function, config, call, policy, plan, proven=True)
+    return _build(function, config, call, policy, observe.rehearsed(function, call, policy, config), proven=False)
 
 
 def install() -> None:
@@ -99,9 +98,8 @@ def on_creation(made: Creation) -> Optional[tuple]:
     return gated if gated is not None or current is None else current.create(made)
 
 
-def _build(
-    function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, plan: Optional[Plan], failed: Optional[Exception]
-) -> Any:
+def _build(function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, plan: Optional[Plan], proven: bool) -> Any:
+    """Calls the function under the recipe. `proven`: a float32 build of it has been seen to work."""
     graph = tf.get_default_graph()
     current = creation.Build(config, policy, plan)
     start = len(graph.get_operations())
@@ -114,7 +112,7 @@ def _build(
     try:
         result = creation.run_active(current, lambda: function(*cast[0], **cast[1]))
     except (TypeError, ValueError) as error:
-        if failed is not None and first_line(failed) == first_line(error):
+        if not proven and not blames(error, config.compute_dtype):
             raise
         raise recipe_refused(error, function) from error
     finally:

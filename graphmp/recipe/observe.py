@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from absl import logging
 
 from graphmp.config import Config
 from graphmp.graph.live import VARIABLE_OPS, connected_variables, is_tensor
@@ -62,18 +63,18 @@ class _Gradients:
         self.connected: Set[str] = set()
 
 
-def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Tuple[Optional[Plan], Optional[Exception]]:
+def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Optional[Plan]:
     """Calls the function once in a graph that is thrown away, and plans from that.
 
     Tensors of the live graph are stood in for by placeholders, the arguments and those that the function reaches by
     itself. Names come out as they will in the live graph. The random states of Python and NumPy are put back.
 
     Returns:
-        The plan and None, or None and what kept the rehearsal from ending: nothing of the function's fault need be
-        in that. (None, None) where a rehearsal would leave its mark on objects that outlive it.
+        The plan; None where the rehearsal could not end, of which nothing need be the function's fault, or where it would leave
+        its mark on objects that outlive it.
     """
     if _keeps_state(function, call):
-        return None, None
+        return None
     live = tf.get_default_graph()
     scope, variable_scope = live.get_name_scope(), tf.get_variable_scope()
     with _random_state_kept(), tf.Graph().as_default() as graph, _standing_in(graph) as stand_in:
@@ -85,9 +86,10 @@ def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: 
             with _same_variable_scope(variable_scope, live), tf.name_scope(scope + "/" if scope else None):
                 _, plan = observed(lambda: function(*args, **kwargs), leaves, policy, config)
                 plan = dataclasses.replace(plan, seeds={})  # TensorFlow derives them from a count of the live graph's ops
-        except Exception as error:  # whatever the function raises: the live build will show whose fault it is
-            return None, error
-    return plan, None
+        except Exception:  # whatever the function raises: the live build will show whose fault it is
+            logging.vlog(1, "rehearsal of %s failed", function, exc_info=True)
+            return None
+    return plan
 
 
 def _recorded_gradients(original: Callable[..., Any], ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:

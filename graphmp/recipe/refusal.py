@@ -30,6 +30,12 @@ def recipe_refused(error: Exception, function: Any) -> GraphmpError:
     return GraphmpError("GMP012", "%s mixes float32 into the half-precision part: %s; %s" % (place, first_line(error), ADVICE))
 
 
+def blames(error: Exception, compute_dtype: str) -> bool:
+    """Whether an error speaks of the compute dtype: what a build raises for another cause is the model's own."""
+    names = (compute_dtype, "half") if compute_dtype == "float16" else (compute_dtype,)
+    return any(name in str(error) for name in names)
+
+
 def functional_control_flow(op_type: str) -> GraphmpError:
     """The error for a conditional or loop of TensorFlow 2's kind; says at which line of the user's it is made."""
     where = _user_frame(traceback.extract_stack())

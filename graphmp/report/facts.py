@@ -44,8 +44,8 @@ def casts(graph_def: Any) -> int:
 
 
 def variable_counts(before: Any, after: Any) -> Dict[str, int]:
-    """How many variables the original has, and how many of them are float32 in the converted graph."""
-    names = {v.name for v in variables(before)}
+    """How many float32 variables the original has, and how many of them are float32 in the converted graph."""
+    names = {v.name for v in variables(before) if v.dtype == FLOAT32}
     return {"count": len(names), "float32": sum(v.name in names and v.dtype == FLOAT32 for v in variables(after))}
 
 

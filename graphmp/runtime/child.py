@@ -40,9 +40,7 @@ class Build:
     def __init__(self, spec: Dict[str, Any]):
         self.spec = spec
         self.source = Source(pathlib.Path(spec["path"]), spec["function"])
-        self.config = Config(
-            **dict(spec["config"], keep_float32=tuple(spec["config"]["keep_float32"]), force_compute=tuple(spec["config"]["force_compute"]))
-        )
+        self.config = Config.from_json(spec["config"])
         self.policy = policies.load(self.config.compute_dtype, self.config.op_policy)
         self.graph: Optional[Any] = None
         self.calls = 0
