@@ -27,20 +27,20 @@ def half_ops(graph_def: Any) -> Counter[str]:
 def coverage(graph_def: Any) -> Dict[str, int]:
     """Matmuls, convolutions and RNN kernels of 16 or 32 bits, and how many of them are in half precision."""
     worth = set(tensor_core_ops())
-    ops = [node for node in nodes_of(graph_def) if node.op in worth and node.attr["T"].type in (FLOAT32,) + HALF]
+    ops = [node for node in nodes_of(graph_def) if node.op in worth and _dtype(node, "T") in (FLOAT32,) + HALF]
     return {"tensor_core_ops": len(ops), "converted_ops": sum(map(_is_half, ops))}
 
 
 def left_in_float32(graph_def: Any) -> list:
     """Names of matmuls, convolutions and RNN kernels that compute in float32."""
     worth = set(tensor_core_ops())
-    return [node.name for node in nodes_of(graph_def) if node.op in worth and node.attr["T"].type == FLOAT32]
+    return [node.name for node in nodes_of(graph_def) if node.op in worth and _dtype(node, "T") == FLOAT32]
 
 
 def casts(graph_def: Any) -> int:
     """Casts between float32 and half precision."""
     floats = {FLOAT32, BFLOAT16, FLOAT16}
-    return sum(node.op == "Cast" and {node.attr["SrcT"].type, node.attr["DstT"].type} <= floats for node in nodes_of(graph_def))
+    return sum(node.op == "Cast" and {_dtype(node, "SrcT"), _dtype(node, "DstT")} <= floats for node in nodes_of(graph_def))
 
 
 def variable_counts(before: Any, after: Any) -> Dict[str, int]:
@@ -50,4 +50,9 @@ def variable_counts(before: Any, after: Any) -> Dict[str, int]:
 
 
 def _is_half(node: Any) -> bool:
-    return any(node.attr[name].type in HALF for name in ("T", "dtype", "DstT") if name in node.attr)
+    return any(_dtype(node, name) in HALF for name in ("T", "dtype", "DstT"))
+
+
+def _dtype(node: Any, name: str) -> int:
+    """A type attribute, 0 where the node has none: asking a protobuf map for a missing key would add it."""
+    return int(node.attr[name].type) if name in node.attr else 0

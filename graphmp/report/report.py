@@ -133,5 +133,5 @@ def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:
     """On 1.15.5, whose CPU has no channels-first kernels and which can't be told to convert the layout."""
     if hasattr(tf.ConfigProto().graph_options.rewrite_options, "cpu_layout_conversion"):
         return []
-    names = [node.name for node in graph_def.node if node.attr["data_format"].s in (b"NCHW", b"NCDHW")][:1]
+    names = [node.name for node in graph_def.node if "data_format" in node.attr and node.attr["data_format"].s in (b"NCHW", b"NCDHW")][:1]
     return [{"code": "GMP106", "node": name, "message": "is channels first: it needs a GPU here, or TensorFlow 2"} for name in names]
