@@ -60,6 +60,7 @@ CODES = {
     ),
     "GMP017": Code(CANNOT_CONVERT, "The file built no graph.", "Give a file that builds a training graph when run."),
     "GMP018": Code(CANNOT_CONVERT, "A tf.contrib symbol has no successor on this TensorFlow.", "Run with TensorFlow 1.15.5, which still has it."),
+    "GMP019": Code(BAD_INPUT, "The build function trains inside itself.", "Name the function that builds the graph and returns: model.py:FUNCTION."),
     "GMP020": Code(BAD_INPUT, "A flag or source that this version of graphmp does not serve.", "See the message for what it serves."),
     "GMP101": Code(
         0, "The build function was not observed in float32 first, so every float argument was cast.", "Keep TensorFlow objects inside the function."

@@ -71,8 +71,10 @@ def raw_variables(decorate):
     def build(x, y):
         w = tf.Variable(tf.truncated_normal([12, 16], stddev=0.1), name="w")
         b = tf.Variable(tf.zeros([16]), name="b")
+        u, c = tf.Variable(tf.truncated_normal([16, 16], stddev=0.1), name="u"), tf.Variable(tf.zeros([16]), name="c")
         v = tf.get_variable("v", [16, 1])
-        loss = tf.losses.mean_squared_error(y, tf.matmul(tf.nn.relu(tf.matmul(x, w) + b), v)) + 1e-3 * tf.nn.l2_loss(w)
+        h = tf.nn.relu(tf.nn.bias_add(tf.matmul(tf.nn.relu(tf.matmul(x, w) + b), u), c))
+        loss = tf.losses.mean_squared_error(y, tf.matmul(h, v)) + 1e-3 * tf.nn.l2_loss(w)
         with tf.control_dependencies([loss]):  # or the penalty may read the weight after its update
             return loss, tf.train.RMSPropOptimizer(0.01).minimize(loss)
 

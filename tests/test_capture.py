@@ -220,3 +220,34 @@ def check_overflow(sess, step):
     last = dict(zip(names, sess.run(tf.global_variables())))
     assert last["graphmp/loss_scale/good_steps"] == 1
     assert all(before[n].tobytes() != last[n].tobytes() for n in names if n.endswith("kernel"))
+
+
+def test_a_function_that_trains_inside_itself(folder, capfd):
+    text = "%sdef main():\n    loss, train = build_training_model(x, y)\n    sess = tf.Session()\n    sess.run(tf.global_variables_initializer())\n    sess.run(train, {x: X, y: Y})\n\nmain()\n"
+    (folder / "net.py").write_text(text % scripts.NET.split("early = ")[0])
+    status, line = refused(capfd, "convert", "net.py:main")
+    assert (
+        status == 2
+        and "GMP019" in line
+        and "net.py: main trains inside itself; name a function that builds the graph and returns, of build_training_model" in line
+    )
+    assert graphmp(capfd, "convert", "net.py")[0] == 0
+
+
+def test_a_function_that_has_no_part_in_the_matmuls(folder, capfd):
+    (folder / "net.py").write_text(
+        scripts.script("run")
+        .replace("    late =", "    other(loss)\n    late =")
+        .replace("def leave", "def other(loss):\n    return loss * 2\n\ndef leave")
+    )
+    status, line = refused(capfd, "convert", "net.py:other")
+    assert status == 1 and "GMP015" in line and "other makes none of the graph's 6 matmuls" in line
+
+
+def test_ops_that_are_pinned_to_a_gpu_are_captured_without_one(folder, capfd):
+    (folder / "net.py").write_text(
+        scripts.script("run").replace("    loss, train = build", "    with tf.device('/gpu:0'):\n        loss, train = build")
+    )
+    assert graphmp(capfd, "convert", "net.py")[0] == 0
+    converted = read_graph(folder / "net_graphmp" / "converted.meta")
+    assert {n.device for n in converted.graph_def.node if n.op == "MatMul"} == {"/device:GPU:0"}

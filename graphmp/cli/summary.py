@@ -5,8 +5,6 @@ from __future__ import annotations
 import pathlib
 from typing import Any, Dict, Iterator, List
 
-MOST_WARNINGS = 5
-
 
 def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: str) -> Iterator[str]:
     """Lines for a terminal: what was converted, how far, where scale, unscale and clip went, what to do next."""
@@ -24,7 +22,8 @@ def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: s
             _n(others),
         )
         yield _row(report["compute_dtype"], line + ("; %d repaired to float32" % graph["repaired"] if graph["repaired"] else ""))
-        yield _row("", ", ".join("%s %d" % item for item in _commonest(report["half_ops"])))
+        if report["half_ops"]:
+            yield _row("", ", ".join("%s %d" % item for item in _commonest(report["half_ops"])))
     yield _row("variables", "%s of %s float32, names unchanged; float32 checkpoints load" % (_n(variables["float32"]), _n(variables["count"])))
     yield from _losses(report)
     yield _row("casts", "%s between float32 and %s" % (_n(graph["casts_inserted"]), report["compute_dtype"]))
@@ -58,10 +57,10 @@ def _scale(loss_scale: Dict[str, Any]) -> str:
 
 
 def _warnings(warnings: List[Dict[str, str]]) -> Iterator[str]:
-    for warning in warnings[:MOST_WARNINGS]:
-        yield _row("warning", "%s %s %s" % (warning["code"], warning["node"], warning["message"]))
-    if len(warnings) > MOST_WARNINGS:
-        yield _row("", "and %d more in report.json" % (len(warnings) - MOST_WARNINGS))
+    for code in sorted({warning["code"] for warning in warnings}):
+        alike = [warning for warning in warnings if warning["code"] == code]
+        more = " (and %d more in report.json)" % (len(alike) - 1) if len(alike) > 1 else ""
+        yield _row("warning", "%s %s %s%s" % (code, alike[0]["node"], alike[0]["message"], more))
 
 
 def _commonest(ops: Dict[str, int], most: int = 8) -> List[Any]:

@@ -38,6 +38,11 @@ def base_session() -> Any:
     return tf.Session.__mro__[1]
 
 
+def variable_class() -> Any:
+    """The base class of all variables: tf.Variable of compat.v1 is derived from it, and so are resource variables."""
+    return tf.Variable.__mro__[1]
+
+
 def init_scope() -> Any:
     """`init_scope`: lifts ops out of control flow and control dependencies. Not in 1.15.5's compat.v1 under one name."""
     return framework_ops().init_scope()

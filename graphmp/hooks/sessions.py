@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List
 
+import tensorflow.compat.v1 as tf
+
 from graphmp.hooks import internals, patch
 
 # (session, fetched ops and tensors by structure or name) -> None; may raise, or end the process
@@ -20,6 +22,19 @@ def install(listener: Listener) -> None:
     session = internals.base_session()
     for name in ("run", "partial_run", "make_callable", "_make_callable_from_options"):
         patch.wrap(session, name, getattr(doors, name.lstrip("_")))
+
+
+def place_softly() -> None:
+    """Makes every session put ops where they can run: on the CPU where the GPU that they ask for is not there."""
+    patch.wrap(internals.base_session(), "__init__", _softly_placed)
+
+
+def _softly_placed(original: Callable[..., Any], session: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
+    soft = tf.ConfigProto()
+    if config is not None:
+        soft.CopyFrom(config)
+    soft.allow_soft_placement = True
+    original(session, target, graph, soft)
 
 
 class _Doors:

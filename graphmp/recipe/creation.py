@@ -5,7 +5,7 @@ Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float3
 1. A write: assign(v, h) -> assign(v, float32(h)), and under a dynamic scale v keeps its value where the new one is not finite.
 2. In gradient code, the sum of a shared weight's gradients: AddN(h, h) -> AddN(f, f).
 3. An op of the plan's half part that the policy denies is repaired: mean(h) -> half(mean(float32(h))).
-4. An op of the half part with a float32 variable: matmul(h, v) -> matmul(h, half(v)); with anything else float32, TensorFlow refuses.
+4. An op of the half part with a float32 variable: matmul(h, v) -> matmul(h, half(v)), bias_add alike; with anything else float32, TensorFlow refuses.
 5. What brings float32 into the half part (a cast from integers, an embedding look-up, one-hot rows) is cast behind.
 6. The last op of the half part hands float32 to what follows.
 7. Any other forward op is float32: softmax(h) -> softmax(float32(h)).
@@ -26,7 +26,7 @@ from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import all_finite
 from graphmp.policy.policy import Policy
 from graphmp.recipe import state as states
-from graphmp.recipe.plan import SEEDS, Plan, matches
+from graphmp.recipe.plan import FLOATS, SEEDS, Plan, matches
 from graphmp.recipe.refusal import functional_control_flow
 
 LOOKUPS = frozenset(["Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"])
@@ -196,6 +196,15 @@ def old_value(op_type: str, target: Any, value: Any) -> Any:
     if target.dtype != tf.resource:
         return tf.identity(target)
     return tf.raw_ops.ReadVariableOp(resource=target, dtype=value.dtype)
+
+
+def variable_in_half(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+    """Converts a float32 variable that is wanted in half precision, inside a decorated call; NotImplemented elsewhere."""
+    build = active()
+    if build is None or as_ref or dtype is None or value.dtype.base_dtype not in FLOATS:
+        return NotImplemented
+    half = tf.as_dtype(dtype).base_dtype == build.half and build.half not in FLOATS
+    return build.state.cast_variable(value, build.half) if half else NotImplemented
 
 
 def active() -> Optional[Build]:

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.hooks import gradients, op_creation, optimizers, sessions
+from graphmp.hooks import conversions, gradients, op_creation, optimizers, sessions
 from graphmp.hooks.op_creation import Creation
 from graphmp.policy import policy as policies
 from graphmp.recipe import creation, observe
@@ -85,6 +85,7 @@ def build(function: Callable[..., Any], config: Config, call: Call, plan: Option
 def install() -> None:
     """Puts the recipe's listeners in; they do nothing for graphs that it has not touched."""
     op_creation.install(on_creation)
+    conversions.install(creation.variable_in_half)
     gradients.install(scaled_gradients)
     gradients.install_aggregation(summed_gradients)
     optimizers.install(apply_gradients)

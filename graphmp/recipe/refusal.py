@@ -85,8 +85,9 @@ def first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
-    autograph = lines[0].startswith(("in converted code", "in user code"))  # a traceback first, the message last
-    return lines[-1 if autograph else 0][:300]
+    if lines[0].startswith(("in converted code", "in user code")):  # autograph: a traceback first, the message last
+        return lines[-1][:300]
+    return next((line for line in lines if line != "Graph execution error:"), lines[0])[:300]  # TensorFlow 2's headline
 
 
 def user_frame_of(op: Any) -> Optional[Tuple[str, int, str]]:

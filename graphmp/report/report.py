@@ -124,7 +124,11 @@ def _described(change: Any) -> str:
 def _float32_warnings(graph_def: Any, config: Config) -> List[Dict[str, str]]:
     names = facts.left_in_float32(graph_def) if config.compute_dtype != "float32" else []
     return [
-        {"code": "GMP102", "node": name, "message": "computes in float32: its inputs do not come through the build function's arguments"}
+        {
+            "code": "GMP102",
+            "node": name,
+            "message": "computes in float32: made outside the build function, or fed by what does not come through its arguments",
+        }
         for name in names
     ]
 

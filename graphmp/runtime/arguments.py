@@ -64,6 +64,10 @@ def make_arguments(function: Callable[..., Any], label: str, inputs: Sequence[st
         unknown = [name for name in given if name not in names]
         if unknown:
             raise GraphmpError("GMP007", "%s has no argument %s; it takes %s" % (label, ", ".join(unknown), ", ".join(names)))
+    if names[:1] == ["self"]:
+        raise GraphmpError(
+            "GMP007", "%s is a method that the file never calls; name a function, or pass the file arguments that make it call it" % label
+        )
     required = [p.name for p in parameters if p.default is p.empty and p.name in names and p.name not in given]
     if required:
         raise GraphmpError("GMP007", "%s is never called by the file and needs %s: pass %s" % (label, ", ".join(required), _example(required)))

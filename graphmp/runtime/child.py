@@ -31,7 +31,7 @@ from graphmp.recipe.refusal import first_line
 from graphmp.runtime import legacy, training
 from graphmp.runtime.arguments import make_arguments
 from graphmp.runtime.script import look_up, prepare_main, run_main
-from graphmp.runtime.source import Source
+from graphmp.runtime.source import Source, names_in, read_tree
 
 
 class Build:
@@ -44,6 +44,7 @@ class Build:
         self.policy = policies.load(self.config.compute_dtype, self.config.op_policy)
         self.graph: Optional[Any] = None
         self.calls = 0
+        self.running = 0
         self.plans: List[Dict[str, Any]] = []
         self._lock = threading.Lock()
         self._depth = threading.local()
@@ -58,6 +59,7 @@ class Build:
             if getattr(self._depth, "inside", False):
                 return function(*args, **kwargs)
             self._depth.inside = True
+            self.running += 1
             try:
                 return self._call(function, args, kwargs)
             except GraphmpError as error:  # the script must not get to swallow it
@@ -65,8 +67,13 @@ class Build:
                 return self.end(failure(error))
             finally:
                 self._depth.inside = False
+                self.running -= 1
 
         return wrapper
+
+    def _others(self) -> str:
+        functions = [name for name in names_in(read_tree(self.source.path))[0] if name != self.source.function]
+        return "name a function that builds the graph and returns%s" % (", of " + ", ".join(functions[:8]) if functions else "")
 
     def _call(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if tf.executing_eagerly():
@@ -86,6 +93,8 @@ class Build:
         """Called before anything runs in a session: captures and ends the process if it would train."""
         if not training.trains(session.graph, fetches):
             return
+        if self.running:
+            self.end(failure(GraphmpError("GMP019", "%s: %s trains inside itself; %s" % (self.source.path, self.source.function, self._others()))))
         with self._lock:  # another thread that trains waits here for the end
             self.finish(session.graph)
 
@@ -125,6 +134,7 @@ class Build:
         if self.spec["converted"]:
             decorator.install()
         sessions.install(self.before_run)
+        sessions.place_softly()
         try:
             namespace = run_main(module, self.source, self.decorate)
         except SystemExit as error:

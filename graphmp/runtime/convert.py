@@ -99,6 +99,7 @@ def _convert(source: Source, spec: Dict[str, Any], config: Config, progress: Cal
         check_variables(original, converted)
         reason = "%s is a build function" % source.function
         report = make_report(original, converted, config, str(source), sha256(source.path), "recipe", reason, done["record"], seconds)
+    _check_coverage(report, source)
     report["seconds"] = {stage: round(time_, 3) for stage, time_ in seconds.items()}
     return Conversion(original, converted, report, _flagfile(config, spec, source))
 
@@ -149,6 +150,14 @@ def _check_keras() -> None:
             "GMP009",
             "TensorFlow %s would be without legacy Keras: install tf-keras, and set TF_USE_LEGACY_KERAS=1 or leave it unset" % tf.__version__,
         )
+
+
+def _check_coverage(report: Dict[str, Any], source: Source) -> None:
+    """Refuses a function that has no part in any of the graph's matmuls and convolutions."""
+    coverage = report["coverage"]
+    if report["compute_dtype"] != "float32" and coverage["tensor_core_ops"] and not coverage["converted_ops"]:
+        message = "%s: %s makes none of the graph's %d matmuls and convolutions; name the function that does, as %s:FUNCTION"
+        raise GraphmpError("GMP015", message % (source.path, source.function, coverage["tensor_core_ops"], source.path))
 
 
 @contextlib.contextmanager
