@@ -12,7 +12,8 @@ class AdamWeightDecay(tf.train.Optimizer):
         super().__init__(False, "AdamWeightDecay")
         self._rate = rate
 
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+    def apply_gradients(self, grads_and_vars, name=None, **unused):  # not the base class's signature
+        del unused
         assignments = []
         for gradient, variable in grads_and_vars:
             m, v = (self._slot(variable, suffix) for suffix in ("adam_m", "adam_v"))

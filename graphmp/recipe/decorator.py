@@ -105,8 +105,8 @@ def _build(function: Callable[..., Any], config: Config, call: Call, policy: pol
     current = creation.Build(config, policy, plan)
     start = len(graph.get_operations())
     half = tf.as_dtype(config.compute_dtype)
-    nothing: Any = frozenset() if half == tf.float32 else None
-    cast, originals = cast_arguments(call, nothing if nothing is not None or plan is None else plan.arguments, half, current.state)
+    chosen = frozenset() if half == tf.float32 else None if plan is None else plan.arguments
+    cast, originals = cast_arguments(call, chosen, half, current.state)
     scope = tf.get_variable_scope()
     outer = scope.custom_getter
     scope.set_custom_getter(nested(outer, make_getter(plan.variables if plan else {})))

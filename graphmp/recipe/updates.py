@@ -21,7 +21,7 @@ from graphmp.recipe import state as states
 _INSIDE = threading.local()
 
 
-def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars: Any, global_step: Any = None, *args: Any, **kwargs: Any) -> Any:
+def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
     """Stands in for an optimizer's `apply_gradients`; takes and returns what that does.
 
     Under a dynamic scale the returned op runs the update where the gradients are finite and skips all of it where they
@@ -30,15 +30,17 @@ def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars
     """
     state = states.find(tf.get_default_graph())
     if state is None or getattr(_INSIDE, "yes", False) or delegates(optimizer):
-        return original(optimizer, grads_and_vars, global_step, *args, **kwargs)
+        return original(optimizer, grads_and_vars, *args, **kwargs)
     pairs = [(g, state.variable_of(v)) for g, v in grads_and_vars]
     group, finite, adapts = _flag(state, pairs)
     before = len(tf.get_default_graph().get_operations())
-
+    global_step = kwargs.get("global_step", args[0] if args else None)
     always_steps = finite is not None and global_step is not None and _from_accumulators(pairs)
+    if always_steps:
+        args, kwargs = ((None,) + args[1:], kwargs) if args else ((), dict(kwargs, global_step=None))
 
     def build() -> Any:
-        return creations.run_active(None, lambda: original(optimizer, pairs, None if always_steps else global_step, *args, **kwargs))
+        return creations.run_active(None, lambda: original(optimizer, pairs, *args, **kwargs))
 
     result = build() if finite is None else _gated(state, group, finite, adapts, build, optimizer, pairs)
     if always_steps:
