@@ -209,6 +209,7 @@ def test_train_op_stays_fetchable_and_what_hangs_on_it_runs():
     assert values["beta1_power"] == np.float32(0.9)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the chief's thread is cancelled at the end
 def test_sync_replicas_checks_what_it_takes_from_its_accumulators():
     """Every worker pushes whatever it has; the chief's update is what is skipped."""
 
