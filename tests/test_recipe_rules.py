@@ -185,6 +185,54 @@ def test_clip_is_over_the_global_norm_after_the_unscale(graph):
     assert run(norm, {x: VECTORS, y: TARGETS + 10}) == pytest.approx(5.0, rel=1e-5)
 
 
+def test_gradients_of_a_shared_weight_are_summed_in_float32(graph):
+    @fixed
+    def build(x):
+        h, w = x, tf.get_variable("w", [12, 12], dtype=x.dtype)
+        for _ in range(3):
+            h = tf.tanh(tf.matmul(h, w))
+        return tf.gradients(tf.reduce_mean(h), tf.trainable_variables())
+
+    build(vectors()[0])
+    sums = [op for op in graph.get_operations() if op.type == "AddN" and op.outputs[0].shape.as_list() == [12, 12]]
+    assert len(sums) == 1 and sums[0].get_attr("T") == tf.float32
+
+
+def test_look_ups_in_a_partitioned_table_find_their_rows(graph):
+    """Parts are cast one by one: the `mod` strategy reads row 1 of 4 from the second part."""
+
+    @fixed
+    def build(x, ids):
+        with tf.variable_scope("parts", partitioner=tf.fixed_size_partitioner(2)):
+            table = tf.get_variable("table", [4, 12], dtype=x.dtype, initializer=tf.random_normal_initializer())
+        rows = tf.nn.embedding_lookup(table, ids, partition_strategy="mod")
+        return rows + 0.0 * tf.matmul(x, tf.get_variable("w", [12, 12], dtype=x.dtype))
+
+    x, ids = vectors()[0], tf.placeholder(tf.int32, (None,))
+    rows, parts = run([build(x, ids), tf.trainable_variables("parts")], {x: VECTORS[:4], ids: [0, 1, 2, 3]})
+    np.testing.assert_allclose(rows, np.stack([parts[i % 2][i // 2] for i in range(4)]), rtol=2e-3)
+
+
+def test_the_scale_stops_at_its_floor_and_float32s_largest(graph):
+    @graphmp.mixed_precision(loss_scale_initial=4.0, loss_scale_min=2.0, loss_scale_growth_interval=1, loss_scale_growth_factor=1e30)
+    def build(x, factor):
+        loss = tf.reduce_mean(tf.layers.dense(x, 1)) * factor
+        return tf.train.GradientDescentOptimizer(0.0).minimize(loss)
+
+    x, factor = vectors()[0], tf.placeholder(tf.float32, ())
+    train, scale = build(x, factor), tf.get_collection("graphmp_loss_scale")[0]
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        seen = []
+        for value in (np.inf, np.inf, np.inf):
+            sess.run(train, {x: VECTORS, factor: value})
+            seen.append(sess.run(scale))
+        assert seen == [2.0, 2.0, 2.0]
+        for _ in range(3):
+            sess.run(train, {x: VECTORS, factor: 0.0})
+        assert sess.run(scale) == np.float32(2e30)
+
+
 def test_user_given_grad_ys_are_scaled(graph):
     @fixed
     def build(x):
