@@ -251,3 +251,20 @@ def test_ops_that_are_pinned_to_a_gpu_are_captured_without_one(folder, capfd):
     assert graphmp(capfd, "convert", "net.py")[0] == 0
     converted = read_graph(folder / "net_graphmp" / "converted.meta")
     assert {n.device for n in converted.graph_def.node if n.op == "MatMul"} == {"/device:GPU:0"}
+
+
+def test_tensorflow_without_legacy_keras(folder, capfd, monkeypatch):
+    if tuple(map(int, tf.__version__.split(".")[:2])) < (2, 16):
+        pytest.skip("Keras 2 is built in")
+    (folder / "net.py").write_text(scripts.script("run"))
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "0")
+    status, line = refused(capfd, "convert", "net.py")
+    assert status == 2 and "GMP009" in line and "set TF_USE_LEGACY_KERAS=1 or leave it unset" in line and os.listdir(".") == ["net.py"]
+
+
+def test_a_contrib_symbol_without_successor(folder, capfd):
+    if tf.__version__ < "2":
+        pytest.skip("tf.contrib is there")
+    (folder / "old.py").write_text("import tensorflow as tf\ndef build_training_model():\n    pass\nloss = tf.contrib.crf.crf_log_likelihood\n")
+    status, line = refused(capfd, "convert", "old.py")
+    assert status == 1 and "GMP018" in line and "old.py:4: tf.contrib.crf" in line and "TensorFlow 1.15.5 has it" in line

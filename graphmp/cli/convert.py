@@ -11,7 +11,7 @@ from graphmp.cli.summary import summary
 from graphmp.cli.terminal import progress
 from graphmp.runtime.files import check_writable
 from graphmp.runtime.quiet import quiet_stderr
-from graphmp.runtime.source import parse_source
+from graphmp.runtime.source import LEGACY_IMPORTS, parse_source
 
 HELP = "convert the training graph that a Python file builds to mixed precision"
 EXAMPLE = """  graphmp convert examples/simple_cnn.py
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--legacy_imports",
         default="auto",
-        choices=("auto", "on", "off"),
+        choices=LEGACY_IMPORTS,
         help="make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where the file needs it)",
     )
     parser.add_argument("--json", action="store_true", help="print report.json instead of the summary")

@@ -14,7 +14,7 @@ import pathlib
 import sys
 import threading
 import traceback
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -45,7 +45,7 @@ class Build:
         self.graph: Optional[Any] = None
         self.calls = 0
         self.running = 0
-        self.plans: List[Dict[str, Any]] = []
+        self.plans: Dict[str, Any] = {}  # by the number of the call, as text: JSON's keys are
         self._lock = threading.Lock()
         self._depth = threading.local()
 
@@ -82,11 +82,10 @@ class Build:
         with self._lock:
             index, self.calls = self.calls, self.calls + 1
         if self.spec["converted"]:
-            plans = self.spec["plans"]
-            plan = Plan.from_json(plans[index]) if index < len(plans) else None
-            return decorator.build(function, self.config, (args, kwargs), plan)
+            plan = self.spec["plans"].get(str(index))
+            return decorator.build(function, self.config, (args, kwargs), None if plan is None else Plan.from_json(plan))
         result, plan = observe.observed(lambda: function(*args, **kwargs), flat((args, kwargs)), self.policy, self.config)
-        self.plans.append(plan.as_json())
+        self.plans[str(index)] = plan.as_json()
         return result
 
     def before_run(self, session: Any, fetches: Any) -> None:

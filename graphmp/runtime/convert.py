@@ -25,9 +25,8 @@ from graphmp.report.report import check_variables, make_report, sha256
 from graphmp.runtime import legacy
 from graphmp.runtime.arguments import parse_arg, parse_input
 from graphmp.runtime.conversion import Conversion
-from graphmp.runtime.source import Source, parse_source
+from graphmp.runtime.source import LEGACY_IMPORTS, Source, parse_source
 
-LEGACY_IMPORTS = ("auto", "on", "off")
 # The child finds graphmp where this process did; the script's own folder takes the first place in its path.
 CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.runtime.child import main; main(sys.argv[1])"
 ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent.parent)
@@ -69,6 +68,8 @@ def convert(
     _check_served(config)
     _check_keras()
     policies.load(config.compute_dtype, config.op_policy)
+    if legacy_imports not in LEGACY_IMPORTS:
+        raise GraphmpError("GMP002", "legacy_imports=%s: accepted are %s" % (legacy_imports, ", ".join(LEGACY_IMPORTS)))
     for text in inputs:
         parse_input(text)
     for text in args:

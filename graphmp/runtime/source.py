@@ -10,6 +10,7 @@ from typing import List, NamedTuple, Tuple
 from graphmp.errors import GraphmpError
 
 GRAPH_FILES = (".meta", ".pb", ".pbtxt")
+LEGACY_IMPORTS = ("auto", "on", "off")
 DEFAULT_FUNCTION = "build_training_model"
 
 
