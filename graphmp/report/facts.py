@@ -5,11 +5,12 @@ from __future__ import annotations
 import collections
 from typing import Any, Counter, Dict, Iterable
 
+from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF
 from graphmp.graph.variables import variables
 from graphmp.policy.policy import tensor_core_ops
 
-FLOAT32, BFLOAT16, FLOAT16 = 1, 14, 19  # DataType enum values
-HALF = (FLOAT16, BFLOAT16)
+
+
 
 
 def nodes_of(graph_def: Any) -> Iterable[Any]:

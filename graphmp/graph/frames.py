@@ -1,0 +1,36 @@
+"""Frames of while loops: how deep each node lies in them."""
+
+from __future__ import annotations
+
+import collections
+from typing import Deque, Dict
+
+from graphmp.graph.view import GraphView
+
+ENTERS = frozenset(("Enter", "RefEnter"))
+EXITS = frozenset(("Exit", "RefExit"))
+
+
+def loop_depths(view: GraphView) -> Dict[str, int]:
+    """How many while loops the outputs of each node lie in. All inputs of a node lie in one frame, so that the first one seen tells."""
+    if not any(node.op in ENTERS for node in view.nodes.values()):
+        return {}
+    depths: Dict[str, int] = {}
+    waiting: Deque[str] = collections.deque()
+
+    def reach(name: str, depth: int) -> None:
+        if name not in depths:
+            op = view.nodes[name].op
+            depths[name] = depth + (op in ENTERS) - (op in EXITS)
+            waiting.append(name)
+
+    for name in view.nodes:
+        if not view.inputs(name) and not view.controls(name):
+            reach(name, 0)
+    while waiting:
+        name = waiting.popleft()
+        for consumer in view.consumers(name):
+            reach(consumer.node, depths[name])
+        for consumer_name in view.control_consumers(name):
+            reach(consumer_name, depths[name])
+    return depths

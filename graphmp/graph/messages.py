@@ -1,0 +1,18 @@
+"""TensorFlow's protobuf messages that compat.v1 doesn't export, by their full names."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from google.protobuf import symbol_database
+from google.protobuf.message import DecodeError
+
+
+def parse(name: str, data: bytes) -> Optional[Any]:
+    """A message such as `tensorflow.VariableDef` from its bytes; None where they are something else."""
+    message = symbol_database.Default().GetSymbol(name)()
+    try:
+        message.ParseFromString(data)
+    except DecodeError:
+        return None
+    return message

@@ -1,0 +1,58 @@
+"""How many elements a tensor has, by the shapes that a graph file records; unknown dimensions count as 32."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+UNKNOWN_DIMENSION = 32
+UNKNOWN_RANK = UNKNOWN_DIMENSION**2
+_SHAPES = "_output_shapes"
+
+
+def recorded_elements(node: tf.NodeDef, output: int) -> int:
+    """Elements of one output by the node's `_output_shapes`; a constant's by its value."""
+    if node.op == "Const" and "value" in node.attr:
+        return _elements(node.attr["value"].tensor.tensor_shape)
+    if _SHAPES in node.attr:
+        shapes = node.attr[_SHAPES].list.shape
+        if output < len(shapes):
+            return _elements(shapes[output])
+    return UNKNOWN_RANK
+
+
+def records_shapes(graph_def: tf.GraphDef) -> bool:
+    """Whether a graph's nodes carry `_output_shapes`; a graph saved with TensorFlow's exporter does, a frozen one may not."""
+    return any(_SHAPES in node.attr for node in graph_def.node)
+
+
+def inferred_shapes(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
+    """Output shapes by node, as TensorFlow infers them where it imports the graph; empty where it doesn't."""
+    with tf.Graph().as_default() as graph:
+        try:
+            tf.import_graph_def(graph_def, name="")
+        except Exception:  # TensorFlow raises what it likes: then sizes are unknown
+            return {}
+        return {op.name: [tensor.shape.as_proto() for tensor in op.outputs] for op in graph.get_operations()}
+
+
+def with_inferred_shapes(graph_def: tf.GraphDef) -> tf.GraphDef:
+    """The graph itself where it records shapes, else a copy that does; for measuring, not for writing."""
+    if records_shapes(graph_def):
+        return graph_def
+    copy = tf.GraphDef()
+    copy.CopyFrom(graph_def)
+    shapes = inferred_shapes(graph_def)
+    for node in copy.node:
+        if shapes.get(node.name):
+            node.attr[_SHAPES].list.shape.extend(shapes[node.name])
+    return copy
+
+
+def _elements(shape: Any) -> int:
+    if shape.unknown_rank:
+        return UNKNOWN_RANK
+    sizes = [UNKNOWN_DIMENSION if dim.size < 0 else dim.size for dim in shape.dim]
+    return int(np.prod(sizes, dtype=np.float64)) if sizes else 1

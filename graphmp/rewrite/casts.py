@@ -1,0 +1,158 @@
+"""Applying a plan: dtypes are set and casts inserted, on a copy; the one place where nodes change.
+
+1. A painted unit's attribute becomes half; FusedBatchNorm becomes V2, whose statistics stay float32.
+   `Conv2D T=float32`  ->  `Conv2D T=float16`
+2. Where an input's dtype isn't its producer's there is one cast for each tensor and dtype, `<tensor>_graphmp_float16`.
+   `x (f32) -> MatMul (f16)`  ->  `x -> x_graphmp_float16 -> MatMul`
+3. A constant that half and float32 ops read gets a second one; a large one a cast.
+4. The cast of a loop invariant stands before the loop: `Enter(x)`  ->  `x -> cast -> Enter`, a second Enter.
+5. A cast to half stands on its producer's device, one to float32 on its reader's: less is sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.contexts import Contexts
+from graphmp.graph.dtypes import BY_NAME, FLOAT32
+from graphmp.graph.view import Port
+from graphmp.rewrite.op_defs import WIDER
+from graphmp.rewrite.paint import HALF, Paint
+from graphmp.rewrite.units import OTHER, TypedGraph
+
+MOST_COPIED = 2**16  # elements of a constant that is written twice rather than cast
+STALE_SHAPES = frozenset(("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"))
+"""TensorFlow before 2.0 recorded other shapes for the last outputs of these; 2.21 refuses to import a graph with them."""
+
+
+class _Editor:
+    def __init__(self, graph: TypedGraph, painted: List[Paint], compute_dtype: str, contexts: Contexts, target: tf.GraphDef):
+        self._graph = graph
+        self._half_units = {number for number, p in enumerate(painted) if p.colour == HALF}
+        self._compute_dtype = compute_dtype
+        self._half = BY_NAME[compute_dtype]
+        self._contexts = contexts
+        self._target = target
+        self._nodes = {node.name: node for node in target.node}
+        self._made: Dict[Tuple[Port, int], Port] = {}
+        self.inserted: Dict[str, str] = {}
+
+    def apply(self) -> None:
+        names = list(self._nodes)
+        for name in names:
+            self._set_dtypes(self._nodes[name])
+        for name in names:
+            self._connect(name)
+        self._contexts.write()
+
+    def _set_dtypes(self, node: tf.NodeDef) -> None:
+        units = [number for number in self._graph.units_of(node.name) if number in self._half_units]
+        for number in units:
+            _, attribute, index = self._graph.units[number]
+            if index < 0:
+                node.attr[attribute].type = self._half
+            else:
+                node.attr[attribute].list.type[index] = self._half
+        if units and node.op == "Const":
+            node.attr["value"].CopyFrom(self._halved(node))
+        if units and node.op in WIDER:
+            node.op = WIDER[node.op]
+            node.attr["U"].type = FLOAT32
+        if node.op in STALE_SHAPES and "_output_shapes" in node.attr:
+            del node.attr["_output_shapes"]
+
+    def _halved(self, node: tf.NodeDef) -> Any:
+        value = tf.make_ndarray(node.attr["value"].tensor).astype(tf.as_dtype(self._half).as_numpy_dtype)
+        result = tf.AttrValue()
+        result.tensor.CopyFrom(tf.make_tensor_proto(value))
+        return result
+
+    def _connect(self, name: str) -> None:
+        node = self._nodes[name]
+        for slot, port in enumerate(self._graph.view.inputs(name)):
+            reader, writer = self._graph.reading(name, slot), self._graph.writer(port)
+            if reader == OTHER or writer == OTHER:
+                continue
+            wanted = self._half if reader in self._half_units else FLOAT32
+            if wanted != (self._half if writer in self._half_units else FLOAT32):
+                new = self._version(port, wanted, node)
+                node.input[slot] = str(new)  # data inputs come before control inputs: a slot is a place in the list
+                self._contexts.enter(node, "%s:%d" % new)
+
+    def _version(self, port: Port, dtype: int, reader: tf.NodeDef) -> Port:
+        """The output that holds a tensor in another dtype; made where there is none."""
+        key = (port, dtype)
+        if key not in self._made:
+            producer = self._nodes[port.node]
+            if dtype == self._half and producer.op == "Const" and _elements(producer) <= MOST_COPIED:
+                self._made[key] = self._second_constant(producer)
+            elif dtype == self._half and self._is_invariant(producer):
+                self._made[key] = self._second_enter(producer)
+            else:
+                self._made[key] = self._cast(port, dtype, producer.device if dtype == self._half else reader.device)
+        return self._made[key]
+
+    def _cast(self, port: Port, dtype: int, device: str) -> Port:
+        node = self._add(port, "Cast", "cast up" if dtype == FLOAT32 else "cast down", dtype)
+        node.input.append(str(port))
+        node.device = device
+        node.attr["SrcT"].type = FLOAT32 if dtype == self._half else self._half
+        node.attr["DstT"].type = dtype
+        self._contexts.add(node.name, self._nodes[port.node])
+        return Port(node.name, 0)
+
+    def _second_constant(self, constant: tf.NodeDef) -> Port:
+        node = self._add(Port(constant.name, 0), "Const", "constant in half precision for the ops that read it so", self._half)
+        node.input.extend(constant.input)
+        node.device = constant.device
+        node.attr["dtype"].type = self._half
+        node.attr["value"].CopyFrom(self._halved(constant))
+        self._contexts.add(node.name, constant)
+        return Port(node.name, 0)
+
+    def _is_invariant(self, node: tf.NodeDef) -> bool:
+        return node.op == "Enter" and "is_constant" in node.attr and node.attr["is_constant"].b
+
+    def _second_enter(self, enter: tf.NodeDef) -> Port:
+        source = self._graph.view.inputs(enter.name)[0]
+        writer = self._graph.writer(source)
+        outside = source if writer in self._half_units else self._version(source, self._half, enter)
+        node = self._add(Port(enter.name, 0), "Enter", "loop invariant, cast before the loop", self._half)
+        node.input.append(str(outside))
+        node.device = enter.device
+        for key in enter.attr:
+            if key not in ("_class", "_output_shapes"):
+                node.attr[key].CopyFrom(enter.attr[key])
+        node.attr["T"].type = self._half
+        self._contexts.bring_in(node.name, enter.name, "%s:%d" % outside)
+        return Port(node.name, 0)
+
+    def _add(self, port: Port, op: str, reason: str, dtype: int) -> tf.NodeDef:
+        base = "%s%s_graphmp_%s" % (port.node, "_%d" % port.output if port.output else "", tf.as_dtype(dtype).name)
+        name, number = base, 0
+        while name in self._nodes:
+            number += 1
+            name = "%s_%d" % (base, number)
+        node = self._target.node.add(name=name, op=op)
+        self._nodes[name] = node
+        self.inserted[name] = reason
+        return node
+
+
+def apply(graph: TypedGraph, painted: List[Paint], compute_dtype: str, contexts: Contexts, target: tf.GraphDef) -> Dict[str, str]:
+    """Changes `target`, a copy of the graph that was painted.
+
+    Returns:
+        The inserted nodes and what each is for.
+    """
+    editor = _Editor(graph, painted, compute_dtype, contexts, target)
+    editor.apply()
+    return editor.inserted
+
+
+def _elements(constant: tf.NodeDef) -> int:
+    return int(np.prod([dim.size for dim in constant.attr["value"].tensor.tensor_shape.dim], dtype=np.float64))
+

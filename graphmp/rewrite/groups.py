@@ -1,0 +1,118 @@
+"""Groups: units that share one dtype.
+
+1. A loop variable: its Enter, Merge, Switch, NextIteration and Exit.
+   `Enter(f32) -> Merge -> Switch -> ...`  becomes half as a whole or not at all.
+2. A TensorArray with its reads, writes and gradient arrays; a Stack with its pushes and pops; a TensorList with all its
+   operations: whatever shares a handle, through control flow too.
+3. The inputs and outputs of one function-calling op are its signature; they are pinned, not grouped.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, Tuple
+
+import numpy as np
+import scipy.sparse as sparse
+from scipy.sparse import csgraph
+
+from graphmp.graph.dtypes import RESOURCE, STRING, VARIANT
+from graphmp.graph.view import Consumer, Port
+from graphmp.policy.traits import HANDLE_OPS, PASSES_ON
+from graphmp.rewrite.units import OTHER, TypedGraph
+
+_HANDLES = (RESOURCE, STRING, VARIANT)
+
+
+class Groups:
+    """Which units go together.
+
+    Attributes:
+        of: the group of each unit; groups are numbered from 0.
+        members: the units of each group.
+        leaving: why the dtype of a unit can't change: its handle reaches what is no operation on such handles.
+    """
+
+    def __init__(self, graph: TypedGraph):
+        """Finds all groups of a graph body."""
+        handle_pairs, leaving = _handle_classes(graph)
+        self.of = _components(len(graph.units), list(_loop_variables(graph)) + handle_pairs)
+        self.members: List[List[int]] = [[] for _ in range(max(self.of, default=-1) + 1)]
+        for unit, group in enumerate(self.of):
+            self.members[group].append(unit)
+        self.leaving: Dict[int, str] = leaving
+
+
+def _loop_variables(graph: TypedGraph) -> Iterator[Tuple[int, int]]:
+    """Pairs of units around each NextIteration."""
+    nodes = graph.view.nodes
+    for name, node in nodes.items():
+        if node.op != "NextIteration":
+            continue
+        for merge in graph.view.consumers(name):
+            yield from _pairs(graph, graph.units_of(name), merge.node)
+            for port in graph.view.inputs(merge.node):
+                if nodes[port.node].op == "Enter":
+                    yield from _pairs(graph, graph.units_of(merge.node), port.node)
+            for switch in _readers(graph, merge.node, "Switch"):
+                yield from _pairs(graph, graph.units_of(merge.node), switch)
+                for exit_ in _readers(graph, switch, "Exit"):
+                    yield from _pairs(graph, graph.units_of(switch), exit_)
+
+
+def _readers(graph: TypedGraph, name: str, op: str) -> List[str]:
+    return [c.node for c in graph.view.consumers(name) if graph.view.nodes[c.node].op == op]
+
+
+def _pairs(graph: TypedGraph, units: List[int], other: str) -> Iterator[Tuple[int, int]]:
+    yield from ((a, b) for a in units for b in graph.units_of(other))
+
+
+def _handle_classes(graph: TypedGraph) -> Tuple[List[Tuple[int, int]], Dict[int, str]]:
+    """Pairs of units whose nodes share a handle, and the units whose handle goes elsewhere."""
+    nodes = graph.view.nodes
+    index = {name: i for i, name in enumerate(nodes) if nodes[name].op in HANDLE_OPS or nodes[name].op in PASSES_ON}
+    edges: List[Tuple[int, int]] = []
+    touched: Dict[int, str] = {}  # node number -> a user of the handle that is no operation on it
+    for name in index:
+        for consumer in graph.view.consumers(name):
+            if not _is_handle(graph, name, consumer):
+                continue
+            if consumer.node in index:
+                edges.append((index[name], index[consumer.node]))
+            else:
+                touched[index[name]] = consumer.node
+        for slot, port in enumerate(graph.view.inputs(name)):
+            if port.node not in index and _is_handle(graph, port.node, Consumer(name, slot, port.output)):
+                touched[index[name]] = port.node
+    classes = _components(len(nodes), edges)
+    first: Dict[int, int] = {}
+    outside = {classes[i]: user for i, user in touched.items()}
+    pairs, leaving = [], {}
+    for name, i in index.items():
+        if nodes[name].op in PASSES_ON:
+            continue
+        for unit in graph.units_of(name):
+            pairs.append((first.setdefault(classes[i], unit), unit))
+            if classes[i] in outside:
+                leaving[unit] = "its handle is used by %s" % outside[classes[i]]
+    return pairs, leaving
+
+
+def _is_handle(graph: TypedGraph, producer: str, consumer: Consumer) -> bool:
+    """Whether an edge carries a handle: the type of either end says so."""
+    if graph.reader(consumer) != OTHER and graph.writer(Port(producer, consumer.output)) != OTHER:
+        return False
+    signature = graph.signature(producer)
+    if signature is None or consumer.output >= len(signature.outputs):
+        return False
+    return signature.outputs[consumer.output].dtype in _HANDLES
+
+
+def _components(size: int, pairs: List[Tuple[int, int]]) -> List[int]:
+    """The connected component of each of `size` vertices."""
+    if not size:
+        return []
+    rows, columns = (np.array(side, int) for side in zip(*pairs)) if pairs else (np.zeros(0, int), np.zeros(0, int))
+    matrix = sparse.coo_matrix((np.ones(len(rows), np.int8), (rows, columns)), shape=(size, size))
+    labels: List[int] = csgraph.connected_components(matrix, directed=False)[1].tolist()
+    return labels

@@ -1,0 +1,130 @@
+"""Op definitions, and the dtype of every input and output of a node by them."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.dtypes import FLOAT32
+from graphmp.hooks.internals import op_def as registered_op_def
+
+
+# Ops whose later version keeps statistics in float32 (attribute U) while data is half: their types are read as that version's.
+WIDER = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
+
+
+class PortType(NamedTuple):
+    """The type of one input or output.
+
+    Attributes:
+        dtype: DataType enum value; 0 where unknown.
+        attribute: the type attribute that it follows; empty where the op fixes it.
+        index: its place in a list attribute, -1 for a single one.
+        is_ref: whether it is a reference to a variable.
+    """
+
+    dtype: int
+    attribute: str = ""
+    index: int = -1
+    is_ref: bool = False
+
+
+class Signature(NamedTuple):
+    """The types of a node's data inputs and outputs, lists expanded; `outputs_of` is (first, end) by output name."""
+
+    inputs: Tuple[PortType, ...]
+    outputs: Tuple[PortType, ...]
+    outputs_of: Dict[str, Tuple[int, int]]
+
+
+class OpDefs:
+    """Op definitions of the TensorFlow in the process, else of the functions, else of the graph's own `stripped_op_list`."""
+
+    def __init__(self, meta_graph: tf.MetaGraphDef):
+        """Reads what the graph brings; nothing is registered."""
+        self._stripped = {op.name: op for op in meta_graph.meta_info_def.stripped_op_list.op}
+        self._functions = {f.signature.name: f.signature for f in meta_graph.graph_def.library.function}
+        self._found: Dict[str, Optional[Any]] = {}
+        self._signatures: Dict[Tuple[Any, ...], Optional[Signature]] = {}
+
+    def get(self, op: str) -> Optional[Any]:
+        """The OpDef of an op type; None where nobody knows it."""
+        if op not in self._found:
+            self._found[op] = self._functions.get(op) or _registered(op) or self._stripped.get(op)
+        return self._found[op]
+
+    def signature(self, node: tf.NodeDef) -> Optional[Signature]:
+        """The types of a node's inputs and outputs; None for an op that nobody knows, or whose attributes don't fit its definition."""
+        definition = self.get(WIDER.get(node.op, node.op))
+        if definition is None:
+            return None
+        key = (node.op, *[_attribute_key(node, a.name, a.type) for a in definition.attr if a.type in ("type", "int", "list(type)")])
+        if key not in self._signatures:
+            self._signatures[key] = _signature(node, definition)
+        return self._signatures[key]
+
+    def allows(self, op: str, attribute: str, dtype: int) -> bool:
+        """Whether a type attribute of an op may be `dtype`."""
+        definition = self.get(WIDER.get(op, op))
+        for a in definition.attr if definition is not None else ():
+            if a.name == attribute:
+                return not a.allowed_values.list.type or dtype in a.allowed_values.list.type
+        return False
+
+
+def _registered(op: str) -> Optional[Any]:
+    try:
+        return registered_op_def(op)
+    except KeyError:
+        return None
+
+
+def _attribute_key(node: tf.NodeDef, name: str, kind: str) -> Any:
+    if name not in node.attr:
+        return None
+    value = node.attr[name]
+    return value.type if kind == "type" else value.i if kind == "int" else tuple(value.list.type)
+
+
+def _signature(node: tf.NodeDef, definition: Any) -> Optional[Signature]:
+    defaults = {a.name: a.default_value for a in definition.attr if a.HasField("default_value")}
+
+    def value(name: str) -> Any:
+        return node.attr[name] if name in node.attr else defaults.get(name)
+
+    def ports(arguments: Any) -> List[List[PortType]]:
+        return [_argument(a, value) for a in arguments]
+
+    try:
+        inputs, outputs = ports(definition.input_arg), ports(definition.output_arg)
+    except LookupError:
+        return None
+    ranges, start = {}, 0
+    for argument, types in zip(definition.output_arg, outputs):
+        ranges[argument.name] = (start, start + len(types))
+        start += len(types)
+    return Signature(tuple(p for types in inputs for p in types), tuple(p for types in outputs for p in types), ranges)
+
+
+def _argument(argument: Any, value: Any) -> List[PortType]:
+    """The ports of one argument. Raises LookupError where the node lacks an attribute that it needs."""
+    if argument.type_list_attr:
+        listed = value(argument.type_list_attr)
+        if listed is None:
+            raise LookupError(argument.type_list_attr)
+        return [PortType(dtype, argument.type_list_attr, i) for i, dtype in enumerate(listed.list.type)]
+    if argument.type_attr:
+        attribute = value(argument.type_attr)
+        dtype = attribute.type if attribute is not None else FLOAT32 if argument.type_attr == "U" else None  # U: an op of WIDER
+        if dtype is None:
+            raise LookupError(argument.type_attr)
+        port = PortType(dtype, argument.type_attr, -1, argument.is_ref)
+    else:
+        port = PortType(argument.type, "", -1, argument.is_ref)
+    if not argument.number_attr:
+        return [port]
+    count = value(argument.number_attr)
+    if count is None:
+        raise LookupError(argument.number_attr)
+    return [port] * count.i

@@ -1,0 +1,241 @@
+"""Painting: what each unit wants by the op policy, before casts are placed.
+
+Rules, first match wins:
+
+1. Pinned units are float32.
+2. --force_compute: half, where the op takes it.
+3. Range guard: float32, and it counts as denied.
+4. allow: half. They end every chain of the rules below.
+5. deny: float32. So is Softmax, LogSoftmax or Sigmoid behind the last allow op of the forward pass (it leads to a loss or
+   an output), and the gradient code of a denied op that isn't linear. Ops on no list are float32.
+6. infer, downstream of a denied unit through infer and clear units: float32.
+   `Exp -> Mul -> Add -> MatMul`   Mul and Add are float32, MatMul half.
+7. infer: free between allow ops (`MatMul -> BiasAdd -> MatMul`), a bias behind one, and in gradient code
+   behind one; else float32.
+   A sum of up to eight gradients that leaves gradient code is one of a variable's: float32, and so is a sum in a loop.
+8. clear: free where an allow op lies on either side; else float32.
+
+What is free goes to the minimum cut.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
+
+from graphmp.config import Config
+from graphmp.graph.gradient_code import differentiated
+from graphmp.policy.policy import Policy
+from graphmp.policy.traits import BIAS_ADDS, FORGETS_VALUES, LAST_ACTIVATIONS, MOST_SUMMED_IN_FLOAT32, MOVES_NOTHING, NONLINEAR_DENIED, SUMS
+from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.op_defs import OpDefs
+from graphmp.rewrite.pins import read_variable, unsupported
+from graphmp.rewrite.units import TypedGraph
+
+HALF, FLOAT, FREE = "half", "float32", "free"
+
+
+class Paint(NamedTuple):
+    """What a unit wants.
+
+    Attributes:
+        colour: HALF, FLOAT, or FREE for the cut to choose.
+        reason: why, in words.
+        because: the unit that led to it; -1 where the reason stands for itself.
+    """
+
+    colour: str
+    reason: str
+    because: int = -1
+
+
+def paint(
+    graph: TypedGraph, groups: Groups, pins: Dict[int, str], guards: Dict[int, str], config: Config, policy: Policy, op_defs: OpDefs, gradients: AbstractSet[str]
+) -> List[Paint]:
+    """The colour of each unit; members of a group have the same."""
+    painter = _Painter(graph, policy, gradients)
+    force = [re.compile(pattern) for pattern in config.force_compute]
+    painted = [painter.listed(number) for number in range(len(graph.units))]
+    for number, reason in painter.tail().items():
+        painted[number] = Paint(FLOAT, reason)
+    for number, reason in guards.items():
+        if painted[number].colour != FLOAT:
+            painted[number] = Paint(FLOAT, reason)
+    denied = {number for number, p in enumerate(painted) if p.colour == FLOAT and (number in guards or not p.reason.startswith("unlisted"))}
+    for number, reason in painter.nonlinear_gradients(denied).items():
+        if painted[number].colour == FREE:
+            painted[number] = Paint(FLOAT, reason)
+            denied.add(number)
+    for number, reason in pins.items():
+        painted[number] = Paint(FLOAT, reason)
+    for number, unit in enumerate(graph.units):
+        pattern = next((p.pattern for p in force if p.search(unit.node)), None)
+        if pattern is not None and number not in pins and not unsupported(graph, number, op_defs, config.compute_dtype):
+            painted[number] = Paint(HALF, "user rule: --force_compute=%s" % pattern)
+    _agree(groups, painted)
+    painter.spread_denied(painted, denied - pins.keys(), groups)
+    painter.keep_between(painted, groups)
+    _agree(groups, painted)
+    return painted
+
+
+def _agree(groups: Groups, painted: List[Paint]) -> None:
+    """A group with one float32 member is float32; the reason names that member."""
+    for members in groups.members:
+        if len(members) == 1:
+            continue
+        kept = [m for m in members if painted[m].colour == FLOAT or m in groups.leaving]
+        if kept:
+            reason = groups.leaving.get(kept[0]) or painted[kept[0]].reason
+            for member in members:
+                if painted[member].colour != FLOAT:
+                    painted[member] = Paint(FLOAT, "shares its dtype: %s" % reason, kept[0])
+
+
+class _Painter:
+    def __init__(self, graph: TypedGraph, policy: Policy, gradients: AbstractSet[str]):
+        self._graph = graph
+        self._policy = policy
+        self._gradients = gradients
+        self._category = [policy.category(graph.node(number).op) for number in range(len(graph.units))]
+        for number, unit in enumerate(graph.units):
+            if graph.node(number).op == "Cast" and unit.attribute == "DstT":
+                self._category[number] = "clear"  # a Cast that isn't pinned comes from exact integers
+
+    def listed(self, number: int) -> Paint:
+        """By the lists alone."""
+        category, op = self._category[number], self._graph.node(number).op
+        if category == "allow":
+            return Paint(HALF, "allow: %s is worth half precision" % op)
+        if category == "deny":
+            return Paint(FLOAT, "deny: %s computes in float32" % op)
+        if category in ("infer", "clear"):
+            return Paint(FREE, category)
+        return Paint(FLOAT, "unlisted: %s is on no list" % op)
+
+    def tail(self) -> Dict[int, str]:
+        """Last activations: those of the forward pass with no allow op behind them."""
+        nodes = self._graph.view.nodes
+        candidates = [name for name, node in nodes.items() if node.op in LAST_ACTIVATIONS and name not in self._gradients]
+        if not candidates:
+            return {}
+        ahead = ahead_of_allow(self._graph, self._policy.allow, self._gradients)
+        reason = "last activation: %s leads to a loss or an output"
+        return {unit: reason % nodes[name].op for name in candidates if name not in ahead for unit in self._graph.units_of(name)}
+
+    def nonlinear_gradients(self, denied: AbstractSet[int]) -> Dict[int, str]:
+        """Infer units in the gradient code of a denied op that isn't linear."""
+        graph = self._graph
+        sources = {graph.units[n].node for n in denied if graph.node(n).op in NONLINEAR_DENIED | LAST_ACTIVATIONS}
+        found = {}
+        for number, unit in enumerate(graph.units):
+            if self._category[number] == "infer" and unit.node in self._gradients:
+                forward = differentiated(unit.node, graph.view.nodes.keys())
+                if forward in sources:
+                    found[number] = "gradient of %s, which is denied" % forward
+        return found
+
+    def spread_denied(self, painted: List[Paint], denied: Iterable[int], groups: Groups) -> None:
+        """Rule 6, breadth first, so that `because` leads back to the source on a shortest chain."""
+        waiting = sorted(denied)
+        seen = set(waiting)
+        expanded: Set[int] = set()
+        while waiting:
+            following = []
+            for number in waiting:
+                if groups.of[number] in expanded:
+                    continue
+                expanded.add(groups.of[number])
+                for other in self._chain(number, groups):
+                    if other in seen:
+                        continue
+                    seen.add(other)
+                    following.append(other)
+                    if painted[other].colour == FREE:
+                        if self._category[other] == "infer":
+                            painted[other] = Paint(FLOAT, "infer: downstream of what computes in float32", number)
+                        else:
+                            painted[other] = Paint(FREE, painted[other].reason, number)
+            waiting = following
+
+    def _chain(self, number: int, groups: Groups) -> Iterable[int]:
+        """Infer and clear units that read a unit, or a unit of its group."""
+        for member in groups.members[groups.of[number]]:
+            if self._graph.node(member).op in FORGETS_VALUES and member != number:
+                continue
+            for other in self._graph.downstream(member):
+                if self._category[other] in ("infer", "clear") and self._graph.node(other).op not in FORGETS_VALUES:
+                    yield other
+
+    def keep_between(self, painted: List[Paint], groups: Groups) -> None:
+        """Rules 7 and 8."""
+        allowed = [number for number, p in enumerate(painted) if p.colour == HALF]
+        behind = self._reach(allowed, painted, groups, self._graph.downstream)
+        ahead = self._reach(allowed, painted, groups, self._graph.upstream)
+        for number, p in enumerate(painted):
+            if p.colour != FREE:
+                continue
+            if self._category[number] == "clear":
+                if number not in behind and number not in ahead:
+                    painted[number] = Paint(FLOAT, "clear: no half precision on either side")
+            elif number not in behind:
+                painted[number] = Paint(FLOAT, "infer: no half precision leads to it")
+            elif number not in ahead and not self._ends_well(number):
+                painted[number] = Paint(FLOAT, self._no_way_on(number))
+
+    def _ends_well(self, number: int) -> bool:
+        """Whether an infer unit that no allow op reads may be half: a reduction in gradient code, but not a sum of gradients; a test."""
+        name, op = self._graph.units[number].node, self._graph.node(number).op
+        signature = self._graph.signature(name)
+        is_test = signature is not None and all(port.attribute != self._graph.units[number].attribute for port in signature.outputs)
+        few = len(self._graph.view.inputs(name)) <= MOST_SUMMED_IN_FLOAT32
+        return is_test or self._adds_bias(name) or (name in self._gradients and not (op in SUMS and few and self._leaves(number)))
+
+    def _adds_bias(self, name: str) -> bool:
+        """Whether a node adds a variable to its input: a bias, which belongs to the matmul before it."""
+        op = self._graph.view.nodes[name].op
+        return op in BIAS_ADDS or (op in SUMS and any(read_variable(self._graph, port.node) for port in self._graph.view.inputs(name)))
+
+    def _no_way_on(self, number: int) -> str:
+        if self._graph.units[number].node in self._gradients:
+            return "sum of a variable's gradients: adds up in float32"
+        return "infer: leads to no other half-precision op"
+
+    def _leaves(self, number: int) -> bool:
+        """Whether the result of a unit in gradient code leaves it as it is: what reads it there hands it on, or adds to it in a loop."""
+        start = self._graph.units[number].node
+        seen, waiting = {start}, [start]
+        while waiting:
+            for consumer in self._graph.view.consumers(waiting.pop()):
+                op = self._graph.view.nodes[consumer.node].op
+                if consumer.node in self._gradients and op not in MOVES_NOTHING and consumer.node != start:
+                    return False
+                if consumer.node in self._gradients and consumer.node not in seen and op not in FORGETS_VALUES:
+                    seen.add(consumer.node)
+                    waiting.append(consumer.node)
+        return True
+
+    def _reach(self, start: List[int], painted: List[Paint], groups: Groups, neighbours: Callable[[int], Iterable[int]]) -> Set[int]:
+        """Free units that `neighbours` leads to from `start` through free units, a group as one."""
+        seen: Set[int] = set()
+        waiting = list(start)
+        while waiting:
+            for other in neighbours(waiting.pop()):
+                if other not in seen and painted[other].colour == FREE:
+                    members = groups.members[groups.of[other]]
+                    seen.update(members)
+                    waiting.extend(members)
+        return seen
+
+
+def ahead_of_allow(graph: TypedGraph, allow: AbstractSet[str], gradients: AbstractSet[str]) -> Set[str]:
+    """Nodes of the forward pass that an allow op of the forward pass depends on by data, itself included."""
+    nodes = graph.view.nodes
+    waiting = [name for name, node in nodes.items() if node.op in allow and name not in gradients]
+    seen = set(waiting)
+    while waiting:
+        for port in graph.view.inputs(waiting.pop()):
+            if port.node not in seen and port.node not in gradients:
+                seen.add(port.node)
+                waiting.append(port.node)
+    return seen

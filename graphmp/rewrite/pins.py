@@ -1,0 +1,204 @@
+"""Pins: units whose dtype must stay what it is, each with its reason.
+
+Rules, in order; the first that holds is the reason.
+
+1. The op takes no half precision, or has no kernel of it.
+2. A reference or a resource is read: the dtype is the variable's.
+3. Statistics of a batch normalisation (`U`), a TensorArray's flow, handles that leave for functions.
+4. What is fetched: signatures, --fetch, definitions of variables, and in collections the outputs of the model.
+5. --keep_float32.
+6. A cast of the model's own, but for one from bool, uint8 or int8, which half precision holds exactly.
+7. Look-ups in a variable: the rows are cast, not the table.
+8. Update math: what depends on gradients outside gradient code (clips, norms, averages, optimizers).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.dtypes import BY_NAME, RESOURCE
+from graphmp.graph.messages import parse
+from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.graph.view import Port, parse_input
+from graphmp.policy.policy import Policy
+from graphmp.policy.traits import EXACT_INTEGERS, HANDLE_OPS, LOOK_UPS, PASSES_ON, WIDER_STATISTICS, without_kernel
+from graphmp.rewrite.op_defs import OpDefs
+from graphmp.rewrite.units import TypedGraph
+
+READS = frozenset(("Identity", "ReadVariableOp", "RefIdentity", "Enter", "RefEnter", "Switch", "RefSwitch"))
+FETCHED = "fetched: keeps its dtype"
+
+
+def pin(graph: TypedGraph, op_defs: OpDefs, config: Config, policy: Policy, fetched: Dict[str, str], gradients: AbstractSet[str]) -> Dict[int, str]:
+    """Pinned units and why.
+
+    Args:
+        graph: the graph body.
+        op_defs: definitions of its ops.
+        config: compute dtype and the user's rules.
+        policy: its allow list ends update math.
+        fetched: nodes that keep their dtype because someone may fetch them, and why.
+        gradients: names of the nodes of gradient code.
+    """
+    pins: Dict[int, str] = {}
+    updates = update_math(graph, gradients, policy.allow)
+    keep = [re.compile(pattern) for pattern in config.keep_float32]
+    flow = _flow(graph)
+    for number, unit in enumerate(graph.units):
+        reason = (
+            unsupported(graph, number, op_defs, config.compute_dtype)
+            or _variable(graph, unit.node)
+            or ("statistics of a normalisation" if unit.attribute == "U" and graph.node(number).op in WIDER_STATISTICS else "")
+            or ("order of TensorArray operations" if unit.node in flow else "")
+            or fetched.get(unit.node, "")
+            or next(("user rule: --keep_float32=%s" % p.pattern for p in keep if p.search(unit.node)), "")
+            or _own_cast(graph, number)
+            or _look_up(graph, unit.node)
+            or ("update math: computes in float32 on gradients" if unit.node in updates else "")
+        )
+        if reason:
+            pins[number] = reason
+    return pins
+
+
+def unsupported(graph: TypedGraph, number: int, op_defs: OpDefs, compute_dtype: str) -> str:
+    """Why a unit can't be half whatever anyone asks; empty where it can."""
+    unit, op = graph.units[number], graph.node(number).op
+    if not op_defs.allows(op, unit.attribute, BY_NAME[compute_dtype]):
+        return "%s takes no %s" % (op, compute_dtype)
+    if op in without_kernel(compute_dtype):
+        return "%s has no %s kernel on every device" % (op, compute_dtype)
+    return ""
+
+
+def update_math(graph: TypedGraph, gradients: AbstractSet[str], allow: AbstractSet[str]) -> AbstractSet[str]:
+    """Nodes outside gradient code that depend on it by data, up to the next matmul or convolution."""
+    nodes = graph.view.nodes
+    seen: Set[str] = set()
+    waiting = list(gradients)
+    while waiting:
+        for consumer in graph.view.consumers(waiting.pop()):
+            if consumer.node not in seen and consumer.node not in gradients and nodes[consumer.node].op not in allow:
+                seen.add(consumer.node)
+                waiting.append(consumer.node)
+    return seen
+
+
+def fetched_nodes(meta_graph: tf.MetaGraphDef, config: Config, nodes: AbstractSet[str], outputs: AbstractSet[str]) -> Dict[str, str]:
+    """Nodes that keep their dtype because a signature, a flag, a variable's definition or a collection names them.
+
+    Args:
+        meta_graph: where signatures and collections are.
+        config: its `fetch`.
+        nodes: the graph's node names.
+        outputs: nodes behind the last matmul or convolution. A collection may name every layer's activation (tf-slim's
+            end points do); of such a list only the model's outputs keep their dtype.
+
+    Raises:
+        LookupError: for a --fetch that names no node; its argument is the name.
+    """
+    found: Dict[str, str] = {}
+    for name in config.fetch:
+        node = parse_input(name.lstrip("^")).node
+        if node not in nodes:
+            raise LookupError(name)
+        found[node] = "user rule: --fetch=%s" % name
+    for key in sorted(meta_graph.signature_def):
+        for info in [*meta_graph.signature_def[key].inputs.values(), *meta_graph.signature_def[key].outputs.values()]:
+            for name in _tensor_names(info):
+                found.setdefault(parse_input(name).node, "%s (signature %s)" % (FETCHED, key))
+    for key, names in sorted(_collected(meta_graph)):
+        for name in names:
+            node = parse_input(name).node
+            if node in outputs:
+                found.setdefault(node, "%s (collection %s)" % (FETCHED, key))
+    for key, names in sorted(_defined(meta_graph)):
+        for name in names:
+            found.setdefault(parse_input(name).node, "named by a variable's definition (collection %s)" % key)
+    return found
+
+
+def _tensor_names(info: Any) -> List[str]:
+    if info.WhichOneof("encoding") == "coo_sparse":
+        sparse = info.coo_sparse
+        return [sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name]
+    return [info.name] if info.name else []
+
+
+def _collected(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, List[str]]]:
+    for key, collection in meta_graph.collection_def.items():
+        if collection.WhichOneof("kind") == "node_list":
+            yield key, list(collection.node_list.value)
+
+
+def _defined(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, Iterable[str]]]:
+    """Names in collections of variables: their reads and initial values."""
+    for key, collection in meta_graph.collection_def.items():
+        if collection.WhichOneof("kind") != "bytes_list" or "variables" not in key:
+            continue
+        for data in collection.bytes_list.value:
+            definition = parse("tensorflow.VariableDef", data)
+            if definition is not None:
+                yield key, [name for name in (definition.snapshot_name, definition.initial_value_name) if name]
+
+
+def _variable(graph: TypedGraph, name: str) -> str:
+    """Why a node that reads a variable's reference or resource keeps its dtype."""
+    signature = graph.signature(name)
+    op = graph.view.nodes[name].op
+    for slot, port in enumerate(graph.view.inputs(name)):
+        producer = graph.signature(port.node)
+        is_ref = producer is not None and port.output < len(producer.outputs) and producer.outputs[port.output].is_ref
+        if is_ref or (signature is not None and signature.inputs[slot].is_ref):
+            return "reads variable %s" % port.node
+        if signature is not None and signature.inputs[slot].dtype == RESOURCE and op not in HANDLE_OPS and op not in PASSES_ON:
+            return "reads resource %s" % port.node
+    return ""
+
+
+def _flow(graph: TypedGraph) -> AbstractSet[str]:
+    """Nodes that carry a TensorArray's flow, the float that orders its operations."""
+    seen = set()
+    waiting = [n for n, node in graph.view.nodes.items() if node.op.startswith("TensorArray")]
+    while waiting:
+        name = waiting.pop()
+        op = graph.view.nodes[name].op
+        for consumer in graph.view.consumers(name):
+            follows = consumer.node not in seen and graph.view.nodes[consumer.node].op in PASSES_ON
+            if follows and (op in PASSES_ON or _is_flow(graph, Port(name, consumer.output))):
+                seen.add(consumer.node)
+                waiting.append(consumer.node)
+    return seen
+
+
+def _is_flow(graph: TypedGraph, port: Port) -> bool:
+    """Whether an output of a TensorArray op is its flow: a float that follows no attribute."""
+    return graph.writer(port) == -1
+
+
+def _own_cast(graph: TypedGraph, number: int) -> str:
+    unit = graph.units[number]
+    node = graph.node(number)
+    if node.op not in ("Cast", "Bitcast"):
+        return ""
+    exact = unit.attribute == "DstT" and "SrcT" in node.attr and node.attr["SrcT"].type in EXACT_INTEGERS
+    return "" if exact else "a cast of the model's own"
+
+
+def _look_up(graph: TypedGraph, name: str) -> str:
+    if graph.view.nodes[name].op not in LOOK_UPS or not graph.view.inputs(name):
+        return ""
+    variable = read_variable(graph, graph.view.inputs(name)[0].node)
+    return "look-up in variable %s: the rows are cast, not the table" % variable if variable else ""
+
+
+def read_variable(graph: TypedGraph, name: str) -> str:
+    """The variable that a node reads, itself or through reads of reads; empty where it is no read."""
+    nodes = graph.view.nodes
+    while nodes[name].op in READS and graph.view.inputs(name):
+        name = graph.view.inputs(name)[0].node
+    return name if nodes[name].op in VARIABLE_OPS else ""

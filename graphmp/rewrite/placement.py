@@ -1,0 +1,180 @@
+"""Placing the casts: a minimum cut over the units that painting left free.
+
+Source = half, sink = float32; a free group is one vertex. What a cut costs is bytes moved:
+
+- a float32 unit moves 2 bytes an element more than a half one, for each tensor that it reads or writes: source -> u;
+- casting a tensor up (half producer, float32 reader) reads 2 bytes and writes 4: producer -> x, x -> each reader;
+- casting it down costs the same: each reader -> x, x -> producer. A cast serves all its readers, hence x;
+- a constant costs nothing: there is one of each dtype;
+- what compares or rounds never reads a cast made for its sake: reader -> producer, infinite.
+
+Bytes come from static shapes, unknown dimensions 32, times 32 for each while loop around. Ties go to half.
+
+The cut is scipy's maximum flow, one connected part of the free units at a time. It takes 32-bit capacities and wraps
+silently above them, so costs are scaled to fit, and the value of the cut is checked against the flow.
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Dict, Iterator, List, Set, Tuple
+
+import numpy as np
+import scipy.sparse as sparse
+from scipy.sparse import csgraph
+
+from graphmp.graph.shapes import UNKNOWN_DIMENSION, recorded_elements
+from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
+from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
+from graphmp.rewrite.ranges import is_exact
+from graphmp.rewrite.units import TypedGraph
+
+CAST_BYTES = 6  # an element read in one dtype and written in the other
+SAVED_BYTES = 2  # an element in half instead of float32
+LAUNCH = 256  # bytes that take as long as starting one more kernel; keeps casts of tiny tensors few
+SOURCE, SINK = 0, 1
+_LIMIT = 2**30  # sum of all finite capacities of one part; twice that fits 32 bits
+
+Arc = Tuple[int, int, float]
+_INFINITE = float("inf")
+
+
+
+
+def place(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str) -> List[Paint]:
+    """Decides what painting left free: HALF or FLOAT for every unit."""
+    arcs = list(_merged(_arcs(graph, groups, painted, compute_dtype)))
+    half = _half_side(arcs)
+    decided = []
+    for number, p in enumerate(painted):
+        if p.colour != FREE:
+            decided.append(p)
+        elif 2 + groups.of[number] in half:
+            decided.append(Paint(HALF, _half_reason(p), p.because))
+        else:
+            decided.append(Paint(FLOAT, "%s: float32 moves fewer bytes here" % p.reason, p.because))
+    for number, p in enumerate(painted):
+        if p.colour == FREE and graph.node(number).op == "Const":
+            decided[number] = _constant(graph, number, decided)
+    return decided
+
+
+def _constant(graph: TypedGraph, number: int, decided: List[Paint]) -> Paint:
+    """A constant is what its readers are; where they differ there is a second one."""
+    readers = [graph.reader(consumer) for consumer in graph.view.consumers(graph.units[number].node)]
+    if readers and all(reader >= 0 and decided[reader].colour == HALF for reader in readers):
+        return Paint(HALF, "clear: a constant that half-precision ops read")
+    return Paint(FLOAT, "clear: a constant that float32 ops read")
+
+
+def _half_reason(p: Paint) -> str:
+    return "infer: between half-precision ops" if p.reason == "infer" else "clear: follows its neighbours"
+
+
+def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str) -> Iterator[Arc]:
+    """The arcs of the cut. A group is vertex 2 + its number; casts take the numbers behind."""
+    fresh = 2 + len(groups.members)
+
+    def vertex(unit: int) -> int:
+        if unit < 0 or painted[unit].colour == FLOAT:
+            return SINK
+        return SOURCE if painted[unit].colour == HALF else 2 + groups.of[unit]
+
+    for port, producer, consumers in graph.float32_tensors():
+        node = graph.view.nodes[port.node]
+        elements = recorded_elements(node, port.output) * UNKNOWN_DIMENSION ** graph.depth(port.node)
+        moved = SAVED_BYTES * elements
+        a = vertex(producer)
+        if node.op not in MOVES_NOTHING and a > SINK:
+            yield SOURCE, a, moved
+        readers: Set[int] = set()
+        for consumer in consumers:
+            b = vertex(graph.reader(consumer))
+            op = graph.view.nodes[consumer.node].op
+            if b > SINK and op not in MOVES_NOTHING:
+                yield SOURCE, b, moved
+            if b != a:
+                readers.add(b)
+                if op in DISCONTINUOUS and b > SINK and not (node.op == "Const" and is_exact(node, compute_dtype)):
+                    yield b, a if node.op != "Const" else SINK, _INFINITE
+        if node.op == "Const" or not readers:
+            continue
+        cost = CAST_BYTES * elements + LAUNCH
+        yield from _cast(a, readers, SINK, cost, fresh)
+        yield from ((y, x, capacity) for x, y, capacity in _cast(a, readers, SOURCE, cost, fresh + 1))
+        fresh += 2
+
+
+def _cast(producer: int, readers: Set[int], other: int, cost: float, shared: int) -> Iterator[Arc]:
+    """Arcs that cost once where the producer isn't on the side of `other` and any reader is."""
+    if producer == other:
+        return
+    if other in readers:  # that one reader needs the cast anyway
+        yield producer, other, cost
+        return
+    ends = sorted(reader for reader in readers if reader > SINK)
+    if len(ends) == 1:
+        yield producer, ends[0], cost
+    elif ends:
+        yield producer, shared, cost
+        yield from ((shared, end, _INFINITE) for end in ends)
+
+
+def _merged(arcs: Iterator[Arc]) -> Iterator[Arc]:
+    """Parallel arcs added up; what the terminals have between them is no choice."""
+    total: Dict[Tuple[int, int], float] = collections.defaultdict(float)
+    for a, b, capacity in arcs:
+        if a != b and {a, b} != {SOURCE, SINK} and b != SOURCE and a != SINK:
+            total[a, b] += capacity
+    return ((a, b, capacity) for (a, b), capacity in total.items())
+
+
+def _half_side(arcs: List[Arc]) -> Set[int]:
+    """The vertices on the half side of the minimum cut, all parts together."""
+    size = max((max(a, b) for a, b, _ in arcs), default=SINK) + 1
+    inner = np.array([(a, b) for a, b, _ in arcs if a > SINK and b > SINK], int).reshape(-1, 2)
+    matrix = sparse.coo_matrix((np.ones(len(inner), np.int8), (inner[:, 0], inner[:, 1])), shape=(size, size))
+    labels = csgraph.connected_components(matrix, directed=False)[1]
+    parts: Dict[int, List[Arc]] = collections.defaultdict(list)
+    for arc in arcs:
+        parts[labels[arc[0] if arc[0] > SINK else arc[1]]].append(arc)
+    half: Set[int] = set()
+    for part in parts.values():
+        half |= _cut(part)
+    return half
+
+
+def _cut(arcs: List[Arc]) -> Set[int]:
+    """The source side of one part's minimum cut, as large as it can be: a vertex that need not be float32 is half."""
+    vertices = sorted({v for a, b, _ in arcs for v in (a, b)} | {SOURCE, SINK})
+    local = {v: i for i, v in enumerate(vertices)}
+    capacities = _scaled([capacity for _, _, capacity in arcs])
+    rows, columns = [local[a] for a, _, _ in arcs], [local[b] for _, b, _ in arcs]
+    capacity = sparse.csr_matrix((capacities, (rows, columns)), shape=(len(vertices), len(vertices)))
+    result = csgraph.maximum_flow(capacity, SOURCE, SINK)
+    flow = result.flow if hasattr(result, "flow") else result.residual  # scipy before 1.9 calls the flow so
+    residual = (capacity - flow).tocsr()
+    residual.eliminate_zeros()
+    float32 = set(csgraph.breadth_first_order(residual.T.tocsr(), SINK, return_predecessors=False).tolist())
+    _check(rows, columns, capacities, float32, int(result.flow_value))
+    return {v for v in vertices if v > SINK and local[v] not in float32}
+
+
+def _scaled(capacities: List[float]) -> Any:
+    """Capacities as 32-bit integers whose finite sum fits; an infinite one is more than all of them."""
+    values = np.array(capacities, np.float64)
+    finite = np.isfinite(values)
+    total = values[finite].sum()
+    scale = min(1.0, _LIMIT / total) if total else 1.0
+    scaled = np.where(finite, np.maximum(1, np.floor(np.where(finite, values, 0) * scale)), 0).astype(np.int64)
+    scaled[~finite] = scaled.sum() + 1
+    return scaled.astype(np.int32)
+
+
+def _check(rows: List[int], columns: List[int], capacities: Any, float32: Set[int], flow: int) -> None:
+    """Raises ArithmeticError where the cut isn't worth the flow: capacities wrapped."""
+    cut = sum(int(c) for a, b, c in zip(rows, columns, capacities) if a not in float32 and b in float32)
+    if cut != flow:
+        raise ArithmeticError("minimum cut %d, maximum flow %d" % (cut, flow))
+

@@ -1,0 +1,116 @@
+"""The range guard: constants and counts that half precision can't hold keep the ops that use them in float32.
+
+1. A constant with |c| > 65504, or c != 0 and |c| < 2^-24 (float16; bfloat16 has float32's range):
+   `Mul(mask, -1e9)`, `Add(x, 1e-12)` stay float32. The constant is followed through ops that hand values on.
+   A matmul or convolution is kept only by what overflows, or where all that isn't zero would be flushed to zero: a small
+   weight among others does no harm.
+2. A count computed from shapes (`Cast(Prod(Shape(x)))`, what means divide by) may be any size: what uses it stays float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.dtypes import FLOAT32
+from graphmp.policy.policy import Policy
+from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES
+from graphmp.rewrite.units import TypedGraph
+
+LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-133}  # subnormals included
+COUNTS = frozenset(("Rank", "Shape", "ShapeN", "Size"))
+_INTEGERS = (3, 9)  # int32, int64
+
+
+class Misfit(NamedTuple):
+    """A constant that half precision can't hold: one value of it that doesn't fit, and whether it spoils matmuls too."""
+
+    value: float
+    spoils_all: bool
+
+
+def guarded(graph: TypedGraph, policy: Policy, compute_dtype: str) -> Dict[int, str]:
+    """Units that the range guard keeps in float32, and why."""
+    found: Dict[int, str] = {}
+    for name, node in graph.view.nodes.items():
+        if node.op == "Const" and graph.units_of(name):
+            fit = misfit(node, compute_dtype)
+            if fit is not None:
+                reason = "range guard: %s holds %g, which %s can't" % (name, fit.value, compute_dtype)
+                found.update((unit, reason) for unit in _users(graph, name, policy, fit) if unit not in found)
+        elif node.op == "Cast" and graph.units_of(name) and _is_count(graph, name):
+            for unit in graph.units_of(name):
+                found.setdefault(unit, "range guard: %s is a count computed from shapes" % name)
+    return found
+
+
+def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
+    """What of a float32 constant doesn't fit the compute dtype; None where all does. Infinities and NaN are held."""
+    values = np.abs(_values(node))
+    values = values[np.isfinite(values) & (values > 0)]
+    large = values > LARGEST[compute_dtype]
+    small = values < SMALLEST[compute_dtype]
+    if large.any():
+        return Misfit(float(values[large].max()), True)
+    return Misfit(float(values[small].min()), bool(small.all())) if small.any() else None
+
+
+def is_exact(node: tf.NodeDef, compute_dtype: str) -> bool:
+    """Whether the compute dtype holds a float32 constant without rounding."""
+    values = _values(node)
+    return bool(np.array_equal(values, values.astype(tf.as_dtype(compute_dtype).as_numpy_dtype).astype(np.float32)))
+
+
+def _values(node: tf.NodeDef) -> Any:
+    tensor = node.attr["value"].tensor if "value" in node.attr else None
+    if tensor is None or tensor.dtype != FLOAT32:
+        return np.zeros(0, np.float32)
+    if tensor.tensor_content:
+        return np.frombuffer(tensor.tensor_content, np.float32)
+    return np.array(tensor.float_val, np.float32)
+
+
+def _users(graph: TypedGraph, constant: str, policy: Policy, fit: Misfit) -> Iterator[int]:
+    """Units that compute with a constant, and those that hand it on to them."""
+    seen: Set[str] = {constant}
+    waiting: List[str] = [constant]
+    yield from graph.units_of(constant)
+    while waiting:
+        name = waiting.pop()
+        for consumer in graph.view.consumers(name):
+            op = graph.view.nodes[consumer.node].op
+            unit = graph.reader(consumer)
+            if unit < 0 or op in FORGETS_VALUES or consumer.node in seen:
+                continue
+            if op in policy.allow and not fit.spoils_all:
+                continue
+            yield unit
+            if op in KEEPS_VALUES:
+                seen.add(consumer.node)
+                waiting.append(consumer.node)
+
+
+def _is_count(graph: TypedGraph, name: str) -> bool:
+    """Whether a Cast turns an integer into a float that comes from shapes and constants alone."""
+    node = graph.view.nodes[name]
+    if "SrcT" not in node.attr or node.attr["SrcT"].type not in _INTEGERS:
+        return False
+    sources = [n for n in _integer_ancestors(graph, name) if not graph.view.inputs(n) or graph.view.nodes[n].op in COUNTS]
+    ops = {graph.view.nodes[n].op for n in sources}
+    return bool(ops & COUNTS) and ops <= COUNTS | {"Const"}
+
+
+def _integer_ancestors(graph: TypedGraph, name: str, most: int = 200) -> Set[str]:
+    """Ancestors by data, not beyond what looks at a shape; `most` bounds the work."""
+    seen: Set[str] = set()
+    waiting = [port.node for port in graph.view.inputs(name)]
+    while waiting and len(seen) < most:
+        current = waiting.pop()
+        if current not in seen:
+            seen.add(current)
+            if graph.view.nodes[current].op not in COUNTS:
+                waiting.extend(port.node for port in graph.view.inputs(current))
+    return seen

@@ -1,0 +1,141 @@
+"""Units of painting: each type attribute of a node that is float32 is painted as one, float32 or half.
+
+A FusedBatchNormV3 has two, `T` for the data and `U` for the statistics; a node that calls a function has one for each
+float32 value in its lists. Ports whose type an op fixes belong to no unit.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.dtypes import FLOAT32
+from graphmp.graph.frames import loop_depths
+from graphmp.graph.view import Consumer, GraphView, Port
+from graphmp.policy.traits import HANDLE_OPS
+from graphmp.rewrite.op_defs import OpDefs, Signature
+
+_HANDLE_ATTRIBUTES = ("dtype", "elem_type", "element_dtype")  # no port of TensorArrayV3 tells the dtype of what it holds
+FIXED, OTHER = -1, -2  # instead of a unit: float32 for good, not float32 at all
+
+
+class Unit(NamedTuple):
+    """A float32 type attribute of a node; `index` is the place in a list attribute, else -1."""
+
+    node: str
+    attribute: str
+    index: int = -1
+
+
+class TypedGraph:
+    """A graph body with its units.
+
+    Attributes:
+        view: nodes and edges.
+        units: all units; elsewhere they are named by their place in this list.
+        unknown: nodes whose op nobody knows.
+    """
+
+    def __init__(self, graph_def: tf.GraphDef, op_defs: OpDefs):
+        """Reads types once.
+
+        Raises:
+            GraphmpError: GMP008 for duplicate names and missing inputs.
+        """
+        self.view = GraphView(graph_def)
+        self.units: List[Unit] = []
+        self.unknown: List[str] = []
+        self._signatures: Dict[str, Optional[Signature]] = {}
+        self._inputs: Dict[str, List[int]] = {}
+        self._outputs: Dict[str, List[int]] = {}
+        self._of_node: Dict[str, List[int]] = {}
+        self._depths: Optional[Dict[str, int]] = None
+        for name, node in self.view.nodes.items():
+            self._add(name, op_defs.signature(node))
+
+    def _add(self, name: str, signature: Optional[Signature]) -> None:
+        self._signatures[name] = signature
+        slots = len(self.view.inputs(name))
+        if signature is None or len(signature.inputs) != slots:
+            self._signatures[name] = None
+            self.unknown.append(name)
+            self._inputs[name] = [FIXED] * slots
+            return
+        own: Dict[Tuple[str, int], int] = {}
+
+        def unit(port: object) -> int:
+            dtype, attribute, index, is_ref = port  # type: ignore[misc]
+            if dtype != FLOAT32:
+                return OTHER
+            if not attribute or is_ref:
+                return FIXED
+            if (attribute, index) not in own:
+                own[attribute, index] = len(self.units)
+                self.units.append(Unit(name, attribute, index))
+            return own[attribute, index]
+
+        self._inputs[name] = [unit(port) for port in signature.inputs]
+        self._outputs[name] = [unit(port) for port in signature.outputs]
+        for attribute in _HANDLE_ATTRIBUTES if self.view.nodes[name].op in HANDLE_OPS else ():
+            if attribute in self.view.nodes[name].attr:
+                unit((self.view.nodes[name].attr[attribute].type, attribute, -1, False))
+        self._of_node[name] = list(own.values())
+
+    def signature(self, name: str) -> Optional[Signature]:
+        """The types of a node's ports; None where unknown."""
+        return self._signatures[name]
+
+    def node(self, unit: int) -> tf.NodeDef:
+        """The node that a unit belongs to."""
+        return self.view.nodes[self.units[unit].node]
+
+    def units_of(self, name: str) -> List[int]:
+        """The units of a node."""
+        return self._of_node.get(name, [])
+
+    def reader(self, consumer: Consumer) -> int:
+        """The unit that reads at an input; FIXED or OTHER where there is none."""
+        return self._inputs[consumer.node][consumer.slot]
+
+    def reading(self, name: str, slot: int) -> int:
+        """The unit at an input slot of a node; FIXED or OTHER where there is none."""
+        return self._inputs[name][slot]
+
+    def writer(self, port: Port) -> int:
+        """The unit that an output follows; FIXED for an op that nobody knows."""
+        outputs = self._outputs.get(port.node)
+        return FIXED if outputs is None or port.output >= len(outputs) else outputs[port.output]
+
+    def float32_tensors(self) -> Iterator[Tuple[Port, int, List[Consumer]]]:
+        """Every float32 output that is read: its port, the unit it follows, and the float32 inputs that read it."""
+        for name in self.view.nodes:
+            by_output: Dict[int, List[Consumer]] = {}
+            for consumer in self.view.consumers(name):
+                if self._inputs[consumer.node][consumer.slot] != OTHER:
+                    by_output.setdefault(consumer.output, []).append(consumer)
+            for output, consumers in by_output.items():
+                port = Port(name, output)
+                if self.writer(port) != OTHER:
+                    yield port, self.writer(port), consumers
+
+    def downstream(self, unit: int) -> Iterator[int]:
+        """The units that read what a unit writes."""
+        name = self.units[unit].node
+        outputs = self._outputs[name]
+        for consumer in self.view.consumers(name):
+            if outputs[consumer.output] == unit and self.reader(consumer) >= 0:
+                yield self.reader(consumer)
+
+    def upstream(self, unit: int) -> Iterator[int]:
+        """The units that write what a unit reads."""
+        name = self.units[unit].node
+        for slot, port in enumerate(self.view.inputs(name)):
+            if self._inputs[name][slot] == unit and self.writer(port) >= 0:
+                yield self.writer(port)
+
+    def depth(self, name: str) -> int:
+        """How many while loops a node runs in."""
+        if self._depths is None:
+            self._depths = loop_depths(self.view)
+        return self._depths.get(name, 0)
