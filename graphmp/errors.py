@@ -62,6 +62,12 @@ CODES = {
     "GMP018": Code(CANNOT_CONVERT, "A tf.contrib symbol has no successor on this TensorFlow.", "Run with TensorFlow 1.15.5, which still has it."),
     "GMP019": Code(BAD_INPUT, "The build function trains inside itself.", "Name the function that builds the graph and returns: model.py:FUNCTION."),
     "GMP020": Code(BAD_INPUT, "A flag or source that this version of graphmp does not serve.", "See the message for what it serves."),
+    "GMP021": Code(
+        CANNOT_CONVERT,
+        "The converted graph failed graphmp's own check; nothing was written.",
+        "Keep the node that is named in float32 with --keep_float32, and report the graph.",
+    ),
+    "GMP022": Code(BAD_INPUT, "The graph is the result of another conversion.", "Convert the original graph, original.meta beside it."),
     "GMP101": Code(
         0, "The build function was not observed in float32 first, so every float argument was cast.", "Keep TensorFlow objects inside the function."
     ),
@@ -70,6 +76,13 @@ CODES = {
     "GMP105": Code(0, "No gradient code was found: nothing is scaled or clipped.", "Nothing to do for an inference graph."),
     "GMP106": Code(
         0, "A channels-first graph does not run on this TensorFlow's CPU.", "Use channels last, or TensorFlow 2 with graphmp.session_config()."
+    ),
+    "GMP107": Code(0, "The graph scales its loss itself.", "Nothing to do: its own scaling is left to it."),
+    "GMP108": Code(0, "There is nothing to convert: already converted, already half precision, or float64.", "Nothing to do."),
+    "GMP109": Code(
+        0,
+        "The graph has ops that neither TensorFlow nor the graph itself defines.",
+        "They stay as they are; load their library to have them checked.",
     ),
 }
 

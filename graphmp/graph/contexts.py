@@ -86,4 +86,3 @@ class Contexts:
             for key, roots in self._roots.items():
                 if roots:
                     self._meta_graph.collection_def[key].bytes_list.value[:] = [root.SerializeToString(deterministic=True) for root in roots]
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Any, Iterable, List, Optional, Set, Tuple
+from typing import AbstractSet, Iterable, List, Optional, Set, Tuple
 
 _GRAD = re.compile(r"^(.+)_grad(_\d+)?$")
 _GRADIENTS = re.compile(r"^gradients(_\d+)?$")

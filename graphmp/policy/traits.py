@@ -1,66 +1,56 @@
-"""What the rewrite must know of an op besides its list: tables, each with its reason."""
+"""What the rewrite must know of an op besides its list: tables of data, each with its reason in the file.
+
+`traits.txt` has the ops of each trait, `kernels.txt` those without a half-precision kernel.
+"""
 
 from __future__ import annotations
 
 import pathlib
-from typing import Dict, FrozenSet
+from typing import Dict, FrozenSet, List
 
-_KERNELS = pathlib.Path(__file__).resolve().parent / "kernels.txt"
+from graphmp.graph.dtypes import BOOL, INT8, UINT8
 
-# They hand their input on, or look at its shape alone: nothing is read or written, whatever the dtype.
-MOVES_NOTHING = frozenset(
-    "Const Enter Exit ExpandDims Identity IdentityN LoopCond Merge NextIteration PreventGradient Rank RefEnter RefExit RefIdentity RefMerge "
-    "RefNextIteration RefSwitch Reshape Shape ShapeN Size Squeeze StopGradient Switch _Arg _Retval".split()
-)
-# A value that half precision rounds may land on the other side of the edge: they never read a cast made for their sake.
-DISCONTINUOUS = frozenset(
-    "ArgMax ArgMin Ceil DynamicPartition Equal Floor FloorDiv FloorMod Greater GreaterEqual Less LessEqual NotEqual Round Sign TopK TopKV2 Where".split()
-)
-# They give back their input's values, moved or copied: what half precision can't hold stays so.
-KEEPS_VALUES = frozenset(
-    "BroadcastTo Concat ConcatV2 Enter Exit ExpandDims Fill Gather GatherV2 Identity IdentityN Merge MirrorPad Neg NextIteration OneHot Pack Pad PadV2 "
-    "Reshape Reverse ReverseV2 Select SelectV2 Slice Snapshot Split SplitV Squeeze StopGradient StridedSlice Switch Tile Transpose Unpack".split()
-)
-# Their result tells nothing of the values that they read.
-FORGETS_VALUES = frozenset("OnesLike Rank Shape ShapeN Size ZerosLike".split())
-# The last activation of a model: float32 where it leads to a loss or an output.
-LAST_ACTIVATIONS = frozenset(("Softmax", "LogSoftmax", "Sigmoid"))
-# Sums of gradients, wherever a variable is used more than once.
-SUMS = frozenset(("Add", "AddN", "AddV2", "AccumulateNV2"))
-BIAS_ADDS = frozenset(("BiasAdd", "BiasAddV1"))
+_FOLDER = pathlib.Path(__file__).resolve().parent
+
+
+def _rows(name: str) -> List[List[str]]:
+    """The words of each line of a table, comments left out."""
+    lines = (line.split("#")[0].split() for line in (_FOLDER / name).read_text().splitlines())
+    return [words for words in lines if words]
+
+
+def _traits() -> Dict[str, FrozenSet[str]]:
+    found: Dict[str, FrozenSet[str]] = {}
+    for trait, *ops in _rows("traits.txt"):
+        found[trait] = found.get(trait, frozenset()) | frozenset(ops)
+    return found
+
+
+_TRAITS = _traits()
+MOVES_NOTHING = _TRAITS["moves_nothing"]
+DISCONTINUOUS = _TRAITS["discontinuous"]
+KEEPS_VALUES = _TRAITS["keeps_values"]
+FORGETS_VALUES = _TRAITS["forgets_values"]
+LAST_ACTIVATIONS = _TRAITS["last_activations"]
+SUMS = _TRAITS["sums"]
+BIAS_ADDS = _TRAITS["bias_adds"]
+LOOK_UPS = _TRAITS["look_ups"]
+NONLINEAR_DENIED = _TRAITS["nonlinear_denied"]
+PASSES_ON = _TRAITS["passes_on"]
+HANDLE_OPS = _TRAITS["handle_ops"]
+WIDER_STATISTICS = _TRAITS["wider_statistics"]
+
 # Up to so many gradients of one variable are added up in float32, and any number in a loop, one after the other. More, those of
 # an unrolled network, are added in half: each would need a cast of its own, which costs more bytes than the rest of the step
 # saves, for a rounding of 2^-11 an addition. Eight is what one call of AddN's kernel adds.
 MOST_SUMMED_IN_FLOAT32 = 8
-# Look-ups: the rows are cast, not the table.
-LOOK_UPS = frozenset(("Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"))
-# Denied ops that are not linear: their gradient multiplies by what half precision holds badly, and is denied too.
-NONLINEAR_DENIED = frozenset("Exp Expm1 Log Log1p Pow Rsqrt Square SquaredDifference".split())
-# Ops that carry a handle of a TensorArray, a Stack or a TensorList through control flow.
-PASSES_ON = frozenset("AddN Enter Exit Identity Merge NextIteration RefEnter RefIdentity RefSwitch StopGradient Switch ZerosLike".split())
-# The ops on such handles; the dtype of all that share a handle is one. Every other user of a handle pins it.
-SHARES_DTYPE = (
-    "TensorArrayV3 TensorArrayGradV3 TensorArrayGradWithShape TensorArrayReadV3 TensorArrayWriteV3 TensorArrayGatherV3 TensorArrayScatterV3 "
-    "TensorArrayConcatV3 TensorArraySplitV3 TensorArraySizeV3 TensorArrayCloseV3 StackV2 StackPushV2 StackPopV2 StackCloseV2 EmptyTensorList "
-    "TensorListConcat TensorListConcatLists TensorListConcatV2 TensorListElementShape TensorListFromTensor TensorListGather TensorListGetItem "
-    "TensorListLength TensorListPopBack TensorListPushBack TensorListPushBackBatch TensorListReserve TensorListResize TensorListScatter "
-    "TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit TensorListStack"
-)
-HANDLE_OPS = frozenset(SHARES_DTYPE.split())
-# Their attribute U is the dtype of the statistics.
-WIDER_STATISTICS = frozenset(
-    "FusedBatchNorm FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3 FusedBatchNormV2 FusedBatchNormV3".split()
-)
 # Integers that float16 and bfloat16 hold exactly, all of them: a cast from these loses nothing.
-EXACT_INTEGERS = frozenset((4, 6, 10))  # uint8, int8, bool
+EXACT_INTEGERS = frozenset((BOOL, INT8, UINT8))
 
 
 def without_kernel(compute_dtype: str) -> FrozenSet[str]:
-    """Ops that lack a kernel of a compute dtype on the CPU or the GPU, from `kernels.txt`."""
-    return _table().get(compute_dtype, frozenset())
+    """Ops that lack a kernel of a compute dtype on the CPU or the GPU."""
+    return _WITHOUT_KERNEL.get(compute_dtype, frozenset())
 
 
-def _table() -> Dict[str, FrozenSet[str]]:
-    rows = [line.split("#")[0].split() for line in _KERNELS.read_text().splitlines()]
-    dtypes = {row[0] for row in rows if row}
-    return {dtype: frozenset(row[1] for row in rows if row and row[0] == dtype) for dtype in dtypes}
+_WITHOUT_KERNEL = {dtype: frozenset(op for listed, op, _ in _rows("kernels.txt") if listed == dtype) for dtype in ("float16", "bfloat16")}

@@ -10,9 +10,6 @@ from graphmp.graph.variables import variables
 from graphmp.policy.policy import tensor_core_ops
 
 
-
-
-
 def nodes_of(graph_def: Any) -> Iterable[Any]:
     """All nodes, those of functions included."""
     yield from graph_def.node

@@ -10,8 +10,8 @@ from typing import Any, Dict, List, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.graph.view import CONTROL, parse_input
+from graphmp.rewrite.op_defs import OpDefs
 
 ARGUMENT, RESULT = "_Arg", "_Retval"
 _RESULT_PREFIX = "graphmp_result/"

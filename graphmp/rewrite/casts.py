@@ -51,11 +51,11 @@ class _Editor:
     def _set_dtypes(self, node: tf.NodeDef) -> None:
         units = [number for number in self._graph.units_of(node.name) if number in self._half_units]
         for number in units:
-            _, attribute, index = self._graph.units[number]
-            if index < 0:
+            _, attribute, place = self._graph.units[number]
+            if place < 0:
                 node.attr[attribute].type = self._half
             else:
-                node.attr[attribute].list.type[index] = self._half
+                node.attr[attribute].list.type[place] = self._half
         if units and node.op == "Const":
             node.attr["value"].CopyFrom(self._halved(node))
         if units and node.op in WIDER:
@@ -153,6 +153,10 @@ def apply(graph: TypedGraph, painted: List[Paint], compute_dtype: str, contexts:
     return editor.inserted
 
 
+def stale(graph: TypedGraph) -> List[str]:
+    """Nodes whose recorded shapes a TensorFlow may refuse; `apply` drops them."""
+    return [name for name, node in graph.view.nodes.items() if node.op in STALE_SHAPES and "_output_shapes" in node.attr]
+
+
 def _elements(constant: tf.NodeDef) -> int:
     return int(np.prod([dim.size for dim in constant.attr["value"].tensor.tensor_shape.dim], dtype=np.float64))
-

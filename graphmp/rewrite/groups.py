@@ -94,7 +94,7 @@ def _handle_classes(graph: TypedGraph) -> Tuple[List[Tuple[int, int]], Dict[int,
         for unit in graph.units_of(name):
             pairs.append((first.setdefault(classes[i], unit), unit))
             if classes[i] in outside:
-                leaving[unit] = "its handle is used by %s" % outside[classes[i]]
+                leaving[unit] = "handle: used by %s" % outside[classes[i]]
     return pairs, leaving
 
 

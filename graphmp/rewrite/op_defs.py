@@ -9,7 +9,6 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.dtypes import FLOAT32
 from graphmp.hooks.internals import op_def as registered_op_def
 
-
 # Ops whose later version keeps statistics in float32 (attribute U) while data is half: their types are read as that version's.
 WIDER = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
 
@@ -20,13 +19,13 @@ class PortType(NamedTuple):
     Attributes:
         dtype: DataType enum value; 0 where unknown.
         attribute: the type attribute that it follows; empty where the op fixes it.
-        index: its place in a list attribute, -1 for a single one.
+        place: where in a list attribute, -1 for a single one.
         is_ref: whether it is a reference to a variable.
     """
 
     dtype: int
     attribute: str = ""
-    index: int = -1
+    place: int = -1
     is_ref: bool = False
 
 

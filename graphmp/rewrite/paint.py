@@ -50,7 +50,14 @@ class Paint(NamedTuple):
 
 
 def paint(
-    graph: TypedGraph, groups: Groups, pins: Dict[int, str], guards: Dict[int, str], config: Config, policy: Policy, op_defs: OpDefs, gradients: AbstractSet[str]
+    graph: TypedGraph,
+    groups: Groups,
+    pins: Dict[int, str],
+    guards: Dict[int, str],
+    config: Config,
+    policy: Policy,
+    op_defs: OpDefs,
+    gradients: AbstractSet[str],
 ) -> List[Paint]:
     """The colour of each unit; members of a group have the same."""
     painter = _Painter(graph, policy, gradients)
@@ -72,14 +79,14 @@ def paint(
         pattern = next((p.pattern for p in force if p.search(unit.node)), None)
         if pattern is not None and number not in pins and not unsupported(graph, number, op_defs, config.compute_dtype):
             painted[number] = Paint(HALF, "user rule: --force_compute=%s" % pattern)
-    _agree(groups, painted)
+    _agree(graph, groups, painted)
     painter.spread_denied(painted, denied - pins.keys(), groups)
     painter.keep_between(painted, groups)
-    _agree(groups, painted)
+    _agree(graph, groups, painted)
     return painted
 
 
-def _agree(groups: Groups, painted: List[Paint]) -> None:
+def _agree(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> None:
     """A group with one float32 member is float32; the reason names that member."""
     for members in groups.members:
         if len(members) == 1:
@@ -89,7 +96,7 @@ def _agree(groups: Groups, painted: List[Paint]) -> None:
             reason = groups.leaving.get(kept[0]) or painted[kept[0]].reason
             for member in members:
                 if painted[member].colour != FLOAT:
-                    painted[member] = Paint(FLOAT, "shares its dtype: %s" % reason, kept[0])
+                    painted[member] = Paint(FLOAT, "group: shares its dtype with %s, %s" % (graph.units[kept[0]].node, reason), kept[0])
 
 
 class _Painter:
@@ -132,7 +139,7 @@ class _Painter:
             if self._category[number] == "infer" and unit.node in self._gradients:
                 forward = differentiated(unit.node, graph.view.nodes.keys())
                 if forward in sources:
-                    found[number] = "gradient of %s, which is denied" % forward
+                    found[number] = "gradient of a denied op: %s" % forward
         return found
 
     def spread_denied(self, painted: List[Paint], denied: Iterable[int], groups: Groups) -> None:

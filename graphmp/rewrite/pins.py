@@ -2,9 +2,9 @@
 
 Rules, in order; the first that holds is the reason.
 
-1. The op takes no half precision, or has no kernel of it.
-2. A reference or a resource is read: the dtype is the variable's.
-3. Statistics of a batch normalisation (`U`), a TensorArray's flow, handles that leave for functions.
+1. A reference or a resource is read: the dtype is the variable's.
+2. Statistics of a batch normalisation (`U`).
+3. The op takes no half precision, or has no kernel of it; a TensorArray's flow.
 4. What is fetched: signatures, --fetch, definitions of variables, and in collections the outputs of the model.
 5. --keep_float32.
 6. A cast of the model's own, but for one from bool, uint8 or int8, which half precision holds exactly.
@@ -15,7 +15,7 @@ Rules, in order; the first that holds is the reason.
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, Set, Tuple
+from typing import AbstractSet, Any, Dict, Iterator, List, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -50,10 +50,14 @@ def pin(graph: TypedGraph, op_defs: OpDefs, config: Config, policy: Policy, fetc
     flow = _flow(graph)
     for number, unit in enumerate(graph.units):
         reason = (
-            unsupported(graph, number, op_defs, config.compute_dtype)
-            or _variable(graph, unit.node)
-            or ("statistics of a normalisation" if unit.attribute == "U" and graph.node(number).op in WIDER_STATISTICS else "")
-            or ("order of TensorArray operations" if unit.node in flow else "")
+            _variable(graph, unit.node)
+            or (
+                "statistics: a normalisation keeps its mean and variance in float32"
+                if unit.attribute == "U" and graph.node(number).op in WIDER_STATISTICS
+                else ""
+            )
+            or unsupported(graph, number, op_defs, config.compute_dtype)
+            or ("flow: orders the operations on a TensorArray" if unit.node in flow else "")
             or fetched.get(unit.node, "")
             or next(("user rule: --keep_float32=%s" % p.pattern for p in keep if p.search(unit.node)), "")
             or _own_cast(graph, number)
@@ -69,9 +73,9 @@ def unsupported(graph: TypedGraph, number: int, op_defs: OpDefs, compute_dtype: 
     """Why a unit can't be half whatever anyone asks; empty where it can."""
     unit, op = graph.units[number], graph.node(number).op
     if not op_defs.allows(op, unit.attribute, BY_NAME[compute_dtype]):
-        return "%s takes no %s" % (op, compute_dtype)
+        return "no kernel: %s takes no %s" % (op, compute_dtype)
     if op in without_kernel(compute_dtype):
-        return "%s has no %s kernel on every device" % (op, compute_dtype)
+        return "no kernel: %s has none of %s on every device" % (op, compute_dtype)
     return ""
 
 
@@ -111,14 +115,14 @@ def fetched_nodes(meta_graph: tf.MetaGraphDef, config: Config, nodes: AbstractSe
         for info in [*meta_graph.signature_def[key].inputs.values(), *meta_graph.signature_def[key].outputs.values()]:
             for name in _tensor_names(info):
                 found.setdefault(parse_input(name).node, "%s (signature %s)" % (FETCHED, key))
-    for key, names in sorted(_collected(meta_graph)):
-        for name in names:
+    for key, listed in sorted(_collected(meta_graph)):
+        for name in listed:
             node = parse_input(name).node
             if node in outputs:
                 found.setdefault(node, "%s (collection %s)" % (FETCHED, key))
-    for key, names in sorted(_defined(meta_graph)):
-        for name in names:
-            found.setdefault(parse_input(name).node, "named by a variable's definition (collection %s)" % key)
+    for key, listed in sorted(_defined(meta_graph)):
+        for name in listed:
+            found.setdefault(parse_input(name).node, "variable: named by its definition (collection %s)" % key)
     return found
 
 
@@ -135,7 +139,7 @@ def _collected(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, List[str]]]:
             yield key, list(collection.node_list.value)
 
 
-def _defined(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, Iterable[str]]]:
+def _defined(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, List[str]]]:
     """Names in collections of variables: their reads and initial values."""
     for key, collection in meta_graph.collection_def.items():
         if collection.WhichOneof("kind") != "bytes_list" or "variables" not in key:
@@ -154,9 +158,9 @@ def _variable(graph: TypedGraph, name: str) -> str:
         producer = graph.signature(port.node)
         is_ref = producer is not None and port.output < len(producer.outputs) and producer.outputs[port.output].is_ref
         if is_ref or (signature is not None and signature.inputs[slot].is_ref):
-            return "reads variable %s" % port.node
+            return "variable: reads %s" % port.node
         if signature is not None and signature.inputs[slot].dtype == RESOURCE and op not in HANDLE_OPS and op not in PASSES_ON:
-            return "reads resource %s" % port.node
+            return "variable: reads resource %s" % port.node
     return ""
 
 
@@ -186,14 +190,14 @@ def _own_cast(graph: TypedGraph, number: int) -> str:
     if node.op not in ("Cast", "Bitcast"):
         return ""
     exact = unit.attribute == "DstT" and "SrcT" in node.attr and node.attr["SrcT"].type in EXACT_INTEGERS
-    return "" if exact else "a cast of the model's own"
+    return "" if exact else "own cast: the model casts here itself"
 
 
 def _look_up(graph: TypedGraph, name: str) -> str:
     if graph.view.nodes[name].op not in LOOK_UPS or not graph.view.inputs(name):
         return ""
     variable = read_variable(graph, graph.view.inputs(name)[0].node)
-    return "look-up in variable %s: the rows are cast, not the table" % variable if variable else ""
+    return "look-up: the rows of %s are cast, not the table" % variable if variable else ""
 
 
 def read_variable(graph: TypedGraph, name: str) -> str:

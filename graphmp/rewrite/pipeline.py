@@ -1,48 +1,181 @@
-"""The rewrite of a graph: decide, then apply, then check. Analysis never touches the proto; `casts.apply` edits a copy; `check` runs last."""
+"""The rewrite of a graph: decide, then apply, then check.
+
+Analysis never touches the proto; `casts.apply` edits a copy, the one place that does; `check` runs last.
+"""
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, List, NamedTuple
+import collections
+from typing import Any, Callable, Counter, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.errors import GraphmpError
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.gradient_code import gradient_nodes
 from graphmp.graph.shapes import with_inferred_shapes
+from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy
-from graphmp.rewrite import casts, pins, ranges
+from graphmp.rewrite import bodies, casts, check, pins, ranges
+from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.losses import losses
+from graphmp.rewrite.mark import mark
 from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.paint import Paint, ahead_of_allow, paint
+from graphmp.rewrite.paint import FLOAT, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
+from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.units import TypedGraph
 
 
 class Decisions(NamedTuple):
-    """What was decided for one graph body: its units and their colours."""
+    """What was decided for one graph body.
+
+    Attributes:
+        graph: the body and its units.
+        painted: the colour of each unit and why.
+    """
 
     graph: TypedGraph
     painted: List[Paint]
 
 
-def decide(graph_def: tf.GraphDef, op_defs: OpDefs, config: Config, policy: Policy, meta_graph: tf.MetaGraphDef) -> Decisions:
-    """Paints one graph body; nothing is changed."""
-    graph = TypedGraph(with_inferred_shapes(graph_def), op_defs)
+class Rewriting(NamedTuple):
+    """A rewritten graph.
+
+    Attributes:
+        meta_graph: the converted MetaGraphDef.
+        record: facts for the report, as the recipe's record.
+    """
+
+    meta_graph: tf.MetaGraphDef
+    record: Dict[str, Any]
+
+
+class _Body(NamedTuple):
+    """A graph body that can be painted: the main graph, or a function's as a GraphDef."""
+
+    name: str
+    graph_def: tf.GraphDef
+    function: Optional[Any]
+
+
+def decide(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> Dict[str, Decisions]:
+    """What becomes half and why, for the main graph ("") and each function that it calls; nothing is changed.
+
+    Raises:
+        GraphmpError: GMP002 for a --fetch that names no node, GMP008 for what is no graph.
+    """
+    op_defs = OpDefs(meta_graph)
+    return {body.name: _decide(body, op_defs, config, policy, meta_graph) for body in _bodies(meta_graph, op_defs)}
+
+
+def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, progress: Callable[[str], None] = lambda stage: None) -> Rewriting:
+    """Converts a graph that is already built.
+
+    Raises:
+        GraphmpError: GMP002, GMP008; GMP021 where the result fails its check; GMP022 for another conversion's result.
+    """
+    view = GraphView(meta_graph.graph_def)
+    gradients = gradient_nodes(view.nodes.keys())
+    special = recognise(meta_graph, view, config, policy, gradients)
+    result = tf.MetaGraphDef()
+    result.CopyFrom(meta_graph)
+    rows = losses(view, gradients)
+    if special.leave:
+        return Rewriting(result, _record([], {}, rows, special))
+    op_defs = OpDefs(meta_graph)
+    done: List[Tuple[str, str, str]] = []
+    kept: Counter[str] = collections.Counter()
+    unknown: List[str] = []
+    allowed_kept: Dict[str, str] = {}
+    for body in _bodies(result, op_defs):
+        progress("painting %s" % (body.name or "the graph"))
+        decisions = _decide(body, op_defs, config, policy, meta_graph)
+        changed = _apply(body, decisions, config, result, op_defs)
+        done += changed
+        kept.update(_kinds_kept(decisions))
+        unknown += decisions.graph.unknown
+        allowed_kept.update(_allowed_kept(decisions, policy))
+    progress("checking")
+    check.check_loads(meta_graph, result)
+    mark(result, config, "rewrite")
+    return Rewriting(result, _record(done, kept, rows, special, unknown, allowed_kept))
+
+
+def _bodies(meta_graph: tf.MetaGraphDef, op_defs: OpDefs) -> Iterator[_Body]:
+    yield _Body("", meta_graph.graph_def, None)
+    functions = {function.signature.name: function for function in meta_graph.graph_def.library.function}
+    for name in called_functions(meta_graph.graph_def):
+        graph_def = bodies.as_graph(functions[name], op_defs)
+        if graph_def is not None:
+            yield _Body(name, graph_def, functions[name])
+
+
+def _decide(body: _Body, op_defs: OpDefs, config: Config, policy: Policy, meta_graph: tf.MetaGraphDef) -> Decisions:
+    graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
     gradients = gradient_nodes(names)
-    fetched = pins.fetched_nodes(meta_graph, config, names, names - ahead_of_allow(graph, policy.allow, gradients))
+    fetched = {} if body.function else _fetched(graph, meta_graph, config, names - ahead_of_allow(graph, policy.allow, gradients))
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
-    guards = ranges.guarded(graph, policy, config.compute_dtype)
+    guards = ranges.guarded(graph, policy, config.compute_dtype) if config.compute_dtype != "float32" else {}
     groups = Groups(graph)
     painted = paint(graph, groups, pinned, guards, config, policy, op_defs, gradients)
     return Decisions(graph, place(graph, groups, painted, config.compute_dtype))
 
 
-def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> tf.MetaGraphDef:
-    op_defs = OpDefs(meta_graph)
-    decisions = decide(meta_graph.graph_def, op_defs, config, policy, meta_graph)
-    result = tf.MetaGraphDef()
-    result.CopyFrom(meta_graph)
-    inserted = casts.apply(decisions.graph, decisions.painted, config.compute_dtype, Contexts(result), result.graph_def)
-    return result
+def _fetched(graph: TypedGraph, meta_graph: tf.MetaGraphDef, config: Config, outputs: Any) -> Dict[str, str]:
+    try:
+        return pins.fetched_nodes(meta_graph, config, graph.view.nodes.keys(), outputs)
+    except LookupError as error:
+        raise GraphmpError("GMP002", "--fetch=%s: the graph has no such node; accepted are names of tensors and ops" % error.args[0]) from None
+
+
+def _apply(body: _Body, decisions: Decisions, config: Config, result: tf.MetaGraphDef, op_defs: OpDefs) -> List[Tuple[str, str, str]]:
+    """Changes one body in the result. Returns rows of the record: node, what, why."""
+    contexts = Contexts(tf.MetaGraphDef() if body.function else result)
+    inserted = casts.apply(decisions.graph, decisions.painted, config.compute_dtype, contexts, body.graph_def)
+    check.check_types(body.graph_def, op_defs)
+    if body.function is not None:
+        if not inserted and not any(p.colour == HALF for p in decisions.painted):
+            return []
+        bodies.write_back(body.graph_def, body.function, op_defs)
+        half = sum(p.colour == HALF for p in decisions.painted)
+        return [("library/" + body.name, "rewritten", "rewritten inside: %d in half, %d nodes inserted, signature kept" % (half, len(inserted)))]
+    rows = [(unit.node, "painted", p.reason) for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF]
+    stale = [
+        (name, "shapes", "_output_shapes of another TensorFlow's") for name in casts.stale(decisions.graph) if name not in {row[0] for row in rows}
+    ]
+    return rows + stale + [(name, "inserted", reason) for name, reason in inserted.items()]
+
+
+def _kinds_kept(decisions: Decisions) -> Iterator[str]:
+    """For each unit that stayed float32 the kind of reason, which is what stands before its colon."""
+    return (p.reason.split(":")[0] for p in decisions.painted if p.colour == FLOAT)
+
+
+def _allowed_kept(decisions: Decisions, policy: Policy) -> Dict[str, str]:
+    """Matmuls and convolutions that stayed float32, and why."""
+    graph = decisions.graph
+    return {
+        graph.units[n].node: p.reason for n, p in enumerate(decisions.painted) if p.colour == FLOAT and graph.node(n).op in policy.allow
+    }  # fmt: skip
+
+
+def _record(
+    done: List[Tuple[str, str, str]], kept: Dict[str, int], rows: List[Any], special: Recognised, unknown: Sequence[str] = (), allowed_kept: Any = ()
+) -> Dict[str, Any]:
+    warnings = list(special.warnings)
+    if unknown:
+        text = "%d nodes have ops that neither TensorFlow here nor the graph defines: kept as they are"
+        warnings.append({"code": "GMP109", "node": unknown[0], "message": text % len(unknown)})
+    return {
+        "done": [list(row) for row in done],
+        "repaired": [],
+        "warnings": warnings,
+        "losses": rows,
+        "scales": [],
+        "kept": dict(sorted(kept.items())),
+        "kept_allowed": dict(allowed_kept),
+    }

@@ -40,8 +40,6 @@ Arc = Tuple[int, int, float]
 _INFINITE = float("inf")
 
 
-
-
 def place(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str) -> List[Paint]:
     """Decides what painting left free: HALF or FLOAT for every unit."""
     arcs = list(_merged(_arcs(graph, groups, painted, compute_dtype)))
@@ -177,4 +175,3 @@ def _check(rows: List[int], columns: List[int], capacities: Any, float32: Set[in
     cut = sum(int(c) for a, b, c in zip(rows, columns, capacities) if a not in float32 and b in float32)
     if cut != flow:
         raise ArithmeticError("minimum cut %d, maximum flow %d" % (cut, flow))
-

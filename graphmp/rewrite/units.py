@@ -14,18 +14,18 @@ from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.frames import loop_depths
 from graphmp.graph.view import Consumer, GraphView, Port
 from graphmp.policy.traits import HANDLE_OPS
-from graphmp.rewrite.op_defs import OpDefs, Signature
+from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
 
 _HANDLE_ATTRIBUTES = ("dtype", "elem_type", "element_dtype")  # no port of TensorArrayV3 tells the dtype of what it holds
 FIXED, OTHER = -1, -2  # instead of a unit: float32 for good, not float32 at all
 
 
 class Unit(NamedTuple):
-    """A float32 type attribute of a node; `index` is the place in a list attribute, else -1."""
+    """A float32 type attribute of a node; `place` is where in a list attribute, else -1."""
 
     node: str
     attribute: str
-    index: int = -1
+    place: int = -1
 
 
 class TypedGraph:
@@ -64,22 +64,21 @@ class TypedGraph:
             return
         own: Dict[Tuple[str, int], int] = {}
 
-        def unit(port: object) -> int:
-            dtype, attribute, index, is_ref = port  # type: ignore[misc]
-            if dtype != FLOAT32:
+        def unit(port: PortType) -> int:
+            if port.dtype != FLOAT32:
                 return OTHER
-            if not attribute or is_ref:
+            if not port.attribute or port.is_ref:
                 return FIXED
-            if (attribute, index) not in own:
-                own[attribute, index] = len(self.units)
-                self.units.append(Unit(name, attribute, index))
-            return own[attribute, index]
+            if (port.attribute, port.place) not in own:
+                own[port.attribute, port.place] = len(self.units)
+                self.units.append(Unit(name, port.attribute, port.place))
+            return own[port.attribute, port.place]
 
         self._inputs[name] = [unit(port) for port in signature.inputs]
         self._outputs[name] = [unit(port) for port in signature.outputs]
         for attribute in _HANDLE_ATTRIBUTES if self.view.nodes[name].op in HANDLE_OPS else ():
             if attribute in self.view.nodes[name].attr:
-                unit((self.view.nodes[name].attr[attribute].type, attribute, -1, False))
+                unit(PortType(self.view.nodes[name].attr[attribute].type, attribute))
         self._of_node[name] = list(own.values())
 
     def signature(self, name: str) -> Optional[Signature]:

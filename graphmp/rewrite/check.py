@@ -1,0 +1,76 @@
+"""The check that runs last: what the rewrite made must be a valid graph, and load wherever the original does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.dtypes import INVALID
+from graphmp.graph.view import GraphView
+from graphmp.rewrite.op_defs import OpDefs
+
+_STALE = re.compile(r"Node '([^']+)' has an _output_shapes attribute inconsistent")
+_MOST_STALE = 20
+
+
+def check_types(graph_def: tf.GraphDef, op_defs: OpDefs) -> None:
+    """Makes sure that names are unique, inputs exist, and both ends of every edge have the same dtype.
+
+    Raises:
+        GraphmpError: GMP021, naming the node.
+    """
+    view = GraphView(graph_def)
+    for name, node in view.nodes.items():
+        reads = op_defs.signature(node)
+        if reads is None or len(reads.inputs) != len(view.inputs(name)):
+            continue
+        for slot, port in enumerate(view.inputs(name)):
+            writes = op_defs.signature(view.nodes[port.node])
+            if writes is None or port.output >= len(writes.outputs):
+                continue
+            found, expected = writes.outputs[port.output].dtype, reads.inputs[slot].dtype
+            if found != expected and INVALID not in (found, expected):
+                text = "node %s reads %s as %s, which is %s"
+                raise GraphmpError("GMP021", text % (name, port, tf.as_dtype(expected).name, tf.as_dtype(found).name))
+
+
+def check_loads(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> None:
+    """Makes sure that TensorFlow imports the result wherever it imports the original. Stale `_output_shapes` are dropped from it.
+
+    Raises:
+        GraphmpError: GMP021, with TensorFlow's words.
+    """
+    for _ in range(_MOST_STALE):
+        problem = _import_error(converted.graph_def)
+        if problem is None:
+            return
+        stale = _STALE.search(problem)
+        if not stale or not _drop_shapes(converted.graph_def, stale.group(1)):
+            break
+    bare = tf.GraphDef()
+    bare.CopyFrom(original.graph_def)
+    for node in bare.node:
+        node.attr.pop("_output_shapes", None)
+    if _import_error(bare) is None:
+        raise GraphmpError("GMP021", "TensorFlow loads the original and not the converted graph: %s" % problem)
+
+
+def _import_error(graph_def: tf.GraphDef) -> Optional[str]:
+    with tf.Graph().as_default():
+        try:
+            tf.import_graph_def(graph_def, name="")
+        except Exception as error:  # TensorFlow raises what it likes here
+            return " ".join(str(error).split())[:300]
+    return None
+
+
+def _drop_shapes(graph_def: tf.GraphDef, name: str) -> bool:
+    """Removes `_output_shapes` from all nodes with the op of a node; tells whether there was any."""
+    ops = {node.op for node in graph_def.node if node.name == name}
+    found: Any = [node for node in graph_def.node if node.op in ops and "_output_shapes" in node.attr]
+    for node in found:
+        del node.attr["_output_shapes"]
+    return bool(found)

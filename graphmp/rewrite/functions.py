@@ -1,0 +1,52 @@
+"""Which functions of a library are rewritten inside: those that the graph calls, with their signatures kept.
+
+A function that an input pipeline, a symbolic gradient or any other op uses too keeps its body: `tf.data` stays float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Set
+
+import tensorflow.compat.v1 as tf
+
+CALLS = frozenset(("Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf", "StatelessWhile", "While"))
+
+
+def called_functions(graph_def: tf.GraphDef) -> List[str]:
+    """Names of the functions to rewrite, in the order of the library."""
+    bodies = {function.signature.name: function.node_def for function in graph_def.library.function}
+    called = _reached(graph_def.node, bodies, True)
+    elsewhere: Set[str] = set()
+    for nodes in [graph_def.node] + [bodies[name] for name in called]:
+        elsewhere |= _reached(nodes, bodies, False)
+    return [name for name in bodies if name in called - elsewhere]
+
+
+def _reached(nodes: Iterable[Any], bodies: Dict[str, Any], by_call: bool) -> Set[str]:
+    """Functions that nodes use, by a call or by something else, and all that those use in any way."""
+    waiting = [name for node in nodes for name in _used(node, bodies) if _is_call(node, bodies) == by_call]
+    seen: Set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            for node in bodies[name]:
+                if not by_call or _is_call(node, bodies):
+                    waiting.extend(_used(node, bodies))
+    return seen
+
+
+def _is_call(node: Any, bodies: Dict[str, Any]) -> bool:
+    return node.op in CALLS or node.op in bodies
+
+
+def _used(node: Any, bodies: Dict[str, Any]) -> List[str]:
+    """Functions that a node names: its op or its attributes."""
+    names = [node.op] if node.op in bodies else []
+    for attribute in node.attr.values():
+        kind = attribute.WhichOneof("value")
+        if kind == "func":
+            names.append(attribute.func.name)
+        elif kind == "list":
+            names.extend(function.name for function in attribute.list.func)
+    return [name for name in names if name in bodies]

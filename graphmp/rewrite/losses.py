@@ -1,0 +1,31 @@
+"""The gradient code of a training graph: where it starts, what leaves it, and which updates that reaches."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict, List
+
+from graphmp.graph.gradient_code import gradient_scopes
+from graphmp.graph.live import ASSIGNS, OTHER_WRITES, UPDATE_PREFIXES
+from graphmp.graph.view import GraphView
+
+
+def losses(view: GraphView, gradients: AbstractSet[str]) -> List[Dict[str, Any]]:
+    """One row a gradient scope that reaches an update: its seeds, the nodes whose output leaves it, the updates."""
+    rows = []
+    for scope in sorted(gradient_scopes(view.nodes.keys())):
+        inside = {name for name in gradients if name.startswith(scope + "/")} if scope else set(gradients)
+        leaving = [n for n in sorted(inside) if any(c.node not in gradients for c in view.consumers(n))]
+        updates = sorted(n for n in view.descendants(leaving, control=False) if _writes(view.nodes[n].op))
+        if updates:
+            seeds = sorted(n for n in inside if n.count("/") == scope.count("/") + 1 and _is_seed(view, n))
+            rows.append({"gradient_scope": scope, "seeds": seeds, "gradients": leaving, "updates": updates, "scale": ""})
+    return rows
+
+
+def _writes(op: str) -> bool:
+    return op.startswith(UPDATE_PREFIXES) or op in ASSIGNS or (op.startswith(OTHER_WRITES) and not op.startswith("ScatterNd"))
+
+
+def _is_seed(view: GraphView, name: str) -> bool:
+    """Whether a leaf of a gradient scope is what gradients start from: ones that other gradient code reads."""
+    return view.nodes[name].op in ("Fill", "OnesLike") or name.rsplit("/", 1)[-1].startswith("grad_ys")

@@ -1,0 +1,138 @@
+"""Graphs that want less than a conversion, recognised by what is in them and said in one line."""
+
+from __future__ import annotations
+
+import re
+from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.graph.dtypes import FLOAT32, FLOAT64, HALF
+from graphmp.graph.view import GraphView
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.mark import read_mark, same_conversion
+
+_INSERTED = re.compile(r"_graphmp_(float16|bfloat16|float32)(_\d+)?$")
+_BY_HAND = re.compile(r"(^|/)fp32_vars/")  # where NVIDIA's recipe keeps float32 copies of variables
+_SCALE_NAME = re.compile(r"(^|/)(current_)?loss_scal(e|er|ing)(_\d+)?(/|$)|LossScale", re.IGNORECASE)
+_VARIABLES = frozenset(("VarHandleOp", "Variable", "VariableV2"))
+_PASSES = frozenset(("Identity", "Cast"))
+
+
+class Recognised(NamedTuple):
+    """What is special about a graph.
+
+    Attributes:
+        warnings: rows of the report, `code`, `node`, `message`.
+        leave: whether the graph is to be left as it is.
+    """
+
+    warnings: List[Dict[str, str]]
+    leave: bool
+
+
+def recognise(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, policy: Policy, gradients: AbstractSet[str]) -> Recognised:
+    """Looks for signs of an earlier conversion, half precision, float64, loss scaling, and for training.
+
+    Raises:
+        GraphmpError: GMP022 for a graph that graphmp converted with other flags or in another version.
+    """
+    if already_converted(meta_graph, view, config):
+        return Recognised([_row("GMP108", "", "this graph was converted with the same flags: nothing to change")], True)
+    warnings = [_row("GMP105", "", "no training in this graph: no gradient code was found")] if not gradients else []
+    scaling = own_loss_scaling(view, gradients)
+    if scaling:
+        warnings.append(_row("GMP107", scaling, "this graph scales its loss itself: that is left to it"))
+    precision = _precision(view, policy)
+    if precision:
+        warnings.append(_row("GMP108", "", precision))
+    return Recognised(warnings, bool(precision))
+
+
+def already_converted(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> bool:
+    """Whether the graph is a conversion's result by these very flags. Raises GMP022 if it is another conversion's."""
+    found = read_mark(meta_graph)
+    if found is not None:
+        if same_conversion(found, config):
+            return True
+        text = "the graph was converted by graphmp %s with %s; convert the original again"
+        raise GraphmpError("GMP022", text % (found.get("graphmp_version"), _flags(found["flags"])))
+    node = next((name for name in view.nodes if _INSERTED.search(name)), None)
+    if node is not None:
+        raise GraphmpError("GMP022", "the graph was converted by graphmp before (node %s); convert the original again" % node)
+    return False
+
+
+def own_loss_scaling(view: GraphView, gradients: AbstractSet[str]) -> str:
+    """The node that shows that a graph scales its loss itself; empty where it doesn't."""
+    for name, node in view.nodes.items():
+        if node.op in _VARIABLES and _SCALE_NAME.search(name):
+            return name
+    return _common_divisor(view, gradients)
+
+
+def _common_divisor(view: GraphView, gradients: AbstractSet[str]) -> str:
+    """A scalar constant that two gradients or more are divided by where they leave gradient code, and none is not."""
+    divisors: Set[str] = set()
+    scaled = 0
+    for name in gradients:
+        for consumer in view.consumers(name):
+            node = view.nodes[consumer.node]
+            if consumer.node in gradients or node.op in _PASSES:
+                continue
+            others = [port.node for port in view.inputs(consumer.node) if port.node != name]
+            if node.op not in ("Mul", "RealDiv") or len(others) != 1 or not _is_scale(view.nodes[others[0]], node.op):
+                return ""
+            divisors.add(others[0])
+            scaled += 1
+    values = {_scalar(view.nodes[name]) for name in divisors}
+    return sorted(divisors)[0] if scaled >= 2 and len(values) == 1 else ""
+
+
+def _is_scale(node: Any, op: str) -> bool:
+    value = _scalar(node)
+    return value is not None and (value >= 8 if op == "RealDiv" else 0 < value <= 1 / 8)
+
+
+def _scalar(node: Any) -> Optional[float]:
+    if node.op != "Const" or "value" not in node.attr or node.attr["value"].tensor.tensor_shape.dim:
+        return None
+    value = tf.make_ndarray(node.attr["value"].tensor)
+    return float(value) if value.dtype.kind == "f" else None
+
+
+def _precision(view: GraphView, policy: Policy) -> str:
+    """Why nothing is left to convert, by the dtypes of matmuls and convolutions; empty where something is."""
+    counts = {FLOAT32: 0, FLOAT64: 0, 0: 0}
+    for dtype in _dtypes(view, policy):
+        counts[0 if dtype in HALF else dtype] = counts.get(0 if dtype in HALF else dtype, 0) + 1
+    total = sum(counts.values())
+    by_hand = next((name for name in view.nodes if _BY_HAND.search(name)), None)
+    if counts[0] and by_hand:
+        return "already mixed precision by hand (%d of %d matmuls and convolutions in half, float32 variables below %s): left as it is" % (
+            counts[0], total, by_hand[: by_hand.index("fp32_vars/") + len("fp32_vars")]
+        )  # fmt: skip
+    if counts[0] and counts[0] >= counts[FLOAT32]:
+        return "already half precision (%d of %d matmuls and convolutions): left as it is" % (counts[0], total)
+    if counts[FLOAT64] and not counts[FLOAT32]:
+        return "float64 throughout (%d matmuls and convolutions): left as it is; half precision is for float32 models" % counts[FLOAT64]
+    return ""
+
+
+def _dtypes(view: GraphView, policy: Policy) -> Iterator[int]:
+    for node in list(view.nodes.values()) + [n for f in view.graph_def.library.function for n in f.node_def]:
+        if node.op in policy.allow and "T" in node.attr:
+            yield node.attr["T"].type
+
+
+def _row(code: str, node: str, message: str) -> Dict[str, str]:
+    return {"code": code, "node": node, "message": message}
+
+
+def _flags(flags: Dict[str, Any]) -> str:
+    default = Config.make(compute_dtype=flags.get("compute_dtype", "float16")).as_flags()
+    default["compute_dtype"] = ""  # always named
+    text = ["--%s=%s" % (name, value) for name, value in sorted(flags.items()) if default.get(name) != value and name != "engine"]
+    return " ".join(text) or "other flags"
