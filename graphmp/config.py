@@ -21,7 +21,7 @@ class Config:
     """Options of one conversion; the fields are the command line's flags.
 
     `loss_scale` is "dynamic", "none" or None, a positive number or, in Python only, a scalar tensor or a function
-    from the global step to one. Left empty it is dynamic, and none with bfloat16, whose range is float32's.
+    from the global step to one. Left empty (`loss_scale_is_default`) it is dynamic, and none with bfloat16, whose range is float32's.
     """
 
     engine: str = "auto"
@@ -38,6 +38,7 @@ class Config:
     op_policy: str = ""
     fetch: Tuple[str, ...] = ()
     engine_strict: bool = False
+    loss_scale_is_default: bool = False
 
     @classmethod
     def make(cls, **options: Any) -> Config:
@@ -46,9 +47,10 @@ class Config:
         Raises:
             GraphmpError: GMP002, naming the option, what was given and what is accepted.
         """
-        unknown = sorted(set(options) - {f.name for f in fields(cls)})
+        accepted = [f.name for f in fields(cls) if f.name != "loss_scale_is_default"]
+        unknown = sorted(set(options) - set(accepted))
         if unknown:
-            raise GraphmpError("GMP002", "no option %s; accepted: %s" % (", ".join(unknown), ", ".join(f.name for f in fields(cls))))
+            raise GraphmpError("GMP002", "no option %s; accepted: %s" % (", ".join(unknown), ", ".join(accepted)))
         config = cls.from_json({name: _tuple(value) if name in REPEATED else value for name, value in options.items()})
         _one_of("engine", config.engine, ENGINES)
         _one_of("compute_dtype", config.compute_dtype, COMPUTE_DTYPES)
@@ -56,6 +58,7 @@ class Config:
             _regexes(name, getattr(config, name))
         return replace(
             config,
+            loss_scale_is_default=isinstance(config.loss_scale, str) and config.loss_scale == "",
             loss_scale=_loss_scale(config.loss_scale, config.compute_dtype),
             clip_norm=_number("clip_norm", config.clip_norm or 0.0, 0.0),
             loss_scale_initial=_number("loss_scale_initial", config.loss_scale_initial, 2.0**-24),
@@ -79,6 +82,7 @@ class Config:
     def as_flags(self) -> Dict[str, Any]:
         """The options as JSON values, by flag name; what Python alone can say is shown as text."""
         flags = asdict(replace(self, loss_scale=None))
+        del flags["loss_scale_is_default"]
         scale = self.loss_scale
         flags["loss_scale"] = scale if isinstance(scale, (str, float)) else "<%s>" % type(scale).__name__
         return {name: list(value) if isinstance(value, tuple) else value for name, value in flags.items()}

@@ -84,6 +84,9 @@ CODES = {
         "The graph has ops that neither TensorFlow nor the graph itself defines.",
         "They stay as they are; load their library to have them checked.",
     ),
+    "GMP110": Code(
+        0, "Gradients of a built graph are not scaled.", "Train in bfloat16, whose range is float32's, or convert the Python file by the recipe."
+    ),
 }
 
 

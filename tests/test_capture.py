@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.cli.main import run_command
 from graphmp.graph.files import read_graph
 from graphmp.graph.variables import variables
 from graphmp.report import facts
+from graphmp.runtime.builds import CHILD, ROOT
 from graphmp.runtime.conversion import FILES
-from graphmp.runtime.convert import CHILD, ROOT
 from tests import scripts
+from tests.commands import graphmp, refused
 
 
 @pytest.fixture
@@ -26,20 +26,6 @@ def folder(tmp_path, monkeypatch):
     """The current folder of the test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def graphmp(capfd, *arguments):
-    """Runs the command in this process. Returns exit status, stdout and stderr."""
-    status = run_command(["graphmp"] + list(arguments))
-    out, err = capfd.readouterr()
-    return status, out, err
-
-
-def refused(capfd, *arguments):
-    """Runs a command that must fail; returns exit status and its one line."""
-    status, out, err = graphmp(capfd, *arguments)
-    assert out == "" and len(err.splitlines()) == 1 and err.startswith("graphmp: error GMP"), (out, err)
-    return status, err
 
 
 def test_the_talks_script_unmodified(folder, capfd):
@@ -93,6 +79,7 @@ def test_doors(folder, door):
         config=config,
         legacy_imports=False,
         converted=False,
+        plain=False,
         output=".",
     )
     (folder / "spec.json").write_text(json.dumps(spec))
@@ -141,8 +128,9 @@ BAD = {
     "early exit": ("import sys\ndef build_training_model(): pass\nsys.exit(3)", ["convert", "bad.py"], 1, "GMP013.*exits with 3 before it trains"),
     "process that dies": ("import os\ndef build_training_model(): pass\nos._exit(9)", ["convert", "bad.py"], 1, "GMP013.*exited with status 9 before it trained"),
     "no graph": (TF1 + "def build_training_model(): pass\nbuild_training_model()", ["convert", "bad.py"], 1, "GMP017.*built no graph"),
-    "a graph file": (None, ["convert", "model.meta"], 2, "GMP020.*model.meta"),
-    "the rewrite": ("def build_training_model(): pass", ["convert", "bad.py", "--engine=rewrite"], 2, "GMP020.*--engine=rewrite"),
+    "no graph file": (None, ["convert", "model.meta"], 2, "GMP003.*model.meta: No such file"),
+    "the recipe without a function": ("x = 1", ["convert", "bad.py", "--engine=recipe"], 2, "GMP006.*no build function build_training_model; functions found: none"),
+    "strict without a function": ("x = 1", ["convert", "bad.py", "--engine_strict"], 2, "GMP006.*no build function build_training_model"),
     "unknown flag": (None, ["convert", "bad.py", "--lossscale=2"], 2, "GMP001.*--lossscale=2"),
     "bad policy": ("def build_training_model(): pass", ["convert", "bad.py", "--op_policy=bad.py"], 2, "GMP010.*bad.py:1: found"),
 }  # fmt: skip
@@ -165,7 +153,7 @@ def test_what_the_recipe_cannot_serve(folder, capfd):
     (folder / "net.py").write_text(scripts.script("run").replace("tf.layers.dense(x, 16", "tf.layers.dense(x * tf.constant(2.0), 16"))
     (folder / "net_graphmp").mkdir()
     (folder / "net_graphmp" / "report.json").write_text("old")
-    status, line = refused(capfd, "convert", "net.py")
+    status, line = refused(capfd, "convert", "net.py", "--engine=recipe")
     assert status == 1 and "GMP012" in line and "net.py:10: `h = tf.layers.dense(tf.layers.dense(x * tf.constant(2.0), 16" in line
     assert "dtype=x.dtype" in line
     assert (folder / "net_graphmp" / "report.json").read_text() == "old" and os.listdir("net_graphmp") == ["report.json"]
@@ -173,7 +161,7 @@ def test_what_the_recipe_cannot_serve(folder, capfd):
 
 def test_inputs_that_are_no_arguments(folder, capfd):
     (folder / "net.py").write_text(scripts.script("run").replace("def build_training_model(x, y):", "def build_training_model(*unused):"))
-    status, line = refused(capfd, "convert", "net.py")
+    status, line = refused(capfd, "convert", "net.py", "--engine_strict")
     assert status == 1 and "GMP015" in line and "none of the 6 matmuls and convolutions, dense/MatMul the first, would run in float16" in line
 
 
@@ -225,7 +213,7 @@ def check_overflow(sess, step):
 def test_a_function_that_trains_inside_itself(folder, capfd):
     text = "%sdef main():\n    loss, train = build_training_model(x, y)\n    sess = tf.Session()\n    sess.run(tf.global_variables_initializer())\n    sess.run(train, {x: X, y: Y})\n\nmain()\n"
     (folder / "net.py").write_text(text % scripts.NET.split("early = ")[0])
-    status, line = refused(capfd, "convert", "net.py:main")
+    status, line = refused(capfd, "convert", "net.py:main", "--engine=recipe")
     assert (
         status == 2
         and "GMP019" in line
@@ -240,7 +228,7 @@ def test_a_function_that_has_no_part_in_the_matmuls(folder, capfd):
         .replace("    late =", "    other(loss)\n    late =")
         .replace("def leave", "def other(loss):\n    return loss * 2\n\ndef leave")
     )
-    status, line = refused(capfd, "convert", "net.py:other")
+    status, line = refused(capfd, "convert", "net.py:other", "--engine=recipe")
     assert status == 1 and "GMP015" in line and "other makes none of the graph's 6 matmuls" in line
 
 

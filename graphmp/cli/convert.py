@@ -1,34 +1,47 @@
-"""`graphmp convert`: a Python file to a mixed-precision graph."""
+"""`graphmp convert`: a graph, or a Python file that builds one, to a mixed-precision graph."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import pathlib
+import shlex
 import sys
+from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.summary import summary
 from graphmp.cli.terminal import progress
 from graphmp.runtime.files import check_writable
 from graphmp.runtime.quiet import quiet_stderr
-from graphmp.runtime.source import LEGACY_IMPORTS, parse_source
+from graphmp.runtime.source import LEGACY_IMPORTS
 
-HELP = "convert the training graph that a Python file builds to mixed precision"
-EXAMPLE = """  graphmp convert examples/simple_cnn.py
+if TYPE_CHECKING:
+    from graphmp.runtime.conversion import Conversion
+
+HELP = "convert a training graph, or the one that a Python file builds, to mixed precision"
+EXAMPLE = """  graphmp convert model.ckpt.meta --compute_dtype=bfloat16
+  graphmp convert exported/ --tag=train -o out
+  graphmp convert examples/simple_cnn.py
   graphmp convert train.py:build_model --loss_scale=128 --clip_norm=5 -o out -- --batch_size 64
   graphmp convert net.py:build --input images=float32[?,224,224,3] --input labels=int32[?] --arg classes=1000
 
-What stands behind `--` is the file's own command line. The file is run twice up to its first training step, once as
-it is and once converted; no step is trained."""
+What stands behind `--` is a Python file's own command line. The file is run up to its first training step, once as it is
+and once converted; no step is trained. Exit status: 0 converted, 1 it can't be converted (with --check: DIR is out of date),
+2 bad input."""
 FLAGS = conversion_flags()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what the command takes besides the conversion flags."""
-    parser.add_argument("source", metavar="SOURCE", help="model.py, or model.py:FUNCTION (default function: build_training_model)")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a graph (.meta, .pb, .pbtxt, a SavedModel), model.py, or model.py:FUNCTION (default: build_training_model)"
+    )
     parser.add_argument(
         "-o", "--output", metavar="DIR", help="folder for original.meta, converted.meta, report.json, diff.html, flags.txt (default: SOURCE_graphmp)"
     )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 unless DIR holds what SOURCE gives today")
+    parser.add_argument("--tag", default="", metavar="TAGS", help="tag set of a SavedModel with several graphs, such as train or serve,gpu")
     parser.add_argument(
         "--input",
         action="append",
@@ -50,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Converts, writes the files, prints the summary or the report."""
-    parsed = parse_source(args.source)
-    folder = pathlib.Path(args.output or default_output(str(parsed.path)))
-    check_writable(folder)
+    folder = pathlib.Path(args.output or default_output(args.source))
+    if not args.check:
+        check_writable(folder)
     with quiet_stderr():  # TensorFlow 2.21 says things while it is imported, whatever its log level
         from graphmp.report.report import to_json
         from graphmp.runtime.convert import convert
@@ -64,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
     with progress(3) as begin:
         conversion = convert(
             args.source,
+            tag=args.tag,
             arguments=args.script_arguments,
             inputs=args.input,
             args=args.arg,
@@ -72,20 +86,41 @@ def run(args: argparse.Namespace) -> int:
             log=log,
             **options_of(FLAGS),
         )
+    if args.check:
+        return check(conversion, folder, args)
     written = conversion.save(folder)
     if args.json:
         sys.stdout.write(to_json(conversion.report))
         return 0
-    for line in summary(conversion.report, written, next_command(folder)):
+    for line in summary(conversion.report, written, next_command(folder, conversion.report)):
         print(line)
     return 0
 
 
+def check(conversion: Conversion, folder: pathlib.Path, args: argparse.Namespace) -> int:
+    """Says which files of a folder are not what the conversion gives; nothing is written."""
+    stale = conversion.stale_files(folder)
+    if args.json:
+        sys.stdout.write(json.dumps({"folder": str(folder), "stale": stale}, sort_keys=True) + "\n")
+    elif stale:
+        print("%-12s %s in %s: not what %s gives today" % ("stale", ", ".join(stale), folder, args.source))
+        print("%-12s graphmp convert %s -o %s" % ("next", args.source, folder))
+    else:
+        print("%-12s %s is what %s gives today" % ("ok", folder, args.source))
+    return 1 if stale else 0
+
+
 def default_output(source: str) -> str:
-    """`model.py` goes to `model_graphmp`."""
-    return str(pathlib.Path(source).with_suffix("")) + "_graphmp"
+    """`model.py` goes to `model_graphmp`, `dir/model.py:build` to `dir/model_graphmp`, `exported/` to `exported_graphmp`."""
+    path = pathlib.Path(source)
+    if not path.exists() and ":" in source:
+        path = pathlib.Path(source.rsplit(":", 1)[0])
+    return str(path.with_suffix("") if path.suffix and not path.is_dir() else path) + "_graphmp"
 
 
-def next_command(folder: pathlib.Path) -> str:
+def next_command(folder: pathlib.Path, report: Dict[str, Any]) -> str:
     """What a user would try next."""
+    node = next((row["node"] for row in report["warnings"] if row["code"] == "GMP102" and row["node"]), None)
+    if node:
+        return "open %s, or: graphmp explain %s %s" % (folder / "diff.html", folder / "converted.meta", shlex.quote(node))
     return "open %s, or: graphmp diff %s %s" % (folder / "diff.html", folder / "original.meta", folder / "converted.meta")

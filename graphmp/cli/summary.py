@@ -11,7 +11,8 @@ def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: s
     graph, coverage, variables = report["graph"], report["coverage"], report["variables"]
     yield _row(
         report["source"].split("/")[-1],
-        "%s -> %s nodes, TensorFlow %s" % (_n(graph["nodes_before"]), _n(graph["nodes_after"]), report["tensorflow_version"]),
+        "%s -> %s nodes, TensorFlow %s"
+        % (_n(graph["nodes_before"]), _n(graph["nodes_after"]), graph["tensorflow_version"] or report["tensorflow_version"]),
     )
     yield _row("engine", "%s (%s)" % (report["engine"], report["engine_reason"]))
     if report["compute_dtype"] != "float32":
@@ -21,6 +22,8 @@ def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: s
             _n(coverage["tensor_core_ops"]),
             _n(others),
         )
+        guarded = report["kept_float32"].get("range guard", 0)
+        line += "; %s kept float32 by the range guard" % _n(guarded) if guarded else ""
         yield _row(report["compute_dtype"], line + ("; %d repaired to float32" % graph["repaired"] if graph["repaired"] else ""))
         if report["half_ops"]:
             yield _row("", ", ".join("%s %d" % item for item in _commonest(report["half_ops"])))

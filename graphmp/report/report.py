@@ -42,7 +42,8 @@ def make_report(
         digest: SHA-256 of the source, hexadecimal.
         engine: "recipe" or "rewrite".
         engine_reason: why that one.
-        record: what the engine noted: done, repaired, warnings, losses, scales.
+        record: what the engine noted: done, repaired, warnings, losses, scales; of the rewrite also how many units were kept
+            float32 by each kind of reason, and why a matmul or convolution was.
         seconds: time of each stage.
     """
     before, after = original.graph_def, converted.graph_def
@@ -59,6 +60,7 @@ def make_report(
         "engine_reason": engine_reason,
         "compute_dtype": config.compute_dtype,
         "graph": {
+            "tensorflow_version": original.meta_info_def.tensorflow_version,
             "nodes_before": len(before.node),
             "nodes_after": len(after.node),
             "casts_inserted": facts.casts(after) - facts.casts(before),
@@ -66,12 +68,13 @@ def make_report(
         },
         "coverage": facts.coverage(after),
         "half_ops": dict(sorted(facts.half_ops(after).items())),
+        "kept_float32": record.get("kept", {}),
         "variables": facts.variable_counts(before, after),
         "loss_scale": {"kind": kind, "initial": scales[0]["initial"] if scales else None, "losses": len(record["losses"])},
         "clip_norm": config.clip_norm or None,
         "losses": record["losses"],
         "changes": changes(original, converted, config, record),
-        "warnings": record["warnings"] + _float32_warnings(after, config) + _channels_first_warnings(after),
+        "warnings": record["warnings"] + _float32_warnings(after, config, record.get("kept_allowed", {})) + _channels_first_warnings(after),
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
 
@@ -121,16 +124,11 @@ def _described(change: Any) -> str:
     return "%s%s: %s -> %s" % (change.category, " of " + change.part if change.part else "", change.before, change.after)
 
 
-def _float32_warnings(graph_def: Any, config: Config) -> List[Dict[str, str]]:
+def _float32_warnings(graph_def: Any, config: Config, reasons: Dict[str, str]) -> List[Dict[str, str]]:
+    """Matmuls and convolutions that stayed float32, with the rewrite's reason or, under the recipe, the one there is."""
     names = facts.left_in_float32(graph_def) if config.compute_dtype != "float32" else []
-    return [
-        {
-            "code": "GMP102",
-            "node": name,
-            "message": "computes in float32: made outside the build function, or fed by what does not come through its arguments",
-        }
-        for name in names
-    ]
+    otherwise = "made outside the build function, or fed by what does not come through its arguments"
+    return [{"code": "GMP102", "node": name, "message": "computes in float32: %s" % reasons.get(name, otherwise)} for name in names]
 
 
 def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import AbstractSet, Any, Dict, List
 
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.gradient_code import gradient_scopes
 from graphmp.graph.live import ASSIGNS, OTHER_WRITES, UPDATE_PREFIXES
 from graphmp.graph.view import GraphView
@@ -27,5 +30,15 @@ def _writes(op: str) -> bool:
 
 
 def _is_seed(view: GraphView, name: str) -> bool:
-    """Whether a leaf of a gradient scope is what gradients start from: ones that other gradient code reads."""
-    return view.nodes[name].op in ("Fill", "OnesLike") or name.rsplit("/", 1)[-1].startswith("grad_ys")
+    """Whether a leaf of a gradient scope is what gradients start from: ones, or the user's `grad_ys`."""
+    node = view.nodes[name]
+    if name.rsplit("/", 1)[-1].startswith("grad_ys") and node.op != "Const":
+        return True
+    value = view.nodes[view.inputs(name)[-1].node] if node.op == "Fill" else node
+    return node.op in ("Fill", "OnesLike", "Const") and (node.op == "OnesLike" or _all_ones(value)) and any(view.consumers(name))
+
+
+def _all_ones(node: tf.NodeDef) -> bool:
+    if node.op != "Const" or "value" not in node.attr or node.attr["value"].tensor.dtype != FLOAT32:
+        return False
+    return bool((tf.make_ndarray(node.attr["value"].tensor) == 1).all())

@@ -35,7 +35,7 @@ from graphmp.runtime.source import Source, names_in, read_tree
 
 
 class Build:
-    """One build: the original, observed, or the converted one, by the plans of the original."""
+    """One build: the original, observed or plain, or the converted one, by the plans of the original."""
 
     def __init__(self, spec: Dict[str, Any]):
         self.spec = spec
@@ -81,6 +81,8 @@ class Build:
         self.graph = tf.get_default_graph()
         with self._lock:
             index, self.calls = self.calls, self.calls + 1
+        if self.spec["plain"]:
+            return function(*args, **kwargs)
         if self.spec["converted"]:
             plan = self.spec["plans"].get(str(index))
             return decorator.build(function, self.config, (args, kwargs), None if plan is None else Plan.from_json(plan))
@@ -92,7 +94,7 @@ class Build:
         """Called before anything runs in a session: captures and ends the process if it would train."""
         if not training.trains(session.graph, fetches):
             return
-        if self.running:
+        if self.running and not self.spec["plain"]:
             self.end(failure(GraphmpError("GMP019", "%s: %s trains inside itself; %s" % (self.source.path, self.source.function, self._others()))))
         with self._lock:  # another thread that trains waits here for the end
             self.finish(session.graph)
@@ -140,7 +142,7 @@ class Build:
             if error.code not in (None, 0):
                 raise GraphmpError("GMP013", "%s: the file exits with %s before it trains" % (self.source.path, error.code)) from None
             namespace = vars(module)
-        if not self.calls:
+        if self.source.function and not self.calls:
             self._call_it(look_up(namespace, self.source.function))
         self.finish(self.graph or tf.get_default_graph())
 

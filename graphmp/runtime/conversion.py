@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from dataclasses import dataclass, field
 from typing import Any, Dict, List
@@ -59,5 +60,26 @@ class Conversion:
             raise GraphmpError("GMP004", "%s: %s" % (folder, error.strerror or error)) from None
         return [folder / name for name in FILES]
 
+    def stale_files(self, folder: pathlib.Path) -> List[str]:
+        """The files of a folder that are missing or not what `save` would write; seconds in the report don't count."""
+        return [name for name, data in self.files().items() if not _holds(folder / name, data)]
+
     def _repr_html_(self) -> str:
         return str(self.diff()._repr_html_())
+
+
+def _holds(path: pathlib.Path, data: bytes) -> bool:
+    """Whether a file has these contents, the seconds of a report aside."""
+    try:
+        found = path.read_bytes()
+    except OSError:
+        return False
+    return _without_seconds(found) == _without_seconds(data) if path.suffix == ".json" else found == data
+
+
+def _without_seconds(data: bytes) -> Any:
+    try:
+        report = json.loads(data.decode("utf-8"))
+    except ValueError:
+        return None
+    return {key: value for key, value in report.items() if key != "seconds"} if isinstance(report, dict) else None

@@ -28,12 +28,14 @@ def prepare_main(source: Source, arguments: List[str]) -> ModuleType:
 
 
 def run_main(module: ModuleType, source: Source, decorator: Callable[[Any], Any]) -> Dict[str, Any]:
-    """Runs the file as `module`; the build function is passed through `decorator` as it is defined.
+    """Runs the file as `module`; the build function, if one is named, is passed through `decorator` as it is defined.
 
     Raises:
         GraphmpError: GMP005 for a syntax error. Whatever the file raises, SystemExit included, comes through.
     """
-    tree = decorate(read_tree(source.path), source.function, DECORATOR)
+    tree = read_tree(source.path)
+    if source.function:
+        tree = decorate(tree, source.function, DECORATOR)
     vars(module)[DECORATOR] = decorator
     exec(compile(tree, vars(module)["__file__"], "exec", dont_inherit=True), vars(module))
     return vars(module)

@@ -15,34 +15,47 @@ DEFAULT_FUNCTION = "build_training_model"
 
 
 class Source(NamedTuple):
-    """A Python file and the qualified name of its build function."""
+    """A Python file and the qualified name of its build function, empty where it has none."""
 
     path: pathlib.Path
     function: str
 
     def __str__(self) -> str:
-        return str(self.path) if self.function == DEFAULT_FUNCTION else "%s:%s" % (self.path, self.function)
+        return str(self.path) if self.function in ("", DEFAULT_FUNCTION) else "%s:%s" % (self.path, self.function)
 
 
-def parse_source(text: str) -> Source:
+def names_a_graph(text: str) -> bool:
+    """Whether a SOURCE is a graph file or a SavedModel, not a Python file: by its name, or by bytes that no text has."""
+    path = pathlib.Path(text)
+    if path.is_dir() or text.endswith(GRAPH_FILES):
+        return True
+    return path.suffix != ".py" and path.is_file() and b"\0" in path.read_bytes()[:65536]
+
+
+def parse_source(text: str, needs_function: bool = True) -> Source:
     """Splits `model.py` or `model.py:build_fn`.
+
+    Args:
+        text: what the user named.
+        needs_function: whether a file without the default function is refused.
 
     Raises:
         GraphmpError: GMP003 where the file doesn't exist, GMP005 for a syntax error, GMP006 where it has no such function.
     """
-    if text.endswith(GRAPH_FILES):
-        raise GraphmpError("GMP020", "%s: this version converts Python files; give the file that builds the graph" % text)
     path, function = pathlib.Path(text), DEFAULT_FUNCTION
     if not path.exists() and ":" in text:
         name, function = text.rsplit(":", 1)
         path = pathlib.Path(name)
+        needs_function = True
     if not path.is_file():
-        raise GraphmpError("GMP003", "%s: no such file; give a Python file, model.py or model.py:FUNCTION" % path)
+        raise GraphmpError("GMP003", "%s: no such file; give a Python file (model.py or model.py:FUNCTION) or a graph" % path)
     functions, bound = names_in(read_tree(path))
-    if function not in functions + bound:
-        found = ", ".join(functions[:8]) or "none"
-        raise GraphmpError("GMP006", "%s: no build function %s; functions found: %s; name yours as %s:FUNCTION" % (path, function, found, path))
-    return Source(path, function)
+    if function in functions + bound:
+        return Source(path, function)
+    if not needs_function:
+        return Source(path, "")
+    found = ", ".join(functions[:8]) or "none"
+    raise GraphmpError("GMP006", "%s: no build function %s; functions found: %s; name yours as %s:FUNCTION" % (path, function, found, path))
 
 
 def read_tree(path: pathlib.Path) -> ast.Module:

@@ -1,0 +1,116 @@
+"""`graphmp inspect`: what a conversion would do to a graph, and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any, List
+
+from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.tables import Line, labelled, plural, section, show, size
+from graphmp.cli.terminal import progress
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.runtime.quiet import quiet_stderr
+
+if TYPE_CHECKING:
+    from graphmp.policy.policy import Policy
+    from graphmp.rewrite.inspection import Inspection
+
+HELP = "say what a conversion would do to a graph and why; nothing is converted"
+EXAMPLE = """  graphmp inspect model.ckpt.meta
+  graphmp inspect frozen.pb --compute_dtype=bfloat16 --keep_float32='^logits/' --json
+  graphmp inspect --policy > ops.txt
+
+GRAPH is a MetaGraphDef or a GraphDef, binary or text, or a SavedModel."""
+FLAGS = conversion_flags()
+
+SCHEMA = "graphmp.inspect/1"
+MOST = 10  # rows of a table that may be long
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what the command takes besides the conversion flags."""
+    parser.add_argument("graph", metavar="GRAPH", nargs="?", help="the graph, before any conversion")
+    parser.add_argument("--tag", default="", metavar="TAGS", help="tag set of a SavedModel with several graphs, such as train or serve,gpu")
+    parser.add_argument("--policy", action="store_true", help="print the op policy in effect, as --op_policy=FILE reads it, and nothing else")
+    parser.add_argument("--json", action="store_true", help="print it for machines, with all rows")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints the inspection, or the policy alone."""
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.policy import policy as policies
+        from graphmp.rewrite.explanation import as_json
+        from graphmp.rewrite.inspection import inspect
+
+    config = Config.make(**dict(options_of(FLAGS), loss_scale="none"))  # scaling changes no dtype
+    policy = policies.load(config.compute_dtype, config.op_policy)
+    if args.policy:
+        sys.stdout.write(_policy(policy, policies.Policy.default(config.compute_dtype), args.json))
+        return 0
+    if not args.graph:
+        raise GraphmpError("GMP001", "graphmp inspect: GRAPH is missing; see `graphmp inspect --help`")
+    with progress(3) as begin:
+        begin("reading %s" % args.graph)
+        found = inspect(read(args.graph, args.tag), config, policy, begin)
+    following = _next(found, args.graph)
+    if args.json:
+        facts = {"schema": SCHEMA, "source": args.graph, "compute_dtype": config.compute_dtype, "flags": config.as_flags(), "next": following}
+        sys.stdout.write(json.dumps(dict(as_json(found), **facts), indent=1, sort_keys=True) + "\n")
+    else:
+        show([*_lines(found, args.graph, config.compute_dtype), ("row", ""), ("next", labelled("next", following))])
+    return 0
+
+
+def read(path: str, tag: str) -> Any:
+    """Reads a graph; a tag set is for a SavedModel alone."""
+    from graphmp.graph.files import read_graph
+
+    return read_graph(path, tag) if tag else read_graph(path)
+
+
+def _policy(policy: Policy, default: Policy, as_json: bool) -> str:
+    """The policy as a file that gives it again: an op that was taken off the shipped lists is taken off by a line too."""
+    removed = sorted(op for op in set(default.ops()) - set(policy.ops()))
+    return policy.to_text() + "".join("-%s\n" % op for op in removed)
+
+
+def _lines(found: Inspection, name: str, dtype: str) -> List[Line]:
+    return [*_head(found, name, dtype), *_ops(found, dtype), *_kept(found), *_constants(found, dtype), *_islands(found), *_shapes(found)]
+
+
+def _head(found: Inspection, name: str, dtype: str) -> List[Line]:
+    """The lines on the graph as a whole."""
+    facts = found.facts
+    scopes = ["%s%s" % (scope or "the main scope", "" if trains else " (reaches no update)") for scope, trains in facts.gradient_scopes.items()]
+    version = "TensorFlow %s" % (facts.tensorflow_version or "version unknown")
+    counts = [plural(facts.nodes, "node"), plural(facts.functions, "function"), version, plural(facts.variables, "variable")]
+    lines = [("head", labelled(name.rstrip("/").split("/")[-1], ", ".join(counts)))]
+    lines.append(("row", labelled("gradients", ", ".join(scopes) or "none")))
+    lines += [("note", labelled("note", " ".join(filter(None, (note["code"], note["node"], note["message"]))))) for note in found.notes]
+    if found.traffic:
+        before, after = found.traffic
+        share = 100 * after.moved / max(before.moved, 1)
+        text = "%s -> %s a step by static shapes (%.0f%%), casts %s" % (size(before.moved), size(after.moved), share, size(after.cast))
+        lines.append(("row", labelled("bytes moved", text)))
+    elif found.traffic_error:
+        lines.append(("note", labelled("bytes moved", "unknown, for the graph can't be converted: %s" % found.traffic_error)))
+    return lines
+
+
+def _ops(found: Inspection, dtype: str) -> List[Line]:
+    """Ops with anything in half, or worth it, then the others in few words."""
+    rows = [(row.op, row.listed, row.half, row.float32, row.reason) for row in found.ops if row.half or row.listed == "allow"]
+    others = [row for row in found.ops if not row.half and row.listed != "allow"]
+    names = ", ".join("%s %s" % (row.op, format(row.float32, ",")) for row in sorted(others, key=lambda row: (-row.float32, row.op))[:MOST])
+    lines = section("nodes by op: the list that it is on, how many in %s, in float32, and the main reason for float32" % dtype, rows)
+    rest = "%s in float32 alone: %s%s" % (plural(len(others), "op"), names, ", ..." if len(others) > MOST else "")
+    return [*lines, ("row", "  " + rest)] if others else lines
+
+
+def _kept(found: Inspection) -> List[Line]:
+    rows = [(row.kind, row.units, row.node, row.reason if row.reason != row.kind else "") for row in found.kept]
+    return section("kept float32: the kind of reason, how many type attributes, one of them", rows)

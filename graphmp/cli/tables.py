@@ -1,0 +1,65 @@
+"""Lines and tables of text: plain in a pipe, in colour on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Iterable, Iterator, List, Sequence, Tuple
+
+from rich.console import Console
+from rich.text import Text
+
+STYLES = {"head": "bold", "heading": "bold cyan", "row": "", "note": "yellow", "next": "dim"}
+
+Line = Tuple[str, str]  # a style and the text
+
+
+def show(lines: Iterable[Line]) -> None:
+    """Prints lines. What can't be seen in a name, or stdout's encoding lacks, is shown escaped."""
+    from graphmp.diff.values import printable
+
+    encoding = sys.stdout.encoding or "utf-8"
+    shown = [(style, printable(text).encode(encoding, "backslashreplace").decode(encoding)) for style, text in lines]
+    if not sys.stdout.isatty():
+        sys.stdout.write("".join(text + "\n" for _, text in shown))
+        sys.stdout.flush()  # a closed pipe must show here, where it is caught
+        return
+    console = Console(highlight=False)
+    for style, text in shown:
+        console.print(Text(text, style=STYLES[style]), soft_wrap=True)
+
+
+def labelled(label: str, text: str) -> str:
+    """A line of a summary."""
+    return "%-12s %s" % (label, text)
+
+
+def table(rows: Sequence[Sequence[Any]]) -> Iterator[Line]:
+    """Rows in columns, numbers to the right."""
+    texts = [[value if isinstance(value, str) else format(value, ",") for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts)]
+    for row, values in zip(texts, rows):
+        cells = [cell.ljust(width) if isinstance(value, str) else cell.rjust(width) for cell, value, width in zip(row, values, widths)]
+        yield "row", ("  " + "  ".join(cells)).rstrip()
+
+
+def section(heading: str, rows: Sequence[Sequence[Any]], most: int = 0) -> List[Line]:
+    """A heading and a table below it, at most `most` rows of it; nothing where there are none."""
+    if not rows:
+        return []
+    hidden = len(rows) - most if most else 0
+    more = [("row", "  and %s more: --json has them all" % format(hidden, ","))] if hidden > 0 else []
+    return [("row", ""), ("heading", heading), *table(rows[:most] if most else rows), *more]
+
+
+def size(count: float) -> str:
+    """Bytes as `1.5 GB`."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            return "%s %s" % (format(count, ",.3g" if count < 1000 else ",.0f"), unit)
+        count /= 1000
+    raise AssertionError
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 node`, `2,000 nodes`."""
+    return "%s %s%s" % (format(count, ","), noun, "" if count == 1 else "s")

@@ -1,0 +1,43 @@
+"""Cycles that no while loop closes: TensorFlow runs no graph that has one."""
+
+from __future__ import annotations
+
+from typing import List
+
+import numpy as np
+import scipy.sparse as sparse
+from scipy.sparse import csgraph
+
+from graphmp.graph.view import GraphView
+
+MERGES = frozenset(("Merge", "RefMerge", "_XlaMerge"))
+NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))
+
+
+def find_cycle(view: GraphView) -> List[str]:
+    """The nodes of one set that wait for each other, in the order of the graph; [] where no nodes do.
+
+    A Merge doesn't wait for its data input from a NextIteration, which closes a while loop.
+    """
+    waits = _waits(view)
+    _, component = csgraph.connected_components(waits, connection="strong")
+    cyclic = np.flatnonzero((np.bincount(component)[component] > 1) | (waits.diagonal() > 0))
+    members = np.flatnonzero(component == component[cyclic[0]]) if len(cyclic) else ()
+    names = list(view.nodes)
+    return [names[index] for index in members]
+
+
+def _waits(view: GraphView) -> sparse.csr_matrix:
+    """How often node i waits for node j, by their places in the graph."""
+    names: List[str] = []
+    ends = [0]
+    for name, node in view.nodes.items():
+        inputs = [port.node for port in view.inputs(name)]
+        if node.op in MERGES:
+            inputs = [before for before in inputs if view.nodes[before].op not in NEXT_ITERATIONS]
+        names += inputs
+        names += view.controls(name)
+        ends.append(len(names))
+    place = {name: index for index, name in enumerate(view.nodes)}
+    places = np.fromiter((place[name] for name in names), np.int32, len(names))
+    return sparse.csr_matrix((np.ones(len(names)), places, ends), shape=(len(place), len(place)))

@@ -1,0 +1,100 @@
+"""Float32 islands: nodes that stay float32 between half-precision ones, so that their input and their output are cast."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Set, TypeVar
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.shapes import UNKNOWN_DIMENSION, recorded_elements
+from graphmp.graph.view import Port
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.alternatives import option
+from graphmp.rewrite.explanation import full_name
+from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.pipeline import Decisions, decide
+from graphmp.rewrite.placement import CAST_BYTES
+from graphmp.rewrite.rules import kind_of
+
+_MOST_TRIED = 10  # rows whose flag is tried out
+
+_Row = TypeVar("_Row")
+
+
+class IslandRow(NamedTuple):
+    """Nodes in float32 that read what is half and feed what is half.
+
+    Attributes:
+        node: the one that casts most.
+        nodes: how many there are like it: their names differ in numbers alone.
+        op: their op.
+        reason: why.
+        bytes: what their casts move in a step.
+        flag: what makes them half; empty where that doesn't, or wasn't tried.
+    """
+
+    node: str
+    nodes: int
+    op: str
+    reason: str
+    bytes: int
+    flag: str
+
+
+def islands(meta_graph: tf.MetaGraphDef, decided: Dict[str, Decisions], config: Config, policy: Policy) -> List[IslandRow]:
+    """The islands, those that cast most first."""
+    rows = [row for body, decisions in decided.items() for row in _alone(body, decisions)]
+    rows.sort(key=lambda row: (-row.bytes, row.node))
+    merged = [
+        r[0]._replace(nodes=len(r), bytes=sum(row.bytes for row in r))
+        for r in alike(rows, lambda row: (pattern(row.node), row.op, kind_of(row.reason)))
+    ]
+    merged.sort(key=lambda row: (-row.bytes, row.node))
+    patterns = {row.node: _forcing(row.node, row.nodes) for row in merged[:_MOST_TRIED]}
+    works = _half(decide(meta_graph, replace(config, force_compute=(*config.force_compute, *patterns.values())), policy)) - _half(decided)
+    return [row._replace(flag=option("force_compute", patterns[row.node])) if row.node in works & set(patterns) else row for row in merged]
+
+
+def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
+    """Float32 units that read a cast of what is half and whose own result is cast to half."""
+    graph, painted = decisions
+
+    def half(number: int) -> bool:
+        return number >= 0 and painted[number].colour == HALF
+
+    for number, p in enumerate(painted):
+        name = graph.units[number].node
+        inputs = enumerate(graph.view.inputs(name))
+        read = {port for slot, port in inputs if graph.reading(name, slot) == number and half(graph.writer(port))}
+        own = {Port(name, c.output) for c in graph.view.consumers(name) if half(graph.reader(c))}
+        fed = {port for port in own if graph.writer(port) == number}
+        if p.colour != HALF and read and fed and graph.node(number).op != "Const":
+            elements = sum(recorded_elements(graph.view.nodes[port.node], port.output) for port in read | fed)
+            moved = elements * CAST_BYTES * UNKNOWN_DIMENSION ** graph.depth(name)
+            yield IslandRow(full_name(body, name), 1, graph.node(number).op, p.reason, moved, "")
+
+
+def _half(decided: Dict[str, Decisions]) -> Set[str]:
+    """Nodes with anything in half."""
+    return {full_name(body, graph.units[n].node) for body, (graph, painted) in decided.items() for n, p in enumerate(painted) if p.colour == HALF}
+
+
+def _forcing(node: str, count: int) -> str:
+    """A regular expression for a node, and for those whose names differ in numbers alone."""
+    return "^%s$" % re.escape(node) if count == 1 else "^%s$" % r"\d+".join(map(re.escape, re.split(r"\d+", node)))
+
+
+def alike(rows: Iterable[_Row], key: Callable[[_Row], Any]) -> List[List[_Row]]:
+    """Rows with the same key together, in the order of each first one."""
+    groups: Dict[str, List[_Row]] = {}
+    for row in rows:
+        groups.setdefault(repr(key(row)), []).append(row)
+    return list(groups.values())
+
+
+def pattern(node: str) -> str:
+    """A name with its numbers left out."""
+    return re.sub(r"\d+", "*", node)

@@ -1,0 +1,137 @@
+"""Converting a Python file: the recipe around its build function, or the rewrite of the graph that it builds."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+from absl import logging
+
+from graphmp import environment
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.report.report import check_variables, make_report, sha256
+from graphmp.rewrite.mark import mark
+from graphmp.runtime import built_graph, legacy
+from graphmp.runtime.arguments import parse_arg, parse_input
+from graphmp.runtime.builds import build
+from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.source import LEGACY_IMPORTS, Source
+from graphmp.runtime.stages import Stages
+
+# Why the recipe may not serve a file that is in order: then the rewrite does.
+RECIPE_REFUSES = ("GMP012", "GMP014", "GMP015", "GMP016", "GMP019")
+
+
+class Script(NamedTuple):
+    """How to run a Python file.
+
+    Attributes:
+        source: the file and its build function.
+        arguments: the file's own command line.
+        inputs: `name=dtype[dimensions]` for tensors of a build function that the file never calls.
+        args: `name=value` for its other arguments.
+        legacy_imports: one of LEGACY_IMPORTS.
+    """
+
+    source: Source
+    arguments: Sequence[str]
+    inputs: Sequence[str]
+    args: Sequence[str]
+    legacy_imports: str
+
+    def check(self) -> None:
+        """Raises GraphmpError for what can't be run: GMP001, GMP002, GMP009."""
+        _check_keras()
+        if self.legacy_imports not in LEGACY_IMPORTS:
+            raise GraphmpError("GMP002", "legacy_imports=%s: accepted are %s" % (self.legacy_imports, ", ".join(LEGACY_IMPORTS)))
+        for text in self.inputs:
+            parse_input(text)
+        for text in self.args:
+            parse_arg(text)
+
+    def spec(self, config: Config) -> Dict[str, Any]:
+        """What the child process is told."""
+        wanted = self.legacy_imports == "auto" and legacy.needed(self.source.path)
+        return {
+            "path": str(self.source.path),
+            "function": self.source.function,
+            "arguments": list(self.arguments),
+            "inputs": list(self.inputs),
+            "args": list(self.args),
+            "config": asdict(config),
+            "legacy_imports": self.legacy_imports == "on" or wanted,
+            "plain": False,
+            "converted": False,
+        }
+
+
+def convert_file(script: Script, config: Config, stages: Stages, log: Callable[[str], None]) -> Conversion:
+    """Converts by the engine that the options name; `auto` takes the recipe where it fits.
+
+    Raises:
+        GraphmpError: with exit_status 2 for bad input, 1 where the model itself fails or can't be converted.
+    """
+    script.check()
+    if config.engine == "rewrite" or not script.source.function:
+        reason = "asked for" if config.engine == "rewrite" else "no build function"
+        return _by_rewrite(script, config, stages, log, reason)
+    try:
+        return _by_recipe(script, config, stages, log)
+    except GraphmpError as error:
+        if config.engine == "recipe" or config.engine_strict or error.code not in RECIPE_REFUSES:
+            raise
+        logging.info("the recipe does not fit: %s", error)
+        return _by_rewrite(script, config, stages, log, "the recipe does not fit: %s" % error)
+
+
+def _by_recipe(script: Script, config: Config, stages: Stages, log: Callable[[str], None]) -> Conversion:
+    """Two builds, one as the file is, one with the decorator on its build function."""
+    spec = script.spec(config)
+    with stages.stage("original", "building the original graph"):
+        original, seen = build(spec, log)
+    with stages.stage("converted", "building the converted graph"):
+        converted, done = build(dict(spec, converted=True, plans=seen["plans"]), log)
+    with stages.stage("report", "comparing the graphs"):
+        check_variables(original, converted)
+        mark(converted, config, "recipe")
+        reason = "%s is a build function" % script.source.function
+        report = make_report(
+            original, converted, config, str(script.source), sha256(script.source.path), "recipe", reason, done["record"], stages.seconds
+        )
+    _check_coverage(report, script.source)
+    report["seconds"] = stages.rounded()
+    return Conversion(original, converted, report, _flagfile(config, script))
+
+
+def _by_rewrite(script: Script, config: Config, stages: Stages, log: Callable[[str], None], reason: str) -> Conversion:
+    """One build, as the file is; its graph is rewritten."""
+    with stages.stage("original", "building the original graph"):
+        original, _ = build(dict(script.spec(config), plain=True), log)
+    identity = built_graph.Identity(str(script.source), sha256(script.source.path), reason)
+    return built_graph.convert_graph(original, identity, config, stages, _flagfile(config, script))
+
+
+def _flagfile(config: Config, script: Script) -> List[str]:
+    """Lines of an absl flagfile that repeats the conversion, the command that does so first, as a comment."""
+    tail = " -- " + " ".join(map(shlex.quote, script.arguments)) if script.arguments else ""
+    lines = ["# graphmp convert --flagfile=flags.txt %s%s" % (shlex.quote(str(script.source)), tail)] + config.flagfile_lines()
+    return lines + ["--input=%s" % text for text in script.inputs] + ["--arg=%s" % text for text in script.args]
+
+
+def _check_keras() -> None:
+    if tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 16) and not environment.asks_for_legacy_keras():
+        raise GraphmpError(
+            "GMP009",
+            "TensorFlow %s would be without legacy Keras: install tf-keras, and set TF_USE_LEGACY_KERAS=1 or leave it unset" % tf.__version__,
+        )
+
+
+def _check_coverage(report: Dict[str, Any], source: Source) -> None:
+    """Refuses a function that has no part in any of the graph's matmuls and convolutions."""
+    coverage = report["coverage"]
+    if report["compute_dtype"] != "float32" and coverage["tensor_core_ops"] and not coverage["converted_ops"]:
+        message = "%s: %s makes none of the graph's %d matmuls and convolutions; name the function that does, as %s:FUNCTION"
+        raise GraphmpError("GMP015", message % (source.path, source.function, coverage["tensor_core_ops"], source.path))
