@@ -6,6 +6,7 @@ import collections
 
 import tensorflow.compat.v1 as tf
 
+import graphmp
 from graphmp.policy.policy import tensor_core_ops
 
 Trained = collections.namedtuple("Trained", "losses variables graph before after")
@@ -20,12 +21,29 @@ def train(model, decorate, batch, steps=4, start=None):
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         loss, train_op, placeholders = model(decorate)
-        with tf.Session() as sess:
-            sess.run(tf.global_variables_initializer())
-            load(sess, start or {})
-            before = state(sess)
-            losses = [float(sess.run([loss, train_op], dict(zip(placeholders, batch)))[0]) for _ in range(steps)]
-            return Trained(losses, variable_dtypes(graph), graph, before, state(sess))
+        return run_steps(graph, [loss, train_op], dict(zip(placeholders, batch)), steps, start)
+
+
+def train_rewritten(model, batch, steps=4, start=None, **options):
+    """Builds a model, converts its graph as it stands, imports that into a graph of its own and trains it."""
+    with tf.Graph().as_default() as built:
+        tf.set_random_seed(1)
+        loss, train_op, placeholders = model(undecorated)
+        converted = graphmp.convert(built, **options)
+    with tf.Graph().as_default() as graph:
+        tf.train.import_meta_graph(converted.meta_graph)
+        feed = {p.name: value for p, value in zip(placeholders, batch)}
+        return run_steps(graph, [loss.name, train_op.name], feed, steps, start)
+
+
+def run_steps(graph, fetches, feed, steps, start):
+    """Trains a graph from given values."""
+    with tf.Session(graph=graph) as sess:
+        sess.run(tf.global_variables_initializer())
+        load(sess, start or {})
+        before = state(sess)
+        losses = [float(sess.run(fetches, feed)[0]) for _ in range(steps)]
+        return Trained(losses, variable_dtypes(graph), graph, before, state(sess))
 
 
 def load(sess, values):

@@ -32,10 +32,11 @@ def _writes(op: str) -> bool:
 def _is_seed(view: GraphView, name: str) -> bool:
     """Whether a leaf of a gradient scope is what gradients start from: ones, or the user's `grad_ys`."""
     node = view.nodes[name]
-    if name.rsplit("/", 1)[-1].startswith("grad_ys") and node.op != "Const":
-        return True
-    value = view.nodes[view.inputs(name)[-1].node] if node.op == "Fill" else node
-    return node.op in ("Fill", "OnesLike", "Const") and (node.op == "OnesLike" or _all_ones(value)) and any(view.consumers(name))
+    if node.op == "Const":
+        return _all_ones(node) and any(view.nodes[consumer.node].op != "Fill" for consumer in view.consumers(name))
+    if node.op == "Fill":
+        return _all_ones(view.nodes[view.inputs(name)[-1].node])
+    return node.op == "OnesLike" or name.rsplit("/", 1)[-1].startswith("grad_ys")
 
 
 def _all_ones(node: tf.NodeDef) -> bool:
