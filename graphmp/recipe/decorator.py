@@ -50,7 +50,8 @@ def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: An
     """
     config = Config.make(**options)
     if config.engine == "rewrite":
-        raise GraphmpError("GMP020", "engine=rewrite: a decorated function takes engine=auto or engine=recipe")
+        text = "engine=rewrite: a decorated function takes engine=auto or engine=recipe; `graphmp convert FILE --engine=rewrite` rewrites the graph"
+        raise GraphmpError("GMP020", text)
 
     def decorate(target: Any) -> Any:
         if isinstance(target, (staticmethod, classmethod)):

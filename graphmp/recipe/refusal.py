@@ -19,7 +19,8 @@ _FOREIGN = tuple(
 )
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 ADVICE = (
-    "make the float32 value follow the tensor (dtype=x.dtype, or tf.cast(value, x.dtype)), or use --engine=rewrite where the graph need not change"
+    "make the float32 value follow the tensor (dtype=x.dtype, or tf.cast(value, x.dtype)), "
+    "or let `graphmp convert FILE --engine=rewrite` change the float32 graph"
 )
 
 

@@ -87,16 +87,19 @@ def paint(
 
 
 def _agree(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> None:
-    """A group with one float32 member is float32; the reason names that member."""
+    """A group with one float32 member is float32, the reason naming that member; so is one whose handle leaves."""
     for members in groups.members:
-        if len(members) == 1:
+        leaving = next((groups.leaving[m] for m in members if m in groups.leaving), None)
+        kept = next((m for m in members if painted[m].colour == FLOAT), None)
+        if leaving is None and (kept is None or len(members) == 1):
             continue
-        kept = [m for m in members if painted[m].colour == FLOAT or m in groups.leaving]
-        if kept:
-            reason = groups.leaving.get(kept[0]) or painted[kept[0]].reason
-            for member in members:
-                if painted[member].colour != FLOAT:
-                    painted[member] = Paint(FLOAT, "group: shares its dtype with %s, %s" % (graph.units[kept[0]].node, reason), kept[0])
+        for member in members:
+            if painted[member].colour == FLOAT:
+                continue
+            if kept is None:
+                painted[member] = Paint(FLOAT, str(leaving))
+            else:
+                painted[member] = Paint(FLOAT, "group: shares its dtype with %s, %s" % (graph.units[kept].node, painted[kept].reason), kept)
 
 
 class _Painter:
