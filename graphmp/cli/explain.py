@@ -1,31 +1,196 @@
-"""`graphmp explain`: what an error or warning code means."""
+"""`graphmp explain`: why a node has its dtype, and what an error or warning code means."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import pathlib
+import re
+import shlex
 import sys
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence
 
+from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.inspect import read
+from graphmp.cli.tables import Line, labelled, plural, section, show
+from graphmp.cli.terminal import progress
+from graphmp.config import Config
 from graphmp.errors import CODES, GraphmpError
+from graphmp.runtime.quiet import quiet_stderr
+from graphmp.version import __version__
 
-HELP = "say what an error or warning code means and what cures it"
-EXAMPLE = "  graphmp explain GMP012"
+if TYPE_CHECKING:
+    from graphmp.rewrite.explanation import Explanation, Link, UnitExplanation
+
+HELP = "say why a node has its dtype and which flag changes that, or what an error or warning code means"
+EXAMPLE = """  graphmp explain model.ckpt.meta dense/BiasAdd
+  graphmp explain model_graphmp/converted.meta dense/kernel/read_graphmp_float16
+  graphmp explain GMP012
+
+GRAPH is an original with the flags of a conversion, or a converted graph: then original.meta beside it is explained, by the
+flags of its conversion. A node in a function is FUNCTION/NODE."""
+FLAGS = conversion_flags()
+
+SCHEMA = "graphmp.explain/1"
+_CODE = re.compile(r"^GMP\d+$", re.IGNORECASE)
+
+
+class Answer(NamedTuple):
+    """An explanation, what to know about how it was found, and what to do next."""
+
+    explanation: Explanation
+    notes: List[str]
+    following: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the code, and the form to print it in."""
-    parser.add_argument("code", metavar="CODE", help="such as GMP012")
+    """Adds the graph and the node, or the code, and the form to print it in."""
+    parser.add_argument("graph", metavar="GRAPH|CODE", help="a graph, original or converted; or a code such as GMP012")
+    parser.add_argument("node", metavar="NODE", nargs="?", help="a node of the graph, or a tensor")
+    parser.add_argument("--tag", default="", metavar="TAGS", help="tag set of a SavedModel with several graphs, such as train or serve,gpu")
     parser.add_argument("--json", action="store_true", help="print it for machines")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints a row of the table of codes."""
-    code = CODES.get(args.code.upper())
-    if code is None:
-        raise GraphmpError("GMP002", "explain %s: no such code; accepted are %s to %s" % (args.code, min(CODES), max(CODES)))
+    """Explains a code, or a node of a graph."""
+    if args.node is None:
+        return _code(args)
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.rewrite.explanation import as_json
+        from graphmp.rewrite.mark import read_mark
+
+    with progress(2) as begin:
+        begin("reading %s" % args.graph)
+        graph = read(args.graph, args.tag)
+        begin("explaining")
+        mark = read_mark(graph)
+        answer = _of_original(graph, args) if mark is None else _of_converted(graph, mark, args)
     if args.json:
-        sys.stdout.write(json.dumps(dict(code._asdict(), code=args.code.upper()), sort_keys=True) + "\n")
+        value = dict(as_json(answer.explanation), schema=SCHEMA, graph=args.graph, notes=answer.notes, next=answer.following)
+        sys.stdout.write(json.dumps(value, indent=1, sort_keys=True) + "\n")
+    else:
+        show([*_lines(answer), ("next", labelled("next", answer.following))])
+    return 0
+
+
+def _code(args: argparse.Namespace) -> int:
+    """Prints a row of the table of codes."""
+    name = args.graph.upper()
+    code = CODES.get(name)
+    if code is None and not _CODE.match(name):
+        raise GraphmpError("GMP001", "graphmp explain %s: NODE is missing, or a code such as GMP012; see `graphmp explain --help`" % args.graph)
+    if code is None:
+        raise GraphmpError("GMP002", "explain %s: no such code; accepted are %s to %s" % (args.graph, min(CODES), max(CODES)))
+    if args.json:
+        sys.stdout.write(json.dumps(dict(code._asdict(), code=name), sort_keys=True) + "\n")
         return 0
     kind = "warning" if code.exit_status == 0 else "error, exit status %d" % code.exit_status
-    print("%s (%s)\n  %s\n  cure: %s" % (args.code.upper(), kind, code.meaning, code.cure))
+    print("%s (%s)\n  %s\n  cure: %s" % (name, kind, code.meaning, code.cure))
     return 0
+
+
+def _of_original(graph: Any, args: argparse.Namespace) -> Answer:
+    """Explains a node by the flags of the command line."""
+    from graphmp.policy import policy as policies
+    from graphmp.rewrite.explanation import explain
+    from graphmp.rewrite.inspection import recognised
+
+    given = Config.make(**options_of(FLAGS)).flagfile_lines()
+    config = Config.make(**dict(options_of(FLAGS), loss_scale="none"))  # scaling changes no dtype
+    policy = policies.load(config.compute_dtype, config.op_policy)
+    special = recognised(graph, config, policy)
+    notes = ["%s %s" % (row["code"], row["message"]) for row in special.warnings if special.leave and row["code"] != "GMP105"]
+    found = explain(graph, config, policy, args.node)
+    return Answer(found, notes, _next(found, args.graph, args.graph, given))
+
+
+def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) -> Answer:
+    """Explains a node by the original beside the graph and the flags of the conversion, else by the report beside it."""
+    from graphmp.rewrite.explanation import explain_by_report
+
+    _refuse_flags(args.graph)
+    folder = pathlib.Path(args.graph).parent
+    original = folder / "original.meta"
+    report = _report(folder)
+    if mark.get("engine") != "recipe" and original.is_file():
+        return _beside(graph, mark, args, str(original), report)
+    why = "by the recipe, which works while the graph is being built" if mark.get("engine") == "recipe" else "and %s is not there" % original
+    note = "a converted graph, %s: %s" % (why, "explained by report.json beside it" if report else "nor is there a report.json beside it")
+    following = "graphmp diff %s %s" % (shlex.quote(str(original)), shlex.quote(args.graph))
+    found = explain_by_report(graph, report, args.node)
+    return Answer(found, [note], following if original.is_file() else "explain the graph that this one was converted from")
+
+
+def _beside(graph: Any, mark: Dict[str, Any], args: argparse.Namespace, original: str, report: Optional[Dict[str, Any]]) -> Answer:
+    """Explains a node of a converted graph by its original."""
+    from graphmp.policy import policy as policies
+    from graphmp.rewrite.explanation import explain, explain_by_report
+
+    accepted = {name: value for name, value in mark["flags"].items() if name in Config.__dataclass_fields__ and not str(value).startswith("<")}
+    config = Config.make(**accepted)  # what Python alone can say stands there as <text>
+    notes = ["a converted graph: explained by %s beside it and the flags of its conversion" % original]
+    if mark.get("graphmp_version") != __version__:
+        notes.append("converted by graphmp %s, explained by the rules of %s" % (mark.get("graphmp_version"), __version__))
+    try:
+        found = explain(read(original, ""), config, policies.load(config.compute_dtype, config.op_policy), args.node)
+    except GraphmpError as error:
+        if error.code != "GMP002" or args.node.split(":")[0] not in {n.name for n in graph.graph_def.node}:
+            raise
+        found = explain_by_report(graph, report, args.node)  # as a node of the loss scale's
+    return Answer(found, notes, _next(found, args.graph, original, config.flagfile_lines()))
+
+
+def _refuse_flags(path: str) -> None:
+    given = ["--%s" % name for name in FLAGS if FLAGS[name].present]
+    if given:
+        text = "%s: %s is a converted graph, explained by the flags of its conversion; give the original to try others"
+        raise GraphmpError("GMP002", text % (", ".join(sorted(given)), path))
+
+
+def _report(folder: pathlib.Path) -> Optional[Dict[str, Any]]:
+    """The report beside a graph, where there is one."""
+    try:
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return report if isinstance(report, dict) and isinstance(report.get("changes"), list) else None
+
+
+def _lines(answer: Answer) -> List[Line]:
+    found = answer.explanation
+    lines: List[Line] = [("head", labelled(found.op, found.node))]
+    lines += [("note", labelled("note", note)) for note in answer.notes]
+    if found.note:
+        lines.append(("row", labelled("why", found.note)))
+    for unit in found.units:
+        lines += _unit(unit)
+    lines += _links("of", [found.producer] if found.producer else [])
+    lines += _links("read by", found.readers)
+    lines += section("changed by the conversion", [(row["change"], row["reason"]) for row in found.changes])
+    return [*lines, ("row", "")]
+
+
+def _unit(unit: UnitExplanation) -> List[Line]:
+    flags = ["%s (changes %s)" % (flag.text, "; ".join(filter(None, (plural(flag.nodes, "node"), flag.remark)))) for flag in unit.flags]
+    return [
+        ("row", ""),
+        ("row", labelled(unit.attribute, "%s, %s" % (unit.dtype, unit.reason))),
+        ("row", labelled("rule", unit.rule)),
+        *_links("led to it, from its source", unit.chain if len(unit.chain) > 1 else []),
+        *_links("and on to", unit.ahead),
+        *[("row", labelled("" if i else "flag", text)) for i, text in enumerate(flags or ["none changes it"])],
+    ]
+
+
+def _links(heading: str, links: Sequence[Link]) -> List[Line]:
+    return section(heading, links)[1:]
+
+
+def _next(found: Explanation, path: str, original: str, flags: List[str]) -> str:
+    """What a user would try next: the first flag that works, or the node behind an inserted one."""
+    if found.producer is not None:
+        return "graphmp explain %s %s" % (shlex.quote(path), shlex.quote(found.producer.node))
+    option = next((flag.text for unit in found.units for flag in unit.flags if flag.option and not flag.remark), None)
+    if option is None:
+        return "graphmp inspect %s" % shlex.quote(original)
+    return " ".join(["graphmp convert", shlex.quote(original), *map(shlex.quote, flags), option])

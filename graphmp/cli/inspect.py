@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import pathlib
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any, List
@@ -29,6 +30,7 @@ FLAGS = conversion_flags()
 
 SCHEMA = "graphmp.inspect/1"
 MOST = 10  # rows of a table that may be long
+WORTH_ASKING = ("infer: downstream", "range guard", "deny")  # kinds of reason that have more behind them than they say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,8 +76,10 @@ def read(path: str, tag: str) -> Any:
 
 def _policy(policy: Policy, default: Policy, as_json: bool) -> str:
     """The policy as a file that gives it again: an op that was taken off the shipped lists is taken off by a line too."""
-    removed = sorted(op for op in set(default.ops()) - set(policy.ops()))
-    return policy.to_text() + "".join("-%s\n" % op for op in removed)
+    if as_json:
+        return json.dumps({name: sorted(ops) for name, ops in vars(policy).items()}, indent=1, sort_keys=True) + "\n"
+    removed = frozenset().union(*vars(default).values()) - frozenset().union(*vars(policy).values())
+    return policy.to_text() + "".join("-%s\n" % op for op in sorted(removed))
 
 
 def _lines(found: Inspection, name: str, dtype: str) -> List[Line]:
@@ -85,7 +89,10 @@ def _lines(found: Inspection, name: str, dtype: str) -> List[Line]:
 def _head(found: Inspection, name: str, dtype: str) -> List[Line]:
     """The lines on the graph as a whole."""
     facts = found.facts
-    scopes = ["%s%s" % (scope or "the main scope", "" if trains else " (reaches no update)") for scope, trains in facts.gradient_scopes.items()]
+    scopes = [
+        "%s%s" % ("scope %s" % scope if scope else "the main scope", "" if trains else " (reaches no update)")
+        for scope, trains in facts.gradient_scopes.items()
+    ]
     version = "TensorFlow %s" % (facts.tensorflow_version or "version unknown")
     counts = [plural(facts.nodes, "node"), plural(facts.functions, "function"), version, plural(facts.variables, "variable")]
     lines = [("head", labelled(name.rstrip("/").split("/")[-1], ", ".join(counts)))]
@@ -106,11 +113,61 @@ def _ops(found: Inspection, dtype: str) -> List[Line]:
     rows = [(row.op, row.listed, row.half, row.float32, row.reason) for row in found.ops if row.half or row.listed == "allow"]
     others = [row for row in found.ops if not row.half and row.listed != "allow"]
     names = ", ".join("%s %s" % (row.op, format(row.float32, ",")) for row in sorted(others, key=lambda row: (-row.float32, row.op))[:MOST])
-    lines = section("nodes by op: the list that it is on, how many in %s, in float32, and the main reason for float32" % dtype, rows)
+    lines = section("nodes by op", rows, titles=("op", "list", dtype, "float32", "main reason for float32"))
     rest = "%s in float32 alone: %s%s" % (plural(len(others), "op"), names, ", ..." if len(others) > MOST else "")
     return [*lines, ("row", "  " + rest)] if others else lines
 
 
 def _kept(found: Inspection) -> List[Line]:
-    rows = [(row.kind, row.units, row.node, row.reason if row.reason != row.kind else "") for row in found.kept]
-    return section("kept float32: the kind of reason, how many type attributes, one of them", rows)
+    rows = []
+    for row in found.kept:
+        rest = row.reason[len(row.kind) + 2 :]
+        rows.append((row.kind, row.units, "%s: %s" % (row.node, rest) if rest else row.node))
+    return section("kept float32", rows, titles=("kind of reason", "count", "such as"))
+
+
+def _constants(found: Inspection, dtype: str) -> List[Line]:
+    """Those that keep anything in float32; the others in one line."""
+    rows = [("%g" % row.value, _like(row), _some(row.kept)) for row in found.constants if row.kept]
+    idle = [row for row in found.constants if not row.kept]
+    heading = "constants that %s can't hold, and what they keep in float32" % dtype
+    lines = section(heading, rows, MOST)
+    if idle:
+        lines = lines or [("row", ""), ("heading", heading)]
+        lines.append(("row", "  without effect, for all that reads them is float32 anyway: %s" % _some([_like(row) for row in idle])))
+    return lines
+
+
+def _islands(found: Inspection) -> List[Line]:
+    """With the reason and the flag below each."""
+    rows = [(size(row.bytes), row.op, _like(row)) for row in found.islands]
+    lines = section("float32 between half precision: what the casts around it move, why, and the flag that changes it", rows, MOST)
+    below = [("row", "      %s; %s" % (row.reason, row.flag or "no flag changes it")) for row in found.islands[:MOST]]
+    return lines[:2] + [line for pair in zip(lines[2:], below) for line in pair] + lines[2 + len(below) :]
+
+
+def _shapes(found: Inspection) -> List[Line]:
+    rows = [(", ".join("%s %d -> %d" % dimension for dimension in row.dimensions), row.op, _like(row)) for row in found.shapes]
+    return section("dimensions that are no multiple of 8, as Tensor Cores want them; the most work first", rows, MOST)
+
+
+def _like(row: Any) -> str:
+    """A row's node, and how many there are like it."""
+    return row.node if row.nodes == 1 else "%s (and %s like it)" % (row.node, format(row.nodes - 1, ","))
+
+
+def _some(names: List[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (" and %s more" % format(len(names) - most, ",") if len(names) > most else "")
+
+
+def _next(found: Inspection, name: str) -> str:
+    """What a user would try next."""
+    if any(note["code"] == "GMP022" for note in found.notes):
+        original = pathlib.Path(name).parent / "original.meta"
+        return "graphmp inspect %s" % shlex.quote(str(original)) if original.is_file() else "inspect the graph that this one was converted from"
+    if found.leave:
+        return "nothing to do: a conversion would leave the graph as it is"
+    graph = shlex.quote(name)
+    asked = [row.node for row in found.islands] + [row.node for kind in WORTH_ASKING for row in found.kept if row.kind.startswith(kind)]
+    why = ", or: graphmp explain %s %s" % (graph, shlex.quote(asked[0])) if asked else ""
+    return "graphmp convert %s%s" % (graph, why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Iterable, Iterator, List, Sequence, Tuple
+from typing import Any, Iterable, List, Sequence, Tuple
 
 from rich.console import Console
 from rich.text import Text
@@ -33,22 +33,21 @@ def labelled(label: str, text: str) -> str:
     return "%-12s %s" % (label, text)
 
 
-def table(rows: Sequence[Sequence[Any]]) -> Iterator[Line]:
-    """Rows in columns, numbers to the right."""
-    texts = [[value if isinstance(value, str) else format(value, ",") for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts)]
-    for row, values in zip(texts, rows):
-        cells = [cell.ljust(width) if isinstance(value, str) else cell.rjust(width) for cell, value, width in zip(row, values, widths)]
-        yield "row", ("  " + "  ".join(cells)).rstrip()
-
-
-def section(heading: str, rows: Sequence[Sequence[Any]], most: int = 0) -> List[Line]:
-    """A heading and a table below it, at most `most` rows of it; nothing where there are none."""
+def section(heading: str, rows: Sequence[Sequence[Any]], most: int = 0, titles: Sequence[str] = ()) -> List[Line]:
+    """A heading and a table below it, at most `most` rows of it; nothing where there are none. Numbers go to the right."""
     if not rows:
         return []
-    hidden = len(rows) - most if most else 0
-    more = [("row", "  and %s more: --json has them all" % format(hidden, ","))] if hidden > 0 else []
-    return [("row", ""), ("heading", heading), *table(rows[:most] if most else rows), *more]
+    shown = [[value if isinstance(value, str) else format(value, ",") for value in row] for row in (rows[:most] if most else rows)]
+    widths = [max(map(len, column)) for column in zip(*([titles] if titles else []), *shown)]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [cell.ljust(width) if isinstance(value, str) else cell.rjust(width) for cell, width, value in zip(cells, widths, rows[0])]
+        return ("  " + "  ".join(padded)).rstrip()
+
+    head = [("row", ""), ("heading", heading)] + ([("heading", line(titles))] if titles else [])
+    hidden = len(rows) - len(shown)
+    more = [("row", "  and %s more: --json has them all" % format(hidden, ","))] if hidden else []
+    return head + [("row", line(cells)) for cells in shown] + more
 
 
 def size(count: float) -> str:

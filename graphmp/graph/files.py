@@ -2,48 +2,68 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
+import stat
 import sys
+import threading
 import uuid
 import warnings
-from typing import Any, Callable, Optional, Tuple, Union
+from typing import Any, Callable, Iterator, Sequence, Tuple, Union
 
+import google.protobuf
 import tensorflow.compat.v1 as tf
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from graphmp.errors import GraphmpError
+from graphmp.graph import saved_model
+from graphmp.graph.cycles import find_cycle
 from graphmp.graph.view import GraphView
 
 Path = Union[str, "os.PathLike[str]"]
 
-_ACCEPTED = "accepted is a MetaGraphDef or a GraphDef, binary or text"
-_NODE_FIRST = re.compile(rb"\x0a[\x80-\xff]*[\x00-\x7f]\x0a")  # a message in field 1 that begins with its own field 1: a node and its name
+META_GRAPH, GRAPH, SAVED_MODEL = "MetaGraphDef", "GraphDef", "SavedModel"
+
+_ACCEPTED = "accepted is a MetaGraphDef or a GraphDef, binary or text, or a SavedModel"
+_TOO_LARGE = 1 << 31  # protobuf reads and writes less
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # a binary graph has the byte 0x12 ahead of every op; text writes such bytes as escapes
+_VERSION_FIRST = b"\x08"  # a number in field 1: the schema version of a SavedModel; a graph has a message there
+_END = (sys.maxsize, 0)
+_STDERR = 2
+_WRITES_TO_STDERR = int(google.protobuf.__version__.split(".")[0]) < 4
+_silencing = threading.Lock()
 
 
-def read_graph(path: Path) -> tf.MetaGraphDef:
-    """Reads a MetaGraphDef or a GraphDef, binary or text; the content decides, not the name.
+def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
+    """Reads a MetaGraphDef, a GraphDef or a SavedModel, binary or text; the content decides, not the name.
 
     A protobuf parser takes many a file for what it is not, because it keeps fields that it does not know. A reading
     counts only if it gives nodes, each with a name and an op, whose names are unique and whose inputs all exist.
     That also finds nearly every file that was cut short.
 
+    Args:
+        path: a file, or the folder of a SavedModel.
+        tag: the tags of the graph to take from a SavedModel, separated by commas; one with a single graph needs none.
+
     Returns:
         The MetaGraphDef; a GraphDef comes wrapped into one.
 
     Raises:
-        GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph.
+        GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph that TensorFlow could run, GMP002 if
+            the tag is not one of the file's.
     """
-    meta_graph, found = _parse(_read(path))
-    if meta_graph is None:
-        raise _not_a_graph(path, found)
-    try:
-        GraphView(meta_graph.graph_def)
-    except GraphmpError as error:
-        raise _not_a_graph(path, "a damaged graph (%s)" % error.message) from None
+    file = _file_of(path)
+    form, meta_graphs = _parse(file, _read(file))
+    if form == SAVED_MODEL:
+        meta_graph = saved_model.select(meta_graphs, tag, file)
+    elif tag:
+        raise GraphmpError("GMP002", "%s: --tag=%s: found a %s; accepted with a tag is a SavedModel" % (file, tag, form))
+    else:
+        meta_graph = meta_graphs[0]
+    _check(file, meta_graph.graph_def)
     return meta_graph
 
 
@@ -83,60 +103,118 @@ def _write_and_rename(target: pathlib.Path, data: bytes) -> None:
         raise
 
 
-def _read(path: Path) -> bytes:
+def _file_of(path: Path) -> str:
+    """The file to read, which is there and not too large: `path` itself, or the SavedModel in that folder."""
     try:
-        return pathlib.Path(path).read_bytes()
-    except IsADirectoryError:
-        raise _not_a_graph(path, "a folder") from None
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise GraphmpError("GMP003", "%s: %s" % (path, getattr(error, "strerror", None) or error)) from None
+        status = os.stat(path)
+        file = saved_model.file_in(os.fspath(path)) if stat.S_ISDIR(status.st_mode) else ""
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    if file is None:
+        raise _not_a_graph(path, "a folder without %s" % " or ".join(saved_model.FILES))
+    if file:
+        return _file_of(file)
+    if status.st_size >= _TOO_LARGE:
+        raise _not_a_graph(path, "a file of %s bytes" % format(status.st_size, ","), ", of less than 2 GiB")
+    return os.fspath(path)
 
 
-def _not_a_graph(path: Path, found: str) -> GraphmpError:
-    return GraphmpError("GMP008", "%s: found %s; %s" % (path, found, _ACCEPTED))
+def _read(file: str) -> bytes:
+    try:
+        return pathlib.Path(file).read_bytes()
+    except OSError as error:
+        raise _unreadable(file, error) from None
 
 
-def _parse(data: bytes) -> Tuple[Optional[tf.MetaGraphDef], str]:
-    """The graph in `data`, or None and what was found instead."""
+def _unreadable(path: Path, error: Exception) -> GraphmpError:
+    """ValueError, which has no strerror, comes of a null character in the path."""
+    return GraphmpError("GMP003", "%s: %s" % (path, getattr(error, "strerror", None) or error))
+
+
+def _not_a_graph(path: Path, found: str, limit: str = "") -> GraphmpError:
+    return GraphmpError("GMP008", "%s: found %s; %s%s" % (path, found, _ACCEPTED, limit))
+
+
+def _check(file: str, graph_def: tf.GraphDef) -> None:
+    """Raises GMP008 where TensorFlow could not run the graph, whatever its ops are."""
+    if not _has_nodes(graph_def):
+        raise _not_a_graph(file, "a graph with no nodes that have a name and an op")
+    try:
+        cycle = find_cycle(GraphView(graph_def))
+    except GraphmpError as error:
+        raise _not_a_graph(file, "a damaged graph (%s)" % error.message) from None
+    if cycle:
+        raise _not_a_graph(file, "a graph with a cycle outside while loops (node %s depends on itself; %d nodes do)" % (cycle[0], len(cycle)))
+
+
+def _parse(file: str, data: bytes) -> Tuple[str, Sequence[tf.MetaGraphDef]]:
+    """What the file holds, and its graphs, of which there is at least one. Raises GMP008 where there is none."""
     if not data:
-        return None, "an empty file"
+        raise _not_a_graph(file, "an empty file")
     if not _CONTROL.search(data):
         try:
-            return _first_graph(text_format.Parse, data.decode("utf-8-sig"), "text")
+            return _first_form(file, text_format.Parse, data.decode("utf-8-sig"), (META_GRAPH, GRAPH, SAVED_MODEL), "text")
         except UnicodeDecodeError:
             pass
-    return _first_graph(_parse_binary, data, "%s bytes" % format(len(data), ","))
+    forms = (SAVED_MODEL,) if data.startswith(_VERSION_FIRST) else (META_GRAPH, GRAPH, SAVED_MODEL)
+    return _first_form(file, _parse_binary, data, forms, "%s bytes" % format(len(data), ","))
 
 
-def _first_graph(parse: Callable[[Any, Any], Any], data: Any, kind: str) -> Tuple[Optional[tf.MetaGraphDef], str]:
-    """Reads `data` as a MetaGraphDef and as a GraphDef. With no graph in either, tells of the reading that got further.
-
-    What is likely a GraphDef is tried as one first: protobuf 3.20 writes to stderr when a reading fails on a string.
-    """
+def _first_form(file: str, parse: Callable[[Any, Any], Any], data: Any, forms: Sequence[str], kind: str) -> Tuple[str, Sequence[tf.MetaGraphDef]]:
+    """Reads `data` as one form after the other. With no graph in any, tells of the reading that got furthest."""
     failures = []
-    readings = [lambda meta: meta, lambda meta: meta.graph_def]
-    if isinstance(data, bytes) and _NODE_FIRST.match(data):
-        readings.reverse()
-    for select in readings:
-        meta_graph = tf.MetaGraphDef()
+    for form in forms:
+        message, meta_graphs = _blank(form)
         try:
-            parse(data, select(meta_graph))
-        except (DecodeError, text_format.ParseError, RecursionError) as error:
-            failures.append((getattr(error, "GetLine", int)() or 0, str(error)))
+            parse(data, message)
+        except (DecodeError, text_format.ParseError, ValueError, RecursionError) as error:  # ValueError: a number that its field can't hold
+            failures.append((_place(error), str(error)))
             continue
-        if _has_nodes(meta_graph.graph_def):
-            return meta_graph, ""
-        failures.append((sys.maxsize, "no nodes that have a name and an op"))
-    return None, "%s, and not a graph (%s)" % (kind, max(failures)[1])
+        if any(_has_nodes(meta_graph.graph_def) for meta_graph in meta_graphs):
+            return form, meta_graphs
+        failures.append((_END, "no nodes that have a name and an op"))
+    raise _not_a_graph(file, "%s, and not a graph (%s)" % (kind, max(failures, key=lambda failure: failure[0])[1]))
+
+
+def _place(error: Exception) -> Tuple[int, int]:
+    """Line and column at which a text failed; the end where that is not known, as with bytes."""
+    if isinstance(error, text_format.ParseError) and error.GetLine():
+        return error.GetLine(), error.GetColumn() or 0
+    return _END
+
+
+def _blank(form: str) -> Tuple[Any, Sequence[tf.MetaGraphDef]]:
+    """A message to parse a file of that form into, and where its graphs will be."""
+    if form == SAVED_MODEL:
+        message = saved_model.new()
+        return message, message.meta_graphs
+    meta_graph = tf.MetaGraphDef()
+    return (meta_graph if form == META_GRAPH else meta_graph.graph_def), [meta_graph]
 
 
 def _parse_binary(data: bytes, message: Any) -> None:
     """Raises DecodeError too where protobuf 3.20 gives up halfway, which it only warns of."""
-    with warnings.catch_warnings(record=True) as caught:
+    with _silent_stderr(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
         message.ParseFromString(data)
     if any(issubclass(warning.category, RuntimeWarning) for warning in caught):
         raise DecodeError(str(caught[0].message))
+
+
+@contextlib.contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Drops what protobuf 3.20 writes to file descriptor 2 about a string that is not UTF-8; it raises as well."""
+    with _silencing, contextlib.ExitStack() as stack:
+        try:
+            saved = os.dup(_STDERR) if _WRITES_TO_STDERR else None
+        except OSError:  # closed: nothing can be written
+            saved = None
+        if saved is not None:
+            stack.callback(os.close, saved)
+            stack.callback(os.dup2, saved, _STDERR)
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), _STDERR)
+        yield
 
 
 def _has_nodes(graph_def: tf.GraphDef) -> bool:

@@ -5,10 +5,17 @@ from __future__ import annotations
 import collections
 from typing import Deque, Dict
 
+import tensorflow.compat.v1 as tf
+
 from graphmp.graph.view import GraphView
 
 ENTERS = frozenset(("Enter", "RefEnter"))
 EXITS = frozenset(("Exit", "RefExit"))
+
+
+def is_invariant(node: tf.NodeDef) -> bool:
+    """Whether a node brings a value that doesn't change into a loop."""
+    return node.op == "Enter" and "is_constant" in node.attr and bool(node.attr["is_constant"].b)
 
 
 def loop_depths(view: GraphView) -> Dict[str, int]:

@@ -30,9 +30,11 @@ def records_shapes(graph_def: tf.GraphDef) -> bool:
 
 def inferred_shapes(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
     """Output shapes by node, as TensorFlow infers them where it imports the graph; empty where it doesn't."""
+    copied = tf.GraphDef()
+    copied.CopyFrom(graph_def)  # importing writes defaults into the graph that it is given
     with tf.Graph().as_default() as graph:
         try:
-            tf.import_graph_def(graph_def, name="")
+            tf.import_graph_def(copied, name="")
         except Exception:  # TensorFlow raises what it likes: then sizes are unknown
             return {}
         return {op.name: [tensor.shape.as_proto() for tensor in op.outputs] for op in graph.get_operations()}

@@ -26,13 +26,15 @@ class Flag(NamedTuple):
 
     Attributes:
         text: the flag as a shell takes it, or in words.
-        option: whether `text` can be added to a command line.
+        option: whether `text` can be added to a command line as it is.
         nodes: how many nodes it changes in all.
+        remark: what it costs, where that is more than rounding.
     """
 
     text: str
     option: bool
     nodes: int
+    remark: str = ""
 
 
 class _Candidate(NamedTuple):
@@ -40,6 +42,7 @@ class _Candidate(NamedTuple):
     option: bool
     config: Config
     policy: Policy
+    remark: str = ""
 
 
 class Alternatives:
@@ -64,7 +67,7 @@ class Alternatives:
         for candidate in self._candidates(decisions, number, source):
             after = decide(self._meta_graph, candidate.config, candidate.policy)[body]
             if after.painted[number].colour != decisions.painted[number].colour:
-                found.append(Flag(candidate.text, candidate.option, len(_repainted(decisions, after.painted))))
+                found.append(Flag(candidate.text, candidate.option, len(_repainted(decisions, after.painted)), candidate.remark))
         return found
 
     def _candidates(self, decisions: Decisions, number: int, source: int) -> Iterator[_Candidate]:
@@ -79,11 +82,14 @@ class Alternatives:
             dtype = _OTHER[self._config.compute_dtype]
             config = replace(self._config, compute_dtype=dtype)
             yield _Candidate("--compute_dtype=%s" % dtype, True, config, policies.load(dtype, config.op_policy))
-        yield self._with("force_compute", exactly(graph, number))
-        if graph.units[source].node != graph.units[number].node:
-            yield self._with("force_compute", exactly(graph, source))
+        yield from (self._forced(decisions, unit) for unit in dict.fromkeys((number, source)) if not _is_misfit(decisions, unit))
         if self._policy.wants_float32(graph.node(source).op):
             yield self._with_line("infer", graph.node(source).op)
+
+    def _forced(self, decisions: Decisions, number: int) -> _Candidate:
+        candidate = self._with("force_compute", exactly(decisions.graph, number))
+        guarded = decisions.painted[number].reason.startswith("range guard: ")
+        return candidate._replace(remark="what %s can't hold becomes infinite or 0" % self._config.compute_dtype) if guarded else candidate
 
     def _with(self, flag: str, pattern: str) -> _Candidate:
         return _Candidate(option(flag, pattern), True, self._changed(flag, (*getattr(self._config, flag), pattern)), self._policy)
@@ -110,6 +116,11 @@ def option(flag: str, value: str) -> str:
 def exactly(graph: TypedGraph, number: int) -> str:
     """The regular expression that matches a unit's node alone."""
     return "^%s$" % re.escape(graph.units[number].node)
+
+
+def _is_misfit(decisions: Decisions, number: int) -> bool:
+    """Whether a unit is a constant that half precision can't hold: to force it would spoil its value for all that read it."""
+    return decisions.graph.node(number).op == "Const" and decisions.painted[number].reason.startswith("range guard: ")
 
 
 def _repainted(decisions: Decisions, painted: List[Paint]) -> Set[str]:

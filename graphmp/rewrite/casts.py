@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.dtypes import BY_NAME, FLOAT32
+from graphmp.graph.frames import is_invariant
 from graphmp.graph.view import Port
 from graphmp.rewrite.op_defs import WIDER
 from graphmp.rewrite.paint import HALF, Paint
@@ -89,8 +90,8 @@ class _Editor:
             producer = self._nodes[port.node]
             if dtype == self._half and producer.op == "Const" and _elements(producer) <= MOST_COPIED:
                 self._made[key] = self._second_constant(producer)
-            elif dtype == self._half and self._is_invariant(producer):
-                self._made[key] = self._second_enter(producer)
+            elif is_invariant(producer):
+                self._made[key] = self._second_enter(producer, dtype)
             else:
                 self._made[key] = self._cast(port, dtype, producer.device if dtype == self._half else reader.device)
         return self._made[key]
@@ -113,20 +114,17 @@ class _Editor:
         self._contexts.add(node.name, constant)
         return Port(node.name, 0)
 
-    def _is_invariant(self, node: tf.NodeDef) -> bool:
-        return node.op == "Enter" and "is_constant" in node.attr and node.attr["is_constant"].b
-
-    def _second_enter(self, enter: tf.NodeDef) -> Port:
+    def _second_enter(self, enter: tf.NodeDef, dtype: int) -> Port:
         source = self._graph.view.inputs(enter.name)[0]
-        writer = self._graph.writer(source)
-        outside = source if writer in self._half_units else self._version(source, self._half, enter)
-        node = self._add(Port(enter.name, 0), "Enter", "loop invariant, cast before the loop", self._half)
+        found = self._half if self._graph.writer(source) in self._half_units else FLOAT32
+        outside = source if found == dtype else self._version(source, dtype, enter)
+        node = self._add(Port(enter.name, 0), "Enter", "loop invariant, cast before the loop", dtype)
         node.input.append(str(outside))
         node.device = enter.device
         for key in enter.attr:
             if key not in ("_class", "_output_shapes"):
                 node.attr[key].CopyFrom(enter.attr[key])
-        node.attr["T"].type = self._half
+        node.attr["T"].type = dtype
         self._contexts.bring_in(node.name, enter.name, "%s:%d" % outside)
         return Port(node.name, 0)
 

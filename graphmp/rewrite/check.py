@@ -59,9 +59,11 @@ def check_loads(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> None:
 
 
 def _import_error(graph_def: tf.GraphDef) -> Optional[str]:
+    copy = tf.GraphDef()
+    copy.CopyFrom(graph_def)  # importing writes defaults into the graph that it is given
     with tf.Graph().as_default():
         try:
-            tf.import_graph_def(graph_def, name="")
+            tf.import_graph_def(copy, name="")
         except Exception as error:  # TensorFlow raises what it likes here
             return " ".join(str(error).split())[:300]
     return None

@@ -131,9 +131,13 @@ def explain_by_report(converted: tf.MetaGraphDef, report: Optional[Dict[str, Any
 
 
 def no_such_node(name: str, names: Iterable[str]) -> GraphmpError:
-    """The error for a name that no node has, with the closest ones."""
-    names = list(names)
-    close = [n for n in names if n.endswith("/" + name)] + difflib.get_close_matches(name, names, _MOST_CLOSE)
+    """The error for a name that no node has, with the closest ones: by the whole name, else by its last part."""
+    by_end: Dict[str, List[str]] = {}
+    for node in names:
+        by_end.setdefault(node.rsplit("/", 1)[-1], []).append(node)
+    nodes = [node for alike in by_end.values() for node in alike]
+    ends = difflib.get_close_matches(name.rsplit("/", 1)[-1], by_end, _MOST_CLOSE)
+    close = difflib.get_close_matches(name, nodes, _MOST_CLOSE) + [node for end in ends for node in by_end[end]]
     hint = "; closest: %s" % ", ".join(list(dict.fromkeys(close))[:_MOST_CLOSE]) if close else ""
     return GraphmpError("GMP002", "node %s: the graph has no such node%s" % (name, hint))
 

@@ -98,7 +98,7 @@ def inspect(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, progres
     """
     view = GraphView(meta_graph.graph_def)
     gradients = gradient_nodes(view.nodes.keys())
-    special = _special(meta_graph, view, config, policy)
+    special = recognised(meta_graph, config, policy)
     facts = _facts(meta_graph, view)
     if special.leave:
         return Inspection(facts, special.warnings, True, [], [], [], [], [], [], "")
@@ -120,8 +120,9 @@ def inspect(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, progres
     )
 
 
-def _special(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, policy: Policy) -> Recognised:
-    """What is recognised; a graph that another conversion made is left alone too."""
+def recognised(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> Recognised:
+    """What is special about a graph; one that another conversion made is to be left as it is too."""
+    view = GraphView(meta_graph.graph_def)
     try:
         return recognise(meta_graph, view, config, policy, gradient_nodes(view.nodes.keys()))
     except GraphmpError as error:

@@ -48,14 +48,25 @@ def islands(meta_graph: tf.MetaGraphDef, decided: Dict[str, Decisions], config: 
     """The islands, those that cast most first."""
     rows = [row for body, decisions in decided.items() for row in _alone(body, decisions)]
     rows.sort(key=lambda row: (-row.bytes, row.node))
-    merged = [
-        r[0]._replace(nodes=len(r), bytes=sum(row.bytes for row in r))
-        for r in alike(rows, lambda row: (pattern(row.node), row.op, kind_of(row.reason)))
+    groups = alike(rows, lambda row: (pattern(row.node), row.op, kind_of(row.reason)))
+    groups.sort(key=lambda group: (-sum(row.bytes for row in group), group[0].node))
+    forcing = {group[0].node: _forcing([row.node for row in group]) for group in groups[:_MOST_TRIED]}
+    changed = _changed(meta_graph, decided, config, policy, list(forcing.values()))
+    return [
+        group[0]._replace(
+            nodes=len(group),
+            bytes=sum(row.bytes for row in group),
+            flag=option("force_compute", forcing[group[0].node]) if group[0].node in forcing and group[0].node in changed else "",
+        )
+        for group in groups
     ]
-    merged.sort(key=lambda row: (-row.bytes, row.node))
-    patterns = {row.node: _forcing(row.node, row.nodes) for row in merged[:_MOST_TRIED]}
-    works = _half(decide(meta_graph, replace(config, force_compute=(*config.force_compute, *patterns.values())), policy)) - _half(decided)
-    return [row._replace(flag=option("force_compute", patterns[row.node])) if row.node in works & set(patterns) else row for row in merged]
+
+
+def _changed(meta_graph: tf.MetaGraphDef, decided: Dict[str, Decisions], config: Config, policy: Policy, forced: List[str]) -> Set[str]:
+    """Nodes that become half by --force_compute."""
+    if not forced:
+        return set()
+    return _half(decide(meta_graph, replace(config, force_compute=(*config.force_compute, *forced)), policy)) - _half(decided)
 
 
 def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
@@ -82,9 +93,10 @@ def _half(decided: Dict[str, Decisions]) -> Set[str]:
     return {full_name(body, graph.units[n].node) for body, (graph, painted) in decided.items() for n, p in enumerate(painted) if p.colour == HALF}
 
 
-def _forcing(node: str, count: int) -> str:
-    """A regular expression for a node, and for those whose names differ in numbers alone."""
-    return "^%s$" % re.escape(node) if count == 1 else "^%s$" % r"\d+".join(map(re.escape, re.split(r"\d+", node)))
+def _forcing(nodes: List[str]) -> str:
+    """A regular expression for nodes whose names differ in numbers alone; a number that they share stays."""
+    columns = zip(*(re.split(r"(\d+)", node) for node in nodes))
+    return "^%s$" % "".join(re.escape(parts[0]) if len(set(parts)) == 1 else r"\d+" for parts in columns)
 
 
 def alike(rows: Iterable[_Row], key: Callable[[_Row], Any]) -> List[List[_Row]]:

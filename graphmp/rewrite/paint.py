@@ -61,45 +61,53 @@ def paint(
 ) -> List[Paint]:
     """The colour of each unit; members of a group have the same."""
     painter = _Painter(graph, policy, gradients)
-    force = [re.compile(pattern) for pattern in config.force_compute]
     painted = [painter.listed(number) for number in range(len(graph.units))]
     for number, reason in painter.tail().items():
         painted[number] = Paint(FLOAT, reason)
     for number, reason in guards.items():
         if painted[number].colour != FLOAT:
             painted[number] = Paint(FLOAT, reason)
-    denied = {number for number, p in enumerate(painted) if p.colour == FLOAT and (number in guards or not p.reason.startswith("unlisted"))}
+    forced = _forced(graph, pins, config, op_defs)
+    unlisted = {number for number, p in enumerate(painted) if p.reason.startswith("unlisted") and number not in guards}
+    denied = {number for number, p in enumerate(painted) if p.colour == FLOAT} - unlisted - forced.keys()
     for number, reason in painter.nonlinear_gradients(denied).items():
         if painted[number].colour == FREE:
             painted[number] = Paint(FLOAT, reason)
             denied.add(number)
     for number, reason in pins.items():
         painted[number] = Paint(FLOAT, reason)
-    for number, unit in enumerate(graph.units):
-        pattern = next((p.pattern for p in force if p.search(unit.node)), None)
-        if pattern is not None and number not in pins and not unsupported(graph, number, op_defs, config.compute_dtype):
-            painted[number] = Paint(HALF, "user rule: --force_compute=%s" % pattern)
+    for number, reason in forced.items():
+        painted[number] = Paint(HALF, reason)
     _agree(graph, groups, painted)
-    painter.spread_denied(painted, denied - pins.keys(), groups)
+    painter.spread_denied(painted, denied - (pins.keys() - guards.keys()), groups)
     painter.keep_between(painted, groups)
     _agree(graph, groups, painted)
     return painted
 
 
+def _forced(graph: TypedGraph, pins: Dict[int, str], config: Config, op_defs: OpDefs) -> Dict[int, str]:
+    """Units that --force_compute makes half, and why."""
+    patterns = [re.compile(pattern) for pattern in config.force_compute]
+    found = {}
+    for number, unit in enumerate(graph.units):
+        pattern = next((p.pattern for p in patterns if p.search(unit.node)), None)
+        if pattern is not None and number not in pins and not unsupported(graph, number, op_defs, config.compute_dtype):
+            found[number] = "user rule: --force_compute=%s" % pattern
+    return found
+
+
 def _agree(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> None:
-    """A group with one float32 member is float32, the reason naming that member; so is one whose handle leaves."""
+    """A group with a float32 member is float32, else one with a half member half; one whose handle leaves is float32."""
     for members in groups.members:
         leaving = next((groups.leaving[m] for m in members if m in groups.leaving), None)
-        kept = next((m for m in members if painted[m].colour == FLOAT), None)
-        if leaving is None and (kept is None or len(members) == 1):
-            continue
+        colours = (FLOAT,) if leaving else (FLOAT, HALF)
+        first = next((m for colour in colours for m in members if painted[m].colour == colour), None)
         for member in members:
-            if painted[member].colour == FLOAT:
-                continue
-            if kept is None:
-                painted[member] = Paint(FLOAT, str(leaving))
-            else:
-                painted[member] = Paint(FLOAT, "group: shares its dtype with %s, %s" % (graph.units[kept].node, painted[kept].reason), kept)
+            if first is not None and painted[member].colour != painted[first].colour:
+                reason = "group: shares its dtype with %s, %s" % (graph.units[first].node, painted[first].reason)
+                painted[member] = Paint(painted[first].colour, reason, first)
+            elif leaving is not None and first is None:
+                painted[member] = Paint(FLOAT, leaving)
 
 
 class _Painter:
@@ -187,11 +195,11 @@ class _Painter:
                 continue
             if self._category[number] == "clear":
                 if number not in behind and number not in ahead:
-                    painted[number] = Paint(FLOAT, "clear: no half precision on either side")
+                    painted[number] = Paint(FLOAT, "clear: no half precision on either side", p.because)
             elif number not in behind:
-                painted[number] = Paint(FLOAT, "infer: no half precision leads to it")
+                painted[number] = Paint(FLOAT, "infer: no half precision leads to it", p.because)
             elif number not in ahead and not self._ends_well(number):
-                painted[number] = Paint(FLOAT, self._no_way_on(number))
+                painted[number] = Paint(FLOAT, self._no_way_on(number), p.because)
 
     def _ends_well(self, number: int) -> bool:
         """Whether an infer unit that no allow op reads may be half: a reduction in gradient code, but not a sum of gradients; a test."""

@@ -90,13 +90,13 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, progres
     kept: Counter[str] = collections.Counter()
     unknown: List[str] = []
     allowed_kept: Dict[str, str] = {}
-    for body in _bodies(result, op_defs):
+    for body in _bodies(result, op_defs) if config.compute_dtype != "float32" else ():
         progress("painting %s" % (body.name or "the graph"))
         decisions = _decide(body, op_defs, config, policy, meta_graph)
         changed = _apply(body, decisions, config, result, op_defs)
         done += changed
         kept.update(_kinds_kept(decisions))
-        unknown += decisions.graph.unknown
+        unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
         allowed_kept.update(_allowed_kept(decisions, policy))
     progress("checking")
     check.check_loads(meta_graph, result)
@@ -119,7 +119,7 @@ def _decide(body: _Body, op_defs: OpDefs, config: Config, policy: Policy, meta_g
     gradients = gradient_nodes(names)
     fetched = {} if body.function else _fetched(graph, meta_graph, config, names - ahead_of_allow(graph, policy.allow, gradients))
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
-    guards = ranges.guarded(graph, policy, config.compute_dtype) if config.compute_dtype != "float32" else {}
+    guards = ranges.guarded(graph, policy, config.compute_dtype)
     groups = Groups(graph)
     painted = paint(graph, groups, pinned, guards, config, policy, op_defs, gradients)
     return Decisions(graph, place(graph, groups, painted, config.compute_dtype))

@@ -5,7 +5,7 @@ Source = half, sink = float32; a free group is one vertex. What a cut costs is b
 - a float32 unit moves 2 bytes an element more than a half one, for each tensor that it reads or writes: source -> u;
 - casting a tensor up (half producer, float32 reader) reads 2 bytes and writes 4: producer -> x, x -> each reader;
 - casting it down costs the same: each reader -> x, x -> producer. A cast serves all its readers, hence x;
-- a constant costs nothing: there is one of each dtype;
+- a constant costs nothing: there is one of each dtype; a loop invariant is cast before the loop;
 - what compares or rounds never reads a cast made for its sake: reader -> producer, infinite.
 
 Bytes come from static shapes, unknown dimensions 32, times 32 for each while loop around. Ties go to half.
@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
+from graphmp.graph.frames import is_invariant
 from graphmp.graph.shapes import UNKNOWN_DIMENSION, recorded_elements
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
 from graphmp.rewrite.groups import Groups
@@ -44,11 +45,12 @@ def place(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
     """Decides what painting left free: HALF or FLOAT for every unit."""
     arcs = list(_merged(_arcs(graph, groups, painted, compute_dtype)))
     half = _half_side(arcs)
+    cut = {vertex for a, b, _ in arcs for vertex in (a, b)}
     decided = []
     for number, p in enumerate(painted):
         if p.colour != FREE:
             decided.append(p)
-        elif 2 + groups.of[number] in half:
+        elif 2 + groups.of[number] in half or 2 + groups.of[number] not in cut:
             decided.append(Paint(HALF, _half_reason(p), p.because))
         else:
             decided.append(Paint(FLOAT, "%s: float32 moves fewer bytes here" % p.reason, p.because))
@@ -98,7 +100,7 @@ def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
                     yield b, a if node.op != "Const" else SINK, _INFINITE
         if node.op == "Const" or not readers:
             continue
-        cost = CAST_BYTES * elements + LAUNCH
+        cost = CAST_BYTES * (elements / UNKNOWN_DIMENSION if is_invariant(node) else elements) + LAUNCH
         yield from _cast(a, readers, SINK, cost, fresh)
         yield from ((y, x, capacity) for x, y, capacity in _cast(a, readers, SOURCE, cost, fresh + 1))
         fresh += 2

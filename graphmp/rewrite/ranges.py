@@ -49,8 +49,8 @@ def guarded(graph: TypedGraph, policy: Policy, compute_dtype: str) -> Dict[int, 
 
 def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
     """What of a float32 constant doesn't fit the compute dtype; None where all does. Infinities and NaN are held."""
-    values = np.abs(_values(node))
-    values = values[np.isfinite(values) & (values > 0)]
+    values = _values(node)
+    values = np.abs(values[np.isfinite(values) & (values != 0)])
     large = values > LARGEST[compute_dtype]
     small = values < SMALLEST[compute_dtype]
     if large.any():
