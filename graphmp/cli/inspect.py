@@ -166,7 +166,7 @@ def _next(found: Inspection, name: str) -> str:
         original = pathlib.Path(name).parent / "original.meta"
         return "graphmp inspect %s" % shlex.quote(str(original)) if original.is_file() else "inspect the graph that this one was converted from"
     if found.leave:
-        return "nothing to do: a conversion would leave the graph as it is"
+        return "nothing to do: a conversion would change no dtype of this graph"
     graph = shlex.quote(name)
     asked = [row.node for row in found.islands] + [row.node for kind in WORTH_ASKING for row in found.kept if row.kind.startswith(kind)]
     why = ", or: graphmp explain %s %s" % (graph, shlex.quote(asked[0])) if asked else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List
+from typing import List, Optional
 
 import numpy as np
 import scipy.sparse as sparse
@@ -14,17 +14,15 @@ MERGES = frozenset(("Merge", "RefMerge", "_XlaMerge"))
 NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))
 
 
-def find_cycle(view: GraphView) -> List[str]:
-    """The nodes of one set that wait for each other, in the order of the graph; [] where no nodes do.
+def find_cycle(view: GraphView) -> Optional[str]:
+    """The first node of the graph that waits for itself, directly or through others; None where none does.
 
     A Merge doesn't wait for its data input from a NextIteration, which closes a while loop.
     """
     waits = _waits(view)
     _, component = csgraph.connected_components(waits, connection="strong")
     cyclic = np.flatnonzero((np.bincount(component)[component] > 1) | (waits.diagonal() > 0))
-    members = np.flatnonzero(component == component[cyclic[0]]) if len(cyclic) else ()
-    names = list(view.nodes)
-    return [names[index] for index in members]
+    return list(view.nodes)[cyclic[0]] if len(cyclic) else None
 
 
 def _waits(view: GraphView) -> sparse.csr_matrix:

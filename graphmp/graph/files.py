@@ -143,8 +143,8 @@ def _check(file: str, graph_def: tf.GraphDef) -> None:
         cycle = find_cycle(GraphView(graph_def))
     except GraphmpError as error:
         raise _not_a_graph(file, "a damaged graph (%s)" % error.message) from None
-    if cycle:
-        raise _not_a_graph(file, "a graph with a cycle outside while loops (node %s depends on itself; %d nodes do)" % (cycle[0], len(cycle)))
+    if cycle is not None:
+        raise _not_a_graph(file, "a graph with a cycle outside while loops (node %s depends on itself)" % cycle)
 
 
 def _parse(file: str, data: bytes) -> Tuple[str, Sequence[tf.MetaGraphDef]]:
@@ -164,12 +164,13 @@ def _first_form(file: str, parse: Callable[[Any, Any], Any], data: Any, forms: S
     """Reads `data` as one form after the other. With no graph in any, tells of the reading that got furthest."""
     failures = []
     for form in forms:
-        message, meta_graphs = _blank(form)
+        whole = saved_model.new() if form == SAVED_MODEL else tf.MetaGraphDef()
         try:
-            parse(data, message)
+            parse(data, whole.graph_def if form == GRAPH else whole)
         except (DecodeError, text_format.ParseError, ValueError, RecursionError) as error:  # ValueError: a number that its field can't hold
             failures.append((_place(error), str(error)))
             continue
+        meta_graphs = whole.meta_graphs if form == SAVED_MODEL else [whole]
         if any(_has_nodes(meta_graph.graph_def) for meta_graph in meta_graphs):
             return form, meta_graphs
         failures.append((_END, "no nodes that have a name and an op"))
@@ -181,15 +182,6 @@ def _place(error: Exception) -> Tuple[int, int]:
     if isinstance(error, text_format.ParseError) and error.GetLine():
         return error.GetLine(), error.GetColumn() or 0
     return _END
-
-
-def _blank(form: str) -> Tuple[Any, Sequence[tf.MetaGraphDef]]:
-    """A message to parse a file of that form into, and where its graphs will be."""
-    if form == SAVED_MODEL:
-        message = saved_model.new()
-        return message, message.meta_graphs
-    meta_graph = tf.MetaGraphDef()
-    return (meta_graph if form == META_GRAPH else meta_graph.graph_def), [meta_graph]
 
 
 def _parse_binary(data: bytes, message: Any) -> None:
@@ -204,17 +196,22 @@ def _parse_binary(data: bytes, message: Any) -> None:
 @contextlib.contextmanager
 def _silent_stderr() -> Iterator[None]:
     """Drops what protobuf 3.20 writes to file descriptor 2 about a string that is not UTF-8; it raises as well."""
-    with _silencing, contextlib.ExitStack() as stack:
+    if not _WRITES_TO_STDERR:
+        yield
+        return
+    with _silencing:
         try:
-            saved = os.dup(_STDERR) if _WRITES_TO_STDERR else None
+            saved = os.dup(_STDERR)
         except OSError:  # closed: nothing can be written
-            saved = None
-        if saved is not None:
-            stack.callback(os.close, saved)
-            stack.callback(os.dup2, saved, _STDERR)
+            yield
+            return
+        try:
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), _STDERR)
-        yield
+            yield
+        finally:
+            os.dup2(saved, _STDERR)
+            os.close(saved)
 
 
 def _has_nodes(graph_def: tf.GraphDef) -> bool:

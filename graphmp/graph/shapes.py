@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -21,6 +21,20 @@ def recorded_elements(node: tf.NodeDef, output: int) -> int:
         if output < len(shapes):
             return _elements(shapes[output])
     return UNKNOWN_RANK
+
+
+def recorded_size(node: tf.NodeDef, output: int) -> Optional[int]:
+    """Elements of one output by the node's `_output_shapes`; None where a dimension is unknown."""
+    sizes = recorded_dimensions(node, output, -1)
+    return None if sizes is None or -1 in sizes else int(np.prod(sizes, dtype=np.float64))
+
+
+def recorded_dimensions(node: tf.NodeDef, output: int, unknown: int) -> Optional[List[int]]:
+    """Dimensions of one output by the node's `_output_shapes`, `unknown` for the unknown ones; None where the rank is unknown."""
+    shapes = node.attr[_SHAPES].list.shape if _SHAPES in node.attr else ()
+    if output >= len(shapes) or shapes[output].unknown_rank:
+        return None
+    return [unknown if dim.size < 0 else int(dim.size) for dim in shapes[output].dim]
 
 
 def records_shapes(graph_def: tf.GraphDef) -> bool:

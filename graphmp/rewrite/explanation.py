@@ -20,10 +20,10 @@ from graphmp.rewrite.chains import chain_to, way_to_allow
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite
-from graphmp.rewrite.rules import RULES, kind_of
+from graphmp.rewrite.rules import RULES, UNPAINTED, kind_of
 from graphmp.rewrite.units import TypedGraph
 
-_INSERTED = re.compile(r"^(.+)_graphmp_(?:float16|bfloat16|float32)(?:_\d+)?$")
+_INSERTED = re.compile(r"^(.+)_graphmp_(float16|bfloat16|float32)(?:_\d+)?$")
 # What an inserted node is, by its op.
 _INSERTED_AS = {
     "Cast": "inserted: a cast, where float32 and half precision meet",
@@ -110,7 +110,18 @@ def explain(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, name: s
     Raises:
         GraphmpError: GMP002 for a node that isn't there, naming the closest ones.
     """
-    return _Explainer(meta_graph, config, policy).explain(parse_input(name.lstrip("^")).node)
+    name = parse_input(name.lstrip("^")).node
+    if config.compute_dtype == "float32":
+        return _unpainted(meta_graph, name)
+    return _Explainer(meta_graph, config, policy).explain(name)
+
+
+def _unpainted(meta_graph: tf.MetaGraphDef, name: str) -> Explanation:
+    nodes = {node.name: node.op for node in meta_graph.graph_def.node}
+    nodes.update((full_name(f.signature.name, node.name), node.op) for f in meta_graph.graph_def.library.function for node in f.node_def)
+    if name not in nodes:
+        raise no_such_node(name, nodes)
+    return Explanation(name, nodes[name], UNPAINTED)
 
 
 def explain_by_report(converted: tf.MetaGraphDef, report: Optional[Dict[str, Any]], name: str) -> Explanation:
@@ -223,7 +234,7 @@ class _Explainer:
     def _reader(self, decisions: Decisions, body: str, node: tf.NodeDef, slot: int) -> Link:
         if node.name in decisions.graph.view.nodes:
             return self._link(decisions, body, decisions.graph.reading(node.name, slot), node.name)
-        return Link(full_name(body, node.name), node.op, self._config.compute_dtype, _INSERTED_AS[node.op])
+        return Link(full_name(body, node.name), node.op, _INSERTED.sub(r"\2", node.name), _INSERTED_AS[node.op])
 
 
 def _without_units(graph: TypedGraph, name: str) -> str:

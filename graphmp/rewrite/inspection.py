@@ -21,7 +21,7 @@ from graphmp.rewrite.losses import losses
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite
 from graphmp.rewrite.recognise import Recognised, recognise
-from graphmp.rewrite.rules import kind_of
+from graphmp.rewrite.rules import UNPAINTED, kind_of
 from graphmp.rewrite.tensor_cores import Dimension
 from graphmp.rewrite.traffic import Traffic, traffic
 
@@ -76,7 +76,7 @@ class ShapeRow(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """All of it. Tables are empty where the graph would be left as it is; `traffic` is before and after, or why it isn't known."""
+    """All of it. Tables are empty where no dtype would change (`leave`); `traffic` is before and after, or why it isn't known."""
 
     facts: Facts
     notes: List[Dict[str, str]]
@@ -121,12 +121,13 @@ def inspect(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, progres
 
 
 def recognised(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> Recognised:
-    """What is special about a graph; one that another conversion made is to be left as it is too."""
+    """What is special about a graph; one that another conversion made is to be left as it is too, and every one in float32."""
     view = GraphView(meta_graph.graph_def)
     try:
-        return recognise(meta_graph, view, config, policy, gradient_nodes(view.nodes.keys()))
+        found = recognise(meta_graph, view, config, policy, gradient_nodes(view.nodes.keys()))
     except GraphmpError as error:
         return Recognised([{"code": error.code, "node": "", "message": error.message}], True)
+    return found if config.compute_dtype != "float32" else Recognised([*found.warnings, {"code": "", "node": "", "message": UNPAINTED}], True)
 
 
 def _facts(meta_graph: tf.MetaGraphDef, view: GraphView) -> Facts:
@@ -186,7 +187,7 @@ def _constants(decided: Dict[str, Decisions], compute_dtype: str) -> List[Consta
             if kind_of(p.reason) == "range guard":
                 kept[p.reason.partition(": ")[2].split(" holds ")[0]].append(full_name(body, unit.node))
         for name, node in graph.view.nodes.items():
-            fit = ranges.misfit(node, compute_dtype) if node.op == "Const" and graph.units_of(name) and compute_dtype in ranges.LARGEST else None
+            fit = ranges.misfit(node, compute_dtype) if node.op == "Const" and graph.units_of(name) else None
             if fit is not None:
                 rows.append(ConstantRow(full_name(body, name), 1, fit.value, [n for n in kept[name] if n != full_name(body, name)]))
     groups = alike(rows, lambda row: (pattern(row.node), row.value))

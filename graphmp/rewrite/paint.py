@@ -13,7 +13,7 @@ Rules, first match wins:
 7. infer: free between allow ops (`MatMul -> BiasAdd -> MatMul`), a bias behind one, and in gradient code
    behind one; else float32.
    A sum of up to eight gradients that leaves gradient code is one of a variable's: float32, and so is a sum in a loop.
-8. clear: free where an allow op lies on either side; else float32.
+8. clear: free where an allow op lies on either side; else float32. A Sum that reduces nothing counts as clear.
 
 What is free goes to the minimum cut.
 """
@@ -25,6 +25,7 @@ from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
 from graphmp.graph.gradient_code import differentiated
+from graphmp.graph.shapes import recorded_size
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import BIAS_ADDS, FORGETS_VALUES, LAST_ACTIVATIONS, MOST_SUMMED_IN_FLOAT32, MOVES_NOTHING, NONLINEAR_DENIED, SUMS
 from graphmp.rewrite.groups import Groups
@@ -119,6 +120,8 @@ class _Painter:
         for number, unit in enumerate(graph.units):
             if graph.node(number).op == "Cast" and unit.attribute == "DstT":
                 self._category[number] = "clear"  # a Cast that isn't pinned comes from exact integers
+            elif graph.node(number).op == "Sum" and adds_nothing(graph, unit.node):
+                self._category[number] = "clear"
 
     def listed(self, number: int) -> Paint:
         """By the lists alone."""
@@ -244,6 +247,17 @@ class _Painter:
                     seen.update(members)
                     waiting.extend(members)
         return seen
+
+
+def adds_nothing(graph: TypedGraph, name: str) -> bool:
+    """Whether a Sum reduces no axis, as in the gradient of an addition without broadcasting: what it gives, or is reshaped to, is as large."""
+    view = graph.view
+    source = view.inputs(name)[0]
+    size = recorded_size(view.nodes[source.node], source.output)
+    if size is None:
+        return False
+    reshapes = [c.node for c in view.consumers(name) if view.nodes[c.node].op == "Reshape" and c.slot == 0]
+    return size in [recorded_size(view.nodes[n], 0) for n in [name] + reshapes]
 
 
 def ahead_of_allow(graph: TypedGraph, allow: AbstractSet[str], gradients: AbstractSet[str]) -> Set[str]:

@@ -160,7 +160,7 @@ def _variable(graph: TypedGraph, name: str) -> str:
         if is_ref or (signature is not None and signature.inputs[slot].is_ref):
             return "variable: reads %s" % port.node
         if signature is not None and signature.inputs[slot].dtype == RESOURCE and op not in HANDLE_OPS and op not in PASSES_ON:
-            return "variable: reads resource %s" % port.node
+            return "resource: read from %s" % port.node
     return ""
 
 

@@ -4,7 +4,8 @@
    `Mul(mask, -1e9)`, `Add(x, 1e-12)` stay float32. The constant is followed through ops that hand values on.
    A matmul or convolution is kept only by what overflows, or where all that isn't zero would be flushed to zero: a small
    weight among others does no harm.
-2. A count computed from shapes (`Cast(Prod(Shape(x)))`, what means divide by) may be any size: what uses it stays float32.
+2. A count computed from shapes (`Cast(Prod(Shape(x)))`, what means divide by) may be any size: what uses it stays
+   float32, but where static shapes settle that it fits.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.dtypes import FLOAT32
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES
+from graphmp.rewrite.counts import count
 from graphmp.rewrite.units import TypedGraph
 
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
@@ -35,13 +37,13 @@ class Misfit(NamedTuple):
 def guarded(graph: TypedGraph, policy: Policy, compute_dtype: str) -> Dict[int, str]:
     """Units that the range guard keeps in float32, and why."""
     found: Dict[int, str] = {}
-    for name, node in graph.view.nodes.items():
+    for name, node in graph.view.nodes.items() if compute_dtype in LARGEST else ():
         if node.op == "Const" and graph.units_of(name):
             fit = misfit(node, compute_dtype)
             if fit is not None:
                 reason = "range guard: %s holds %g, which %s can't" % (name, fit.value, compute_dtype)
                 found.update((unit, reason) for unit in _users(graph, name, policy, fit) if unit not in found)
-        elif node.op == "Cast" and graph.units_of(name) and _is_count(graph, name):
+        elif node.op == "Cast" and graph.units_of(name) and _is_count(graph, name) and not _fits(count(graph.view, name), compute_dtype):
             for unit in graph.units_of(name):
                 found.setdefault(unit, "range guard: %s is a count computed from shapes" % name)
     return found
@@ -50,12 +52,12 @@ def guarded(graph: TypedGraph, policy: Policy, compute_dtype: str) -> Dict[int, 
 def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
     """What of a float32 constant doesn't fit the compute dtype; None where all does. Infinities and NaN are held."""
     values = _values(node)
-    values = np.abs(values[np.isfinite(values) & (values != 0)])
-    large = values > LARGEST[compute_dtype]
-    small = values < SMALLEST[compute_dtype]
+    values = values[np.isfinite(values) & (values != 0)]
+    sizes = np.abs(values)
+    large, small = sizes > LARGEST[compute_dtype], sizes < SMALLEST[compute_dtype]
     if large.any():
-        return Misfit(float(values[large].max()), True)
-    return Misfit(float(values[small].min()), bool(small.all())) if small.any() else None
+        return Misfit(float(values[sizes.argmax()]), True)
+    return Misfit(float(values[sizes.argmin()]), bool(small.all())) if small.any() else None
 
 
 def is_exact(node: tf.NodeDef, compute_dtype: str) -> bool:
@@ -91,6 +93,10 @@ def _users(graph: TypedGraph, constant: str, policy: Policy, fit: Misfit) -> Ite
             if op in KEEPS_VALUES:
                 seen.add(consumer.node)
                 waiting.append(consumer.node)
+
+
+def _fits(number: Optional[float], compute_dtype: str) -> bool:
+    return number is not None and number <= LARGEST[compute_dtype]
 
 
 def _is_count(graph: TypedGraph, name: str) -> bool:

@@ -19,12 +19,14 @@ RULES = {
     "own cast": "casts of the model's own stay as they are",
     "range guard": "what half precision can't hold keeps the ops that use it in float32",
     "statistics": "batch normalisation keeps its statistics in float32",
+    "resource": "what reads a resource keeps the dtype of what is in it",
     "sum of a variable's gradients": "the gradients of one variable add up in float32",
     "unlisted": "ops on no list compute in float32",
     "update math": "clips, norms and optimizers, behind the gradients, compute in float32",
     "user rule": "a flag of the conversion says so",
     "variable": "variables keep their dtype, and so does what reads or defines them",
 }
+UNPAINTED = "--compute_dtype=float32 changes no dtype: such a conversion scales and clips alone"
 
 
 def kind_of(reason: str) -> str:
