@@ -33,7 +33,7 @@ CODES = {
         "The build function needs arguments that nobody passes.",
         "Pass tensors with --input name=float32[2,3] and values with --arg name=value.",
     ),
-    "GMP008": Code(BAD_INPUT, "The file is not a graph that graphmp can read.", "Give a MetaGraphDef or GraphDef, binary or text."),
+    "GMP008": Code(BAD_INPUT, "The file is not a graph that graphmp can read.", "Give a MetaGraphDef or GraphDef, binary or text, or a SavedModel."),
     "GMP009": Code(
         BAD_INPUT, "TensorFlow was imported before it could be told to use Keras 2.", "Import graphmp first, or set TF_USE_LEGACY_KERAS=1."
     ),

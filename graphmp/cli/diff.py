@@ -24,7 +24,7 @@ HELP = "compare two graphs, node by node, and say why each change was made"
 EXAMPLE = """  graphmp diff model_graphmp/original.meta model_graphmp/converted.meta
   graphmp diff before.pb after.pbtxt --format=html -o diff.html
 
-A and B are MetaGraphDefs or GraphDefs, binary or text. Exit status: 0 the same, 1 different, 2 trouble."""
+A and B are MetaGraphDefs or GraphDefs, binary or text, or SavedModels with one graph. Exit status: 0 the same, 1 different, 2 trouble."""
 
 SAME, DIFFERENT = 0, 1
 FORMATS = ("text", "markdown", "json", "html")

@@ -37,9 +37,15 @@ def compare(
     changes = [*_graph_changes(GraphView(before.graph_def), GraphView(after.graph_def)), *_meta_graph_changes(before, after)]
     order = {category: index for index, category in enumerate(CATEGORIES)}
     changes.sort(key=lambda change: (order[change.category], change.node))  # stable: attributes and slots stay in order
+    found = Diff(tuple(changes), False, names)
+    return found if report is None else explained(found, report)
+
+
+def explained(diff: Diff, report: Dict[str, Any]) -> Diff:
+    """The same differences, joined with the reasons of a report."""
     reasons = _reasons(report)
-    explained = (replace(change, reason=_reason(change, reasons)) if change.node in reasons else change for change in changes)
-    return Diff(tuple(explained), report is not None, names)
+    joined = (replace(change, reason=_reason(change, reasons)) if change.node in reasons else change for change in diff.changes)
+    return Diff(tuple(joined), True, diff.names)
 
 
 def _graph_changes(before: GraphView, after: GraphView) -> Iterator[Change]:

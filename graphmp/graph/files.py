@@ -31,6 +31,7 @@ _ACCEPTED = "accepted is a MetaGraphDef or a GraphDef, binary or text, or a Save
 _TOO_LARGE = 1 << 31  # protobuf reads and writes less
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")  # a binary graph has the byte 0x12 ahead of every op; text writes such bytes as escapes
 _VERSION_FIRST = b"\x08"  # a number in field 1: the schema version of a SavedModel; a graph has a message there
+_NO_NODES = "no nodes that have a name and an op"
 _END = (sys.maxsize, 0)
 _STDERR = 2
 _WRITES_TO_STDERR = int(google.protobuf.__version__.split(".")[0]) < 4
@@ -59,6 +60,8 @@ def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
     form, meta_graphs = _parse(file, _read(file))
     if form == SAVED_MODEL:
         meta_graph = saved_model.select(meta_graphs, tag, file)
+        if not _has_nodes(meta_graph.graph_def):
+            raise _not_a_graph(file, "a graph with %s" % _NO_NODES)
     elif tag:
         raise GraphmpError("GMP002", "%s: --tag=%s: found a %s; accepted with a tag is a SavedModel" % (file, tag, form))
     else:
@@ -137,8 +140,6 @@ def _not_a_graph(path: Path, found: str, limit: str = "") -> GraphmpError:
 
 def _check(file: str, graph_def: tf.GraphDef) -> None:
     """Raises GMP008 where TensorFlow could not run the graph, whatever its ops are."""
-    if not _has_nodes(graph_def):
-        raise _not_a_graph(file, "a graph with no nodes that have a name and an op")
     try:
         cycle = find_cycle(GraphView(graph_def))
     except GraphmpError as error:
@@ -173,7 +174,7 @@ def _first_form(file: str, parse: Callable[[Any, Any], Any], data: Any, forms: S
         meta_graphs = whole.meta_graphs if form == SAVED_MODEL else [whole]
         if any(_has_nodes(meta_graph.graph_def) for meta_graph in meta_graphs):
             return form, meta_graphs
-        failures.append((_END, "no nodes that have a name and an op"))
+        failures.append((_END, _NO_NODES))
     raise _not_a_graph(file, "%s, and not a graph (%s)" % (kind, max(failures, key=lambda failure: failure[0])[1]))
 
 

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.errors import GraphmpError
 
 CONTROL = -1
+_MOST_DIGITS = 10  # of an output's index, 32 bits: Python refuses to read a number of thousands of digits
 
 _Value = TypeVar("_Value")
 
@@ -40,7 +41,7 @@ def parse_input(text: str) -> Port:
     if text.startswith("^"):
         return Port(text[1:], CONTROL)
     name, colon, index = text.rpartition(":")
-    return Port(name, int(index)) if colon and index.isdecimal() else Port(text, 0)
+    return Port(name, int(index)) if colon and index.isdecimal() and len(index) <= _MOST_DIGITS else Port(text, 0)
 
 
 def _once(method: Callable[[Any], _Value]) -> Any:

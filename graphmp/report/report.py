@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.diff.compare import compare
+from graphmp.diff.model import Diff
 from graphmp.errors import GraphmpError
 from graphmp.graph.variables import variables
 from graphmp.policy import policy as policies
@@ -31,6 +32,7 @@ def make_report(
     engine_reason: str,
     record: Dict[str, Any],
     seconds: Dict[str, float],
+    differences: Optional[Diff] = None,
 ) -> Dict[str, Any]:
     """The report of a conversion, as a JSON value of schema `graphmp.report/1`.
 
@@ -45,6 +47,7 @@ def make_report(
         record: what the engine noted: done, repaired, warnings, losses, scales; of the rewrite also how many units were kept
             float32 by each kind of reason, and why a matmul or convolution was.
         seconds: time of each stage.
+        differences: the comparison of the two graphs, where it has been made already.
     """
     before, after = original.graph_def, converted.graph_def
     scales = record["scales"]
@@ -73,20 +76,20 @@ def make_report(
         "loss_scale": {"kind": kind, "initial": scales[0]["initial"] if scales else None, "losses": len(record["losses"])},
         "clip_norm": config.clip_norm or None,
         "losses": record["losses"],
-        "changes": changes(original, converted, config, record),
+        "changes": changes(differences or compare(original, converted), converted, config, record),
         "warnings": record["warnings"] + _float32_warnings(after, config, record.get("kept_allowed", {})) + _channels_first_warnings(after),
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
 
 
-def changes(original: Any, converted: Any, config: Config, record: Dict[str, Any]) -> List[Dict[str, str]]:
+def changes(differences: Diff, converted: Any, config: Config, record: Dict[str, Any]) -> List[Dict[str, str]]:
     """Each node that changed, how and why, sorted by node."""
     context = Context(
         policies.load(config.compute_dtype, config.op_policy),
         {row[0]: row[2] for row in record["done"]},
         {node.name: node.op for node in facts.nodes_of(converted.graph_def)},
     )
-    return [{"node": c.node, "change": _described(c), "reason": reason(c, context)} for c in compare(original, converted).changes]
+    return [{"node": c.node, "change": _described(c), "reason": reason(c, context)} for c in differences.changes]
 
 
 def check_variables(original: Any, converted: Any) -> None:

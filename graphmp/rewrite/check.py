@@ -23,12 +23,12 @@ def check_types(graph_def: tf.GraphDef, op_defs: OpDefs) -> None:
         GraphmpError: GMP021, naming the node.
     """
     view = GraphView(graph_def)
-    for name, node in view.nodes.items():
-        reads = op_defs.signature(node)
+    signatures = {name: op_defs.signature(node) for name, node in view.nodes.items()}
+    for name, reads in signatures.items():
         if reads is None or len(reads.inputs) != len(view.inputs(name)):
             continue
         for slot, port in enumerate(view.inputs(name)):
-            writes = op_defs.signature(view.nodes[port.node])
+            writes = signatures[port.node]
             if writes is None or port.output >= len(writes.outputs):
                 continue
             found, expected = writes.outputs[port.output].dtype, reads.inputs[slot].dtype

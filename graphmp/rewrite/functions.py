@@ -15,6 +15,8 @@ CALLS = frozenset(("Case", "If", "PartitionedCall", "StatefulPartitionedCall", "
 def called_functions(graph_def: tf.GraphDef) -> List[str]:
     """Names of the functions to rewrite, in the order of the library."""
     bodies = {function.signature.name: function.node_def for function in graph_def.library.function}
+    if not bodies:
+        return []
     called = _reached(graph_def.node, bodies, True)
     elsewhere: Set[str] = set()
     for nodes in [graph_def.node] + [bodies[name] for name in called]:

@@ -53,26 +53,36 @@ class Rewriting(NamedTuple):
     record: Dict[str, Any]
 
 
+Placement = Callable[[TypedGraph, Groups, List[Paint], str], List[Paint]]
+
+
 class _Body(NamedTuple):
-    """A graph body that can be painted: the main graph, or a function's as a GraphDef."""
+    """A graph body that can be painted: the main graph, or a function's as a GraphDef; and what is changed, the same at first."""
 
     name: str
     graph_def: tf.GraphDef
+    target: tf.GraphDef
     function: Optional[Any]
 
 
-def decide(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> Dict[str, Decisions]:
+def decide(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placement: Placement = place) -> Dict[str, Decisions]:
     """What becomes half and why, for the main graph ("") and each function that it calls; nothing is changed.
 
     Raises:
         GraphmpError: GMP002 for a --fetch that names no node, GMP008 for what is no graph.
     """
     op_defs = OpDefs(meta_graph)
-    return {body.name: _decide(body, op_defs, config, policy, meta_graph) for body in _bodies(meta_graph, op_defs)}
+    return {body.name: _decide(body, op_defs, config, policy, meta_graph, placement) for body in _bodies(meta_graph, meta_graph, op_defs)}
 
 
-def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, progress: Callable[[str], None] = lambda stage: None) -> Rewriting:
+def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placement: Placement = place) -> Rewriting:
     """Converts a graph that is already built.
+
+    Args:
+        meta_graph: the graph; it is not changed.
+        config: the options.
+        policy: the op lists.
+        placement: decides on what painting left free.
 
     Raises:
         GraphmpError: GMP002, GMP008; GMP021 where the result fails its check; GMP022 for another conversion's result.
@@ -90,39 +100,40 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, progres
     kept: Counter[str] = collections.Counter()
     unknown: List[str] = []
     allowed_kept: Dict[str, str] = {}
-    for body in _bodies(result, op_defs) if config.compute_dtype != "float32" else ():
-        progress("painting %s" % (body.name or "the graph"))
-        decisions = _decide(body, op_defs, config, policy, meta_graph)
-        changed = _apply(body, decisions, config, result, op_defs)
-        done += changed
+    for body in _bodies(meta_graph, result, op_defs) if config.compute_dtype != "float32" else ():
+        decisions = _decide(body, op_defs, config, policy, meta_graph, placement)
+        done += _apply(body, decisions, config, result, op_defs)
         kept.update(_kinds_kept(decisions))
         unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
         allowed_kept.update(_allowed_kept(decisions, policy))
-    progress("checking")
     check.check_loads(meta_graph, result)
     mark(result, config, "rewrite")
     return Rewriting(result, _record(done, kept, rows, special, unknown, allowed_kept))
 
 
-def _bodies(meta_graph: tf.MetaGraphDef, op_defs: OpDefs) -> Iterator[_Body]:
-    yield _Body("", meta_graph.graph_def, None)
-    functions = {function.signature.name: function for function in meta_graph.graph_def.library.function}
+def _bodies(meta_graph: tf.MetaGraphDef, result: tf.MetaGraphDef, op_defs: OpDefs) -> Iterator[_Body]:
+    yield _Body("", meta_graph.graph_def, result.graph_def, None)
+    functions = {function.signature.name: function for function in result.graph_def.library.function}
     for name in called_functions(meta_graph.graph_def):
         graph_def = bodies.as_graph(functions[name], op_defs)
         if graph_def is not None:
-            yield _Body(name, graph_def, functions[name])
+            target = tf.GraphDef()
+            target.CopyFrom(graph_def)
+            yield _Body(name, graph_def, target, functions[name])
 
 
-def _decide(body: _Body, op_defs: OpDefs, config: Config, policy: Policy, meta_graph: tf.MetaGraphDef) -> Decisions:
+def _decide(body: _Body, op_defs: OpDefs, config: Config, policy: Policy, meta_graph: tf.MetaGraphDef, placement: Placement) -> Decisions:
     graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
     gradients = gradient_nodes(names)
-    fetched = {} if body.function else _fetched(graph, meta_graph, config, names - ahead_of_allow(graph, policy.allow, gradients))
+    ahead = ahead_of_allow(graph, policy.allow, gradients)
+    outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}
+    fetched = {} if body.function else _fetched(graph, meta_graph, config, outputs)
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
     guards = ranges.guarded(graph, policy, config.compute_dtype)
     groups = Groups(graph)
     painted = paint(graph, groups, pinned, guards, config, policy, op_defs, gradients)
-    return Decisions(graph, place(graph, groups, painted, config.compute_dtype))
+    return Decisions(graph, placement(graph, groups, painted, config.compute_dtype))
 
 
 def _fetched(graph: TypedGraph, meta_graph: tf.MetaGraphDef, config: Config, outputs: Any) -> Dict[str, str]:
@@ -135,18 +146,17 @@ def _fetched(graph: TypedGraph, meta_graph: tf.MetaGraphDef, config: Config, out
 def _apply(body: _Body, decisions: Decisions, config: Config, result: tf.MetaGraphDef, op_defs: OpDefs) -> List[Tuple[str, str, str]]:
     """Changes one body in the result. Returns rows of the record: node, what, why."""
     contexts = Contexts(tf.MetaGraphDef() if body.function else result)
-    inserted = casts.apply(decisions.graph, decisions.painted, config.compute_dtype, contexts, body.graph_def)
-    check.check_types(body.graph_def, op_defs)
+    inserted = casts.apply(decisions.graph, decisions.painted, config.compute_dtype, contexts, body.target)
+    check.check_types(body.target, op_defs)
     if body.function is not None:
         if not inserted and not any(p.colour == HALF for p in decisions.painted):
             return []
-        bodies.write_back(body.graph_def, body.function, op_defs)
+        bodies.write_back(body.target, body.function, op_defs)
         half = sum(p.colour == HALF for p in decisions.painted)
         return [("library/" + body.name, "rewritten", "rewritten inside: %d in half, %d nodes inserted, signature kept" % (half, len(inserted)))]
     rows = [(unit.node, "painted", p.reason) for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF]
-    stale = [
-        (name, "shapes", "_output_shapes of another TensorFlow's") for name in casts.stale(decisions.graph) if name not in {row[0] for row in rows}
-    ]
+    painted = {row[0] for row in rows}
+    stale = [(name, "shapes", "_output_shapes of another TensorFlow's") for name in casts.stale(decisions.graph) if name not in painted]
     return rows + stale + [(name, "inserted", reason) for name, reason in inserted.items()]
 
 
@@ -158,9 +168,8 @@ def _kinds_kept(decisions: Decisions) -> Iterator[str]:
 def _allowed_kept(decisions: Decisions, policy: Policy) -> Dict[str, str]:
     """Matmuls and convolutions that stayed float32, and why."""
     graph = decisions.graph
-    return {
-        graph.units[n].node: p.reason for n, p in enumerate(decisions.painted) if p.colour == FLOAT and graph.node(n).op in policy.allow
-    }  # fmt: skip
+    kept = [n for n, p in enumerate(decisions.painted) if p.colour == FLOAT and graph.node(n).op in policy.allow]
+    return {graph.units[n].node: decisions.painted[n].reason for n in kept}
 
 
 def _record(

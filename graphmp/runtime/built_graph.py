@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.diff.compare import compare
 from graphmp.errors import GraphmpError
 from graphmp.policy import policy as policies
 from graphmp.report.report import check_variables, make_report
@@ -36,11 +37,11 @@ def convert_graph(original: tf.MetaGraphDef, identity: Identity, config: Config,
     done.record["warnings"].extend(warnings)
     with stages.stage("report", "comparing the graphs"):
         check_variables(original, done.meta_graph)
-        report: Dict[str, Any] = make_report(
-            original, done.meta_graph, config, identity.source, identity.digest, "rewrite", identity.reason, done.record, stages.seconds
-        )
+        diff = compare(original, done.meta_graph)
+        name, digest, reason = identity
+        report = make_report(original, done.meta_graph, config, name, digest, "rewrite", reason, done.record, stages.seconds, diff)
     report["seconds"] = stages.rounded()
-    return Conversion(original, done.meta_graph, report, flags)
+    return Conversion(original, done.meta_graph, report, flags, diff)
 
 
 def _without_scaling(config: Config) -> Tuple[Config, List[Dict[str, str]]]:

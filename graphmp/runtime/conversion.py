@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import pathlib
 from dataclasses import dataclass, field
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
-from graphmp.diff.compare import compare
+from graphmp.diff.compare import compare, explained
+from graphmp.diff.model import Diff
 from graphmp.errors import GraphmpError
 from graphmp.graph.files import serialize, write_atomic
 from graphmp.report.report import to_json
@@ -24,16 +25,18 @@ class Conversion:
         meta_graph: the converted MetaGraphDef.
         report: a JSON value of schema `graphmp.report/1`.
         flags: lines of an absl flagfile that repeats the conversion.
+        differences: the comparison of the two graphs, where it has been made already.
     """
 
     original: Any
     meta_graph: Any
     report: Dict[str, Any]
     flags: List[str] = field(default_factory=list)
+    differences: Optional[Diff] = field(default=None, repr=False, compare=False)
 
     def diff(self) -> Any:
         """The changes, each with its reason from the report."""
-        return compare(self.original, self.meta_graph, self.report)
+        return explained(self.differences or compare(self.original, self.meta_graph), self.report)
 
     def files(self) -> Dict[str, bytes]:
         """Contents of the files that `save` writes, by name."""

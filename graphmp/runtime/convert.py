@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
+from graphmp.graph.cycles import find_cycle
 from graphmp.graph.files import read_graph, serialize
 from graphmp.graph.view import GraphView
 from graphmp.policy import policy as policies
@@ -79,7 +80,7 @@ def convert(
 
 def _read(path: str, tag: str, stages: Stages) -> Tuple[tf.MetaGraphDef, str]:
     with stages.stage("read", "reading %s" % path):
-        graph = read_graph(path, tag) if tag else read_graph(path)
+        graph = read_graph(path, tag)
     files = [p for p in (pathlib.Path(path), pathlib.Path(path, "saved_model.pb"), pathlib.Path(path, "saved_model.pbtxt")) if p.is_file()]
     return graph, sha256(files[0])
 
@@ -87,17 +88,24 @@ def _read(path: str, tag: str, stages: Stages) -> Tuple[tf.MetaGraphDef, str]:
 def _meta_graph(source: Any) -> Tuple[tf.MetaGraphDef, str]:
     """The MetaGraphDef of what was given, which is not changed, and what that was."""
     if isinstance(source, tf.MetaGraphDef):
-        GraphView(source.graph_def)
-        return source, "MetaGraphDef"
+        return _checked(source), "MetaGraphDef"
     if isinstance(source, tf.GraphDef):
         meta_graph = tf.MetaGraphDef()
         meta_graph.graph_def.CopyFrom(source)
-        return meta_graph, "GraphDef"
+        return _checked(meta_graph), "GraphDef"
     if isinstance(source, tf.Graph):
         with source.as_default():
             return tf.train.export_meta_graph(graph=source), "tf.Graph"
     accepted = "accepted are a MetaGraphDef, a GraphDef, a tf.Graph and the path of a graph or Python file"
     raise GraphmpError("GMP002", "convert: found %s; %s" % (type(source).__name__, accepted))
+
+
+def _checked(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
+    """The same graph. Raises GMP008 for what no TensorFlow can run."""
+    node = find_cycle(GraphView(meta_graph.graph_def))
+    if node is not None:
+        raise GraphmpError("GMP008", "the graph has a cycle outside while loops (node %s depends on itself)" % node)
+    return meta_graph
 
 
 def _flagfile(config: Config, source: str, tag: str) -> List[str]:

@@ -11,6 +11,7 @@ from absl import logging
 
 from graphmp import environment
 from graphmp.config import Config
+from graphmp.diff.compare import compare
 from graphmp.errors import GraphmpError
 from graphmp.report.report import check_variables, make_report, sha256
 from graphmp.rewrite.mark import mark
@@ -98,12 +99,12 @@ def _by_recipe(script: Script, config: Config, stages: Stages, log: Callable[[st
         check_variables(original, converted)
         mark(converted, config, "recipe")
         reason = "%s is a build function" % script.source.function
-        report = make_report(
-            original, converted, config, str(script.source), sha256(script.source.path), "recipe", reason, done["record"], stages.seconds
-        )
+        diff = compare(original, converted)
+        name, digest = str(script.source), sha256(script.source.path)
+        report = make_report(original, converted, config, name, digest, "recipe", reason, done["record"], stages.seconds, diff)
     _check_coverage(report, script.source)
     report["seconds"] = stages.rounded()
-    return Conversion(original, converted, report, _flagfile(config, script))
+    return Conversion(original, converted, report, _flagfile(config, script), diff)
 
 
 def _by_rewrite(script: Script, config: Config, stages: Stages, log: Callable[[str], None], reason: str) -> Conversion:

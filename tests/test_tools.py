@@ -1,0 +1,169 @@
+"""The tools: what they measure on small graphs, and what they say where they can't."""
+
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.files import serialize
+from graphmp.policy.policy import Policy
+from graphmp.report.facts import casts, coverage
+from graphmp.rewrite import pipeline
+
+TOOLS = pathlib.Path(__file__).resolve().parent.parent / "tools"
+CONFIG = Config.make(loss_scale="none")
+needs_peer = pytest.mark.skipif(tf.__version__ < "2", reason="TensorFlow's own pass can be called ahead of time on TensorFlow 2 only")
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    """Imports a tool by name, as Python would from its folder."""
+    monkeypatch.syspath_prepend(str(TOOLS))
+    return importlib.import_module
+
+
+def concatenated():
+    """A concat of one half-precision tensor and two float32 ones, which float32 ops read: a flood fill makes it half."""
+    with tf.Graph().as_default():
+        x, w = tf.placeholder(tf.float32, [8, 8]), tf.placeholder(tf.float32, [8, 8])
+        tf.reduce_sum(tf.concat([tf.matmul(x, w), tf.exp(x), tf.exp(w)], 0))
+        return tf.train.export_meta_graph()
+
+
+def calling():
+    """Two matmuls in a function that the graph calls."""
+
+    @tf.function
+    def twice(x, w):
+        return tf.matmul(tf.matmul(x, w), w)
+
+    with tf.Graph().as_default():
+        twice(tf.placeholder(tf.float32, [8, 8]), tf.placeholder(tf.float32, [8, 8]))
+        return tf.train.export_meta_graph()
+
+
+@pytest.fixture
+def files(tmp_path, tool):
+    """A training graph, and the graph on which cut and flood fill differ."""
+    paths = [tmp_path / "train.meta", tmp_path / "concatenated.meta"]
+    tool("training_graph").write(500, paths[0])
+    paths[1].write_bytes(serialize(concatenated()))
+    return [str(path) for path in paths]
+
+
+@needs_peer
+@pytest.mark.parametrize("compute_dtype", ["float16", "bfloat16"])
+def test_compare_measures_all_three(tool, files, capsys, compute_dtype):
+    flags = ["--json", "--flood_fill", "--compute_dtype", compute_dtype]
+    assert tool("compare_grappler").main(flags + files) == 0
+    train, concat = map(json.loads, capsys.readouterr().out.splitlines())
+    for name in ("ours", "flood", "peer"):
+        found = train[name]
+        assert 0 < found["half"] <= train["of"]
+        assert 0 < found["bytes_cast"] < found["bytes_moved"]
+        assert found["casts"] > 0 and found["seconds"] > 0
+    assert train["ours"]["half"] == train["of"] == train["flood"]["half"]
+    assert train["original"] == dict(train["original"], half=0, casts=0, bytes_cast=0)
+    assert train["original"]["bytes_moved"] > 0
+    assert concat["nodes"] > concat["of"] == 1
+    assert concat["ours"]["casts"] < concat["flood"]["casts"]
+    assert concat["ours"]["bytes_moved"] < concat["flood"]["bytes_moved"]
+
+
+@needs_peer
+def test_compare_prints_a_table_its_sums_and_ratios(tool, files, capsys):
+    assert tool("compare_grappler").main(files) == 0
+    heading, train, concat, total, ratios = capsys.readouterr().out.splitlines()
+    assert heading.split()[:4] == ["graph", "nodes", "half", "ours/peer"]
+    assert (train.split()[0], concat.split()[0], total.split()[:3]) == ("train.meta", "concatenated.meta", ["sum", "of", "2"])
+    assert ratios.startswith("ours/peer: half 1.00, casts ")
+    assert "; ours/float32: bytes moved " in ratios
+
+
+@needs_peer
+def test_one_bad_graph_does_not_hide_the_rest(tool, files, tmp_path, capsys):
+    bad = tmp_path / "bad.meta"
+    bad.write_bytes(b"no graph")
+    assert tool("compare_grappler").main([str(bad), *files]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3].startswith("sum of 2 ")
+    assert lines[-2].startswith("bad.meta: GraphmpError: GMP008: ")
+
+
+@pytest.mark.skipif(tf.__version__ > "2", reason="TensorFlow 2 has what the tool needs")
+def test_compare_says_that_it_needs_tensorflow_2(tool, capsys):
+    assert tool("compare_grappler").main(["graph.meta"]) == 2
+    assert (
+        capsys.readouterr().err
+        == "compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2\n" % tf.__version__
+    )
+
+
+def test_the_cut_needs_fewer_casts_than_a_flood_fill(tool):
+    graph, policy = concatenated(), Policy.default("float16")
+    assert casts(pipeline.rewrite(graph, CONFIG, policy).meta_graph.graph_def) == 3
+    assert casts(pipeline.rewrite(graph, CONFIG, policy, tool("flood_fill").flood).meta_graph.graph_def) == 5
+
+
+def test_a_flood_fill_reaches_into_functions(tool):
+    graph, policy = calling(), Policy.default("float16")
+    for converted in (
+        pipeline.rewrite(graph, CONFIG, policy).meta_graph,
+        pipeline.rewrite(graph, CONFIG, policy, tool("flood_fill").flood).meta_graph,
+    ):
+        assert coverage(converted.graph_def) == {"tensor_core_ops": 2, "converted_ops": 2}
+        assert casts(converted.graph_def) == 3
+
+
+def test_a_graph_of_the_size_that_is_asked_for(tool, tmp_path):
+    nodes = tool("training_graph").write(2000, tmp_path / "train.meta")
+    assert abs(nodes - 2000) < 200
+
+
+def test_times(tool, capsys):
+    assert tool("time_rewrite").main(["--nodes", "600,500", "--profile"]) == 0
+    heading, small, large, growth = capsys.readouterr().out.splitlines()[:4]
+    assert heading.startswith("nodes  read s  rewrite s")
+    assert "painting the graph" in small and "checking" in large
+    assert growth.startswith("growth, power of nodes from size to size: read ")
+
+
+def test_times_as_json(tool, capsys):
+    assert tool("time_rewrite").main(["--nodes", "500", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert all(row[name] > 0 for name in ("nodes", "read", "rewrite", "command"))
+
+
+def test_a_command_that_fails_is_told_by_its_last_line(tool, tmp_path):
+    seconds, failure = tool("time_rewrite").command(tmp_path / "gone.meta", tmp_path / "out")
+    assert seconds > 0
+    assert failure.startswith("graphmp: error GMP003: gone.meta: ")
+
+
+def test_tables_on_a_terminal(tool, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    tool("table").print_table(["name", "number"], [["[bold]x", "1"]])
+    assert "[bold]x" in capsys.readouterr().out
+
+
+def full_check(*argv, **environment):
+    command = ["bash", str(TOOLS / "full_check"), *argv]
+    done = subprocess.run(command, env=dict(os.environ, **environment), capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_full_check_is_bash():
+    assert subprocess.run(["bash", "-n", str(TOOLS / "full_check")]).returncode == 0
+    assert os.access(str(TOOLS / "full_check"), os.X_OK)
+
+
+def test_full_check_says_what_is_missing(tmp_path):
+    assert full_check("no-such-python") == (2, "", "full_check: no Python no-such-python\n")
+    missing = full_check(sys.executable, GRAPHMP_CORPUS=str(tmp_path / "gone"))
+    assert missing == (2, "", "full_check: no folder with the recorded graphs: set GRAPHMP_CORPUS\n")

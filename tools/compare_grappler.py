@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Holds graphmp's rewrite against TensorFlow's own pass (grappler auto_mixed_precision) on the same graphs.
+
+usage: compare_grappler.py [--compute_dtype float16|bfloat16] [--flood_fill] [--json] GRAPH...
+
+    python tools/compare_grappler.py graphs/*.meta
+    python tools/compare_grappler.py --flood_fill --json train.meta > rows.jsonl
+
+A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Needs TensorFlow 2, and no GPU. Says of each graph, for graphmp and for
+the peer: matmuls and convolutions in half precision, casts put in, bytes that casts move and that all float tensors move in a
+step (the original's too), by static shapes with unknown dimensions as 32, and seconds. graphmp's include checking that
+TensorFlow loads the result. --flood_fill adds graphmp with a flood fill in the minimum cut's place. The last line has the
+ratios of the sums; --json prints one object a graph instead.
+
+Exit status: 0, 1 where a graph can't be read or converted, 2 for bad usage or TensorFlow 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+from typing import Any, Callable, Dict, Iterable, List, Optional
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from graphmp.config import Config
+from graphmp.graph.files import read_graph
+from graphmp.graph.shapes import with_inferred_shapes
+from graphmp.policy import policy
+from graphmp.report.facts import casts, coverage
+from graphmp.rewrite import pipeline
+from graphmp.rewrite.traffic import traffic
+
+# isort: split
+import flood_fill
+import grappler
+import tensorflow.compat.v1 as tf
+from table import print_table
+
+Row = Dict[str, Any]
+Converter = Callable[[tf.MetaGraphDef], tf.MetaGraphDef]
+MEASURES = ("casts", "bytes_cast", "bytes_moved", "seconds")
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Compares and prints. Returns the exit status."""
+    args = parse(argv)
+    if tf.__version__ < "2":
+        print("compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2" % tf.__version__, file=sys.stderr)
+        return 2
+    compared = converters(args.compute_dtype, args.flood_fill)
+    rows = []
+    for path in args.graphs:
+        rows.append(compare(path, compared))
+        if args.json:
+            print(json.dumps(rows[-1]), flush=True)
+    if not args.json:
+        show(rows, list(compared))
+    return int(any("error" in row for row in rows))
+
+
+def parse(argv: Optional[List[str]]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("graphs", nargs="+", metavar="GRAPH", help="a MetaGraphDef or GraphDef, binary or text")
+    parser.add_argument("--compute_dtype", choices=("float16", "bfloat16"), default="float16", help="what both convert to (default float16)")
+    parser.add_argument("--flood_fill", action="store_true", help="also graphmp with a flood fill in place of the minimum cut")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a graph")
+    return parser.parse_args(argv)
+
+
+def converters(compute_dtype: str, with_flood_fill: bool) -> Dict[str, Converter]:
+    """What is compared, by name, in the order of the table."""
+    config = Config.make(compute_dtype=compute_dtype, loss_scale="none")
+    lists = policy.load(compute_dtype, "")
+    found: Dict[str, Converter] = {"ours": lambda graph: pipeline.rewrite(graph, config, lists).meta_graph}
+    if with_flood_fill:
+        found["flood"] = lambda graph: pipeline.rewrite(graph, config, lists, flood_fill.flood).meta_graph
+    found["peer"] = lambda graph: grappler.convert(graph, compute_dtype)
+    return found
+
+
+def compare(path: str, compared: Dict[str, Converter]) -> Row:
+    """The row of one graph; `error` where something failed, so that one bad graph doesn't hide the rest."""
+    row: Row = {"graph": os.path.basename(path)}
+    try:
+        original = read_graph(path)
+        shapes = with_inferred_shapes(original.graph_def)
+        row.update(nodes=len(original.graph_def.node), of=coverage(original.graph_def)["tensor_core_ops"], original=facts(original, shapes))
+        for name, convert in compared.items():
+            start = time.perf_counter()
+            converted = convert(original)
+            seconds = time.perf_counter() - start
+            row[name] = dict(facts(converted, shapes), seconds=round(seconds, 3))
+            row[name]["casts"] -= row["original"]["casts"]
+    except Exception as error:  # TensorFlow raises what it likes
+        row["error"] = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
+    return row
+
+
+def facts(meta_graph: tf.MetaGraphDef, shapes: tf.GraphDef) -> Row:
+    """What a graph computes in half precision, its casts between float types, and the bytes it moves."""
+    bytes_of = traffic(meta_graph, shapes)
+    half = coverage(meta_graph.graph_def)["converted_ops"]
+    return {"half": half, "casts": casts(meta_graph.graph_def), "bytes_cast": bytes_of.cast, "bytes_moved": bytes_of.moved}
+
+
+def show(rows: List[Row], names: List[str]) -> None:
+    """The table, its sums, what failed, and a line of ratios."""
+    good = [row for row in rows if "error" not in row]
+    total = summed(good, names)
+    together = "/".join(names)
+    headings = [
+        "graph",
+        "nodes",
+        "half %s of" % together,
+        "casts " + together,
+        "MB cast " + together,
+        "MB moved float32/" + together,
+        "s " + together,
+    ]
+    print_table(headings, [cells(row, names) for row in [*good, total]])
+    for row in rows:
+        if "error" in row:
+            print("%s: %s" % (row["graph"], row["error"]))
+    print(ratios(total, names))
+
+
+def summed(rows: Iterable[Row], names: List[str]) -> Row:
+    """A row with the sums of all."""
+    rows = list(rows)
+    total: Row = {"graph": "sum of %d" % len(rows)}
+    for key in ("nodes", "of"):
+        total[key] = sum(row[key] for row in rows)
+    for name in ["original", *names]:
+        total[name] = {key: sum(row[name].get(key, 0) for row in rows) for key in ("half", *MEASURES)}
+    return total
+
+
+def cells(row: Row, names: List[str]) -> List[str]:
+    """A row as text."""
+
+    def joined(key: str, form: Callable[[Any], str], first: Iterable[str] = ()) -> str:
+        return "/".join(form(row[name][key]) for name in [*first, *names])
+
+    return [
+        row["graph"],
+        number(row["nodes"]),
+        "%s of %s" % (joined("half", number), number(row["of"])),
+        joined("casts", number),
+        joined("bytes_cast", megabytes),
+        joined("bytes_moved", megabytes, ["original"]),
+        joined("seconds", lambda seconds: "%.2f" % seconds),
+    ]
+
+
+def ratios(total: Row, names: List[str]) -> str:
+    """How the sums of what graphmp makes relate to those of the others."""
+    lines = []
+    for other in names[1:]:
+        lines.append("ours/%s: %s" % (other, ", ".join("%s %s" % (key.replace("_", " "), ratio(total, other, key)) for key in ("half", *MEASURES))))
+    return "; ".join([*lines, "ours/float32: bytes moved %s" % ratio(total, "original", "bytes_moved")])
+
+
+def ratio(total: Row, other: str, key: str) -> str:
+    """Ours over another's."""
+    return "%.2f" % (total["ours"][key] / total[other][key]) if total[other][key] else "-"
+
+
+def number(value: int) -> str:
+    """1234 as 1,234."""
+    return format(value, ",")
+
+
+def megabytes(value: int) -> str:
+    """Bytes as millions, with three digits at least."""
+    return format(value / 1e6, ",.0f" if value >= 1e8 else ",.3g")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

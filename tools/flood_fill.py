@@ -1,0 +1,46 @@
+"""graphmp's rewrite with a flood fill in the minimum cut's place, to see what the cut is worth.
+
+What painting left free becomes half where a half unit reaches it, either way along edges, through free units; a group is
+reached as one. A constant is half where all that read it are, as under the cut.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, List, Set
+
+from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
+from graphmp.rewrite.units import TypedGraph
+
+
+def flood(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str) -> List[Paint]:
+    """HALF or FLOAT for every unit that painting left free: a placement for `graphmp.rewrite.pipeline.rewrite`."""
+    del compute_dtype
+    half = _reached(graph, groups, painted)
+    decided = [
+        p if p.colour != FREE else Paint(HALF, "flood: half precision reaches it") if number in half else Paint(FLOAT, "flood: nothing reaches it")
+        for number, p in enumerate(painted)
+    ]
+    for number, p in enumerate(painted):
+        if p.colour == FREE and graph.node(number).op == "Const":
+            readers = [graph.reader(consumer) for consumer in graph.view.consumers(graph.units[number].node)]
+            all_half = readers and all(reader >= 0 and decided[reader].colour == HALF for reader in readers)
+            decided[number] = Paint(HALF if all_half else FLOAT, "flood: a constant follows its readers")
+    return decided
+
+
+def _reached(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> Set[int]:
+    waiting = [number for number, p in enumerate(painted) if p.colour == HALF]
+    seen = set(waiting)
+    while waiting:
+        for other in _neighbours(graph, waiting.pop()):
+            if other not in seen and painted[other].colour == FREE and graph.node(other).op != "Const":
+                members = groups.members[groups.of[other]]
+                seen.update(members)
+                waiting.extend(members)
+    return seen
+
+
+def _neighbours(graph: TypedGraph, number: int) -> Iterator[int]:
+    yield from graph.upstream(number)
+    yield from graph.downstream(number)

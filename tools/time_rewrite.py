@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Times the rewrite of training graphs of growing size, and the whole command.
+
+usage: time_rewrite.py [--nodes 20000,50000,100000] [--profile] [--json]
+
+    python tools/time_rewrite.py --nodes 5000,20000
+    python tools/time_rewrite.py --nodes 20000 --profile
+
+Builds a network of that many nodes with TensorFlow, writes its .meta to a temporary folder, and says for each size the
+seconds of reading the file and of the rewrite, both of processor time, which other work on the
+machine adds nothing to, and of `python -m graphmp convert FILE --loss_scale=none` in a process of its own, by the clock; where
+that fails, the last line that it wrote. The last line has the growth between sizes: the exponent of the number of nodes, 1 for
+linear. --profile adds what Python's profiler says of the rewrite of the largest graph; --json prints one object a size instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import json
+import math
+import os
+import pathlib
+import pstats
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Dict, List, Optional, Tuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from graphmp.config import Config
+from graphmp.graph.files import read_graph
+from graphmp.policy import policy
+from graphmp.rewrite import pipeline
+
+# isort: split
+import tensorflow.compat.v1 as tf
+import training_graph
+from table import print_table
+
+Row = Dict[str, Any]
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CONFIG = Config.make(loss_scale="none")
+WARM_UP = 500  # nodes of a graph that is converted first, so that no size pays for what happens once
+TIMED = ("read", "rewrite", "command")
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Times and prints. Returns the exit status: 1 where the command fails."""
+    args = parse(argv)
+    if tf.__version__ > "2":
+        tf.disable_v2_behavior()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        path = folder / "train.meta"
+        training_graph.write(WARM_UP, path)
+        seconds_to_rewrite(read_graph(path))
+        rows = []
+        for nodes in args.nodes:
+            rows.append(dict(nodes=training_graph.write(nodes, path), **measure(path, folder / "out")))
+            if args.json:
+                print(json.dumps(rows[-1]), flush=True)
+        if not args.json:
+            show(rows)
+        if args.profile:
+            profile(read_graph(path))
+    return int(any("failure" in row for row in rows))
+
+
+def parse(argv: Optional[List[str]]) -> argparse.Namespace:
+    """The command line; sizes come sorted."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=sizes, default="20000,50000,100000", metavar="N,...", help="sizes (default 20000,50000,100000)")
+    parser.add_argument("--profile", action="store_true", help="also profile the rewrite of the largest graph")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a size")
+    return parser.parse_args(argv)
+
+
+def sizes(text: str) -> List[int]:
+    """Numbers between commas, sorted."""
+    return sorted(int(part) for part in text.split(","))
+
+
+def measure(path: pathlib.Path, out: pathlib.Path) -> Row:
+    """Seconds of reading, of the rewrite, and of the command or why it failed."""
+    gc.collect()  # what building left behind would be collected while something is timed
+    read = min(seconds_to_read(path) for _ in range(3))
+    meta_graph = read_graph(path)
+    rewrite = seconds_to_rewrite(meta_graph)
+    del meta_graph  # or the command would share the memory with it
+    row: Row = {"read": read, "rewrite": rewrite}
+    row["command"], failure = command(path, out)
+    return dict(row, failure=failure) if failure else row
+
+
+def seconds_to_read(path: pathlib.Path) -> float:
+    """Seconds from a file to a checked MetaGraphDef."""
+    start = time.process_time()
+    read_graph(path)
+    return time.process_time() - start
+
+
+def seconds_to_rewrite(meta_graph: tf.MetaGraphDef) -> float:
+    """Seconds of a rewrite, its check included."""
+    start = time.process_time()
+    pipeline.rewrite(meta_graph, CONFIG, policy.load(CONFIG.compute_dtype, ""))
+    return time.process_time() - start
+
+
+def command(path: pathlib.Path, out: pathlib.Path) -> Tuple[float, str]:
+    """Seconds of the whole command, and the last line of its words where it failed."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "graphmp", "convert", str(path), "--loss_scale=none", "-o", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+    )
+    said = done.stdout.strip().splitlines() or ["exit status %d" % done.returncode]
+    return time.perf_counter() - start, said[-1].replace(str(path), path.name) if done.returncode else ""
+
+
+def show(rows: List[Row]) -> None:
+    """The table, then how each time grows."""
+    headings = ["nodes", "read s", "rewrite s", "rewrite/read", "command s", "command"]
+    print_table(headings, [cells(row) for row in rows])
+    growth = ["%s %s" % (name, " ".join(exponents(rows, name))) for name in TIMED] if len(rows) > 1 else ["one size alone shows none"]
+    print("growth, power of nodes from size to size: " + "; ".join(growth))
+
+
+def cells(row: Row) -> List[str]:
+    """A row as text."""
+    return [
+        format(row["nodes"], ","),
+        *("%.2f" % row[name] for name in ("read", "rewrite")),
+        "%.1f" % (row["rewrite"] / row["read"]),
+        "%.1f" % row["command"],
+        row.get("failure", "ok"),
+    ]
+
+
+def exponents(rows: List[Row], name: str) -> List[str]:
+    """The slope of log seconds over log nodes between neighbouring sizes; `-` where a command failed or sizes are the same."""
+
+    def slope(a: Row, b: Row) -> str:
+        if a["nodes"] == b["nodes"] or (name == "command" and ("failure" in a or "failure" in b)):
+            return "-"
+        return "%.2f" % (math.log(b[name] / a[name]) / math.log(b["nodes"] / a["nodes"]))
+
+    return [slope(a, b) for a, b in zip(rows, rows[1:])]
+
+
+def profile(meta_graph: tf.MetaGraphDef) -> None:
+    """Prints the functions that take longest, by what they call and by themselves."""
+    profiler = cProfile.Profile(time.process_time)
+    profiler.runcall(seconds_to_rewrite, meta_graph)
+    stats = pstats.Stats(profiler, stream=sys.stdout).strip_dirs()
+    for order in ("cumulative", "tottime"):
+        stats.sort_stats(order).print_stats(40)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
