@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.errors import GraphmpError
 from graphmp.graph.dtypes import INVALID
 from graphmp.graph.view import GraphView
+from graphmp.hooks.internals import load_graph
 from graphmp.rewrite.op_defs import OpDefs
 
 _STALE = re.compile(r"Node '([^']+)' has an _output_shapes attribute inconsistent")
@@ -59,13 +60,10 @@ def check_loads(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> None:
 
 
 def _import_error(graph_def: tf.GraphDef) -> Optional[str]:
-    copy = tf.GraphDef()
-    copy.CopyFrom(graph_def)  # importing writes defaults into the graph that it is given
-    with tf.Graph().as_default():
-        try:
-            tf.import_graph_def(copy, name="")
-        except Exception as error:  # TensorFlow raises what it likes here
-            return " ".join(str(error).split())[:300]
+    try:
+        load_graph(graph_def)
+    except Exception as error:  # TensorFlow raises what it likes here
+        return " ".join(str(error).split())[:300]
     return None
 
 
