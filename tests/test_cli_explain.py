@@ -18,10 +18,10 @@ from graphmp.cli.main import run_command
 from graphmp.config import Config
 from graphmp.graph.files import read_graph, serialize
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.explanation import explain
+from graphmp.rewrite.inspection.explanation import explain
+from graphmp.rewrite.inspection.rules import RULES
 from graphmp.rewrite.mark import mark
 from graphmp.rewrite.pipeline import rewrite
-from graphmp.rewrite.rules import RULES
 from tests import tiny
 from tests.corpus import corpus_graphs
 from tests.test_cli_inspect import training_graph

@@ -19,10 +19,10 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.files import read_graph, serialize
 from graphmp.policy.policy import Policy
-from graphmp.rewrite import inspection
+from graphmp.rewrite.inspection import overview
+from graphmp.rewrite.inspection.rules import RULES, kind_of
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import decide, rewrite
-from graphmp.rewrite.rules import RULES, kind_of
 from tests import tiny
 from tests.corpus import corpus_graphs
 from tests.test_cli_diff import Terminal
@@ -180,7 +180,7 @@ def test_dimensions(line, shapes, expected):
         node.attr["_output_shapes"].list.shape.add().CopyFrom(tf.TensorShape([None if d < 0 else d for d in shape]).as_proto())
     for flag in flags:
         graph.graph_def.node[2].attr[flag].b = True
-    found = inspection.tensor_cores.misfit(inspection.GraphView(graph.graph_def), "m")
+    found = overview.tensor_cores.misfit(overview.GraphView(graph.graph_def), "m")
     assert {d.name: d.size for d in found.dimensions} == expected if found else not expected
 
 
@@ -195,7 +195,7 @@ def test_traffic_of_a_graph_that_cannot_be_converted(folder, capsys, monkeypatch
     def fail(*args):
         raise GraphmpError("GMP021", "node x is not what it was")
 
-    monkeypatch.setattr(inspection, "rewrite", fail)
+    monkeypatch.setattr(overview, "rewrite", fail)
     assert "bytes moved  unknown, for the graph can't be converted: GMP021: node x is not what it was\n" in printed(capsys, "model.meta").out
     assert inspected(capsys, "model.meta")["traffic"] == []
 

@@ -32,7 +32,7 @@ from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.policy import policy
 from graphmp.report.facts import casts, coverage
 from graphmp.rewrite import pipeline
-from graphmp.rewrite.traffic import traffic
+from graphmp.rewrite.inspection.traffic import traffic
 
 # isort: split
 import flood_fill

@@ -20,7 +20,7 @@ from graphmp.runtime.quiet import quiet_stderr
 from graphmp.version import __version__
 
 if TYPE_CHECKING:
-    from graphmp.rewrite.explanation import Explanation, Link, UnitExplanation
+    from graphmp.rewrite.inspection.explanation import Explanation, Link, UnitExplanation
 
 HELP = "say why a node has its dtype and which flag changes that, or what an error or warning code means"
 EXAMPLE = """  graphmp explain model.ckpt.meta dense/BiasAdd
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if args.node is None:
         return _code(args)
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.rewrite.explanation import as_json
+        from graphmp.rewrite.inspection.explanation import as_json
         from graphmp.rewrite.mark import read_mark
 
     with progress(2) as begin:
@@ -92,8 +92,8 @@ def _code(args: argparse.Namespace) -> int:
 def _of_original(graph: Any, args: argparse.Namespace) -> Answer:
     """Explains a node by the flags of the command line."""
     from graphmp.policy import policy as policies
-    from graphmp.rewrite.explanation import explain
-    from graphmp.rewrite.inspection import recognised
+    from graphmp.rewrite.inspection.explanation import explain
+    from graphmp.rewrite.inspection.overview import recognised
 
     given = Config.make(**options_of(FLAGS)).flagfile_lines()
     config = Config.make(**dict(options_of(FLAGS), loss_scale="none"))  # scaling changes no dtype
@@ -106,7 +106,7 @@ def _of_original(graph: Any, args: argparse.Namespace) -> Answer:
 
 def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) -> Answer:
     """Explains a node by the original beside the graph and the flags of the conversion, else by the report beside it."""
-    from graphmp.rewrite.explanation import explain_by_report
+    from graphmp.rewrite.inspection.explanation import explain_by_report
 
     _refuse_flags(args.graph)
     folder = pathlib.Path(args.graph).parent
@@ -124,7 +124,7 @@ def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) ->
 def _beside(graph: Any, mark: Dict[str, Any], args: argparse.Namespace, original: str, report: Optional[Dict[str, Any]]) -> Answer:
     """Explains a node of a converted graph by its original."""
     from graphmp.policy import policy as policies
-    from graphmp.rewrite.explanation import explain, explain_by_report
+    from graphmp.rewrite.inspection.explanation import explain, explain_by_report
 
     accepted = {name: value for name, value in mark["flags"].items() if name in Config.__dataclass_fields__ and not str(value).startswith("<")}
     config = Config.make(**accepted)  # what Python alone can say stands there as <text>

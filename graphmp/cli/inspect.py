@@ -18,7 +18,7 @@ from graphmp.runtime.quiet import quiet_stderr
 
 if TYPE_CHECKING:
     from graphmp.policy.policy import Policy
-    from graphmp.rewrite.inspection import Inspection
+    from graphmp.rewrite.inspection.overview import Inspection
 
 HELP = "say what a conversion would do to a graph and why; nothing is converted"
 EXAMPLE = """  graphmp inspect model.ckpt.meta
@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     """Prints the inspection, or the policy alone."""
     with quiet_stderr():  # TensorFlow speaks while it is imported
         from graphmp.policy import policy as policies
-        from graphmp.rewrite.explanation import as_json
-        from graphmp.rewrite.inspection import inspect
+        from graphmp.rewrite.inspection.explanation import as_json
+        from graphmp.rewrite.inspection.overview import inspect
 
     config = Config.make(**dict(options_of(FLAGS), loss_scale="none"))  # scaling changes no dtype
     policy = policies.load(config.compute_dtype, config.op_policy)

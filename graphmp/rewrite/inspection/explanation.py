@@ -15,12 +15,12 @@ from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.policy.policy import Policy
 from graphmp.report.reasons import ROLES
 from graphmp.rewrite import bodies
-from graphmp.rewrite.alternatives import Alternatives, Flag
-from graphmp.rewrite.chains import chain_to, way_to_allow
+from graphmp.rewrite.inspection.alternatives import Alternatives, Flag
+from graphmp.rewrite.inspection.chains import chain_to, way_to_allow
+from graphmp.rewrite.inspection.rules import RULES, UNPAINTED, kind_of
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite
-from graphmp.rewrite.rules import RULES, UNPAINTED, kind_of
 from graphmp.rewrite.units import TypedGraph
 
 _INSERTED = re.compile(r"^(.+)_graphmp_(float16|bfloat16|float32)(?:_\d+)?$")

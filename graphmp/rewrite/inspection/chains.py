@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Callable, Dict, Iterable, Iterator, List
 
 from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.inspection.rules import kind_of
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions
-from graphmp.rewrite.rules import kind_of
 
 
 def chain_to(decisions: Decisions, number: int) -> List[int]:

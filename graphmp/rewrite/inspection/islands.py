@@ -12,12 +12,12 @@ from graphmp.config import Config
 from graphmp.graph.shapes import UNKNOWN_DIMENSION, recorded_elements
 from graphmp.graph.view import Port
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.alternatives import option
-from graphmp.rewrite.explanation import full_name
+from graphmp.rewrite.inspection.alternatives import option
+from graphmp.rewrite.inspection.explanation import full_name
+from graphmp.rewrite.inspection.rules import kind_of
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide
 from graphmp.rewrite.placement import CAST_BYTES
-from graphmp.rewrite.rules import kind_of
 
 _MOST_TRIED = 10  # rows whose flag is tried out
 

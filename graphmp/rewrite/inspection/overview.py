@@ -14,16 +14,17 @@ from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.variables import variables
 from graphmp.graph.view import GraphView
 from graphmp.policy.policy import CATEGORIES, UNLISTED, Policy
-from graphmp.rewrite import ranges, tensor_cores
-from graphmp.rewrite.explanation import full_name
-from graphmp.rewrite.islands import IslandRow, alike, islands, pattern
+from graphmp.rewrite import ranges
+from graphmp.rewrite.inspection import tensor_cores
+from graphmp.rewrite.inspection.explanation import full_name
+from graphmp.rewrite.inspection.islands import IslandRow, alike, islands, pattern
+from graphmp.rewrite.inspection.rules import UNPAINTED, kind_of
+from graphmp.rewrite.inspection.tensor_cores import Dimension
+from graphmp.rewrite.inspection.traffic import Traffic, traffic
 from graphmp.rewrite.losses import losses
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite
 from graphmp.rewrite.recognise import Recognised, recognise
-from graphmp.rewrite.rules import UNPAINTED, kind_of
-from graphmp.rewrite.tensor_cores import Dimension
-from graphmp.rewrite.traffic import Traffic, traffic
 
 _OF_THE_PLACE = ("clear", "infer")  # kinds of reason that say too little without the rest
 
