@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.summary import summary
+from graphmp.cli.tables import labelled
 from graphmp.cli.terminal import progress
 from graphmp.runtime.files import check_writable
 from graphmp.runtime.quiet import quiet_stderr
@@ -103,10 +104,10 @@ def check(conversion: Conversion, folder: pathlib.Path, args: argparse.Namespace
     if args.json:
         sys.stdout.write(json.dumps({"folder": str(folder), "stale": stale}, sort_keys=True) + "\n")
     elif stale:
-        print("%-12s %s in %s: not what %s gives today" % ("stale", ", ".join(stale), folder, args.source))
-        print("%-12s graphmp convert %s -o %s" % ("next", args.source, folder))
+        print(labelled("stale", "%s in %s: not what %s gives today" % (", ".join(stale), folder, args.source)))
+        print(labelled("next", "graphmp convert %s -o %s" % (args.source, folder)))
     else:
-        print("%-12s %s is what %s gives today" % ("ok", folder, args.source))
+        print(labelled("ok", "%s is what %s gives today" % (folder, args.source)))
     return 1 if stale else 0
 
 

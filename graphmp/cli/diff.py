@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
-import sys
 import traceback
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from absl import logging
-from rich.console import Console
-from rich.text import Text
 
+from graphmp.cli.tables import labelled, show, write
 from graphmp.cli.terminal import progress
 from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.runtime.quiet import quiet_stderr
@@ -28,7 +26,6 @@ A and B are MetaGraphDefs or GraphDefs, binary or text, or SavedModels with one 
 
 SAME, DIFFERENT = 0, 1
 FORMATS = ("text", "markdown", "json", "html")
-STYLES = {"summary": "bold", "heading": "bold cyan", "change": "", "unexplained": "yellow", "blank": "", "next": "dim"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +72,7 @@ def _run(args: argparse.Namespace) -> int:
     elif args.format == "text":
         _print_text(diff, args)
     else:
-        _write(_rendered(diff, args.format))
+        write(_rendered(diff, args.format))
     return SAME if diff.identical else DIFFERENT
 
 
@@ -89,20 +86,14 @@ def _print_text(diff: Diff, args: argparse.Namespace) -> None:
     """All lines, in colour on a terminal."""
     from graphmp.diff.text import lines
 
-    rows = [*lines(diff), ("blank", ""), ("next", _row("next", _next(diff, args)))]
-    if not sys.stdout.isatty():
-        _write("".join(text + "\n" for _, text in rows))
-        return
-    console = Console(highlight=False)
-    for kind, text in rows:
-        console.print(Text(_encodable(text), style=STYLES[kind]), soft_wrap=True)
+    show([*lines(diff), ("blank", ""), ("next", labelled("next", _next(diff, args)))])
 
 
 def _print_written(diff: Diff, args: argparse.Namespace) -> None:
     from graphmp.diff.text import summary
 
     rows = [("diff", summary(diff)), ("wrote", args.output), ("next", "open %s" % args.output)]
-    _write("".join(_row(*row) + "\n" for row in rows))
+    write("".join(labelled(*row) + "\n" for row in rows))
 
 
 def _next(diff: Diff, args: argparse.Namespace) -> str:
@@ -111,21 +102,6 @@ def _next(diff: Diff, args: argparse.Namespace) -> str:
     if diff.unexplained:
         return "graphmp convert the source again: the report does not explain these graphs"
     return "graphmp diff %s %s --format=html -o diff.html" % (args.a, args.b)
-
-
-def _row(label: str, text: str) -> str:
-    return "%-12s %s" % (label, text)
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(_encodable(text))
-    sys.stdout.flush()  # a closed pipe must show here, where it is caught
-
-
-def _encodable(text: str) -> str:
-    """`text` with escapes for what stdout's encoding lacks."""
-    encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _report(args: argparse.Namespace) -> Optional[Dict[str, Any]]:

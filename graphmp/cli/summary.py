@@ -5,16 +5,18 @@ from __future__ import annotations
 import pathlib
 from typing import Any, Dict, Iterator, List
 
+from graphmp.cli.tables import labelled
+
 
 def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: str) -> Iterator[str]:
     """Lines for a terminal: what was converted, how far, where scale, unscale and clip went, what to do next."""
     graph, coverage, variables = report["graph"], report["coverage"], report["variables"]
-    yield _row(
+    yield labelled(
         report["source"].split("/")[-1],
         "%s -> %s nodes, TensorFlow %s"
         % (_n(graph["nodes_before"]), _n(graph["nodes_after"]), graph["tensorflow_version"] or report["tensorflow_version"]),
     )
-    yield _row("engine", "%s (%s)" % (report["engine"], report["engine_reason"]))
+    yield labelled("engine", "%s (%s)" % (report["engine"], report["engine_reason"]))
     if report["compute_dtype"] != "float32":
         others = sum(report["half_ops"].values()) - coverage["converted_ops"]
         line = "%s of %s matmuls and convolutions (forward and backward), %s other ops" % (
@@ -24,20 +26,20 @@ def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: s
         )
         guarded = report["kept_float32"].get("range guard", 0)
         line += "; %s kept float32 by the range guard" % _n(guarded) if guarded else ""
-        yield _row(report["compute_dtype"], line + ("; %d repaired to float32" % graph["repaired"] if graph["repaired"] else ""))
+        yield labelled(report["compute_dtype"], line + ("; %d repaired to float32" % graph["repaired"] if graph["repaired"] else ""))
         if report["half_ops"]:
-            yield _row("", ", ".join("%s %d" % item for item in _commonest(report["half_ops"])))
-    yield _row("variables", "%s of %s float32, names unchanged; float32 checkpoints load" % (_n(variables["float32"]), _n(variables["count"])))
+            yield labelled("", ", ".join("%s %d" % item for item in _commonest(report["half_ops"])))
+    yield labelled("variables", "%s of %s float32, names unchanged; float32 checkpoints load" % (_n(variables["float32"]), _n(variables["count"])))
     yield from _losses(report)
-    yield _row("casts", "%s between float32 and %s" % (_n(graph["casts_inserted"]), report["compute_dtype"]))
+    yield labelled("casts", "%s between float32 and %s" % (_n(graph["casts_inserted"]), report["compute_dtype"]))
     yield from _warnings(report["warnings"])
-    yield _row("wrote", "  ".join(map(str, written)))
-    yield _row("next", next_command)
+    yield labelled("wrote", "  ".join(map(str, written)))
+    yield labelled("next", next_command)
 
 
 def _losses(report: Dict[str, Any]) -> Iterator[str]:
     if not report["losses"]:
-        yield _row("loss", "no gradients found: nothing scaled or clipped")
+        yield labelled("loss", "no gradients found: nothing scaled or clipped")
     clip = "clip global norm %g" % report["clip_norm"] if report["clip_norm"] else "clip none"
     for loss in report["losses"]:
         counts = "%s: %s, %s, %s" % (
@@ -46,11 +48,11 @@ def _losses(report: Dict[str, Any]) -> Iterator[str]:
             _count(loss["gradients"], "gradient"),
             _count(loss["updates"], "update"),
         )
-        yield _row("loss", "%s; scale %s; %s" % (counts, _scale(report["loss_scale"]), clip))
+        yield labelled("loss", "%s; scale %s; %s" % (counts, _scale(report["loss_scale"]), clip))
         if loss["scale"]:
             scope = loss["scale"].rsplit("/", 1)[0]
             clipped = ", clipped in %s/clip_by_global_norm" % scope if report["clip_norm"] else ""
-            yield _row("", "loss multiplied by %s/current, gradients divided by it in %s/unscale*%s" % (scope, scope, clipped))
+            yield labelled("", "loss multiplied by %s/current, gradients divided by it in %s/unscale*%s" % (scope, scope, clipped))
 
 
 def _scale(loss_scale: Dict[str, Any]) -> str:
@@ -63,15 +65,11 @@ def _warnings(warnings: List[Dict[str, str]]) -> Iterator[str]:
     for code in sorted({warning["code"] for warning in warnings}):
         alike = [warning for warning in warnings if warning["code"] == code]
         more = " (and %d more in report.json)" % (len(alike) - 1) if len(alike) > 1 else ""
-        yield _row("warning", "%s %s %s%s" % (code, alike[0]["node"], alike[0]["message"], more))
+        yield labelled("warning", "%s %s %s%s" % (code, alike[0]["node"], alike[0]["message"], more))
 
 
 def _commonest(ops: Dict[str, int], most: int = 8) -> List[Any]:
     return sorted(ops.items(), key=lambda item: (-item[1], item[0]))[:most]
-
-
-def _row(label: str, text: str) -> str:
-    return "%-12s %s" % (label, text)
 
 
 def _n(number: Any) -> str:

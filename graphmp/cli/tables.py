@@ -8,7 +8,8 @@ from typing import Any, Iterable, List, Sequence, Tuple
 from rich.console import Console
 from rich.text import Text
 
-STYLES = {"head": "bold", "heading": "bold cyan", "row": "", "note": "yellow", "next": "dim"}
+STYLES = dict.fromkeys(("row", "change", "blank"), "")
+STYLES.update(head="bold", summary="bold", heading="bold cyan", note="yellow", unexplained="yellow", next="dim")
 
 Line = Tuple[str, str]  # a style and the text
 
@@ -17,15 +18,25 @@ def show(lines: Iterable[Line]) -> None:
     """Prints lines. What can't be seen in a name, or stdout's encoding lacks, is shown escaped."""
     from graphmp.diff.values import printable
 
-    encoding = sys.stdout.encoding or "utf-8"
-    shown = [(style, printable(text).encode(encoding, "backslashreplace").decode(encoding)) for style, text in lines]
+    shown = [(style, encodable(printable(text))) for style, text in lines]
     if not sys.stdout.isatty():
-        sys.stdout.write("".join(text + "\n" for _, text in shown))
-        sys.stdout.flush()  # a closed pipe must show here, where it is caught
+        write("".join(text + "\n" for _, text in shown))
         return
     console = Console(highlight=False)
     for style, text in shown:
         console.print(Text(text, style=STYLES[style]), soft_wrap=True)
+
+
+def write(text: str) -> None:
+    """Writes to stdout, with escapes for what its encoding lacks."""
+    sys.stdout.write(encodable(text))
+    sys.stdout.flush()  # a closed pipe must show here, where it is caught
+
+
+def encodable(text: str) -> str:
+    """`text` with escapes for what stdout's encoding lacks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def labelled(label: str, text: str) -> str:
