@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -157,8 +156,7 @@ def before_and_after_the_cut(meta_graph):
         seen["wanted"] = painted
         return placement.place(graph, groups, painted, compute_dtype)
 
-    with mock.patch.object(pipeline, "place", place):
-        decisions = pipeline.decide(meta_graph, Config.make(), Policy.default("float16"))[""]
+    decisions = pipeline.decide(meta_graph, Config.make(), Policy.default("float16"), place)[""]
     return decisions.graph, seen["wanted"], decisions.painted
 
 

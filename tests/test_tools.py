@@ -129,8 +129,8 @@ def test_a_graph_of_the_size_that_is_asked_for(tool, tmp_path):
 def test_times(tool, capsys):
     assert tool("time_rewrite").main(["--nodes", "600,500", "--profile"]) == 0
     heading, small, large, growth = capsys.readouterr().out.splitlines()[:4]
+    assert small.endswith("ok") and large.endswith("ok")
     assert heading.startswith("nodes  read s  rewrite s")
-    assert "painting the graph" in small and "checking" in large
     assert growth.startswith("growth, power of nodes from size to size: read ")
 
 
