@@ -17,6 +17,7 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.files import serialize
+from graphmp.graph.gradient_code import gradient_nodes, gradient_scopes
 from graphmp.rewrite import check
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.op_defs import OpDefs
@@ -874,3 +875,25 @@ def test_kernels_of_every_op_are_there(graph):
 def test_combinations_of_ops_agree_in_numbers():
     for letters in itertools.product("aidc", repeat=3):
         verified(chain("x" + "".join(letters) + "a"))
+
+
+def test_a_function_that_is_differentiated_is_rewritten():
+    """SymbolicGradient is a call; what the library names as a function's gradient comes along."""
+    function = importlib.import_module("tensorflow.python.framework.function")
+
+    def build():
+        body = function.Defun(tf.float32, tf.float32, func_name="body")(lambda x, w: tf.matmul(tf.tanh(tf.matmul(x, w)), w))
+        x = tf.placeholder(tf.float32, [4, 4], "x")
+        w = tf.Variable(np.eye(4, dtype=np.float32), name="w", use_resource=False)
+        tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(body(x, tf.identity(w))))
+
+    graph_def = converted(built(build)).graph_def
+    dtypes = {n.attr["T"].type for f in graph_def.library.function for n in f.node_def if "MatMul" in n.op}
+    assert any(n.op == "SymbolicGradient" for n in graph_def.node) and dtypes == {FLOAT16}
+
+
+def test_a_gradient_scope_has_a_name():
+    """The gradient of an AddN called AddN, in a scope that has an AddN of its own."""
+    names = {"AddN", "gradients/AddN", "gradients/AddN_grad/tuple/group_deps", "m_grad/x", "w"}
+    assert gradient_scopes(names) == {"gradients"}
+    assert "m_grad/x" not in gradient_nodes(names)

@@ -55,7 +55,7 @@ def _split(parts: List[str], names: AbstractSet[str]) -> Optional[Tuple[str, str
         match = _GRAD.match(parts[last])
         if not match:
             continue
-        for start in range(last + 1):
+        for start in [*range(1, last + 1), 0]:  # a scope has a name: `s/AddN_grad` is AddN's, though there may be an `s/AddN`
             forward = "/".join(parts[start:last] + [match.group(1)])
             if forward in names:
                 return "/".join(parts[:start]), forward

@@ -30,9 +30,10 @@ def coverage(graph_def: Any) -> Dict[str, int]:
 
 
 def left_in_float32(graph_def: Any) -> list:
-    """Names of matmuls, convolutions and RNN kernels that compute in float32."""
+    """Names of matmuls, convolutions and RNN kernels that compute in float32; those of a function as `function/node`."""
     worth = set(tensor_core_ops())
-    return [node.name for node in nodes_of(graph_def) if node.op in worth and _dtype(node, "T") == FLOAT32]
+    bodies = [("", graph_def.node)] + [(f.signature.name + "/", f.node_def) for f in graph_def.library.function]
+    return [prefix + node.name for prefix, nodes in bodies for node in nodes if node.op in worth and _dtype(node, "T") == FLOAT32]
 
 
 def casts(graph_def: Any) -> int:

@@ -77,7 +77,7 @@ def make_report(
         "clip_norm": config.clip_norm or None,
         "losses": record["losses"],
         "changes": changes(differences or compare(original, converted), converted, config, record),
-        "warnings": record["warnings"] + _float32_warnings(after, config, record.get("kept_allowed", {})) + _channels_first_warnings(after),
+        "warnings": record["warnings"] + _float32_warnings(after, config, record.get("kept_allowed")) + _channels_first_warnings(after),
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
 
@@ -127,11 +127,13 @@ def _described(change: Any) -> str:
     return "%s%s: %s -> %s" % (change.category, " of " + change.part if change.part else "", change.before, change.after)
 
 
-def _float32_warnings(graph_def: Any, config: Config, reasons: Dict[str, str]) -> List[Dict[str, str]]:
-    """Matmuls and convolutions that stayed float32, with the rewrite's reason or, under the recipe, the one there is."""
+def _float32_warnings(graph_def: Any, config: Config, reasons: Optional[Dict[str, str]]) -> List[Dict[str, str]]:
+    """Matmuls and convolutions that stayed float32, with the rewrite's reasons or, where there are none, the recipe's."""
     names = facts.left_in_float32(graph_def) if config.compute_dtype != "float32" else []
     otherwise = "made outside the build function, or fed by what does not come through its arguments"
-    return [{"code": "GMP102", "node": name, "message": "computes in float32: %s" % reasons.get(name, otherwise)} for name in names]
+    if reasons is not None:
+        otherwise = "in a function that an input pipeline uses, or that nothing calls"
+    return [{"code": "GMP102", "node": name, "message": "computes in float32: %s" % (reasons or {}).get(name, otherwise)} for name in names]
 
 
 def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:

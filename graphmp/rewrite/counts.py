@@ -31,6 +31,7 @@ _OPS: Dict[str, Callable[..., Any]] = {
     "Minimum": np.minimum,
     "Mul": np.multiply,
     "Prod": lambda x, axes: np.prod(x, axis=tuple(np.ravel(axes))) if np.ndim(x) else x,
+    "Range": np.arange,
     "Sub": np.subtract,
 }
 

@@ -80,15 +80,18 @@ def unsupported(graph: TypedGraph, number: int, op_defs: OpDefs, compute_dtype: 
 
 
 def update_math(graph: TypedGraph, gradients: AbstractSet[str], allow: AbstractSet[str]) -> AbstractSet[str]:
-    """Nodes outside gradient code that depend on it by data, up to the next matmul or convolution."""
+    """Nodes outside gradient code that depend on it by data, up to the next matmul or convolution and what reads one."""
     nodes = graph.view.nodes
     seen: Set[str] = set()
     waiting = list(gradients)
     while waiting:
         for consumer in graph.view.consumers(waiting.pop()):
-            if consumer.node not in seen and consumer.node not in gradients and nodes[consumer.node].op not in allow:
-                seen.add(consumer.node)
-                waiting.append(consumer.node)
+            name = consumer.node
+            if name in seen or name in gradients or nodes[name].op in allow:
+                continue
+            if not any(nodes[port.node].op in allow and port.node not in gradients for port in graph.view.inputs(name)):
+                seen.add(name)
+                waiting.append(name)
     return seen
 
 

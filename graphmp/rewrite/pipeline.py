@@ -105,7 +105,7 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placeme
         done += _apply(body, decisions, config, result, op_defs)
         kept.update(_kinds_kept(decisions))
         unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
-        allowed_kept.update(_allowed_kept(decisions, policy))
+        allowed_kept.update(_allowed_kept(decisions, policy, body.name + "/" if body.name else ""))
     check.check_loads(meta_graph, result)
     mark(result, config, "rewrite")
     return Rewriting(result, _record(done, kept, rows, special, unknown, allowed_kept))
@@ -161,15 +161,16 @@ def _apply(body: _Body, decisions: Decisions, config: Config, result: tf.MetaGra
 
 
 def _kinds_kept(decisions: Decisions) -> Iterator[str]:
-    """For each unit that stayed float32 the kind of reason, which is what stands before its colon."""
-    return (p.reason.split(":")[0] for p in decisions.painted if p.colour == FLOAT)
+    """For each unit that stayed float32, constants aside, the kind of reason, which is what stands before its colon."""
+    kept = (p for n, p in enumerate(decisions.painted) if p.colour == FLOAT and decisions.graph.node(n).op != "Const")
+    return (p.reason.split(":")[0] for p in kept)
 
 
-def _allowed_kept(decisions: Decisions, policy: Policy) -> Dict[str, str]:
-    """Matmuls and convolutions that stayed float32, and why."""
+def _allowed_kept(decisions: Decisions, policy: Policy, prefix: str) -> Dict[str, str]:
+    """Matmuls and convolutions that stayed float32, and why; those of a function by `function/node`."""
     graph = decisions.graph
     kept = [n for n, p in enumerate(decisions.painted) if p.colour == FLOAT and graph.node(n).op in policy.allow]
-    return {graph.units[n].node: decisions.painted[n].reason for n in kept}
+    return {prefix + graph.units[n].node: decisions.painted[n].reason for n in kept}
 
 
 def _record(
