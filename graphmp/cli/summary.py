@@ -65,7 +65,8 @@ def _warnings(warnings: List[Dict[str, str]]) -> Iterator[str]:
     for code in sorted({warning["code"] for warning in warnings}):
         alike = [warning for warning in warnings if warning["code"] == code]
         more = " (and %d more in report.json)" % (len(alike) - 1) if len(alike) > 1 else ""
-        yield labelled("warning", "%s %s %s%s" % (code, alike[0]["node"], alike[0]["message"], more))
+        said = " ".join(filter(None, (code, alike[0]["node"], alike[0]["message"])))
+        yield labelled("warning", said + more)
 
 
 def _commonest(ops: Dict[str, int], most: int = 8) -> List[Any]:
