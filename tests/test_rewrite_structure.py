@@ -18,6 +18,7 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.files import serialize
 from graphmp.graph.gradient_code import gradient_nodes, gradient_scopes
+from graphmp.report.facts import coverage
 from graphmp.rewrite import check
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.op_defs import OpDefs
@@ -44,6 +45,15 @@ def held(node):
 
 
 # -- casts -------------------------------------------------------------------------------------------------------------
+
+
+@needs_tf2
+def test_an_op_with_a_dtype_for_each_operand_is_half_as_a_whole():
+    """BatchMatMulV3 has the type attributes Ta, Tb and Tout."""
+    before = graph("x Placeholder shape=[2,4,4]", "m BatchMatMulV3 x x Tout=float32", "e Exp m")
+    after = verified(before, ["e:0"])
+    assert {nodes(after)["m"].attr[name].type for name in ("Ta", "Tb", "Tout")} == {FLOAT16}
+    assert coverage(after.graph_def) == {"tensor_core_ops": 1, "converted_ops": 1}
 
 
 def test_one_cast_for_a_tensor_and_dtype():

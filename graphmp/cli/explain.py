@@ -11,7 +11,6 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence
 
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.inspect import read
 from graphmp.cli.tables import Line, labelled, plural, section, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -56,12 +55,13 @@ def run(args: argparse.Namespace) -> int:
     if args.node is None:
         return _code(args)
     with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.graph.files import read_graph
         from graphmp.rewrite.inspection.explanation import as_json
         from graphmp.rewrite.mark import read_mark
 
     with progress(2) as begin:
         begin("reading %s" % args.graph)
-        graph = read(args.graph, args.tag)
+        graph = read_graph(args.graph, args.tag)
         begin("explaining")
         mark = read_mark(graph)
         answer = _of_original(graph, args) if mark is None else _of_converted(graph, mark, args)
@@ -123,6 +123,7 @@ def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) ->
 
 def _beside(graph: Any, mark: Dict[str, Any], args: argparse.Namespace, original: str, report: Optional[Dict[str, Any]]) -> Answer:
     """Explains a node of a converted graph by its original."""
+    from graphmp.graph.files import read_graph
     from graphmp.policy import policy as policies
     from graphmp.rewrite.inspection.explanation import explain, explain_by_report
 
@@ -132,7 +133,7 @@ def _beside(graph: Any, mark: Dict[str, Any], args: argparse.Namespace, original
     if mark.get("graphmp_version") != __version__:
         notes.append("converted by graphmp %s, explained by the rules of %s" % (mark.get("graphmp_version"), __version__))
     try:
-        found = explain(read(original, ""), config, policies.load(config.compute_dtype, config.op_policy), args.node)
+        found = explain(read_graph(original), config, policies.load(config.compute_dtype, config.op_policy), args.node)
     except GraphmpError as error:
         if error.code != "GMP002" or args.node.split(":")[0] not in {n.name for n in graph.graph_def.node}:
             raise

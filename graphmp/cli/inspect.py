@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the inspection, or the policy alone."""
     with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.graph.files import read_graph
         from graphmp.policy import policy as policies
         from graphmp.rewrite.inspection.explanation import as_json
         from graphmp.rewrite.inspection.overview import inspect
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         raise GraphmpError("GMP001", "graphmp inspect: GRAPH is missing; see `graphmp inspect --help`")
     with progress(3) as begin:
         begin("reading %s" % args.graph)
-        found = inspect(read(args.graph, args.tag), config, policy, begin)
+        found = inspect(read_graph(args.graph, args.tag), config, policy, begin)
     following = _next(found, args.graph)
     if args.json:
         facts = {"schema": SCHEMA, "source": args.graph, "compute_dtype": config.compute_dtype, "flags": config.as_flags(), "next": following}
@@ -65,13 +66,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         show([*_lines(found, args.graph, config.compute_dtype), ("row", ""), ("next", labelled("next", following))])
     return 0
-
-
-def read(path: str, tag: str) -> Any:
-    """Reads a graph; a tag set is for a SavedModel alone."""
-    from graphmp.graph.files import read_graph
-
-    return read_graph(path, tag) if tag else read_graph(path)
 
 
 def _policy(policy: Policy, default: Policy, as_json: bool) -> str:

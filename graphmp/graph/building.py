@@ -24,13 +24,12 @@ def same_scope(scope: str) -> Iterator[None]:
         yield
 
 
-def sibling_name(tensor: Any, dtype: Any) -> str:
+def sibling_name(node: str, output: int, dtype: Any) -> str:
     """The name of a tensor's cast: `<tensor>_graphmp_float16`, with the output's index where it isn't the first."""
-    index = "_%d" % tensor.value_index if tensor.value_index else ""
-    return "%s%s_graphmp_%s" % (tensor.op.name, index, tf.as_dtype(dtype).name)
+    return "%s%s_graphmp_%s" % (node, "_%d" % output if output else "", tf.as_dtype(dtype).name)
 
 
 def cast_beside(tensor: Any, dtype: Any) -> Any:
     """A cast of `tensor` named after it and on no device of its own choice."""
     with same_scope(""):
-        return tf.cast(tensor, dtype, name=sibling_name(tensor, dtype))
+        return tf.cast(tensor, dtype, name=sibling_name(tensor.op.name, tensor.value_index, dtype))

@@ -6,7 +6,8 @@ from typing import Any, Callable, Iterable, List, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
-VARIABLE_OPS = frozenset(["Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"])
+from graphmp.graph.variables import VARIABLE_OPS
+
 READS = frozenset(["Identity", "ReadVariableOp", "RefIdentity", "Enter", "RefEnter"])
 UPDATE_PREFIXES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
 ASSIGNS = frozenset(["Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"])
@@ -26,7 +27,12 @@ def is_write(op: Any) -> bool:
     """Whether an op changes a variable, an accumulator, or a resource inside a function."""
     if op.type in FUNCTION_CALLS:
         return any(i.dtype == tf.resource for i in op.inputs)
-    return is_update(op) or op.type in ASSIGNS or (op.type.startswith(OTHER_WRITES) and not op.type.startswith("ScatterNd"))
+    return writes(op.type)
+
+
+def writes(op_type: str) -> bool:
+    """Whether ops of a type change a variable or an accumulator by themselves."""
+    return op_type.startswith(UPDATE_PREFIXES) or op_type in ASSIGNS or (op_type.startswith(OTHER_WRITES) and not op_type.startswith("ScatterNd"))
 
 
 def is_initializer(op: Any) -> bool:

@@ -8,9 +8,14 @@ from google.protobuf import symbol_database
 from google.protobuf.message import DecodeError
 
 
+def new(name: str) -> Any:
+    """An empty message, such as a `tensorflow.SavedModel`."""
+    return symbol_database.Default().GetSymbol(name)()
+
+
 def parse(name: str, data: bytes) -> Optional[Any]:
     """A message such as `tensorflow.VariableDef` from its bytes; None where they are something else."""
-    message = symbol_database.Default().GetSymbol(name)()
+    message = new(name)
     try:
         message.ParseFromString(data)
     except DecodeError:

@@ -7,16 +7,16 @@ import shlex
 from typing import Any, FrozenSet, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
-from google.protobuf import symbol_database
 
 from graphmp.errors import GraphmpError
+from graphmp.graph import messages
 
 FILES = ("saved_model.pb", "saved_model.pbtxt")  # in the order in which TensorFlow looks for them
 
 
 def new() -> Any:
     """An empty SavedModel message, which compat.v1 doesn't export."""
-    return symbol_database.Default().GetSymbol("tensorflow.SavedModel")()
+    return messages.new("tensorflow.SavedModel")
 
 
 def file_in(folder: str) -> Optional[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any, Counter, Dict, Iterable
 
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF
+from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF, compute_dtype
 from graphmp.graph.variables import variables
 from graphmp.policy.policy import tensor_core_ops
 
@@ -25,7 +25,7 @@ def half_ops(graph_def: Any) -> Counter[str]:
 def coverage(graph_def: Any) -> Dict[str, int]:
     """Matmuls, convolutions and RNN kernels of 16 or 32 bits, and how many of them are in half precision."""
     worth = set(tensor_core_ops())
-    ops = [node for node in nodes_of(graph_def) if node.op in worth and _dtype(node, "T") in (FLOAT32,) + HALF]
+    ops = [node for node in nodes_of(graph_def) if node.op in worth and compute_dtype(node) in (FLOAT32,) + HALF]
     return {"tensor_core_ops": len(ops), "converted_ops": sum(map(_is_half, ops))}
 
 
@@ -33,7 +33,7 @@ def left_in_float32(graph_def: Any) -> list:
     """Names of matmuls, convolutions and RNN kernels that compute in float32; those of a function as `function/node`."""
     worth = set(tensor_core_ops())
     bodies = [("", graph_def.node)] + [(f.signature.name + "/", f.node_def) for f in graph_def.library.function]
-    return [prefix + node.name for prefix, nodes in bodies for node in nodes if node.op in worth and _dtype(node, "T") == FLOAT32]
+    return [prefix + node.name for prefix, nodes in bodies for node in nodes if node.op in worth and compute_dtype(node) == FLOAT32]
 
 
 def casts(graph_def: Any) -> int:
@@ -49,7 +49,7 @@ def variable_counts(before: Any, after: Any) -> Dict[str, int]:
 
 
 def _is_half(node: Any) -> bool:
-    return any(_dtype(node, name) in HALF for name in ("T", "dtype", "DstT"))
+    return compute_dtype(node) in HALF or any(_dtype(node, name) in HALF for name in ("dtype", "DstT"))
 
 
 def _dtype(node: Any, name: str) -> int:

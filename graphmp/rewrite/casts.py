@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.building import sibling_name
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.dtypes import BY_NAME, FLOAT32
 from graphmp.graph.frames import is_invariant
@@ -25,15 +26,14 @@ from graphmp.rewrite.paint import HALF, Paint
 from graphmp.rewrite.units import OTHER, TypedGraph
 
 MOST_COPIED = 2**16  # elements of a constant that is written twice rather than cast
+# TensorFlow before 2.0 recorded other shapes for the last outputs of these; 2.21 refuses to import a graph with them.
 STALE_SHAPES = frozenset(("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"))
-"""TensorFlow before 2.0 recorded other shapes for the last outputs of these; 2.21 refuses to import a graph with them."""
 
 
 class _Editor:
     def __init__(self, graph: TypedGraph, painted: List[Paint], compute_dtype: str, contexts: Contexts, target: tf.GraphDef):
         self._graph = graph
         self._half_units = {number for number, p in enumerate(painted) if p.colour == HALF}
-        self._compute_dtype = compute_dtype
         self._half = BY_NAME[compute_dtype]
         self._contexts = contexts
         self._target = target
@@ -129,7 +129,7 @@ class _Editor:
         return Port(node.name, 0)
 
     def _add(self, port: Port, op: str, reason: str, dtype: int) -> tf.NodeDef:
-        base = "%s%s_graphmp_%s" % (port.node, "_%d" % port.output if port.output else "", tf.as_dtype(dtype).name)
+        base = sibling_name(port.node, port.output, dtype)
         name, number = base, 0
         while name in self._nodes:
             number += 1

@@ -4,12 +4,13 @@
    `Enter(f32) -> Merge -> Switch -> ...`  becomes half as a whole or not at all.
 2. A TensorArray with its reads, writes and gradient arrays; a Stack with its pushes and pops; a TensorList with all its
    operations: whatever shares a handle, through control flow too.
-3. The inputs and outputs of one function-calling op are its signature; they are pinned, not grouped.
+3. The operands and the result of one allow op: BatchMatMulV3 has a type attribute for each, and kernels for all alike.
+4. The inputs and outputs of one function-calling op are its signature; they are pinned, not grouped.
 """
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Tuple
+from typing import AbstractSet, Dict, Iterator, List, Tuple
 
 import numpy as np
 import scipy.sparse as sparse
@@ -32,10 +33,10 @@ class Groups:
         leaving: why the dtype of a unit can't change: its handle reaches what is no operation on such handles.
     """
 
-    def __init__(self, graph: TypedGraph):
-        """Finds all groups of a graph body."""
+    def __init__(self, graph: TypedGraph, allow: AbstractSet[str]):
+        """Finds all groups of a graph body; `allow` are the op types of the policy's allow list."""
         handle_pairs, leaving = _handle_classes(graph)
-        self.of = _components(len(graph.units), list(_loop_variables(graph)) + handle_pairs)
+        self.of = _components(len(graph.units), [*_loop_variables(graph), *handle_pairs, *_operands(graph, allow)])
         self.members: List[List[int]] = [[] for _ in range(max(self.of, default=-1) + 1)]
         for unit, group in enumerate(self.of):
             self.members[group].append(unit)
@@ -57,6 +58,14 @@ def _loop_variables(graph: TypedGraph) -> Iterator[Tuple[int, int]]:
                 yield from _pairs(graph, graph.units_of(merge.node), switch)
                 for exit_ in _readers(graph, switch, "Exit"):
                     yield from _pairs(graph, graph.units_of(switch), exit_)
+
+
+def _operands(graph: TypedGraph, allow: AbstractSet[str]) -> Iterator[Tuple[int, int]]:
+    """Pairs of units of one allow op."""
+    for name, node in graph.view.nodes.items():
+        if node.op in allow:
+            units = graph.units_of(name)
+            yield from zip(units, units[1:])
 
 
 def _readers(graph: TypedGraph, name: str, op: str) -> List[str]:

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.gradient_code import gradient_scopes
-from graphmp.graph.live import ASSIGNS, OTHER_WRITES, UPDATE_PREFIXES
+from graphmp.graph.live import writes
 from graphmp.graph.view import GraphView
 
 
@@ -18,15 +18,11 @@ def losses(view: GraphView, gradients: AbstractSet[str]) -> List[Dict[str, Any]]
     for scope in sorted(gradient_scopes(view.nodes.keys())):
         inside = {name for name in gradients if name.startswith(scope + "/")} if scope else set(gradients)
         leaving = [n for n in sorted(inside) if any(c.node not in gradients for c in view.consumers(n))]
-        updates = sorted(n for n in view.descendants(leaving, control=False) if _writes(view.nodes[n].op))
+        updates = sorted(n for n in view.descendants(leaving, control=False) if writes(view.nodes[n].op))
         if updates:
             seeds = sorted(n for n in inside if n.count("/") == scope.count("/") + 1 and _is_seed(view, n))
             rows.append({"gradient_scope": scope, "seeds": seeds, "gradients": leaving, "updates": updates, "scale": ""})
     return rows
-
-
-def _writes(op: str) -> bool:
-    return op.startswith(UPDATE_PREFIXES) or op in ASSIGNS or (op.startswith(OTHER_WRITES) and not op.startswith("ScatterNd"))
 
 
 def _is_seed(view: GraphView, name: str) -> bool:

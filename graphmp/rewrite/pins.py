@@ -21,15 +21,16 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.dtypes import BY_NAME, RESOURCE
+from graphmp.graph.live import READS
 from graphmp.graph.messages import parse
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port, parse_input
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import EXACT_INTEGERS, HANDLE_OPS, LOOK_UPS, PASSES_ON, WIDER_STATISTICS, without_kernel
 from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.units import TypedGraph
+from graphmp.rewrite.units import FIXED, TypedGraph
 
-READS = frozenset(("Identity", "ReadVariableOp", "RefIdentity", "Enter", "RefEnter", "Switch", "RefSwitch"))
+_READS = READS | {"Switch", "RefSwitch"}
 FETCHED = "fetched: keeps its dtype"
 
 
@@ -184,7 +185,7 @@ def _flow(graph: TypedGraph) -> AbstractSet[str]:
 
 def _is_flow(graph: TypedGraph, port: Port) -> bool:
     """Whether an output of a TensorArray op is its flow: a float that follows no attribute."""
-    return graph.writer(port) == -1
+    return graph.writer(port) == FIXED
 
 
 def _own_cast(graph: TypedGraph, number: int) -> str:
@@ -206,6 +207,6 @@ def _look_up(graph: TypedGraph, name: str) -> str:
 def read_variable(graph: TypedGraph, name: str) -> str:
     """The variable that a node reads, itself or through reads of reads; empty where it is no read."""
     nodes = graph.view.nodes
-    while nodes[name].op in READS and graph.view.inputs(name):
+    while nodes[name].op in _READS and graph.view.inputs(name):
         name = graph.view.inputs(name)[0].node
     return name if nodes[name].op in VARIABLE_OPS else ""

@@ -34,10 +34,12 @@ class Decisions(NamedTuple):
 
     Attributes:
         graph: the body and its units.
+        groups: which units share a dtype.
         painted: the colour of each unit and why.
     """
 
     graph: TypedGraph
+    groups: Groups
     painted: List[Paint]
 
 
@@ -131,9 +133,9 @@ def _decide(body: _Body, op_defs: OpDefs, config: Config, policy: Policy, meta_g
     fetched = {} if body.function else _fetched(graph, meta_graph, config, outputs)
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
     guards = ranges.guarded(graph, policy, config.compute_dtype)
-    groups = Groups(graph)
+    groups = Groups(graph, policy.allow)
     painted = paint(graph, groups, pinned, guards, config, policy, op_defs, gradients)
-    return Decisions(graph, placement(graph, groups, painted, config.compute_dtype))
+    return Decisions(graph, groups, placement(graph, groups, painted, config.compute_dtype))
 
 
 def _fetched(graph: TypedGraph, meta_graph: tf.MetaGraphDef, config: Config, outputs: Any) -> Dict[str, str]:

@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.dtypes import FLOAT32
+from graphmp.graph.dtypes import FLOAT32, INT32, INT64
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES
 from graphmp.rewrite.counts import count
@@ -24,7 +24,6 @@ from graphmp.rewrite.units import TypedGraph
 LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-133}  # subnormals included
 COUNTS = frozenset(("Rank", "Shape", "ShapeN", "Size"))
-_INTEGERS = (3, 9)  # int32, int64
 
 
 class Misfit(NamedTuple):
@@ -102,7 +101,7 @@ def _fits(number: Optional[float], compute_dtype: str) -> bool:
 def _is_count(graph: TypedGraph, name: str) -> bool:
     """Whether a Cast turns an integer into a float that comes from shapes and constants alone."""
     node = graph.view.nodes[name]
-    if "SrcT" not in node.attr or node.attr["SrcT"].type not in _INTEGERS:
+    if "SrcT" not in node.attr or node.attr["SrcT"].type not in (INT32, INT64):
         return False
     sources = [n for n in _integer_ancestors(graph, name) if not graph.view.inputs(n) or graph.view.nodes[n].op in COUNTS]
     ops = {graph.view.nodes[n].op for n in sources}

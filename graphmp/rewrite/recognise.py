@@ -9,7 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.dtypes import FLOAT32, FLOAT64, HALF
+from graphmp.graph.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
+from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.mark import read_mark, same_conversion
@@ -17,7 +18,6 @@ from graphmp.rewrite.mark import read_mark, same_conversion
 _INSERTED = re.compile(r"_graphmp_(float16|bfloat16|float32)(_\d+)?$")
 _BY_HAND = re.compile(r"(^|/)fp32_vars/")  # where NVIDIA's recipe keeps float32 copies of variables
 _SCALE_NAME = re.compile(r"(^|/)(current_)?loss_scal(e|er|ing)(_\d+)?(/|$)|LossScale", re.IGNORECASE)
-_VARIABLES = frozenset(("VarHandleOp", "Variable", "VariableV2"))
 _PASSES = frozenset(("Identity", "Cast"))
 
 
@@ -68,7 +68,7 @@ def already_converted(meta_graph: tf.MetaGraphDef, view: GraphView, config: Conf
 def own_loss_scaling(view: GraphView, gradients: AbstractSet[str]) -> str:
     """The node that shows that a graph scales its loss itself; empty where it doesn't."""
     for name, node in view.nodes.items():
-        if node.op in _VARIABLES and _SCALE_NAME.search(name):
+        if node.op in VARIABLE_OPS and _SCALE_NAME.search(name):
             return name
     return _common_divisor(view, gradients)
 
@@ -123,8 +123,8 @@ def _precision(view: GraphView, policy: Policy) -> str:
 
 def _dtypes(view: GraphView, policy: Policy) -> Iterator[int]:
     for node in list(view.nodes.values()) + [n for f in view.graph_def.library.function for n in f.node_def]:
-        if node.op in policy.allow and "T" in node.attr:
-            yield node.attr["T"].type
+        if node.op in policy.allow:
+            yield compute_dtype(node)
 
 
 def _row(code: str, node: str, message: str) -> Dict[str, str]:

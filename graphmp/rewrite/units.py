@@ -95,7 +95,7 @@ class TypedGraph:
 
     def reader(self, consumer: Consumer) -> int:
         """The unit that reads at an input; FIXED or OTHER where there is none."""
-        return self._inputs[consumer.node][consumer.slot]
+        return self.reading(consumer.node, consumer.slot)
 
     def reading(self, name: str, slot: int) -> int:
         """The unit at an input slot of a node; FIXED or OTHER where there is none."""

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
+from graphmp.graph import saved_model
 from graphmp.graph.cycles import find_cycle
 from graphmp.graph.files import read_graph, serialize
 from graphmp.graph.view import GraphView
@@ -81,8 +82,8 @@ def convert(
 def _read(path: str, tag: str, stages: Stages) -> Tuple[tf.MetaGraphDef, str]:
     with stages.stage("read", "reading %s" % path):
         graph = read_graph(path, tag)
-    files = [p for p in (pathlib.Path(path), pathlib.Path(path, "saved_model.pb"), pathlib.Path(path, "saved_model.pbtxt")) if p.is_file()]
-    return graph, sha256(files[0])
+    file = saved_model.file_in(path) if pathlib.Path(path).is_dir() else path
+    return graph, sha256(pathlib.Path(str(file)))  # a folder without one was no graph
 
 
 def _meta_graph(source: Any) -> Tuple[tf.MetaGraphDef, str]:

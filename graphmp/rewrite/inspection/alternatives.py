@@ -71,7 +71,7 @@ class Alternatives:
         return found
 
     def _candidates(self, decisions: Decisions, number: int, source: int) -> Iterator[_Candidate]:
-        graph, painted = decisions
+        graph, painted = decisions.graph, decisions.painted
         if painted[source].reason.startswith(_USER_RULE):
             yield self._without(painted[source].reason[len(_USER_RULE) :])
         if painted[number].colour == HALF:

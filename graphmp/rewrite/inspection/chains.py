@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Iterable, Iterator, List
 
-from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.inspection.rules import kind_of
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions
@@ -12,7 +11,7 @@ from graphmp.rewrite.pipeline import Decisions
 
 def chain_to(decisions: Decisions, number: int) -> List[int]:
     """Units from the one that a unit's dtype comes from to the unit itself."""
-    graph, painted = decisions
+    graph, painted = decisions.graph, decisions.painted
     if painted[number].colour == HALF:
         return way_to_allow(decisions, number, graph.upstream)[::-1]
     chain = [number]
@@ -29,8 +28,7 @@ def chain_to(decisions: Decisions, number: int) -> List[int]:
 
 def way_to_allow(decisions: Decisions, number: int, neighbours: Callable[[int], Iterable[int]]) -> List[int]:
     """The shortest way through half units to one that is half for its own sake."""
-    graph, painted = decisions
-    groups = Groups(graph)
+    _, groups, painted = decisions
 
     def near(n: int) -> Iterator[int]:
         yield from neighbours(n)

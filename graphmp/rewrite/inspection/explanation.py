@@ -195,7 +195,7 @@ class _Explainer:
         return Explanation(full_name(body, name), graph.view.nodes[name].op, "" if units else _without_units(graph, name), units)
 
     def _unit(self, decisions: Decisions, body: str, number: int) -> UnitExplanation:
-        graph, painted = decisions
+        graph, painted = decisions.graph, decisions.painted
         unit, reason = graph.units[number], painted[number].reason
         chain, ahead = chain_to(decisions, number), []
         if painted[number].colour == HALF:

@@ -71,7 +71,7 @@ def _changed(meta_graph: tf.MetaGraphDef, decided: Dict[str, Decisions], config:
 
 def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
     """Float32 units that read a cast of what is half and whose own result is cast to half."""
-    graph, painted = decisions
+    graph, painted = decisions.graph, decisions.painted
 
     def half(number: int) -> bool:
         return number >= 0 and painted[number].colour == HALF
@@ -90,7 +90,7 @@ def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
 
 def _half(decided: Dict[str, Decisions]) -> Set[str]:
     """Nodes with anything in half."""
-    return {full_name(body, graph.units[n].node) for body, (graph, painted) in decided.items() for n, p in enumerate(painted) if p.colour == HALF}
+    return {full_name(body, graph.units[n].node) for body, (graph, _, painted) in decided.items() for n, p in enumerate(painted) if p.colour == HALF}
 
 
 def _forcing(nodes: List[str]) -> str:

@@ -156,7 +156,7 @@ def _ops(decided: Dict[str, Decisions], policy: Policy) -> List[OpRow]:
     """By list, the commonest op first. A node is half if any of its type attributes is."""
     half: Counter[str] = collections.Counter()
     reasons: Dict[str, Counter[str]] = collections.defaultdict(collections.Counter)
-    for graph, painted in decided.values():
+    for graph, _, painted in decided.values():
         for name, node in graph.view.nodes.items():
             units = [painted[number] for number in graph.units_of(name)]
             if any(p.colour == HALF for p in units):
@@ -173,7 +173,7 @@ def _ops(decided: Dict[str, Decisions], policy: Policy) -> List[OpRow]:
 
 def _kept(decided: Dict[str, Decisions]) -> List[KeptRow]:
     found: Dict[str, List[Tuple[str, str]]] = collections.defaultdict(list)
-    for body, (graph, painted) in decided.items():
+    for body, (graph, _, painted) in decided.items():
         for unit, p in zip(graph.units, painted):
             if p.colour != HALF:
                 found[_label(p.reason)].append((full_name(body, unit.node), p.reason))
@@ -182,7 +182,7 @@ def _kept(decided: Dict[str, Decisions]) -> List[KeptRow]:
 
 def _constants(decided: Dict[str, Decisions], compute_dtype: str) -> List[ConstantRow]:
     rows = []
-    for body, (graph, painted) in decided.items():
+    for body, (graph, _, painted) in decided.items():
         kept: Dict[str, List[str]] = collections.defaultdict(list)
         for unit, p in zip(graph.units, painted):
             if kind_of(p.reason) == "range guard":
@@ -199,7 +199,7 @@ def _constants(decided: Dict[str, Decisions], compute_dtype: str) -> List[Consta
 def _shapes(decided: Dict[str, Decisions], gradients: AbstractSet[str]) -> List[ShapeRow]:
     """Half units of the forward pass alone: the gradients of a matmul have its dimensions in another order."""
     rows = []
-    for body, (graph, painted) in decided.items():
+    for body, (graph, _, painted) in decided.items():
         for unit, p in zip(graph.units, painted):
             found = tensor_cores.misfit(graph.view, unit.node) if p.colour == HALF and unit.node not in gradients else None
             if found is not None:

@@ -12,13 +12,14 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from graphmp.graph.shapes import UNKNOWN_DIMENSION, UNKNOWN_RANK, recorded_elements
+from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.policy.traits import MOVES_NOTHING
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import TypedGraph
 
 _SIZES = {FLOAT32: 4, FLOAT64: 8, FLOAT16: 2, BFLOAT16: 2}
-_VARIABLES = frozenset(("Placeholder", "PlaceholderWithDefault", "VarHandleOp", "Variable", "VariableV2"))
+_SOURCES = VARIABLE_OPS | {"Placeholder", "PlaceholderWithDefault"}  # they hold what others read
 
 
 class Traffic(NamedTuple):
@@ -40,7 +41,7 @@ def traffic(meta_graph: tf.MetaGraphDef, shapes: Optional[tf.GraphDef] = None) -
     moved = cast = 0
     for name, node in graph.view.nodes.items():
         signature = graph.signature(name)
-        if signature is None or node.op in MOVES_NOTHING or node.op in _VARIABLES:
+        if signature is None or node.op in MOVES_NOTHING or node.op in _SOURCES:
             continue
         reads = sum(_SIZES.get(port.dtype, 0) * elements[read] for port, read in zip(signature.inputs, graph.view.inputs(name)))
         used = {consumer.output for consumer in graph.view.consumers(name)}
