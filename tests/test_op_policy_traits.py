@@ -15,7 +15,7 @@ from graphmp.rewrite.op_defs import WIDER
 
 TF2 = tf.__version__ > "2"
 HALVES = ("float16", "bfloat16")
-TYPES = ("T", "dtype", "Tparams", "elem_type", "element_dtype")  # attributes that hold the dtype an op computes in
+TYPES = ("T", "Ta", "Tb", "Tout", "dtype", "Tparams", "elem_type", "element_dtype")  # attributes that hold the dtype an op computes in
 ELSEWHERE = {  # ops that the Python registry of this TensorFlow doesn't have
     True: {"FusedConv2DBiasActivation"},  # of tf.contrib
     False: {"FusedConv2DBiasActivation", "BatchMatMulV3", "_Arg", "_Retval"},
@@ -139,7 +139,7 @@ def test_the_table_of_kernels_agrees_with_the_registry(dtype, device):
     listed = {op for listed_as, op, devices in traits._rows("kernels.txt") if listed_as == dtype and device in devices.split(",")}
     ops = paintable(Policy.default(dtype))
     missing = {op for op in ops if has_kernel(op, FLOAT32, device) and not has_kernel(op, BY_NAME[dtype], device)}
-    assert missing - NOT_LISTED == listed
+    assert missing - NOT_LISTED == {op for op in listed if known(op)}
 
 
 def test_has_kernel():
