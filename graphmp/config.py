@@ -11,7 +11,7 @@ from graphmp.errors import GraphmpError
 
 ENGINES = ("auto", "recipe", "rewrite")
 COMPUTE_DTYPES = ("float16", "bfloat16", "float32")
-REPEATED = ("keep_float32", "force_compute", "fetch")
+REPEATED = ("keep_float32", "force_compute", "fetch", "loss", "train_op", "gradient_scope")
 
 LossScaleOption = Union[None, str, float, Callable[[Any], Any], Any]
 
@@ -21,7 +21,7 @@ class Config:
     """Options of one conversion; the fields are the command line's flags.
 
     `loss_scale` is "dynamic", "none" or None, a positive number or, in Python only, a scalar tensor or a function
-    from the global step to one. Left empty (`loss_scale_is_default`) it is dynamic, and none with bfloat16, whose range is float32's.
+    from the global step to one. Left empty it is dynamic, and none with bfloat16, whose range is float32's.
     """
 
     engine: str = "auto"
@@ -37,8 +37,11 @@ class Config:
     force_compute: Tuple[str, ...] = ()
     op_policy: str = ""
     fetch: Tuple[str, ...] = ()
+    loss: Tuple[str, ...] = ()
+    train_op: Tuple[str, ...] = ()
+    gradient_scope: Tuple[str, ...] = ()
+    count_skipped_steps: bool = False
     engine_strict: bool = False
-    loss_scale_is_default: bool = False
 
     @classmethod
     def make(cls, **options: Any) -> Config:
@@ -47,7 +50,7 @@ class Config:
         Raises:
             GraphmpError: GMP002, naming the option, what was given and what is accepted.
         """
-        accepted = [f.name for f in fields(cls) if f.name != "loss_scale_is_default"]
+        accepted = [f.name for f in fields(cls)]
         unknown = sorted(set(options) - set(accepted))
         if unknown:
             raise GraphmpError("GMP002", "no option %s; accepted: %s" % (", ".join(unknown), ", ".join(accepted)))
@@ -58,7 +61,6 @@ class Config:
             _regexes(name, getattr(config, name))
         return replace(
             config,
-            loss_scale_is_default=isinstance(config.loss_scale, str) and config.loss_scale == "",
             loss_scale=_loss_scale(config.loss_scale, config.compute_dtype),
             clip_norm=_number("clip_norm", config.clip_norm or 0.0, 0.0),
             loss_scale_initial=_number("loss_scale_initial", config.loss_scale_initial, 2.0**-24),
@@ -82,7 +84,6 @@ class Config:
     def as_flags(self) -> Dict[str, Any]:
         """The options as JSON values, by flag name; what Python alone can say is shown as text."""
         flags = asdict(replace(self, loss_scale=None))
-        del flags["loss_scale_is_default"]
         scale = self.loss_scale
         flags["loss_scale"] = scale if isinstance(scale, (str, float)) else "<%s>" % type(scale).__name__
         return {name: list(value) if isinstance(value, tuple) else value for name, value in flags.items()}

@@ -85,7 +85,17 @@ CODES = {
         "They stay as they are; load their library to have them checked.",
     ),
     "GMP110": Code(
-        0, "Gradients of a built graph are not scaled.", "Train in bfloat16, whose range is float32's, or convert the Python file by the recipe."
+        0, "Some gradients of a built graph are not scaled.", "Train in bfloat16, whose range is float32's, or convert the Python file by the recipe."
+    ),
+    "GMP111": Code(
+        0,
+        "An op inside gradient code is not linear and sees scaled gradients.",
+        "Train in bfloat16 or with --loss_scale=none, or take the op out of the loop.",
+    ),
+    "GMP112": Code(
+        0,
+        "A write can't be skipped with its step.",
+        "Use a fixed --loss_scale that never overflows, or update variables outside the function or loop.",
     ),
 }
 

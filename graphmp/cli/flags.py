@@ -36,6 +36,10 @@ def conversion_flags() -> flags.FlagValues:
     repeated("force_compute", "REGEX: node names that compute in half whatever the policy says; repeatable")
     text("op_policy", "", "file of lines `allow|infer|clear|deny OpName` and `-OpName`, on top of the shipped lists")
     repeated("fetch", "a tensor that keeps name and dtype; repeatable")
+    repeated("loss", "of a built graph: scale the gradients of this tensor alone, found by itself otherwise; repeatable")
+    repeated("train_op", "of a built graph: the op that trains, found by itself otherwise; repeatable")
+    repeated("gradient_scope", "of a built graph: name scope of tf.gradients, found by itself otherwise; repeatable")
+    flags.DEFINE_boolean("count_skipped_steps", False, "let global_step count steps that a dynamic loss scale skips", flag_values=values)
     flags.DEFINE_boolean("engine_strict", False, "no fallback to another engine, no repair", flag_values=values)
     return values
 

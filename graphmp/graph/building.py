@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import Any, Iterator
 
 import tensorflow.compat.v1 as tf
 
 SCOPE = "graphmp"
+_LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -33,3 +35,18 @@ def cast_beside(tensor: Any, dtype: Any) -> Any:
     """A cast of `tensor` named after it and on no device of its own choice."""
     with same_scope(""):
         return tf.cast(tensor, dtype, name=sibling_name(tensor.op.name, tensor.value_index, dtype))
+
+
+@contextlib.contextmanager
+def v1_control_flow() -> Iterator[None]:
+    """While it lasts, `tf.cond` makes Switch and Merge, not a function."""
+    enabled = tf.control_flow_v2_enabled()
+    if not enabled:
+        yield
+        return
+    with _LOCK:
+        tf.disable_control_flow_v2()
+        try:
+            yield
+        finally:
+            tf.enable_control_flow_v2()

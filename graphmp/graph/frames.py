@@ -1,9 +1,9 @@
-"""Frames of while loops: how deep each node lies in them."""
+"""Control flow of TensorFlow 1: how deep each node lies in while loops, and what a conditional may leave out."""
 
 from __future__ import annotations
 
 import collections
-from typing import Deque, Dict
+from typing import Deque, Dict, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -41,3 +41,16 @@ def loop_depths(view: GraphView) -> Dict[str, int]:
         for consumer_name in view.control_consumers(name):
             reach(consumer_name, depths[name])
     return depths
+
+
+def may_be_dead(view: GraphView) -> Set[str]:
+    """Nodes that don't run where a conditional goes the other way: what a Switch leads to, by data or control, up to the Merge."""
+    waiting = [c.node for name, node in view.nodes.items() if node.op in ("RefSwitch", "Switch") for c in view.consumers(name)]
+    seen: Set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen and view.nodes[name].op not in ("Merge", "RefMerge"):
+            seen.add(name)
+            waiting.extend(consumer.node for consumer in view.consumers(name))
+            waiting.extend(view.control_consumers(name))
+    return seen

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from typing import Any, Callable, Iterator
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.building import own_scope, same_scope
-
-_LOCK = threading.Lock()
+from graphmp.graph.building import own_scope, same_scope, v1_control_flow
 
 
 def run_if(finite: Any, build: Callable[[], Any], scope: str) -> Any:
@@ -25,7 +22,7 @@ def run_if(finite: Any, build: Callable[[], Any], scope: str) -> Any:
         with same_scope(outside):
             return build()
 
-    with own_scope(scope), _v1_control_flow(), _fetchable(tf.get_default_graph()):
+    with own_scope(scope), v1_control_flow(), _fetchable(tf.get_default_graph()):
         merged = tf.cond(finite, taken, tf.no_op, name="skip")
         return tf.group(merged, name="apply_gradients")
 
@@ -44,17 +41,3 @@ def _fetchable(graph: Any) -> Iterator[None]:
         yield
     finally:
         graph._unfetchable_ops.intersection_update(before)
-
-
-@contextlib.contextmanager
-def _v1_control_flow() -> Iterator[None]:
-    enabled = tf.control_flow_v2_enabled()
-    if not enabled:
-        yield
-        return
-    with _LOCK:
-        tf.disable_control_flow_v2()
-        try:
-            yield
-        finally:
-            tf.enable_control_flow_v2()

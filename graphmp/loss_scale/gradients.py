@@ -18,8 +18,14 @@ def unscale(scale: NoLossScale, gradients: Sequence[Any]) -> List[Any]:
 def all_finite(gradients: Sequence[Any], scope: str) -> Any:
     """A scalar bool tensor: whether every value of every gradient is finite."""
     with own_scope(scope):
-        checks = [tf.reduce_all(tf.is_finite(values(g))) for g in gradients if g is not None]
-        return tf.reduce_all(tf.stack(checks), name="all_finite")
+        flat, first = tf.constant([-1], name="flat"), tf.constant([0], name="first")
+        checks = [tf.reduce_all(tf.reshape(_finite(values(g)), flat), first) for g in gradients if g is not None]
+        return tf.reduce_all(tf.stack(checks), first, name="all_finite")
+
+
+def _finite(tensor: Any) -> Any:
+    with tf.device(tensor.device):  # what is checked is large, what comes of it is one number
+        return tf.is_finite(tensor)
 
 
 def clip(gradients: Sequence[Any], clip_norm: float, scope: str) -> List[Any]:

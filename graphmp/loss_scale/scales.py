@@ -29,8 +29,8 @@ class NoLossScale:
     def __init__(self, scope: str):
         self.scope = scope
 
-    def scale(self, loss: Any) -> Any:
-        """Returns the float loss times the scale, same shape."""
+    def scale(self, loss: Any, name: str = "scaled_loss") -> Any:
+        """Returns the float loss, or what gradients start from, times the scale; same shape and dtype."""
         return loss
 
     def unscale(self, gradient: Any) -> Any:
@@ -57,9 +57,9 @@ class FixedLossScale(NoLossScale):
             if self.current.op.name.split("/")[-1] != "current":
                 self.current = tf.identity(self.current, name="current")
 
-    def scale(self, loss: Any) -> Any:
+    def scale(self, loss: Any, name: str = "scaled_loss") -> Any:
         with own_scope(self.scope):
-            return tf.multiply(loss, tf.cast(self.current, loss.dtype), name="scaled_loss")
+            return tf.multiply(loss, tf.cast(self.current, loss.dtype), name=name)
 
     def unscale(self, gradient: Any) -> Any:
         with own_scope(self.scope):

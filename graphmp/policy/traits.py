@@ -1,11 +1,13 @@
 """What the rewrite must know of an op besides its list: tables of data, each with its reason in the file.
 
-`traits.txt` has the ops of each trait, `kernels.txt` those without a half-precision kernel.
+`traits.txt` has the ops of each trait, `kernels.txt` those without a half-precision kernel, `homogeneity.txt` what becomes of a
+factor in front of what an op reads.
 """
 
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import Dict, FrozenSet, List
 
 from graphmp.graph.dtypes import BOOL, INT8, UINT8
@@ -48,9 +50,16 @@ MOST_SUMMED_IN_FLOAT32 = 8
 EXACT_INTEGERS = frozenset((BOOL, INT8, UINT8))
 
 
+def homogeneity(op: str) -> str:
+    """The rule of `homogeneity.txt` for an op: how a factor in front of what it reads comes out; empty where nobody knows."""
+    return _HOMOGENEITY.get(op, "passes" if _GRADIENT_OP.search(op) else "")
+
+
 def without_kernel(compute_dtype: str) -> FrozenSet[str]:
     """Ops that lack a kernel of a compute dtype on the CPU or the GPU."""
     return _WITHOUT_KERNEL.get(compute_dtype, frozenset())
 
 
+_HOMOGENEITY = {op: rule for rule, *ops in _rows("homogeneity.txt") for op in ops}
+_GRADIENT_OP = re.compile(r"Grad(WithShape|WithArgmax|Input|V\d)*$")
 _WITHOUT_KERNEL = {dtype: frozenset(op for listed, op, _ in _rows("kernels.txt") if listed == dtype) for dtype in ("float16", "bfloat16")}

@@ -2,7 +2,7 @@
 
 Rules, in order; the first that holds is the reason.
 
-1. A reference or a resource is read: the dtype is the variable's.
+1. Loss scaling, which is in the graph already. A reference or a resource is read: the dtype is the variable's.
 2. Statistics of a batch normalisation (`U`).
 3. The op takes no half precision, or has no kernel of it; a TensorArray's flow.
 4. What is fetched: signatures, --fetch, definitions of variables, and in collections the outputs of the model.
@@ -20,6 +20,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import BY_NAME, RESOURCE
 from graphmp.graph.live import READS
 from graphmp.graph.messages import parse
@@ -51,7 +52,8 @@ def pin(graph: TypedGraph, op_defs: OpDefs, config: Config, policy: Policy, fetc
     flow = _flow(graph)
     for number, unit in enumerate(graph.units):
         reason = (
-            _variable(graph, unit.node)
+            _own(unit.node)
+            or _variable(graph, unit.node)
             or (
                 "statistics: a normalisation keeps its mean and variance in float32"
                 if unit.attribute == "U" and graph.node(number).op in WIDER_STATISTICS
@@ -152,6 +154,10 @@ def _defined(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, List[str]]]:
             definition = parse("tensorflow.VariableDef", data)
             if definition is not None:
                 yield key, [name for name in (definition.snapshot_name, definition.initial_value_name) if name]
+
+
+def _own(name: str) -> str:
+    return "loss scale: computes in float32" if name.startswith(SCOPE + "/") else ""
 
 
 def _variable(graph: TypedGraph, name: str) -> str:

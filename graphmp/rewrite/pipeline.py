@@ -6,7 +6,7 @@ Analysis never touches the proto; `casts.apply` edits a copy, the one place that
 from __future__ import annotations
 
 import collections
-from typing import Any, Callable, Counter, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -20,12 +20,12 @@ from graphmp.policy.policy import Policy
 from graphmp.rewrite import bodies, casts, check, pins, ranges
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.groups import Groups
-from graphmp.rewrite.losses import losses
 from graphmp.rewrite.mark import mark
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import FLOAT, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.recognise import Recognised, recognise
+from graphmp.rewrite.scaling.thread import Threaded, thread
 from graphmp.rewrite.units import TypedGraph
 
 
@@ -55,6 +55,7 @@ class Rewriting(NamedTuple):
     record: Dict[str, Any]
 
 
+_NONE: Mapping[str, str] = {}
 Placement = Callable[[TypedGraph, Groups, List[Paint], str], List[Paint]]
 
 
@@ -90,27 +91,33 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placeme
         GraphmpError: GMP002, GMP008; GMP021 where the result fails its check; GMP022 for another conversion's result.
     """
     view = GraphView(meta_graph.graph_def)
-    gradients = gradient_nodes(view.nodes.keys())
-    special = recognise(meta_graph, view, config, policy, gradients)
-    result = tf.MetaGraphDef()
-    result.CopyFrom(meta_graph)
-    rows = losses(view, gradients)
-    if special.leave:
-        return Rewriting(result, _record([], {}, rows, special))
+    special = recognise(meta_graph, view, config, policy, gradient_nodes(view.nodes.keys(), config.gradient_scope))
     op_defs = OpDefs(meta_graph)
-    done: List[Tuple[str, str, str]] = []
+    scaled = _copy(meta_graph)
+    threaded = thread(scaled, config, op_defs, policy.allow, special.leave or special.scales_itself)
+    result = _copy(scaled)
+    if special.leave:
+        return Rewriting(result, _record([], {}, threaded, special))
+    done = list(threaded.done)
     kept: Counter[str] = collections.Counter()
     unknown: List[str] = []
     allowed_kept: Dict[str, str] = {}
-    for body in _bodies(meta_graph, result, op_defs) if config.compute_dtype != "float32" else ():
-        decisions = _decide(body, op_defs, config, policy, meta_graph, placement)
+    for body in _bodies(scaled, result, op_defs) if config.compute_dtype != "float32" else ():
+        decisions = _decide(body, op_defs, config, policy, scaled, placement, threaded.float32)
         done += _apply(body, decisions, config, result, op_defs)
         kept.update(_kinds_kept(decisions))
         unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
         allowed_kept.update(_allowed_kept(decisions, policy, body.name + "/" if body.name else ""))
+    check.check_types(result.graph_def, op_defs)
     check.check_loads(meta_graph, result)
     mark(result, config, "rewrite")
-    return Rewriting(result, _record(done, kept, rows, special, unknown, allowed_kept))
+    return Rewriting(result, _record(done, kept, threaded, special, unknown, allowed_kept))
+
+
+def _copy(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
+    copy = tf.MetaGraphDef()
+    copy.CopyFrom(meta_graph)
+    return copy
 
 
 def _bodies(meta_graph: tf.MetaGraphDef, result: tf.MetaGraphDef, op_defs: OpDefs) -> Iterator[_Body]:
@@ -124,13 +131,21 @@ def _bodies(meta_graph: tf.MetaGraphDef, result: tf.MetaGraphDef, op_defs: OpDef
             yield _Body(name, graph_def, target, functions[name])
 
 
-def _decide(body: _Body, op_defs: OpDefs, config: Config, policy: Policy, meta_graph: tf.MetaGraphDef, placement: Placement) -> Decisions:
+def _decide(
+    body: _Body,
+    op_defs: OpDefs,
+    config: Config,
+    policy: Policy,
+    meta_graph: tf.MetaGraphDef,
+    placement: Placement,
+    float32: Mapping[str, str] = _NONE,
+) -> Decisions:
     graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
-    gradients = gradient_nodes(names)
+    gradients = gradient_nodes(names, config.gradient_scope)
     ahead = ahead_of_allow(graph, policy.allow, gradients)
     outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}
-    fetched = {} if body.function else _fetched(graph, meta_graph, config, outputs)
+    fetched = {} if body.function else {**_fetched(graph, meta_graph, config, outputs), **float32}
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
     guards = ranges.guarded(graph, policy, config.compute_dtype)
     groups = Groups(graph, policy.allow)
@@ -149,10 +164,10 @@ def _apply(body: _Body, decisions: Decisions, config: Config, result: tf.MetaGra
     """Changes one body in the result. Returns rows of the record: node, what, why."""
     contexts = Contexts(tf.MetaGraphDef() if body.function else result)
     inserted = casts.apply(decisions.graph, decisions.painted, config.compute_dtype, contexts, body.target)
-    check.check_types(body.target, op_defs)
     if body.function is not None:
         if not inserted and not any(p.colour == HALF for p in decisions.painted):
             return []
+        check.check_types(body.target, op_defs)
         bodies.write_back(body.target, body.function, op_defs)
         half = sum(p.colour == HALF for p in decisions.painted)
         return [("library/" + body.name, "rewritten", "rewritten inside: %d in half, %d nodes inserted, signature kept" % (half, len(inserted)))]
@@ -176,9 +191,14 @@ def _allowed_kept(decisions: Decisions, policy: Policy, prefix: str) -> Dict[str
 
 
 def _record(
-    done: List[Tuple[str, str, str]], kept: Dict[str, int], rows: List[Any], special: Recognised, unknown: Sequence[str] = (), allowed_kept: Any = ()
+    done: List[Tuple[str, str, str]],
+    kept: Dict[str, int],
+    threaded: Threaded,
+    special: Recognised,
+    unknown: Sequence[str] = (),
+    allowed_kept: Any = (),
 ) -> Dict[str, Any]:
-    warnings = list(special.warnings)
+    warnings = special.warnings + threaded.warnings
     if unknown:
         text = "%d nodes have ops that neither TensorFlow here nor the graph defines: kept as they are"
         warnings.append({"code": "GMP109", "node": unknown[0], "message": text % len(unknown)})
@@ -186,8 +206,8 @@ def _record(
         "done": [list(row) for row in done],
         "repaired": [],
         "warnings": warnings,
-        "losses": rows,
-        "scales": [],
+        "losses": threaded.losses,
+        "scales": threaded.scales,
         "kept": dict(sorted(kept.items())),
         "kept_allowed": dict(allowed_kept),
     }

@@ -27,10 +27,12 @@ class Recognised(NamedTuple):
     Attributes:
         warnings: rows of the report, `code`, `node`, `message`.
         leave: whether the graph is to be left as it is.
+        scales_itself: whether it scales its loss, so that nothing is to be scaled or clipped.
     """
 
     warnings: List[Dict[str, str]]
     leave: bool
+    scales_itself: bool = False
 
 
 def recognise(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, policy: Policy, gradients: AbstractSet[str]) -> Recognised:
@@ -44,11 +46,11 @@ def recognise(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, poli
     warnings = [_row("GMP105", "", "no training in this graph: no gradient code was found")] if not gradients else []
     scaling = own_loss_scaling(view, gradients)
     if scaling:
-        warnings.append(_row("GMP107", scaling, "this graph scales its loss itself: that is left to it"))
+        warnings.append(_row("GMP107", scaling, "this graph scales its loss itself: that is left to it, and so is clipping"))
     precision = _precision(view, policy)
     if precision:
         warnings.append(_row("GMP108", "", precision))
-    return Recognised(warnings, bool(precision))
+    return Recognised(warnings, bool(precision), bool(scaling))
 
 
 def already_converted(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> bool:

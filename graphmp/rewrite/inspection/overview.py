@@ -21,10 +21,12 @@ from graphmp.rewrite.inspection.islands import IslandRow, alike, islands, patter
 from graphmp.rewrite.inspection.rules import UNPAINTED, kind_of
 from graphmp.rewrite.inspection.tensor_cores import Dimension
 from graphmp.rewrite.inspection.traffic import Traffic, traffic
-from graphmp.rewrite.losses import losses
+from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite
 from graphmp.rewrite.recognise import Recognised, recognise
+from graphmp.rewrite.scaling.built import Built
+from graphmp.rewrite.scaling.losses import find_losses
 
 _OF_THE_PLACE = ("clear", "infer")  # kinds of reason that say too little without the rest
 
@@ -100,7 +102,7 @@ def inspect(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, progres
     view = GraphView(meta_graph.graph_def)
     gradients = gradient_nodes(view.nodes.keys())
     special = recognised(meta_graph, config, policy)
-    facts = _facts(meta_graph, view)
+    facts = _facts(meta_graph, view, config)
     if special.leave:
         return Inspection(facts, special.warnings, True, [], [], [], [], [], [], "")
     progress("painting")
@@ -131,9 +133,9 @@ def recognised(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> R
     return found if config.compute_dtype != "float32" else Recognised([*found.warnings, {"code": "", "node": "", "message": UNPAINTED}], True)
 
 
-def _facts(meta_graph: tf.MetaGraphDef, view: GraphView) -> Facts:
+def _facts(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> Facts:
     names = view.nodes.keys()
-    training = {row["gradient_scope"] for row in losses(view, gradient_nodes(names))}
+    training = {each.scope for loss in find_losses(Built(meta_graph, config, OpDefs(meta_graph)), config) for each in loss.scopes}
     return Facts(
         len(names),
         len(meta_graph.graph_def.library.function),

@@ -1,0 +1,177 @@
+"""Scale, unscale, finite check and clip of one loss, built by the same functions as the recipe's and put into its graph."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.building import own_scope
+from graphmp.graph.dtypes import HALF
+from graphmp.graph.editing import Editor
+from graphmp.graph.view import Port
+from graphmp.loss_scale import scales
+from graphmp.loss_scale.gradients import all_finite, clip, unscale
+from graphmp.rewrite.scaling.built import Built
+from graphmp.rewrite.scaling.fetched import computed_elsewhere, kept_ports
+from graphmp.rewrite.scaling.fragment import Fragment
+from graphmp.rewrite.scaling.losses import GradientScope, Loss
+
+
+class Arithmetic:
+    """What is done to the gradients of one loss.
+
+    Attributes:
+        scale: its loss scale.
+        flag: whether its gradients are finite, once the scale has been adapted; None where the scale is not dynamic.
+        current: the scale's value; empty where there is none.
+        unscaled: names of the nodes that divide by it.
+        finite: name of the node that checks; empty where none does.
+        clip: name scope of the clip; empty where there is none.
+        clipped_apart: whether each tower's gradients are clipped by themselves.
+    """
+
+    def __init__(self, built: Built, editor: Editor, part: Fragment, config: Config, loss: Loss, scope: str):
+        """Changes the graph and adds to `part`, which is to be put into it. `scope` is the name scope below `graphmp/`."""
+        self._built, self._editor, self._config, self._loss, self._scope = built, editor, config, loss, scope
+        self._part = part
+        self._moved: Dict[Port, Port] = {}
+        self._sources: Dict[Port, Any] = {}
+        self._results: Dict[Port, Any] = {}
+        self._connections: List[Tuple[str, int, Any]] = []
+        self.clipped_apart = False
+        self._keep_fetched()
+        with self._part.building():
+            with tf.device(_job(built.view.nodes[loss.direct[0]].device)):
+                self.scale = scales.make(config, scope)
+            for each in loss.scopes:
+                self._scale(each)
+                self._unscale(each)
+            finite = self._checked() if self.scale.skips else None
+            flag = self._adapted(finite)
+            self._clip()
+            self._connect_readers()
+        self._connect()
+        self.flag: Optional[Port] = None if flag is None else self._part.port(flag)
+        self.finite = "" if finite is None else finite.op.name
+        self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
+        self.clip = "graphmp/%s/clip_by_global_norm" % scope if config.clip_norm else ""
+        self.unscaled = (
+            [name for name in dict.fromkeys(t.op.name for t in self._results.values()) if name.startswith("graphmp/")] if self.current else []
+        )
+
+    def _tensor(self, port: Port) -> Any:
+        """A stand-in for an output, or what was made of it: a scaled seed, a scaled result."""
+        if port in self._sources:
+            return self._sources[port]
+        return self._part.input(self._moved.get(port, port), self._built.dtype(port))
+
+    def _keep_fetched(self) -> None:
+        for scope in self._loss.scopes:
+            for port in kept_ports(self._built, self._config, self._loss, scope):
+                self._moved[port] = computed_elsewhere(self._built, self._editor, scope, port.node)
+
+    def _scale(self, scope: GradientScope) -> None:
+        """Seeds, results of ops that nobody knows, and what is compared with gradients."""
+        for seed in scope.seeds:
+            self._sources[seed] = self.scale.scale(self._tensor(seed), name="scaled_seed")
+            self._let_read(seed, self._sources[seed], scope)
+        for port in (port for name in scope.degrees.rescale for port in self._built.outputs(name) if self._built.is_float(port)):
+            self._sources[port] = self.scale.scale(self._tensor(port), name="rescaled")
+            self._let_read(port, self._sources[port], scope)
+        for (name, slot), power in scope.degrees.multiply.items():
+            self._connections.append((name, slot, self._times(self._tensor(self._built.view.inputs(name)[slot]), power)))
+
+    def _let_read(self, port: Port, tensor: Any, scope: GradientScope) -> None:
+        for consumer in self._built.view.consumers(port.node):
+            if consumer.output == port.output and consumer.node in scope.nodes:
+                self._connections.append((consumer.node, consumer.slot, tensor))
+
+    def _times(self, tensor: Any, power: int) -> Any:
+        for _ in range(abs(power)):
+            dtype = tensor.dtype
+            tensor = self.scale.scale(tensor, name="rescaled") if power > 0 else tf.cast(self.scale.unscale(tensor), dtype)
+        return tensor
+
+    def _unscale(self, scope: GradientScope) -> None:
+        """Each output that leaves gradient code, on the device of who reads it: what is sent there is half as large before."""
+        for port in dict.fromkeys([*scope.leaving, *(port for port in self._moved if port.node in scope.nodes)]):
+            degree = 0 if port.node in scope.degrees.rescale else scope.degrees.of.get(port.node, 0)
+            reader = next((c.node for c in self._built.view.consumers(port.node) if c.node not in scope.nodes), port.node)
+            with tf.device(self._built.view.nodes[reader].device):
+                tensor = self._part.input(self._moved.get(port, port), self._built.dtype(port))
+                self._results[port] = self._divided(tensor, degree)
+
+    def _divided(self, tensor: Any, degree: int) -> Any:
+        if degree <= 0:
+            return self._times(tensor, -degree)
+        for _ in range(degree):
+            tensor = unscale(self.scale, [tensor])[0]
+        return tensor
+
+    def _checked(self) -> Any:
+        arrivals = [self._tensor(port) for port in self._loss.arrivals]
+        return all_finite(arrivals or [self._results[port] for port in self._loss.gradients], self._scope)
+
+    def _adapted(self, finite: Any) -> Any:
+        """The flag that gates go by: it waits until the scale has been adapted, so that whoever runs an update adapts the scale."""
+        if finite is None:
+            return None
+        with tf.control_dependencies([self.scale.update(finite)]), own_scope(self._scope):
+            return tf.identity(finite, name="finite")
+
+    def _clip(self) -> None:
+        if not self._config.clip_norm:
+            return
+        entries = self._entries()
+        if self._loss.arrivals and not self._loss.fetched:
+            self._clip_ports(self._loss.arrivals)
+        elif (self._loss.fetched or len(self._loss.scopes) > 1) and entries:
+            self._clip_entries(entries)
+        else:
+            self.clipped_apart = len(self._loss.scopes) > 1
+            for scope in self._loss.scopes:
+                self._clip_ports([port for port in self._loss.gradients if port in scope.leaving])
+
+    def _entries(self) -> List[Tuple[str, int]]:
+        """Where update kernels take gradients; none where some update is no such kernel."""
+        slots = [(name, self._built.slot_named(name, "grad", "delta")) for name in self._loss.direct]
+        return slots if all(slot >= 0 for _, slot in slots) else []
+
+    def _clip_ports(self, ports: Iterable[Port]) -> None:
+        ports = list(dict.fromkeys(ports))
+        tensors = [self._results[port] if port in self._results else self._tensor(port) for port in ports]
+        self._results.update(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
+
+    def _clip_entries(self, entries: List[Tuple[str, int]]) -> None:
+        read = {entry: self._built.view.inputs(entry[0])[entry[1]] for entry in entries}
+        ports = list(dict.fromkeys(read.values()))
+        tensors = [self._results[port] if port in self._results else self._tensor(port) for port in ports]
+        clipped = dict(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
+        self._entry_results = [(name, slot, clipped[port]) for (name, slot), port in read.items()]
+
+    def _connect_readers(self) -> None:
+        """Who reads a gradient outside gradient code reads the result; a fetched one gives it under its own name."""
+        inside = {name for scope in self._loss.scopes for name in scope.nodes}
+        for port, tensor in self._results.items():
+            dtype = tf.as_dtype(self._built.dtype(port))
+            before = tf.cast(tensor, dtype) if dtype.as_datatype_enum in HALF and tensor.dtype != dtype else tensor
+            if port in self._moved:
+                self._connections.append((port.node, 0, before))
+            for consumer in self._built.view.consumers(port.node):
+                if consumer.output == port.output and consumer.node not in inside:
+                    self._connections.append((consumer.node, consumer.slot, before))
+        self._connections.extend(getattr(self, "_entry_results", []))
+
+    def _connect(self) -> None:
+        for name, slot, tensor in self._connections:
+            port = self._part.port(tensor)
+            if port != self._editor.input(name, slot):
+                self._editor.connect(name, slot, port)
+
+
+def _job(device: str) -> str:
+    """The machine that a device is on, such as a parameter server; nothing of the device itself."""
+    spec = tf.DeviceSpec.from_string(device)
+    return str(tf.DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string())

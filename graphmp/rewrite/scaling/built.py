@@ -1,0 +1,72 @@
+"""A graph as loss scaling looks at it: nodes, state, dtypes, loops and gradient code, each read once."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from graphmp.graph.frames import loop_depths
+from graphmp.graph.gradient_code import gradient_code
+from graphmp.graph.state import State
+from graphmp.graph.view import GraphView, Port
+from graphmp.rewrite.op_defs import OpDefs
+
+FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
+
+
+class Built:
+    """The main graph of a MetaGraphDef.
+
+    Attributes:
+        meta_graph: the graph with its collections.
+        view: its nodes and edges.
+        state: its variables and what writes them.
+        op_defs: definitions of its ops.
+        code: nodes of gradient code by scope.
+        gradients: all nodes of gradient code.
+        functions: names of the functions in its library.
+    """
+
+    def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs):
+        """Reads the graph; `config` may name gradient scopes."""
+        self.meta_graph = meta_graph
+        self.op_defs = op_defs
+        self.view = GraphView(meta_graph.graph_def)
+        self.state = State(meta_graph, self.view)
+        self.code: Dict[str, Set[str]] = gradient_code(self.view.nodes.keys(), config.gradient_scope)
+        self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
+        self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
+        self._depths = loop_depths(self.view)
+
+    def dtype(self, port: Port) -> int:
+        """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""
+        signature = self.op_defs.signature(self.view.nodes[port.node])
+        return signature.outputs[port.output].dtype if signature is not None and 0 <= port.output < len(signature.outputs) else 0
+
+    def is_float(self, port: Port) -> bool:
+        """Whether an output holds real floating point numbers."""
+        return self.dtype(port) in FLOATS
+
+    def looped(self, name: str) -> bool:
+        """Whether a node lies in a while loop."""
+        return self._depths.get(name, 0) > 0
+
+    def outputs(self, name: str) -> List[Port]:
+        """The outputs of a node; those that are read where its op is unknown."""
+        signature = self.op_defs.signature(self.view.nodes[name])
+        if signature is None:
+            return sorted({Port(name, consumer.output) for consumer in self.view.consumers(name)})
+        return [Port(name, output) for output in range(len(signature.outputs))]
+
+    def slot_named(self, name: str, *arguments: str) -> int:
+        """The first data input of a node that its op definition calls by one of the names; -1 where it has none."""
+        definition = self.op_defs.get(self.view.nodes[name].op)
+        names = [argument.name for argument in definition.input_arg] if definition is not None else []
+        return next((slot for slot, argument in enumerate(names) if argument in arguments), -1)
+
+    def read_ports(self, name: str) -> Iterator[Port]:
+        """Outputs of a node that someone reads as data, in order."""
+        yield from sorted({Port(name, consumer.output) for consumer in self.view.consumers(name)})

@@ -1,0 +1,64 @@
+"""Values of gradient code that are fetched by name: they keep their name and their value, while what computes them is scaled."""
+
+from __future__ import annotations
+
+from typing import Iterator, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.editing import Editor
+from graphmp.graph.view import Port, parse_input
+from graphmp.rewrite.scaling.built import Built
+from graphmp.rewrite.scaling.losses import GradientScope, Loss
+
+_REASON = "scale: computes the scaled gradient that %s gives unscaled, under its name"
+
+
+def kept_ports(built: Built, config: Config, loss: Loss, scope: GradientScope) -> Iterator[Port]:
+    """First outputs of scaled nodes that someone fetches: by a flag, a signature, a collection, or since nothing in the graph reads them."""
+    named = set(_named(built.meta_graph, config))
+    wanted = [name for name in built.view.nodes if name in named and name in scope.degrees.of]
+    if loss.fetched:
+        wanted += [port.node for port in loss.gradients if port.node in scope.degrees.of and port.node not in named]
+    for name in wanted:
+        if len(built.outputs(name)) == 1 and built.is_float(Port(name, 0)):
+            yield Port(name, 0)
+
+
+def computed_elsewhere(built: Built, editor: Editor, scope: GradientScope, name: str) -> Port:
+    """Makes a node of gradient code an Identity, whose input is to be connected, and returns the output that computes what the node did.
+
+    An Identity that nothing in its scope reads stays what it is.
+    """
+    node = built.view.nodes[name]
+    inside = [consumer for consumer in built.view.consumers(name) if consumer.node in scope.nodes]
+    if node.op == "Identity" and not inside:
+        return built.view.inputs(name)[0]
+    copy = tf.NodeDef()
+    copy.CopyFrom(node)
+    copy.name = editor.unique(name + "_graphmp_scaled")
+    editor.put(copy, _REASON % name)
+    for consumer in inside:
+        editor.connect(consumer.node, consumer.slot, Port(copy.name, 0))
+    _make_identity(editor, node, built.dtype(Port(name, 0)), copy.name)
+    return Port(copy.name, 0)
+
+
+def _make_identity(editor: Editor, node: tf.NodeDef, dtype: int, source: str) -> None:
+    controls = editor.controls(node.name)
+    del node.input[:]
+    node.input.extend([source] + [str(port) for port in controls])
+    for key in [key for key in node.attr if key not in ("_class", "_output_shapes")]:
+        del node.attr[key]
+    node.op = "Identity"
+    node.attr["T"].type = dtype
+
+
+def _named(meta_graph: tf.MetaGraphDef, config: Config) -> Iterator[str]:
+    names: Set[str] = set(config.fetch)
+    for signature in meta_graph.signature_def.values():
+        names.update(info.name for info in signature.outputs.values())
+    for collection in meta_graph.collection_def.values():
+        names.update(collection.node_list.value)
+    yield from (parse_input(name.lstrip("^")).node for name in names if name)

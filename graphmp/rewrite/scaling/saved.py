@@ -1,0 +1,123 @@
+"""Initialising, saving and restoring the loss scale with the graph's own ops.
+
+1. The init op that gives the trained variables their first values gives the scale its own.
+2. A Saver in the graph saves the scale too. Checkpoints only gain entries: the original restores them as before.
+3. Its restore op reads the scale where the checkpoint has one, else starts it afresh: a float32 checkpoint has none, and
+   TensorFlow has no op to restore what may be missing. Whether it is there shows in the checkpoint's index, a table of
+   uncompressed keys of which only the beginning, shared with the key before, may be left out (1.15.5, 2.21).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.building import own_scope
+from graphmp.graph.dtypes import STRING
+from graphmp.graph.editing import Editor
+from graphmp.graph.view import Port, parse_input
+from graphmp.loss_scale.scales import NoLossScale
+from graphmp.rewrite.scaling.built import Built
+from graphmp.rewrite.scaling.fragment import Fragment
+from graphmp.rewrite.scaling.losses import Loss
+
+_SAVED = "loss scale state: saved with the model's variables"
+
+
+def initialise(built: Built, editor: Editor, losses: Sequence[Loss], scales: Sequence[NoLossScale]) -> None:
+    """Has the graph's init op initialise the scales too, where it has one; else they start by themselves."""
+    for loss, scale in zip(losses, scales):
+        trained = {variable for name in loss.updates for variable in built.state.written(name)}
+        for name in _init_ops(built, trained):
+            editor.wait_for(name, [variable.initializer.name for variable in scale.variables])
+
+
+def save_and_restore(built: Built, editor: Editor, part: Fragment, losses: Sequence[Loss], scales: Sequence[NoLossScale]) -> None:
+    """Lets each Saver of the graph that saves a trained variable save and restore the scales, with nodes added to `part`."""
+    trained = {variable for loss in losses for name in loss.updates for variable in built.state.written(name)}
+    variables = [variable for scale in scales for variable in scale.variables]
+    for save, restore_op, prefix in _savers(built, trained):
+        scope = "loss_scale/saver/" + save.rsplit("/", 1)[0]
+        with part.building(), own_scope(scope):
+            values = [part.port(variable.initialized_value()) for variable in variables]
+            restored = _restore(part.input(prefix, STRING), variables)
+        _save_more(editor, save, [variable.op.name for variable in variables], values, "graphmp/" + scope)
+        node = editor.nodes[save]
+        node.attr["dtypes"].list.type.extend(variable.dtype.base_dtype.as_datatype_enum for variable in variables)
+        editor.wait_for(restore_op, [restored.name])
+
+
+def _init_ops(built: Built, trained: Set[str]) -> List[str]:
+    """The smallest NoOps that run the initialisers of all these variables."""
+    view, nodes = built.view, built.view.nodes
+    of_variable = {built.state.variable(view.inputs(name)[0].node): name for name in built.state.initializers if name in nodes and view.inputs(name)}
+    wanted = {of_variable[variable] for variable in trained if variable in of_variable}
+    if not wanted:
+        return []
+    runs: Dict[str, Set[str]] = {}
+    waiting = [name for name in view.control_consumers(min(wanted)) if nodes[name].op == "NoOp"]
+    while waiting:
+        name = waiting.pop()
+        if name not in runs:
+            runs[name] = view.ancestors([name])
+            waiting.extend(other for other in view.control_consumers(name) if nodes[other].op == "NoOp")
+    whole = {name: before for name, before in runs.items() if wanted <= before and not before & set(built.state.writes)}
+    return sorted(name for name, before in whole.items() if not any(other in before for other in whole if other != name))
+
+
+def _savers(built: Built, trained: Set[str]) -> Iterator[Tuple[str, str, Port]]:
+    """For each Saver: the op that saves, the op that restores all, and the output that holds the checkpoint's name."""
+    seen: Set[str] = set()
+    for name, node in built.view.nodes.items():
+        scope = name.rpartition("/")[0]
+        if node.op != "SaveV2" or scope in seen or not trained & set(_constant_strings(built, name, 1)):
+            continue
+        restores = [other for other, n in built.view.nodes.items() if n.op == "RestoreV2" and other.rpartition("/")[0] == scope]
+        restore_op = "%s/restore_all" % scope
+        if restores and restore_op in built.view.nodes and built.view.nodes[restore_op].op == "NoOp":
+            seen.add(scope)
+            yield name, restore_op, built.view.inputs(restores[0])[0]
+
+
+def _constant_strings(built: Built, name: str, slot: int) -> List[str]:
+    node = built.view.nodes[built.view.inputs(name)[slot].node]
+    if node.op != "Const":
+        return []
+    return [text.decode("utf-8", "replace") for text in tf.make_ndarray(node.attr["value"].tensor).ravel()]
+
+
+def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], scope: str) -> None:
+    """Adds tensors to what a SaveV2 saves, by lists of its own: another op may read the old ones."""
+    node = editor.nodes[save]
+    for slot, more, kind in ((1, names, "tensor_names"), (2, [""] * len(names), "shape_and_slices")):
+        old = tf.make_ndarray(editor.nodes[parse_input(node.input[slot]).node].attr["value"].tensor).ravel().tolist()
+        value = tf.make_tensor_proto(old + [text.encode() for text in more], tf.string)
+        editor.connect(save, slot, editor.add("%s/%s" % (scope, kind), "Const", (), _SAVED, node.device, dtype=STRING, value=value))
+    data = [text for text in node.input if not text.startswith("^")]
+    control = [text for text in node.input if text.startswith("^")]
+    node.input[:] = data + [str(port) for port in values] + control
+
+
+def _restore(prefix: Any, variables: List[Any]) -> Any:
+    """An op that gives the variables their values from a checkpoint that has them, else their initial ones."""
+    index = tf.matching_files(tf.strings.join([prefix, ".index"]))
+    names = [variable.op.name for variable in variables]
+    pattern = r"\C*%s\C*" % names[0].replace("graphmp", "", 1)
+    present = tf.cond(tf.size(index) > 0, lambda: tf.strings.regex_full_match(tf.read_file(index[0]), pattern), lambda: tf.constant(False))
+
+    def read() -> Any:
+        values = tf.raw_ops.RestoreV2(
+            prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), dtypes=[variable.dtype.base_dtype for variable in variables]
+        )
+        return tf.group(*[tf.assign(variable, tf.reshape(value, [])) for variable, value in zip(variables, values)])
+
+    def start() -> Any:
+        return tf.group(*[tf.assign(variable, _first(variable)) for variable in variables])
+
+    return tf.group(tf.cond(present, read, start), name="restore")
+
+
+def _first(variable: Any) -> Any:
+    """The variable's initial value, made anew: inside a conditional nothing else may be waited for."""
+    return tf.constant(tf.make_ndarray(variable.initial_value.op.get_attr("value")), variable.dtype.base_dtype)

@@ -1,0 +1,156 @@
+"""What is written in a training step, and what decides whether it is: the losses' flags, or the value itself.
+
+Of all writes but initialisers, each goes by the first rule that holds.
+
+1. What gradients reach in this step: by their loss's flag.
+2. Gradients pushed into an accumulator: always. The check comes after they are taken out.
+3. The global step: always where gradients come out of accumulators, which count steps, or where --count_skipped_steps says so.
+4. A global variable that takes a value of the forward pass (moving averages of a batch normalisation, the state of an RNN):
+   by whether that value is finite. The gradients' flag may depend on it.
+5. What runs after an update (beta powers, step counters, zeroed sums), or before it or beside it and never without it
+   (what sparse Adam decays; parts of one train op): by the flags of those losses. Of several, where the optimizer of one
+   reads or writes the variable, by that one's; else it is written where any of them is trained.
+6. Everything else: always.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, FrozenSet, Iterator, List, NamedTuple, Sequence, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.live import ASSIGNS
+from graphmp.rewrite.scaling.built import Built
+from graphmp.rewrite.scaling.losses import Loss
+
+
+class Step(NamedTuple):
+    """What decides on each write.
+
+    Attributes:
+        by_loss: for a write, numbers of the losses by whose flags it goes; it is written where any holds.
+        by_value: writes of what must be finite itself.
+    """
+
+    by_loss: Dict[str, FrozenSet[int]]
+    by_value: List[str]
+
+
+def plan_step(built: Built, losses: Sequence[Loss], activations: AbstractSet[str], count_skipped_steps: bool) -> Step:
+    """Decides on every write of a graph.
+
+    Args:
+        built: the graph.
+        losses: its losses.
+        activations: nodes that a matmul or convolution leads to; rule 4 looks at what depends on them.
+        count_skipped_steps: rule 3.
+    """
+    return _Planner(built, losses, activations, count_skipped_steps).plan()
+
+
+class _Planner:
+    def __init__(self, built: Built, losses: Sequence[Loss], activations: AbstractSet[str], count_skipped_steps: bool):
+        self._built, self._losses, self._activations = built, losses, activations
+        self._count_skipped_steps = count_skipped_steps
+        self._direct = {name for loss in losses for name in loss.direct}
+        self._before: Dict[int, AbstractSet[str]] = {}
+        self._after = [built.view.descendants(loss.direct) for loss in losses]
+        self._global_steps = _global_steps(built)
+        self._globals = built.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
+
+    def plan(self) -> Step:
+        step = Step({}, [])
+        candidates = [name for name in self._built.state.writes if name not in self._direct]
+        beside = [self._never_without(number, candidates) for number in range(len(self._losses))]
+        for name in self._built.state.writes:
+            if name in self._direct:
+                step.by_loss[name] = frozenset([number for number, loss in enumerate(self._losses) if name in loss.direct])
+                continue
+            if self._built.view.nodes[name].op.endswith("AccumulatorApplyGradient"):
+                continue
+            numbers = {n for n in range(len(self._losses)) if name in self._after[n]} or {n for n in range(len(self._losses)) if name in beside[n]}
+            numbers = {n for n in numbers if name not in self._before_gradients(n)}
+            if self._steps_always(name, numbers):
+                continue
+            if self._takes_activations(name):
+                step.by_value.append(name)
+            elif numbers:
+                step.by_loss[name] = self._closest(name, numbers)
+        return step
+
+    def _never_without(self, number: int, candidates: List[str]) -> AbstractSet[str]:
+        """Writes all of whose results end in something that runs after an update of the loss: nobody runs them alone."""
+        after, view = self._after[number], self._built.view
+        joined = view.ancestors(after)
+        found = [name for name in candidates if name in joined and name not in after]
+        if not found:
+            return frozenset()
+        ends = [name for name in view.nodes if not view.consumers(name) and not view.control_consumers(name) and name not in after]
+        elsewhere = view.ancestors(ends)
+        return {name for name in found if name not in elsewhere}
+
+    def _before_gradients(self, number: int) -> AbstractSet[str]:
+        """All that a loss's flag depends on."""
+        if number not in self._before:
+            loss = self._losses[number]
+            self._before[number] = self._built.view.ancestors([port.node for port in (loss.arrivals or loss.gradients)])
+        return self._before[number]
+
+    def _steps_always(self, name: str, numbers: AbstractSet[int]) -> bool:
+        if not self._built.state.written(name) & self._global_steps:
+            return False
+        return self._count_skipped_steps or any(self._losses[n].arrivals and not self._losses[n].fetched for n in numbers)
+
+    def _takes_activations(self, name: str) -> bool:
+        node, inputs = self._built.view.nodes[name], self._built.view.inputs(name)
+        if node.op not in ASSIGNS or len(inputs) < 2 or not self._built.is_float(inputs[1]) or inputs[1].node not in self._activations:
+            return False
+        return self._globals is None or bool(self._built.state.written(name) & self._globals)
+
+    def _closest(self, name: str, numbers: AbstractSet[int]) -> FrozenSet[int]:
+        if len(numbers) > 1:
+            written = self._built.state.written(name)
+            owners = {n for n in numbers if written & self._optimizer_state(n)}
+            numbers = owners or numbers
+        return frozenset(numbers)
+
+    def _optimizer_state(self, number: int) -> AbstractSet[str]:
+        """Variables that a loss's updates write, or read outside gradient code."""
+        built, loss = self._built, self._losses[number]
+        found: Set[str] = {variable for name in loss.direct for variable in built.state.written(name)}
+        seen: Set[str] = set()
+        waiting = list(loss.direct)
+        while waiting:
+            name = waiting.pop()
+            if name in seen or name in built.gradients or name in self._activations:
+                continue
+            seen.add(name)
+            variable = built.state.variable(name)
+            if variable is not None:
+                found.add(variable)
+            waiting.extend(port.node for port in built.view.inputs(name))
+        return found
+
+
+def activations(built: Built, allow: AbstractSet[str]) -> Set[str]:
+    """Nodes outside gradient code that the result of a matmul or convolution leads to, by data."""
+    starts = [name for name, node in built.view.nodes.items() if (node.op in allow or node.op in built.functions) and name not in built.gradients]
+    seen: Set[str] = set()
+    waiting = list(starts)
+    while waiting:
+        name = waiting.pop()
+        if name not in seen and name not in built.gradients:
+            seen.add(name)
+            waiting.extend(consumer.node for consumer in built.view.consumers(name))
+    return seen
+
+
+def _global_steps(built: Built) -> AbstractSet[str]:
+    """The variables that count steps: the collection's, and those that bear the name."""
+    return {*(built.state.collected(tf.GraphKeys.GLOBAL_STEP) or ()), *_named(built)}
+
+
+def _named(built: Built) -> Iterator[str]:
+    for name in built.view.nodes:
+        if name.rsplit("/", 1)[-1] == "global_step" and built.state.variable(name) == name:
+            yield name

@@ -1,0 +1,166 @@
+"""Threading the loss scale through a graph that is already built.
+
+Order, always: gradients, float32, divide by the scale, finite check, clip, apply or skip.
+
+1. Seeds are multiplied by the scale; the loss itself is left as it is.
+2. Each output that leaves gradient code is divided by it, in float32, for all who read it outside.
+3. The finite check looks at the gradients on their way to updates; where they come out of accumulators or are fed, there.
+4. The clip takes the same gradients. Of towers it takes what the updates read: averages.
+5. What the step writes goes by the flag (`step.py`, `gates.py`).
+
+The graph is float32 all the while: the painter comes afterwards, and what is below `graphmp/` stays float32.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.editing import Editor
+from graphmp.graph.gradient_code import gradient_scopes
+from graphmp.graph.live import writes
+from graphmp.graph.view import Port
+from graphmp.loss_scale.scales import COLLECTION
+from graphmp.rewrite.op_defs import OpDefs
+from graphmp.rewrite.scaling.arithmetic import Arithmetic
+from graphmp.rewrite.scaling.built import Built
+from graphmp.rewrite.scaling.fragment import Fragment
+from graphmp.rewrite.scaling.gates import Gates
+from graphmp.rewrite.scaling.losses import Loss, find_losses
+from graphmp.rewrite.scaling.saved import initialise, save_and_restore
+from graphmp.rewrite.scaling.step import activations, plan_step
+
+
+class Threaded(NamedTuple):
+    """What was done, for the report and the painter.
+
+    Attributes:
+        losses: rows of the report, one a loss.
+        scales: rows of the report, one a scale: scope, kind, initial value.
+        done: (node, what, why) for nodes that were added.
+        float32: nodes that compare with scaled values and stay float32, with the reason.
+        warnings: rows of the report.
+    """
+
+    losses: List[Dict[str, Any]]
+    scales: List[Dict[str, Any]]
+    done: List[Tuple[str, str, str]]
+    float32: Dict[str, str]
+    warnings: List[Dict[str, str]]
+
+
+def thread(meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs, allow: AbstractSet[str], leave: bool) -> Threaded:
+    """Scales the losses of a graph, which is changed.
+
+    Args:
+        meta_graph: the graph.
+        config: loss scale, clip, and what names the losses where they aren't found.
+        op_defs: definitions of its ops.
+        allow: matmuls and convolutions.
+        leave: only list the losses: the graph scales them itself, or is not converted.
+
+    Raises:
+        GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
+    """
+    built = Built(meta_graph, config, op_defs)
+    losses = find_losses(built, config)
+    result = Threaded([], [], [], {}, [])
+    if leave or (config.loss_scale == "none" and not config.clip_norm):
+        result.losses.extend(_row(loss) for loss in losses)
+        return result
+    result.warnings.extend(_unscaled_functions(meta_graph))
+    _thread(built, config, allow, losses, result)
+    return result
+
+
+def _thread(built: Built, config: Config, allow: AbstractSet[str], losses: Sequence[Loss], result: Threaded) -> None:
+    editor, part = Editor(built.meta_graph.graph_def), Fragment()
+    served = [loss for loss in losses if not _refused(built, loss, result.warnings)]
+    made = []
+    for number, loss in enumerate(served):
+        scope = "loss_scale_%d" % number if number else "loss_scale"
+        made.append(Arithmetic(built, editor, part, config, loss, scope))
+        result.scales.append({"scope": scope, "kind": made[-1].scale.kind, "initial": made[-1].scale.initial})
+        result.float32.update((name, "loss scale: compares with scaled gradients") for s in loss.scopes for name, _ in s.degrees.multiply)
+        result.warnings.extend(_doubts(loss, made[-1], scope))
+    if config.loss_scale == "dynamic" and served:
+        gated = _gate(built, editor, config, allow, served, made, result.warnings)
+        initialise(built, editor, served, [each.scale for each in made])
+        save_and_restore(built, editor, part, served, [each.scale for each in made])
+    else:
+        gated = [[] for _ in served]
+    part.splice(editor, built.meta_graph, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True})
+    result.losses.extend(_row(loss, arithmetic, names) for loss, arithmetic, names in zip(served, made, gated))
+    result.losses.extend(_row(loss) for loss in losses if loss not in served)
+    result.done.extend((name, "inserted", reason) for name, reason in editor.added.items() if reason)
+
+
+def _refused(built: Built, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
+    """Whether a loss lies in a while loop, where no scale can be brought in."""
+    nodes = [port.node for scope in loss.scopes for port in scope.seeds] + [port.node for port in loss.gradients] + list(loss.direct)
+    inside = next((name for name in nodes if built.looped(name)), None)
+    if inside is not None:
+        warnings.append(_warning("GMP110", inside, "it trains inside a while loop: gradients are not scaled"))
+    return inside is not None
+
+
+def _gate(
+    built: Built, editor: Editor, config: Config, allow: AbstractSet[str], losses: Sequence[Loss], made: Sequence[Arithmetic], warnings: List[Any]
+) -> List[List[str]]:
+    """Puts gates before what the step writes. Returns the gated writes of each loss."""
+    step = plan_step(built, losses, activations(built, allow), config.count_skipped_steps)
+    gates = Gates(editor, built)
+    flags: Dict[Any, Port] = {}
+    for name, numbers in step.by_loss.items():
+        if built.looped(name):
+            warnings.append(_warning("GMP112", name, "it writes inside a while loop: a skipped step runs it all the same"))
+            continue
+        if numbers not in flags:
+            flags[numbers] = gates.any_of([flag for flag in (made[number].flag for number in sorted(numbers)) if flag is not None])
+        gates.by_flag(name, flags[numbers])
+    for name in step.by_value:
+        if not built.looped(name):
+            gates.by_value(name)
+    text = "it updates variables inside a function and returns what others read: a skipped step runs it all the same"
+    warnings.extend(_warning("GMP112", name, text) for name in gates.impossible)
+    gated = set(gates.gated)
+    return [sorted(name for name, numbers in step.by_loss.items() if number in numbers and name in gated) for number in range(len(losses))]
+
+
+def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str, str]]:
+    for each in loss.scopes:
+        for name in sorted(set(each.degrees.unclear)):
+            yield _warning("GMP111", name, "it is not linear and lies in a loop: it sees gradients multiplied by the loss scale")
+    if arithmetic.clipped_apart:
+        scopes = ", ".join(each.scope for each in loss.scopes)
+        yield _warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)
+
+
+def _unscaled_functions(meta_graph: tf.MetaGraphDef) -> Iterator[Dict[str, str]]:
+    """Functions that take gradients and update variables inside: what they need of the scale would have to be passed in."""
+    for function in meta_graph.graph_def.library.function:
+        scopes = gradient_scopes({node.name for node in function.node_def})
+        if scopes and any(writes(node.op) for node in function.node_def):
+            yield _warning("GMP110", function.signature.name, "the function trains inside itself: its gradients are not scaled")
+
+
+def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Sequence[str] = ()) -> Dict[str, Any]:
+    """A row of the report's `losses`."""
+    return {
+        "gradient_scope": ", ".join(scope.scope for scope in loss.scopes),
+        "loss": sorted({name for scope in loss.scopes for name in scope.losses}),
+        "seeds": [port.node for scope in loss.scopes for port in scope.seeds],
+        "gradients": [str(port) for port in loss.gradients],
+        "updates": list(loss.updates),
+        "scale": arithmetic.current if arithmetic else "",
+        "unscale": arithmetic.unscaled if arithmetic else [],
+        "finite": arithmetic.finite if arithmetic else "",
+        "clip": arithmetic.clip if arithmetic else "",
+        "gated": list(gated),
+    }
+
+
+def _warning(code: str, node: str, message: str) -> Dict[str, str]:
+    return {"code": code, "node": node, "message": message}
