@@ -81,6 +81,11 @@ class Config:
         """Regular expressions for the nodes that compute in float32: what was asked for, and what is fetched."""
         return self.keep_float32 + tuple("^%s$" % re.escape(name.split(":")[0]) for name in self.fetch)
 
+    @property
+    def tries_first_step(self) -> bool:
+        """Whether the first step shows how large gradients are: where float16 bounds them and nobody said where a dynamic scale starts."""
+        return self.compute_dtype == "float16" and self.loss_scale_initial == Config.loss_scale_initial
+
     def as_flags(self) -> Dict[str, Any]:
         """The options as JSON values, by flag name; what Python alone can say is shown as text."""
         flags = asdict(replace(self, loss_scale=None))

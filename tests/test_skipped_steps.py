@@ -9,27 +9,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.hand_written import AdamWeightDecay
 from tests.models import CLASSES, IDS, MODELS, PICTURES, TARGETS, VECTORS, batch_for, two_layers
+from tests.optimizers import GRADIENTS_ALL_DENSE, OPTIMIZERS, TAKE_NO_STEP
 from tests.training import state
 
-OPTIMIZERS = {
-    "GradientDescent": lambda: tf.train.GradientDescentOptimizer(0.01),
-    "Momentum": lambda: tf.train.MomentumOptimizer(0.01, 0.9),
-    "Nesterov": lambda: tf.train.MomentumOptimizer(0.01, 0.9, use_nesterov=True),
-    "Adam": lambda: tf.train.AdamOptimizer(0.01),
-    "RMSProp": lambda: tf.train.RMSPropOptimizer(0.01),
-    "CentredRMSProp": lambda: tf.train.RMSPropOptimizer(0.01, centered=True),
-    "Adagrad": lambda: tf.train.AdagradOptimizer(0.01),
-    "AdagradDA": lambda: tf.train.AdagradDAOptimizer(0.01, tf.train.get_or_create_global_step()),
-    "Adadelta": lambda: tf.train.AdadeltaOptimizer(0.01),
-    "Ftrl": lambda: tf.train.FtrlOptimizer(0.01),
-    "ProximalGradientDescent": lambda: tf.train.ProximalGradientDescentOptimizer(0.01),
-    "ProximalAdagrad": lambda: tf.train.ProximalAdagradOptimizer(0.01),
-    "AdamWeightDecay": lambda: AdamWeightDecay(0.01),
-}
-GRADIENTS_ALL_DENSE = {"AdamWeightDecay"}  # its arithmetic takes no IndexedSlices
-TAKE_NO_STEP = {"AdamWeightDecay"}  # leaves global_step to its caller, as BERT's does
 OWN = ("graphmp/loss_scale/scale", "graphmp/loss_scale/good_steps", "graphmp/loss_scale/skipped_steps")
 
 

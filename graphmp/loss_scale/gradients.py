@@ -7,11 +7,10 @@ from typing import Any, List, Sequence
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.building import own_scope
-from graphmp.loss_scale.scales import NoLossScale
 
 
-def unscale(scale: NoLossScale, gradients: Sequence[Any]) -> List[Any]:
-    """Each gradient in float32 divided by the scale; sparse ones stay sparse, None stays None."""
+def unscale(scale: Any, gradients: Sequence[Any]) -> List[Any]:
+    """Each gradient in float32 divided by a loss scale of `scales.py`; sparse ones stay sparse, None stays None."""
     return [_on_values(scale.unscale, gradient) for gradient in gradients]
 
 
@@ -21,6 +20,13 @@ def all_finite(gradients: Sequence[Any], scope: str) -> Any:
         flat, first = tf.constant([-1], name="flat"), tf.constant([0], name="first")
         checks = [tf.reduce_all(tf.reshape(_finite(values(g)), flat), first) for g in gradients if g is not None]
         return tf.reduce_all(tf.stack(checks), first, name="all_finite")
+
+
+def largest(gradients: Sequence[Any]) -> Any:
+    """A float32 scalar tensor: the largest absolute value in all of the gradients."""
+    flat, first = tf.constant([-1], name="flat"), tf.constant([0], name="first")
+    found = [tf.reduce_max(tf.abs(tf.reshape(values(g), flat)), first) for g in gradients if g is not None]
+    return tf.reduce_max(tf.stack([tf.cast(value, tf.float32) for value in found] + [tf.constant(0.0)]), first)
 
 
 def _finite(tensor: Any) -> Any:

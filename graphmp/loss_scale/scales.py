@@ -1,12 +1,14 @@
 """The three kinds of loss scale. All have the same methods, so that nobody asks which one it is.
 
 Dynamic scaling follows TensorFlow's and Keras's constants: start at 2^15, halve on overflow, double after 2000 good
-steps (Micikevicius et al., Mixed Precision Training, ICLR 2018, describe the idea).
+steps (Micikevicius et al., Mixed Precision Training, ICLR 2018, describe the idea). Where nobody says where to start, the
+first step is taken at the floor, 1: of gradients that 2^15 would take out of float16's range it so loses no step, and
+learns what scale fits them. Other frameworks skip steps until halving gets there.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -14,8 +16,10 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.building import own_scope
 from graphmp.hooks.internals import init_scope
+from graphmp.loss_scale.gradients import largest
 
 COLLECTION = "graphmp_loss_scale"
+_FLOAT16_MAX = 65504.0
 
 
 class NoLossScale:
@@ -37,13 +41,17 @@ class NoLossScale:
         """Returns the gradient, a dense tensor, in float32 (float64 stays) divided by the scale."""
         return _at_least_float32(gradient)
 
-    def update(self, finite: Any) -> Any:
-        """An op that adapts the scale to whether this step's gradients were finite (a scalar bool tensor)."""
+    def update(self, finite: Any, gradients: Sequence[Any]) -> Any:
+        """An op that adapts the scale to this step's unscaled gradients and whether they were finite (a scalar bool tensor)."""
         return tf.no_op()
 
 
 class FixedLossScale(NoLossScale):
-    """A number, a scalar tensor, or a tensor made from the global step."""
+    """A number, a scalar tensor, or a tensor made from the global step.
+
+    Attributes:
+        current: a float32 scalar tensor, the scale.
+    """
 
     kind = "fixed"
 
@@ -59,12 +67,16 @@ class FixedLossScale(NoLossScale):
 
     def scale(self, loss: Any, name: str = "scaled_loss") -> Any:
         with own_scope(self.scope):
-            return tf.multiply(loss, tf.cast(self.current, loss.dtype), name=name)
+            return tf.multiply(loss, tf.cast(self._in_step(), loss.dtype), name=name)
 
     def unscale(self, gradient: Any) -> Any:
         with own_scope(self.scope):
             gradient = _at_least_float32(gradient)
-            return tf.divide(gradient, tf.cast(self.current, gradient.dtype), name="unscale")
+            return tf.divide(gradient, tf.cast(self._in_step(), gradient.dtype), name="unscale")
+
+    def _in_step(self) -> Any:
+        """What this step's loss is multiplied by."""
+        return self.current
 
 
 class DynamicLossScale(FixedLossScale):
@@ -89,8 +101,16 @@ class DynamicLossScale(FixedLossScale):
             self.variables = (self._scale, self._good_steps, self._skipped_steps)
             # A maximum, not an identity: an identity of a reference variable shares its buffer and could change within the step.
             self.current = tf.maximum(_read(self._scale), config.loss_scale_min, name="current")
+            self._first = self._step = None
+            if config.tries_first_step:
+                taken = tf.add(_read(self._good_steps), _read(self._skipped_steps))
+                self._first = tf.logical_and(tf.equal(taken, 0), tf.equal(_read(self._scale), config.loss_scale_initial), name="first_step")
+                self._step = tf.where(self._first, tf.constant(config.loss_scale_min), self.current, name="in_step")
 
-    def update(self, finite: Any) -> Any:
+    def _in_step(self) -> Any:
+        return self.current if self._step is None else self._step
+
+    def update(self, finite: Any, gradients: Sequence[Any]) -> Any:
         with own_scope(self.scope + "/update"):
             good = _read(self._good_steps) + 1
             grows = good >= self._config.loss_scale_growth_interval
@@ -98,13 +118,22 @@ class DynamicLossScale(FixedLossScale):
             # A scale that would leave float32's range stays where it is.
             grown = tf.where(tf.is_finite(grown), grown, self.current)
             shrunk = tf.maximum(self.current * self._config.loss_scale_backoff_factor, self._config.loss_scale_min)
-            scale = tf.where(finite, tf.where(grows, grown, self.current), shrunk)
+            scale = tf.where(finite, tf.where(grows, grown, self._fitting(gradients)), shrunk)
             good = tf.where(tf.logical_and(finite, tf.logical_not(grows)), good, tf.zeros_like(good))
             skipped = _read(self._skipped_steps) + tf.cast(tf.logical_not(finite), tf.int64)
             with tf.control_dependencies([scale, good, skipped]):
                 return tf.group(
                     tf.assign(self._scale, scale), tf.assign(self._good_steps, good), tf.assign(self._skipped_steps, skipped), name="step"
                 )
+
+    def _fitting(self, gradients: Sequence[Any]) -> Any:
+        """The scale after a good step: as it is, but for a first one that it would have made overflow. Then a power of two with two bits to spare."""
+        if self._first is None:
+            return self.current
+        size = tf.cond(self._first, lambda: largest(gradients), lambda: tf.constant(0.0))
+        fits = _power_of_two_below(_FLOAT16_MAX / 4 / tf.maximum(size, 1.0))
+        lowered = tf.maximum(tf.minimum(fits, self.current), self._config.loss_scale_min)
+        return tf.where(self.current * size > _FLOAT16_MAX, lowered, self.current)
 
 
 def make(config: Config, scope: str) -> NoLossScale:
@@ -120,6 +149,11 @@ def _state(name: str, value: Any, dtype: Any) -> Any:
     # Reference variables: a collection of them survives export and import as tensors that can be run (1.15.5, 2.21).
     collections = [tf.GraphKeys.GLOBAL_VARIABLES, COLLECTION]
     return tf.Variable(value, trainable=False, collections=collections, name=name, dtype=dtype, use_resource=False)
+
+
+def _power_of_two_below(value: Any) -> Any:
+    """The largest power of two that is not above a positive float32: its sign and exponent alone."""
+    return tf.bitcast(tf.bitwise.bitwise_and(tf.bitcast(value, tf.int32), tf.constant(0x7F800000, tf.int32)), tf.float32)
 
 
 def _global_step() -> Any:

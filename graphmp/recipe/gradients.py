@@ -12,7 +12,7 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.live import ancestors, connected_variables, is_tensor, variable_op
 from graphmp.hooks import optimizers
-from graphmp.loss_scale.gradients import all_finite, clip, unscale, values
+from graphmp.loss_scale.gradients import clip, unscale, values
 from graphmp.policy import policy as policies
 from graphmp.recipe import creation
 from graphmp.recipe import state as states
@@ -65,7 +65,7 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
     seeds = _seeds(graph.get_operations()[created:]) or [g.op.name for g in scaled_given if g is not None]
     gradients = unscale(scale, raw)
     present = [g for g in gradients if g is not None]
-    finite = all_finite(present, scale.scope) if scale.skips and present else None
+    finite = group.check(present) if scale.skips and present else None
     call = states.GradientCall(group, _scope_of(seeds), seeds, [values(g).op.name for g in raw if g is not None], finite)
     state.add_call(call, gradients)
     if config.clip_norm and present:

@@ -14,7 +14,7 @@ from graphmp.graph.building import cast_beside
 from graphmp.graph.live import variable_op
 from graphmp.hooks.internals import init_scope
 from graphmp.loss_scale import scales
-from graphmp.loss_scale.gradients import values
+from graphmp.loss_scale.gradients import all_finite, values
 
 
 class Done(NamedTuple):
@@ -32,7 +32,14 @@ class LossGroup:
     scale: scales.NoLossScale
     variables: FrozenSet[str]
     config: Config
+    checked: Dict[str, List[Any]] = field(default_factory=dict)  # unscaled gradients by the name of the flag that says whether they are finite
     updates: Dict[str, Any] = field(default_factory=dict)  # update op by the name of the flag that it obeys
+
+    def check(self, gradients: List[Any]) -> Any:
+        """A scalar bool tensor: whether all of the unscaled gradients are finite."""
+        finite = all_finite(gradients, self.scale.scope)
+        self.checked[finite.name] = gradients
+        return finite
 
 
 @dataclass

@@ -14,7 +14,7 @@ from graphmp.hooks.internals import init_scope
 from graphmp.hooks.op_creation import Creation
 from graphmp.hooks.optimizers import delegates
 from graphmp.loss_scale import gate
-from graphmp.loss_scale.gradients import all_finite, values
+from graphmp.loss_scale.gradients import values
 from graphmp.recipe import creation as creations
 from graphmp.recipe import state as states
 
@@ -65,7 +65,7 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
     if creation.op_type not in ASSIGNS or not is_tensor(value) or not value.dtype.is_floating:
         return None
     calls = _calls(state, [value])
-    finite = _and([call.finite for call in calls if call.finite is not None])
+    finite = _and(calls)
     if finite is None:
         return None
     gated = gate.value_if(finite, value, creations.old_value(creation.op_type, creations.target_of(creation), value), "accumulators")
@@ -130,7 +130,7 @@ def _update(group: states.LossGroup, finite: Any) -> Any:
     """The op that adapts the group's scale: one for each flag, so that two optimizers on one flag count one step."""
     if finite.name not in group.updates:
         with _unlistened(), init_scope():
-            group.updates[finite.name] = group.scale.update(finite)
+            group.updates[finite.name] = group.scale.update(finite, group.checked[finite.name])
     return group.updates[finite.name]
 
 
@@ -143,11 +143,11 @@ def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, 
     gradients = [g for g, _ in pairs if g is not None]
     calls = _calls(state, gradients)
     if calls:
-        return calls[0].group, _and([call.finite for call in calls if call.finite is not None]), True
+        return calls[0].group, _and(calls), True
     names = {op.name for op in (variable_op(v) for _, v in pairs) if op is not None}
     for group in state.groups:
         if group.variables & names:
-            return group, all_finite(gradients, group.scale.scope) if group.scale.skips else None, not group.updates
+            return group, group.check(gradients) if group.scale.skips else None, not group.updates
     return None, None, False
 
 
@@ -165,8 +165,12 @@ def _from_accumulators(pairs: List[Tuple[Any, Any]]) -> bool:
     return any(op.type.endswith("AccumulatorTakeGradient") for op in above)
 
 
-def _and(flags: List[Any]) -> Any:
+def _and(calls: List[states.GradientCall]) -> Any:
+    """Whether the gradients of all calls are finite; None where no scale is dynamic."""
+    flags = [call.finite for call in calls if call.finite is not None]
     if len(flags) < 2:
         return flags[0] if flags else None
     with own_scope("loss_scale"):
-        return tf.reduce_all(tf.stack(flags), name="all_finite")
+        finite = tf.reduce_all(tf.stack(flags), name="all_finite")
+    calls[0].group.checked[finite.name] = [g for call in calls if call.finite is not None for g in call.group.checked[call.finite.name]]
+    return finite

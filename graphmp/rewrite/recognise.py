@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
+from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy
@@ -90,7 +91,17 @@ def _common_divisor(view: GraphView, gradients: AbstractSet[str]) -> str:
             divisors.add(others[0])
             scaled += 1
     values = {_scalar(view.nodes[name]) for name in divisors}
-    return sorted(divisors)[0] if scaled >= 2 and len(values) == 1 else ""
+    return sorted(divisors)[0] if scaled >= 2 and len(values) == 1 and _loss_is_scaled(view, gradients, values.pop() or 1) else ""
+
+
+def _loss_is_scaled(view: GraphView, gradients: AbstractSet[str], factor: float) -> bool:
+    """Whether a scalar that gradient code starts from was multiplied by what gradients are divided by: a learning rate has no such partner."""
+    for forward in {differentiated(name, view.nodes.keys()) for name in gradients}:
+        if forward is not None and view.nodes[forward].op in ("Mul", "RealDiv"):
+            for value in (_scalar(view.nodes[port.node]) for port in view.inputs(forward)):
+                if value and any(abs(value * other - 1) < 1e-6 for other in (factor, 1 / factor)):
+                    return True
+    return False
 
 
 def _is_scale(node: Any, op: str) -> bool:

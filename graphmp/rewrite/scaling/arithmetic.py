@@ -48,8 +48,9 @@ class Arithmetic:
             for each in loss.scopes:
                 self._scale(each)
                 self._unscale(each)
-            finite = self._checked() if self.scale.skips else None
-            flag = self._adapted(finite)
+            checked = [self._tensor(port) for port in loss.arrivals] or [self._results[port] for port in loss.gradients]
+            finite = all_finite(checked, scope) if self.scale.skips else None
+            flag = self._adapted(finite, checked)
             self._clip()
             self._connect_readers()
         self._connect()
@@ -110,15 +111,11 @@ class Arithmetic:
             tensor = unscale(self.scale, [tensor])[0]
         return tensor
 
-    def _checked(self) -> Any:
-        arrivals = [self._tensor(port) for port in self._loss.arrivals]
-        return all_finite(arrivals or [self._results[port] for port in self._loss.gradients], self._scope)
-
-    def _adapted(self, finite: Any) -> Any:
+    def _adapted(self, finite: Any, checked: List[Any]) -> Any:
         """The flag that gates go by: it waits until the scale has been adapted, so that whoever runs an update adapts the scale."""
         if finite is None:
             return None
-        with tf.control_dependencies([self.scale.update(finite)]), own_scope(self._scope):
+        with tf.control_dependencies([self.scale.update(finite, checked)]), own_scope(self._scope):
             return tf.identity(finite, name="finite")
 
     def _clip(self) -> None:

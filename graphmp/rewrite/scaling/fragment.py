@@ -62,7 +62,7 @@ class Fragment:
                 editor.put(self._rewired(node), "")
         for key, make in collections.items():
             if key in made.collection_def and (make or key in meta_graph.collection_def):
-                meta_graph.collection_def[key].bytes_list.value.extend(made.collection_def[key].bytes_list.value)
+                meta_graph.collection_def[key].MergeFrom(made.collection_def[key])
 
     def _rewired(self, node: tf.NodeDef) -> tf.NodeDef:
         """The node, with the graph's outputs for the placeholders. Nobody waits for a placeholder, or is placed with one."""

@@ -21,6 +21,8 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.live import ASSIGNS, OTHER_WRITES
+from graphmp.graph.shapes import inferred_shapes
+from graphmp.graph.variables import variables
 from graphmp.graph.view import Port, parse_input
 from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.homogeneity import Code, Degrees, degrees
@@ -80,8 +82,8 @@ def find_losses(built: Built, config: Config) -> List[Loss]:
     """
     chosen = _chosen_updates(built, config)
     scopes = [_scope(built, scope, nodes) for scope, nodes in built.code.items() if not config.gradient_scope or scope in config.gradient_scope]
-    _check_flags(config, scopes)
-    scopes = [s for s in scopes if s.seeds and (not config.loss or any(parse_input(name).node in s.losses for name in config.loss))]
+    _check_flags(built, config, scopes)
+    scopes = [s for s in scopes if s.seeds and (not config.loss or any(_is_loss(built, name, s) for name in config.loss))]
     reached = [_reach(built, scope, chosen) for scope in scopes]
     found = [_joined(scopes, reached, members) for members in _towers(built, reached)]
     idle = [scope for scope, reach in zip(scopes, reached) if not reach.trained]
@@ -99,7 +101,15 @@ def _chosen_updates(built: Built, config: Config) -> Optional[AbstractSet[str]]:
     return built.view.ancestors(names) if names else None
 
 
-def _check_flags(config: Config, scopes: List[GradientScope]) -> None:
+def _is_loss(built: Built, name: str, scope: GradientScope) -> bool:
+    """Whether a scope takes the gradient of a tensor, or of what that is a copy of."""
+    node = parse_input(name).node
+    while node in built.view.nodes and node not in scope.losses and built.view.nodes[node].op == "Identity":
+        node = built.view.inputs(node)[0].node
+    return node in scope.losses
+
+
+def _check_flags(built: Built, config: Config, scopes: List[GradientScope]) -> None:
     for given in config.gradient_scope:
         scope = next((s for s in scopes if s.scope == given), None)
         if scope is None or not scope.nodes:
@@ -108,7 +118,7 @@ def _check_flags(config: Config, scopes: List[GradientScope]) -> None:
             raise GraphmpError("GMP002", "--gradient_scope=%s: nothing in it starts gradients; accepted are the scopes of tf.gradients" % given)
     known = sorted({loss for scope in scopes for loss in scope.losses})
     for name in config.loss:
-        if parse_input(name).node not in known:
+        if not any(_is_loss(built, name, scope) for scope in scopes):
             found = ", ".join(known[:5]) or "none"
             raise GraphmpError("GMP002", "--loss=%s: no gradient code starts there; accepted are what it starts from here: %s" % (name, found))
 
@@ -117,10 +127,22 @@ def _scope(built: Built, scope: str, nodes: AbstractSet[str]) -> GradientScope:
     nodes = _whole(built, nodes)
     seeds = tuple(_seeds(built, scope, nodes))
     code = Code(built.view, nodes, frozenset(seeds), built.is_float, built.functions, built.looped)
-    readers = {consumer.node for seed in seeds for consumer in built.view.consumers(seed.node)}
-    losses = {differentiated(name, built.view.nodes.keys()) for name in readers}
     leaving = [port for name in built.view.nodes if name in nodes for port in _read_outside(built, name, nodes) if built.is_float(port)]
-    return GradientScope(scope, nodes, seeds, tuple(sorted(loss for loss in losses if loss)), degrees(code), tuple(leaving))
+    losses = dict.fromkeys(loss for seed in seeds for loss in _differentiated(built, seed, nodes))
+    return GradientScope(scope, nodes, seeds, tuple(losses), degrees(code), tuple(leaving))
+
+
+def _differentiated(built: Built, seed: Port, nodes: AbstractSet[str]) -> List[str]:
+    """What a seed is the gradient of: the forward node of its reader; of several (a sum has no node of its own) what they first come together in."""
+    view = built.view
+    names = {differentiated(c.node, view.nodes.keys()) for c in view.consumers(seed.node) if c.output == seed.output and c.node in nodes}
+    found = [name for name in names if name is not None]
+    if len(found) > 1:
+        after = {name: _follow(built, [name], frozenset())[0] for name in found}
+        found = [name for name in found if not any(other in after[name] for other in found if other != name)]
+        common = set.intersection(*(after[name] for name in found)) if len(found) > 1 else set()
+        found = [name for name in view.nodes if name in common][:1] or found
+    return sorted(found)
 
 
 def _read_outside(built: Built, name: str, nodes: AbstractSet[str]) -> List[Port]:
@@ -312,10 +334,11 @@ def _fed(built: Built, idle: List[GradientScope], chosen: Optional[AbstractSet[s
             if ports:
                 fed[name] = ports
     for scope in idle if fed else ():
-        final = [port for name in built.view.nodes if name in scope.degrees.of for port in built.outputs(name) if _is_final(built, scope, port)]
-        by_variable = {variable for port in final for variable in _differentiated_by(built, port.node)}
-        updates = [name for name in fed if built.state.written(name) & by_variable]
+        by_variable = _results(built, scope)
+        updates = [name for name in fed if built.state.written(name) & set(by_variable)]
         if updates:
+            written = {variable for name in updates for variable in built.state.written(name)}
+            final = dict.fromkeys(port for variable, ports in by_variable.items() if variable in written for port in ports)
             arrivals = dict.fromkeys(port for name in updates for port in fed.pop(name))
             yield Loss((scope,), tuple(final), tuple(arrivals), tuple(sorted(updates)), tuple(sorted(updates)))
 
@@ -328,6 +351,22 @@ def _placeholders(built: Built, gradient: Port) -> List[Port]:
     if before & built.gradients:
         return []
     return [Port(name, 0) for name in sorted(before) if built.view.nodes[name].op in _PLACEHOLDERS and built.is_float(Port(name, 0))]
+
+
+def _results(built: Built, scope: GradientScope) -> Dict[str, List[Port]]:
+    """Results of gradient code by the variable that they may be the gradient of: of its shape, if any of them is."""
+    found: Dict[str, List[Port]] = {}
+    for name in built.view.nodes:
+        if name in scope.degrees.of:
+            for port in (port for port in built.outputs(name) if _is_final(built, scope, port)):
+                for variable in _differentiated_by(built, name):
+                    found.setdefault(variable, []).append(port)
+    shapes = inferred_shapes(built.meta_graph.graph_def) if found else {}
+    declared = {variable.name: variable.shape for variable in variables(built.meta_graph.graph_def)}
+    for variable, ports in found.items():
+        alike = [p for p in ports if p.node in shapes and tuple(d.size for d in shapes[p.node][p.output].dim) == declared[variable]]
+        found[variable] = alike or ports
+    return found
 
 
 def _is_final(built: Built, scope: GradientScope, port: Port) -> bool:

@@ -85,7 +85,10 @@ class _Planner:
         found = [name for name in candidates if name in joined and name not in after]
         if not found:
             return frozenset()
-        ends = [name for name in view.nodes if not view.consumers(name) and not view.control_consumers(name) and name not in after]
+        # An assignment to a resource variable comes with a read of it, which mostly nobody uses.
+        ends = [
+            n for n in view.nodes if n not in after and not view.consumers(n) and not view.control_consumers(n) and not self._built.state.variable(n)
+        ]
         elsewhere = view.ancestors(ends)
         return {name for name in found if name not in elsewhere}
 
