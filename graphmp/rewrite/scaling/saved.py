@@ -103,7 +103,7 @@ def _restore(prefix: Any, variables: List[Any]) -> Any:
     """An op that gives the variables their values from a checkpoint that has them, else their initial ones."""
     index = tf.matching_files(tf.strings.join([prefix, ".index"]))
     names = [variable.op.name for variable in variables]
-    pattern = r"\C*%s\C*" % names[0].replace("graphmp", "", 1)
+    pattern = r"\C*%s\C*" % min(names).replace("graphmp", "", 1)
     present = tf.cond(tf.size(index) > 0, lambda: tf.strings.regex_full_match(tf.read_file(index[0]), pattern), lambda: tf.constant(False))
 
     def read() -> Any:
