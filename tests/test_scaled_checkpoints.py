@@ -23,7 +23,7 @@ SCALE, GOOD, SKIPPED = ("graphmp/loss_scale/%s" % name for name in ("scale", "go
 
 def built(use_resource=False, names=(), sharded=False):
     """A graph with a Saver and an init op of its own; `names` are of more variables."""
-    with tf.Graph().as_default() as graph:
+    with tf.Graph().as_default():
         x, y = tf.placeholder(tf.float32, (None, 12), "x"), tf.placeholder(tf.float32, (None, 1), "y")
         with tf.variable_scope("net", use_resource=use_resource):
             loss = tf.reduce_mean(tf.square(y - two_layers(x)))
@@ -167,7 +167,9 @@ def test_killed_and_restored(tmp_path):
     (tmp_path / "mixed.meta").write_bytes(mixed.SerializeToString())
     environment = dict(os.environ, PYTHONPATH=str(REPOSITORY), TF_CPP_MIN_LOG_LEVEL="3", TF_USE_LEGACY_KERAS="1")
     folder = tmp_path / "run"
-    done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / "mixed.meta"), str(folder)], env=environment, cwd=str(tmp_path), stdout=subprocess.PIPE)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "mixed.meta"), str(folder)], env=environment, cwd=str(tmp_path), stdout=subprocess.PIPE
+    )
     assert done.returncode == -signal.SIGKILL and done.stdout.split()[-1] == b"8"
     path = tf.train.latest_checkpoint(str(folder))
     reader = tf.train.NewCheckpointReader(path)

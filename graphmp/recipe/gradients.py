@@ -66,7 +66,7 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
     gradients = unscale(scale, raw)
     present = [g for g in gradients if g is not None]
     finite = group.check(present) if scale.skips and present else None
-    call = states.GradientCall(group, _scope_of(seeds), seeds, [values(g).op.name for g in raw if g is not None], finite)
+    call = states.GradientCall(group, _scope_of(seeds), seeds, _names(raw), _names(ys), _names(gradients), finite)
     state.add_call(call, gradients)
     if config.clip_norm and present:
         gradients = clip(gradients, config.clip_norm, scale.scope)
@@ -78,6 +78,11 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
                 "the gradients of %s are taken more than once: each set is clipped by itself" % ", ".join(sorted(group.variables)[:3]),
             )
     return gradients
+
+
+def _names(tensors: Sequence[Any]) -> List[str]:
+    """Names of the ops behind tensors or the values of sparse ones."""
+    return [values(tensor).op.name for tensor in tensors if tensor is not None]
 
 
 def _seeds(ops: Sequence[Any]) -> List[str]:

@@ -33,10 +33,15 @@ def _loss(state: states.GraphState, group: states.LossGroup) -> Dict[str, Any]:
     calls = [call for call in state.calls if call.group is group]
     return {
         "gradient_scope": ", ".join(sorted({call.scope for call in calls})),
+        "loss": _joined(call.losses for call in calls),
         "seeds": _joined(call.seeds for call in calls),
         "gradients": _joined(call.gradients for call in calls),
         "updates": state.applied.get(group.scale.scope, []),
         "scale": "" if group.scale.kind == "none" else "graphmp/%s/current" % group.scale.scope,
+        "unscale": [] if group.scale.kind == "none" else _joined(call.unscaled for call in calls),
+        "finite": ", ".join(call.finite.op.name for call in calls if call.finite is not None),
+        "clip": "graphmp/%s/clip_by_global_norm" % group.scale.scope if group.config.clip_norm and calls else "",
+        "gated": state.applied.get(group.scale.scope, []) if group.scale.skips else [],
     }
 
 

@@ -51,6 +51,8 @@ class GradientCall:
         scope: name scope of the gradient code.
         seeds: ops that the gradient code starts from.
         gradients: ops whose outputs leave it, before the unscale.
+        losses: ops whose gradients it takes.
+        unscaled: ops that divide the gradients by the scale.
         finite: scalar bool tensor, whether all unscaled gradients are finite; None where the scale is not dynamic.
     """
 
@@ -58,6 +60,8 @@ class GradientCall:
     scope: str
     seeds: List[str]
     gradients: List[str]
+    losses: List[str]
+    unscaled: List[str]
     finite: Optional[Any]
 
 

@@ -25,8 +25,9 @@ def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars
     """Stands in for an optimizer's `apply_gradients`; takes and returns what that does.
 
     Under a dynamic scale the returned op runs the update where the gradients are finite and skips all of it where they
-    are not: variables, slots, beta powers, and the global step that it would have advanced. Only gradients taken from
-    accumulators advance it all the same: those count their steps, and would drop all later gradients as stale.
+    are not: variables, slots, beta powers, and the global step that it would have advanced. It advances all the same
+    where `count_skipped_steps` says so, and for gradients taken from accumulators: those count their steps, and would drop
+    all later gradients as stale.
     """
     state = states.find(tf.get_default_graph())
     if state is None or getattr(_INSIDE, "yes", False) or delegates(optimizer):
@@ -35,7 +36,7 @@ def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars
     group, finite, adapts = _flag(state, pairs)
     before = len(tf.get_default_graph().get_operations())
     global_step = kwargs.get("global_step", args[0] if args else None)
-    always_steps = finite is not None and global_step is not None and _from_accumulators(pairs)
+    always_steps = finite is not None and global_step is not None and (group.config.count_skipped_steps or _from_accumulators(pairs))
     if always_steps:
         args, kwargs = ((None,) + args[1:], kwargs) if args else ((), dict(kwargs, global_step=None))
 
