@@ -82,6 +82,11 @@ class Config:
         return self.keep_float32 + tuple("^%s$" % re.escape(name.split(":")[0]) for name in self.fetch)
 
     @property
+    def names_training(self) -> str:
+        """The first flag that names a part of a built graph's training, which only the rewrite looks for; empty where none does."""
+        return next((name for name in ("loss", "train_op", "gradient_scope") if getattr(self, name)), "")
+
+    @property
     def tries_first_step(self) -> bool:
         """Whether the first step shows how large gradients are: where float16 bounds them and nobody said where a dynamic scale starts."""
         return self.compute_dtype == "float16" and self.loss_scale_initial == Config.loss_scale_initial

@@ -115,8 +115,8 @@ def decide(meta_graph: tf.MetaGraphDef, body: str = "", policy: str = "", **opti
 
 
 def rewrite(meta_graph: tf.MetaGraphDef, policy: str = "", **options: Any) -> pipeline.Rewriting:
-    """The rewrite with the shipped lists, and with lines behind them."""
-    config = Config.make(**options)
+    """The rewrite with the shipped lists, and with lines behind them; nothing is scaled unless asked for."""
+    config = Config.make(**{"loss_scale": "none", **options})
     return pipeline.rewrite(meta_graph, config, Policy.default(config.compute_dtype).with_text(policy))
 
 

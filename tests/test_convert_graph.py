@@ -151,8 +151,10 @@ def test_a_recipes_result_is_recognised(folder, capfd):
 @pytest.mark.parametrize(
     "flags, code",
     [
-        (["--loss_scale=128"], "GMP020"),
-        (["--clip_norm=5", "--loss_scale=none"], "GMP020"),
+        (["--loss_scale=-1"], "GMP002"),
+        (["--loss=nowhere"], "GMP002"),
+        (["--train_op=nowhere"], "GMP002"),
+        (["--gradient_scope=nowhere"], "GMP002"),
         (["--engine=recipe"], "GMP002"),
         (["--fetch=nowhere"], "GMP002"),
     ],
@@ -163,9 +165,24 @@ def test_what_a_graph_is_refused_for(folder, net, capfd, flags, code):
     assert status == 2 and code in line and os.listdir(".") == ["net.meta"]
 
 
-def test_unscaled_gradients_are_said(net):
-    assert [row["code"] for row in package.convert(net).report["warnings"]] == ["GMP110"]
-    assert package.convert(net, compute_dtype="bfloat16").report["warnings"] == []
+def test_the_default_scale_follows_the_compute_dtype(net):
+    found = {dtype: package.convert(net, compute_dtype=dtype).report for dtype in ("float16", "bfloat16", "float32")}
+    assert {dtype: report["loss_scale"]["kind"] for dtype, report in found.items()} == {
+        "float16": "dynamic",
+        "bfloat16": "none",
+        "float32": "dynamic",
+    }
+    assert [report["warnings"] for report in found.values()] == [[], [], []]
+    assert [loss["scale"] for loss in found["bfloat16"]["losses"]] == [""]
+
+
+def test_a_flag_for_built_graphs_takes_the_rewrite(folder, capfd):
+    (folder / "net.py").write_text(scripts.script("run"))
+    assert graphmp(capfd, "convert", "net.py", "-o", "out", "--gradient_scope=gradients")[0] == 0
+    report = json.loads((folder / "out" / "report.json").read_text())
+    assert report["engine"] == "rewrite" and report["engine_reason"] == "--gradient_scope names a part of the graph"
+    status, line = refused(capfd, "convert", "net.py", "-o", "out", "--gradient_scope=gradients", "--engine=recipe")
+    assert status == 2 and "GMP002" in line
 
 
 def test_what_is_no_graph():

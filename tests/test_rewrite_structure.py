@@ -606,7 +606,7 @@ def test_the_mark():
     after = converted(chain("xa"), keep_float32=["nothing"])
     found = json.loads(after.collection_def["graphmp"].bytes_list.value[0].decode())
     assert (found["graphmp_version"], found["engine"]) == (__version__, "rewrite")
-    assert found["flags"] == Config.make(keep_float32=["nothing"]).as_flags()
+    assert found["flags"] == Config.make(keep_float32=["nothing"], loss_scale="none").as_flags()
 
 
 def test_no_node_gains_an_attribute():
@@ -737,30 +737,34 @@ def test_own_loss_scaling_by_the_name_of_a_variable(name, found):
 
 
 @pytest.mark.parametrize(
-    "unscale, found",
+    "scale, unscale, found",
     [
-        (lambda gradients: [g / 128.0 for g in gradients], True),
-        (lambda gradients: [g * (1 / 1024.0) for g in gradients], True),
-        (lambda gradients: gradients, False),
-        (lambda gradients: [g / 2.0 for g in gradients], False),  # a mean of two
-        (lambda gradients: [g * 0.5 for g in gradients], False),
-        (lambda gradients: [gradients[0] / 128.0, gradients[1] / 256.0], False),
-        (lambda gradients: [gradients[0] / 128.0, gradients[1]], False),
+        (128.0, lambda gradients: [g / 128.0 for g in gradients], True),
+        (1024.0, lambda gradients: [g * (1 / 1024.0) for g in gradients], True),
+        (128.0, lambda gradients: [g * 0.01 for g in gradients], False),  # a learning rate
+        (128.0, lambda gradients: gradients, False),
+        (2.0, lambda gradients: [g / 2.0 for g in gradients], False),  # a mean of two
+        (2.0, lambda gradients: [g * 0.5 for g in gradients], False),
+        (128.0, lambda gradients: [gradients[0] / 128.0, gradients[1] / 256.0], False),
+        (128.0, lambda gradients: [gradients[0] / 128.0, gradients[1]], False),
     ],
 )
-def test_own_loss_scaling_by_a_common_divisor(unscale, found, graph):
+def test_own_loss_scaling_by_a_common_divisor(scale, unscale, found, graph):
     x = tf.placeholder(tf.float32, [4, 4])
     ws = [tf.Variable(EYE, name="w%d" % i, use_resource=False) for i in range(2)]
     y = tf.reduce_sum(tf.matmul(tf.tanh(tf.matmul(x, ws[0])), ws[1]))
     optimizer = tf.train.GradientDescentOptimizer(0.1)
-    optimizer.apply_gradients(zip(unscale(tf.gradients(y * 128.0, ws)), ws))
+    optimizer.apply_gradients(zip(unscale(tf.gradients(y * scale, ws)), ws))
     assert ("GMP107" in codes(rewrite(tf.train.export_meta_graph()))) == found
 
 
 @pytest.mark.parametrize("options", [{"keep_float32": ["x"]}, {"compute_dtype": "bfloat16"}, {"loss_scale": 128}])
 def test_another_conversion_is_refused(options):
     after = converted(chain("xa"))
-    with pytest.raises(GraphmpError, match=r"GMP022: the graph was converted by graphmp .* with --compute_dtype=float16; convert the original again"):
+    with pytest.raises(
+        GraphmpError,
+        match=r"GMP022: the graph was converted by graphmp .* with --compute_dtype=float16 --loss_scale=none; convert the original again",
+    ):
         rewrite(after, **options)
 
 

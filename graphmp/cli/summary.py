@@ -7,6 +7,8 @@ from typing import Any, Dict, Iterator, List
 
 from graphmp.cli.tables import labelled
 
+_MOST_LOSSES = 4
+
 
 def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: str) -> Iterator[str]:
     """Lines for a terminal: what was converted, how far, where scale, unscale and clip went, what to do next."""
@@ -40,19 +42,25 @@ def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: s
 def _losses(report: Dict[str, Any]) -> Iterator[str]:
     if not report["losses"]:
         yield labelled("loss", "no gradients found: nothing scaled or clipped")
-    clip = "clip global norm %g" % report["clip_norm"] if report["clip_norm"] else "clip none"
-    for loss in report["losses"]:
-        counts = "%s: %s, %s, %s" % (
-            loss["gradient_scope"],
-            _count(loss["seeds"], "seed"),
-            _count(loss["gradients"], "gradient"),
-            _count(loss["updates"], "update"),
-        )
-        yield labelled("loss", "%s; scale %s; %s" % (counts, _scale(report["loss_scale"]), clip))
-        if loss["scale"]:
-            scope = loss["scale"].rsplit("/", 1)[0]
-            clipped = ", clipped in %s/clip_by_global_norm" % scope if report["clip_norm"] else ""
-            yield labelled("", "loss multiplied by %s/current, gradients divided by it in %s/unscale*%s" % (scope, scope, clipped))
+    for loss in report["losses"][:_MOST_LOSSES]:
+        counts = (_count(loss["seeds"], "seed"), _count(loss["gradients"], "gradient"), _count(loss["updates"], "update"))
+        scale = _scale(report["loss_scale"]) if loss["scale"] else "none"
+        clip = "clip global norm %g" % report["clip_norm"] if loss["clip"] else "clip none"
+        yield labelled("loss", "%s: %s, %s, %s; scale %s; %s" % (loss["gradient_scope"], *counts, scale, clip))
+        yield from (labelled("", line) for line in _where(loss))
+    if len(report["losses"]) > _MOST_LOSSES:
+        yield labelled("", "and %s more in report.json" % _n(len(report["losses"]) - _MOST_LOSSES))
+
+
+def _where(loss: Dict[str, Any]) -> Iterator[str]:
+    """Where in the graph the parts of loss scaling are."""
+    if loss["scale"]:
+        yield "multiplied by %s, gradients divided by it in %s/unscale*" % (loss["scale"], loss["scale"].rsplit("/", 1)[0])
+    checks = ["checked in %s" % loss["finite"]] if loss["finite"] else []
+    checks += ["clipped in %s" % loss["clip"]] if loss["clip"] else []
+    checks += ["a skipped step leaves out %s" % _count(loss["gated"], "write")] if loss["gated"] else []
+    if checks:
+        yield ", ".join(checks)
 
 
 def _scale(loss_scale: Dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-_GRAD = re.compile(r"^(.+)_grad(_\d+)?$")
+_GRAD = re.compile(r"^(.+)_grad(?:ient_sum)?(_\d+)?$")  # some sums of several gradients have a scope of their own
 _GRADIENTS = re.compile(r"^gradients(_\d+)?$")
 
 

@@ -85,6 +85,10 @@ class DynamicLossScale(FixedLossScale):
     Its state is three variables: `scale`, `good_steps` since the last change and `skipped_steps` in all. They are
     float32 and int64 scalars in the collections of global variables and `graphmp_loss_scale`. Until something
     initialises them they read as their initial values, so an init op made before them does no harm.
+
+    Attributes:
+        first_step: a scalar bool tensor, whether this is the step that finds where to start; None where that is given.
+        largest_inside: what such a step takes for the largest value inside gradient code: 0, for want of better.
     """
 
     kind = "dynamic"
@@ -101,11 +105,12 @@ class DynamicLossScale(FixedLossScale):
             self.variables = (self._scale, self._good_steps, self._skipped_steps)
             # A maximum, not an identity: an identity of a reference variable shares its buffer and could change within the step.
             self.current = tf.maximum(_read(self._scale), config.loss_scale_min, name="current")
-            self._first = self._step = None
+            self.first_step = self._step = None
             if config.tries_first_step:
                 taken = tf.add(_read(self._good_steps), _read(self._skipped_steps))
-                self._first = tf.logical_and(tf.equal(taken, 0), tf.equal(_read(self._scale), config.loss_scale_initial), name="first_step")
-                self._step = tf.where(self._first, tf.constant(config.loss_scale_min), self.current, name="in_step")
+                self.first_step = tf.logical_and(tf.equal(taken, 0), tf.equal(_read(self._scale), config.loss_scale_initial), name="first_step")
+                self.largest_inside = tf.constant(0.0, name="first_step/inside")
+                self._step = tf.where(self.first_step, tf.constant(config.loss_scale_min), self.current, name="in_step")
 
     def _in_step(self) -> Any:
         return self.current if self._step is None else self._step
@@ -122,15 +127,14 @@ class DynamicLossScale(FixedLossScale):
             good = tf.where(tf.logical_and(finite, tf.logical_not(grows)), good, tf.zeros_like(good))
             skipped = _read(self._skipped_steps) + tf.cast(tf.logical_not(finite), tf.int64)
             with tf.control_dependencies([scale, good, skipped]):
-                return tf.group(
-                    tf.assign(self._scale, scale), tf.assign(self._good_steps, good), tf.assign(self._skipped_steps, skipped), name="step"
-                )
+                pairs = zip(self.variables, (scale, good, skipped), ("new_scale", "new_good_steps", "new_skipped_steps"))
+                return tf.group(*[tf.assign(variable, value, name=name) for variable, value, name in pairs], name="step")
 
     def _fitting(self, gradients: Sequence[Any]) -> Any:
         """The scale after a good step: as it is, but for a first one that it would have made overflow. Then a power of two with two bits to spare."""
-        if self._first is None:
+        if self.first_step is None:
             return self.current
-        size = tf.cond(self._first, lambda: largest(gradients), lambda: tf.constant(0.0))
+        size = tf.cond(self.first_step, lambda: tf.maximum(largest(gradients), self.largest_inside), lambda: tf.constant(0.0))
         fits = _power_of_two_below(_FLOAT16_MAX / 4 / tf.maximum(size, 1.0))
         lowered = tf.maximum(tf.minimum(fits, self.current), self._config.loss_scale_min)
         return tf.where(self.current * size > _FLOAT16_MAX, lowered, self.current)

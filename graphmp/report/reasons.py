@@ -11,11 +11,13 @@ from graphmp.policy.policy import Policy
 ROLES = (
     (r"^graphmp/loss_scale(_\d+)?/(scale|good_steps|skipped_steps)(/|$)", "loss scale state"),
     (r"^graphmp/loss_scale(_\d+)?/update/", "adapts the loss scale"),
-    (r"^graphmp/loss_scale(_\d+)?/scaled_loss", "scale: the loss is multiplied by the loss scale"),
+    (r"^graphmp/loss_scale(_\d+)?/(scaled_loss|scaled_seed|rescaled)", "scale: what gradients start from is multiplied by the loss scale"),
     (r"^graphmp/loss_scale(_\d+)?/unscale", "unscale: gradients are divided by the loss scale in float32"),
     (r"^graphmp/loss_scale(_\d+)?/clip_by_global_norm", "clip: gradients are clipped by their global norm"),
+    (r"^graphmp/loss_scale(_\d+)?/saver", "loss scale state: saved and restored with the model's variables"),
+    (r"^graphmp/loss_scale(_\d+)?/(first_step|in_step)", "scale: a first step is taken unscaled and shows what scale fits"),
     (r"^graphmp/loss_scale(_\d+)?/(skip|apply_gradients)", "skip gate: the update runs only where the gradients are finite"),
-    (r"^graphmp/loss_scale(_\d+)?/(IsFinite|Const|All|stack|all_finite|ReduceAll|values)", "finite check, before any clip"),
+    (r"^graphmp/loss_scale(_\d+)?/(IsFinite|Const|All|stack|all_finite|ReduceAll|values|Reshape|flat|first|finite)", "finite check, before any clip"),
     (r"^graphmp/loss_scale(_\d+)?/", "loss scale"),
     (r"^graphmp/moving_averages", "finite check: a moving average takes no value that is not finite"),
     (r"^graphmp/accumulators", "skip gate: a user's accumulator keeps its value on a skipped step"),
@@ -28,8 +30,11 @@ ROLES = (
 READS = (
     (r"graphmp/loss_scale(_\d+)?/clip_by_global_norm", "clip: reads the clipped gradient"),
     (r"graphmp/loss_scale(_\d+)?/unscale", "unscale: reads the unscaled gradient"),
+    (r"graphmp/loss_scale(_\d+)?/(scaled_seed|rescaled)", "scale: starts from the scaled gradient"),
     (r"graphmp/loss_scale(_\d+)?/scaled_loss|/graphmp/loss_scale", "scale: reads the scaled loss"),
-    (r"Switch", "skip gate: reads through the gate"),
+    (r"graphmp/loss_scale(_\d+)?/skip/.*selected", "skip gate: reads the gated value"),
+    (r"graphmp/loss_scale(_\d+)?/skip/|Switch", "skip gate: reads through the gate"),
+    (r"graphmp/loss_scale(_\d+)?/saver/", "loss scale state: saved with the model's variables"),
     (r"graphmp/(moving_averages|accumulators)", "skip gate: reads the gated value"),
     (r"_graphmp_", "reads a cast"),
 )

@@ -16,7 +16,7 @@ from graphmp.graph.contexts import Contexts
 from graphmp.graph.gradient_code import gradient_nodes
 from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.view import GraphView
-from graphmp.policy.policy import Policy
+from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.rewrite import bodies, casts, check, pins, ranges
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.groups import Groups
@@ -25,6 +25,7 @@ from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import FLOAT, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.recognise import Recognised, recognise
+from graphmp.rewrite.scaling.first_step import look_inside
 from graphmp.rewrite.scaling.thread import Threaded, thread
 from graphmp.rewrite.units import TypedGraph
 
@@ -94,7 +95,7 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placeme
     special = recognise(meta_graph, view, config, policy, gradient_nodes(view.nodes.keys(), config.gradient_scope))
     op_defs = OpDefs(meta_graph)
     scaled = _copy(meta_graph)
-    threaded = thread(scaled, config, op_defs, policy.allow, special.leave or special.scales_itself)
+    threaded = thread(scaled, config, op_defs, frozenset(tensor_core_ops()) | policy.allow, special.leave or special.scales_itself)
     result = _copy(scaled)
     if special.leave:
         return Rewriting(result, _record([], {}, threaded, special))
@@ -108,6 +109,10 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placeme
         kept.update(_kinds_kept(decisions))
         unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
         allowed_kept.update(_allowed_kept(decisions, policy, body.name + "/" if body.name else ""))
+    done += [
+        (name, "inserted", "scale: a first step shows what scale fits")
+        for name in look_inside(result.graph_def, threaded.first_steps, policy.allow, op_defs)
+    ]
     check.check_types(result.graph_def, op_defs)
     check.check_loads(meta_graph, result)
     mark(result, config, "rewrite")
@@ -198,7 +203,8 @@ def _record(
     unknown: Sequence[str] = (),
     allowed_kept: Any = (),
 ) -> Dict[str, Any]:
-    warnings = special.warnings + threaded.warnings
+    elsewhere = any(row["code"] == "GMP110" for row in threaded.warnings)  # then there is training after all
+    warnings = [row for row in special.warnings if row["code"] != "GMP105" or not elsewhere] + threaded.warnings
     if unknown:
         text = "%d nodes have ops that neither TensorFlow here nor the graph defines: kept as they are"
         warnings.append({"code": "GMP109", "node": unknown[0], "message": text % len(unknown)})

@@ -76,8 +76,11 @@ def convert_file(script: Script, config: Config, stages: Stages, log: Callable[[
         GraphmpError: with exit_status 2 for bad input, 1 where the model itself fails or can't be converted.
     """
     script.check()
-    if config.engine == "rewrite" or not script.source.function:
-        reason = "asked for" if config.engine == "rewrite" else "no build function"
+    named = config.names_training
+    if named and config.engine == "recipe":
+        raise GraphmpError("GMP002", "--%s with --engine=recipe: it is for built graphs; accepted are --engine=auto and rewrite" % named)
+    if named or config.engine == "rewrite" or not script.source.function:
+        reason = "asked for" if config.engine == "rewrite" else "--%s names a part of the graph" % named if named else "no build function"
         return _by_rewrite(script, config, stages, log, reason)
     try:
         return _by_recipe(script, config, stages, log)

@@ -15,6 +15,7 @@ from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite, clip, unscale
 from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.fetched import computed_elsewhere, kept_ports
+from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.losses import GradientScope, Loss
 
@@ -27,8 +28,10 @@ class Arithmetic:
         flag: whether its gradients are finite, once the scale has been adapted; None where the scale is not dynamic.
         current: the scale's value; empty where there is none.
         unscaled: names of the nodes that divide by it.
+        waits: what they have to wait for where they stand in front of a copy that does: TensorFlow lets no update run before all gradients are taken.
         finite: name of the node that checks; empty where none does.
         clip: name scope of the clip; empty where there is none.
+        first_step: what a first step is to look at; None where a step is like any other.
         clipped_apart: whether each tower's gradients are clipped by themselves.
     """
 
@@ -38,6 +41,7 @@ class Arithmetic:
         self._part = part
         self._moved: Dict[Port, Port] = {}
         self._sources: Dict[Port, Any] = {}
+        self._divisions: Dict[Port, Any] = {}
         self._results: Dict[Port, Any] = {}
         self._connections: List[Tuple[str, int, Any]] = []
         self.clipped_apart = False
@@ -54,13 +58,19 @@ class Arithmetic:
             self._clip()
             self._connect_readers()
         self._connect()
+        self.waits = {t.op.name: [c.node for c in editor.controls(port.node)] for port, t in self._divisions.items() if port in self._moved}
         self.flag: Optional[Port] = None if flag is None else self._part.port(flag)
         self.finite = "" if finite is None else finite.op.name
+        self.first_step = self._first_step()
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
         self.clip = "graphmp/%s/clip_by_global_norm" % scope if config.clip_norm else ""
-        self.unscaled = (
-            [name for name in dict.fromkeys(t.op.name for t in self._results.values()) if name.startswith("graphmp/")] if self.current else []
-        )
+        self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self._divisions.values()) if self.current and name.startswith("graphmp/")]
+
+    def _first_step(self) -> Optional[FirstStep]:
+        if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
+            return None
+        nodes = frozenset(name for scope in self._loss.scopes for name in scope.nodes)
+        return FirstStep(self.scale.largest_inside.op.name, self.scale.first_step.op.name, nodes)
 
     def _tensor(self, port: Port) -> Any:
         """A stand-in for an output, or what was made of it: a scaled seed, a scaled result."""
@@ -69,9 +79,12 @@ class Arithmetic:
         return self._part.input(self._moved.get(port, port), self._built.dtype(port))
 
     def _keep_fetched(self) -> None:
-        for scope in self._loss.scopes:
+        for scope in self._loss.scopes if self._config.loss_scale != "none" else ():
             for port in kept_ports(self._built, self._config, self._loss, scope):
                 self._moved[port] = computed_elsewhere(self._built, self._editor, scope, port.node)
+        for port in self._moved:
+            while self._moved[port] in self._moved:  # a copy of what is computed elsewhere too
+                self._moved[port] = self._moved[self._moved[port]]
 
     def _scale(self, scope: GradientScope) -> None:
         """Seeds, results of ops that nobody knows, and what is compared with gradients."""
@@ -102,7 +115,7 @@ class Arithmetic:
             reader = next((c.node for c in self._built.view.consumers(port.node) if c.node not in scope.nodes), port.node)
             with tf.device(self._built.view.nodes[reader].device):
                 tensor = self._part.input(self._moved.get(port, port), self._built.dtype(port))
-                self._results[port] = self._divided(tensor, degree)
+                self._results[port] = self._divisions[port] = self._divided(tensor, degree)
 
     def _divided(self, tensor: Any, degree: int) -> Any:
         if degree <= 0:

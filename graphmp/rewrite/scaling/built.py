@@ -7,7 +7,7 @@ from typing import Dict, Iterator, List, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, VARIANT
 from graphmp.graph.frames import loop_depths
 from graphmp.graph.gradient_code import gradient_code
 from graphmp.graph.state import State
@@ -49,6 +49,10 @@ class Built:
     def is_float(self, port: Port) -> bool:
         """Whether an output holds real floating point numbers."""
         return self.dtype(port) in FLOATS
+
+    def is_list(self, port: Port) -> bool:
+        """Whether an output holds a TensorList."""
+        return self.dtype(port) == VARIANT
 
     def looped(self, name: str) -> bool:
         """Whether a node lies in a while loop."""

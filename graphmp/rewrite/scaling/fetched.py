@@ -16,11 +16,15 @@ _REASON = "scale: computes the scaled gradient that %s gives unscaled, under its
 
 
 def kept_ports(built: Built, config: Config, loss: Loss, scope: GradientScope) -> Iterator[Port]:
-    """First outputs of scaled nodes that someone fetches: by a flag, a signature, a collection, or since nothing in the graph reads them."""
+    """First outputs of scaled nodes that someone fetches: by a flag, a signature, a collection, or since nothing in the graph reads them.
+
+    And copies that gradient code ends with (TensorFlow's `tuple/control_dependency`), which cost nothing.
+    """
     named = set(_named(built.meta_graph, config))
-    wanted = [name for name in built.view.nodes if name in named and name in scope.degrees.of]
+    named.update(port.node for port in scope.leaving if is_last_copy(built, scope, port.node))
     if loss.fetched:
-        wanted += [port.node for port in loss.gradients if port.node in scope.degrees.of and port.node not in named]
+        named.update(port.node for port in loss.gradients)
+    wanted = [name for name in built.view.nodes if name in named and scope.degrees.of.get(name) and name not in scope.degrees.rescale]
     for name in wanted:
         if len(built.outputs(name)) == 1 and built.is_float(Port(name, 0)):
             yield Port(name, 0)
@@ -32,9 +36,9 @@ def computed_elsewhere(built: Built, editor: Editor, scope: GradientScope, name:
     An Identity that nothing in its scope reads stays what it is.
     """
     node = built.view.nodes[name]
-    inside = [consumer for consumer in built.view.consumers(name) if consumer.node in scope.nodes]
-    if node.op == "Identity" and not inside:
+    if is_last_copy(built, scope, name):
         return built.view.inputs(name)[0]
+    inside = [consumer for consumer in built.view.consumers(name) if consumer.node in scope.nodes]
     copy = tf.NodeDef()
     copy.CopyFrom(node)
     copy.name = editor.unique(name + "_graphmp_scaled")
@@ -43,6 +47,13 @@ def computed_elsewhere(built: Built, editor: Editor, scope: GradientScope, name:
         editor.connect(consumer.node, consumer.slot, Port(copy.name, 0))
     _make_identity(editor, node, built.dtype(Port(name, 0)), copy.name)
     return Port(copy.name, 0)
+
+
+def is_last_copy(built: Built, scope: GradientScope, name: str) -> bool:
+    """Whether a node of gradient code copies what another one computed, for readers outside alone."""
+    source = built.view.inputs(name)[:1]
+    inside = any(consumer.node in scope.nodes for consumer in built.view.consumers(name))
+    return built.view.nodes[name].op == "Identity" and not inside and source[0].node in scope.degrees.of
 
 
 def _make_identity(editor: Editor, node: tf.NodeDef, dtype: int, source: str) -> None:

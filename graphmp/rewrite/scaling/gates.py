@@ -59,7 +59,7 @@ class Gates:
 
     Attributes:
         gated: the writes that have one.
-        impossible: writes that can't have one: calls of functions whose results are read.
+        impossible: writes that can't have one: calls of functions with results, which would be missing.
     """
 
     def __init__(self, editor: Editor, built: Built):
@@ -75,7 +75,7 @@ class Gates:
         """Lets a write happen only where a flag, a scalar bool, holds."""
         scope = "%s/skip/%s" % (flag.node.rsplit("/", 1)[0], name)
         op = self._built.view.nodes[name].op
-        if not op.startswith(UPDATE_PREFIXES) and _neutral(op) is None and self._built.view.consumers(name):
+        if not op.startswith(UPDATE_PREFIXES) and _neutral(op) is None and self._built.outputs(name):
             self.impossible.append(name)
             return
         self.gated.append(name)

@@ -35,7 +35,8 @@ class Code(NamedTuple):
         nodes: the gradient code.
         seeds: where it starts; their degree is 1.
         is_float: whether an output holds floating point numbers.
-        calls: names of functions, which are gradient code of their own and linear.
+        is_list: whether an output holds a TensorList, which may be of such numbers.
+        calls: op types that call functions, which are gradient code of their own and linear.
         looped: whether a node lies in a while loop.
     """
 
@@ -43,6 +44,7 @@ class Code(NamedTuple):
     nodes: AbstractSet[str]
     seeds: AbstractSet[Port]
     is_float: Callable[[Port], bool]
+    is_list: Callable[[Port], bool]
     calls: AbstractSet[str]
     looped: Callable[[str], bool]
 
@@ -54,7 +56,7 @@ class Degrees(NamedTuple):
         of: the degree of each node that depends on a seed.
         multiply: inputs (node, slot) and the power of the scale that they are to be multiplied by.
         rescale: nodes whose results are to be multiplied by the scale.
-        unclear: nodes inside loops, where rules 2 and 3 can't be applied.
+        unclear: nodes inside loops, and readers of lists, where rules 2 and 3 can't be applied.
     """
 
     of: Dict[str, int]
@@ -111,11 +113,14 @@ class _Analysis:
 
     def _readers(self, name: str) -> Iterator[Consumer]:
         for consumer in self._view.consumers(name):
-            if consumer.node in self._code.nodes and self._code.is_float(Port(name, consumer.output)):
+            if consumer.node in self._code.nodes and self._carries(Port(name, consumer.output)):
                 yield consumer
 
+    def _carries(self, port: Port) -> bool:
+        return self._code.is_float(port) or self._code.is_list(port)
+
     def _floats(self, name: str) -> Dict[int, Port]:
-        return {slot: port for slot, port in enumerate(self._view.inputs(name)) if self._code.is_float(port)}
+        return {slot: port for slot, port in enumerate(self._view.inputs(name)) if self._carries(port)}
 
     def _known(self, name: str) -> Dict[int, int]:
         """Degrees of the inputs of a node that have one: a seed's is 1."""
@@ -152,7 +157,7 @@ class _Analysis:
         """The highest degree of the inputs, to which the others are lifted."""
         highest = max(known.values())
         for slot, port in self._floats(name).items():
-            free = not all_inputs or port.node in self._scaled or self._is_zero(port.node)
+            free = not all_inputs or port.node in self._scaled or self._is_zero(port.node) or self._code.is_list(port)
             degree = known.get(slot, highest if free else 0)
             if degree != highest:
                 self._multiply(name, slot, highest - degree)
@@ -168,7 +173,7 @@ class _Analysis:
         return 1
 
     def _multiply(self, name: str, slot: int, power: int) -> None:
-        if self._code.looped(name):
+        if self._code.looped(name) or not self._code.is_float(self._view.inputs(name)[slot]):
             self._result.unclear.append(name)
         else:
             self._result.multiply[name, slot] = power

@@ -7,11 +7,12 @@
    gradient code: what another loss is made of (a gradient penalty, an inner step of MAML) is not training.
 4. A scope trains if that writes a variable that is trained. Scopes that feed the same such write are one loss (towers).
 5. Gradients that nobody reads are fetched, and may come back through placeholders: such updates belong to the scope that
-   differentiates by the variables they write.
+   differentiates by the variables they write, else to those that differentiate by variables of the same shapes.
 """
 
 from __future__ import annotations
 
+import collections
 from typing import AbstractSet, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from graphmp.graph.live import ASSIGNS, OTHER_WRITES
 from graphmp.graph.shapes import inferred_shapes
 from graphmp.graph.variables import variables
 from graphmp.graph.view import Port, parse_input
+from graphmp.rewrite.functions import CALLS
 from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.homogeneity import Code, Degrees, degrees
 
@@ -126,7 +128,7 @@ def _check_flags(built: Built, config: Config, scopes: List[GradientScope]) -> N
 def _scope(built: Built, scope: str, nodes: AbstractSet[str]) -> GradientScope:
     nodes = _whole(built, nodes)
     seeds = tuple(_seeds(built, scope, nodes))
-    code = Code(built.view, nodes, frozenset(seeds), built.is_float, built.functions, built.looped)
+    code = Code(built.view, nodes, frozenset(seeds), built.is_float, built.is_list, built.functions | CALLS, built.looped)
     leaving = [port for name in built.view.nodes if name in nodes for port in _read_outside(built, name, nodes) if built.is_float(port)]
     losses = dict.fromkeys(loss for seed in seeds for loss in _differentiated(built, seed, nodes))
     return GradientScope(scope, nodes, seeds, tuple(losses), degrees(code), tuple(leaving))
@@ -333,14 +335,39 @@ def _fed(built: Built, idle: List[GradientScope], chosen: Optional[AbstractSet[s
             ports = tuple(_placeholders(built, built.view.inputs(name)[slot]))
             if ports:
                 fed[name] = ports
+    left: List[Tuple[GradientScope, Dict[str, List[Port]]]] = []
     for scope in idle if fed else ():
         by_variable = _results(built, scope)
         updates = [name for name in fed if built.state.written(name) & set(by_variable)]
         if updates:
             written = {variable for name in updates for variable in built.state.written(name)}
             final = dict.fromkeys(port for variable, ports in by_variable.items() if variable in written for port in ports)
-            arrivals = dict.fromkeys(port for name in updates for port in fed.pop(name))
-            yield Loss((scope,), tuple(final), tuple(arrivals), tuple(sorted(updates)), tuple(sorted(updates)))
+            yield _fed_loss([scope], final, updates, fed)
+        elif by_variable:
+            left.append((scope, by_variable))
+    yield from _fed_elsewhere(built, left, fed)
+
+
+def _fed_loss(scopes: List[GradientScope], gradients: Iterable[Port], updates: List[str], fed: Dict[str, Tuple[Port, ...]]) -> Loss:
+    arrivals = dict.fromkeys(port for name in updates for port in fed.pop(name))
+    return Loss(tuple(scopes), tuple(gradients), tuple(arrivals), tuple(sorted(updates)), tuple(sorted(updates)))
+
+
+def _fed_elsewhere(built: Built, left: List[Tuple[GradientScope, Dict[str, List[Port]]]], fed: Dict[str, Tuple[Port, ...]]) -> Iterator[Loss]:
+    """Gradients by the variables of a copy (a worker's, in A3C) that update those of another: known by the variables' shapes."""
+    shapes = {variable.name: str(variable.shape) for variable in variables(built.meta_graph.graph_def)}
+    optimizers: Dict[str, List[str]] = {}
+    for name in fed:
+        optimizers.setdefault(name.split("/update_")[0], []).append(name)
+    for updates in optimizers.values():
+        wanted = collections.Counter(
+            shapes[v] for name in updates for v in built.state.written(name) & (built.state.collected("trainable_variables") or set())
+        )
+        alike = [(s, results) for s, results in left if wanted and not wanted - collections.Counter(shapes[v] for v in results)]
+        if alike:
+            final = dict.fromkeys(port for _, results in alike for ports in results.values() for port in ports)
+            yield _fed_loss([scope for scope, _ in alike], final, updates, fed)
+            left = [row for row in left if row not in alike]
 
 
 def _placeholders(built: Built, gradient: Port) -> List[Port]:

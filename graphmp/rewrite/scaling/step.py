@@ -5,11 +5,12 @@ Of all writes but initialisers, each goes by the first rule that holds.
 1. What gradients reach in this step: by their loss's flag.
 2. Gradients pushed into an accumulator: always. The check comes after they are taken out.
 3. The global step: always where gradients come out of accumulators, which count steps, or where --count_skipped_steps says so.
-4. A global variable that takes a value of the forward pass (moving averages of a batch normalisation, the state of an RNN):
-   by whether that value is finite. The gradients' flag may depend on it.
+4. A global variable that takes a value of the batch (moving averages of a batch normalisation, the state of an RNN): by whether
+   that value is finite. The gradients' flag may depend on it. It takes one if a matmul or convolution leads there, if it is
+   one of UPDATE_OPS, or if it is written with the step and something that is fed or read leads there.
 5. What runs after an update (beta powers, step counters, zeroed sums), or before it or beside it and never without it
-   (what sparse Adam decays; parts of one train op): by the flags of those losses. Of several, where the optimizer of one
-   reads or writes the variable, by that one's; else it is written where any of them is trained.
+   (what sparse Adam decays; parts of one train op; not metrics, which are local): by the flags of those losses. Of several,
+   where the optimizer of one reads or writes the variable, by that one's; else it is written where any of them is trained.
 6. Everything else: always.
 """
 
@@ -20,6 +21,8 @@ from typing import AbstractSet, Dict, FrozenSet, Iterator, List, NamedTuple, Seq
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.live import ASSIGNS
+from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.rewrite.functions import CALLS
 from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.losses import Loss
 
@@ -57,6 +60,9 @@ class _Planner:
         self._after = [built.view.descendants(loss.direct) for loss in losses]
         self._global_steps = _global_steps(built)
         self._globals = built.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
+        collections = built.meta_graph.collection_def
+        self._update_ops = set(collections[tf.GraphKeys.UPDATE_OPS].node_list.value) if tf.GraphKeys.UPDATE_OPS in collections else set()
+        self._fed = _leads_to(built, _sources(built))
 
     def plan(self) -> Step:
         step = Step({}, [])
@@ -69,10 +75,11 @@ class _Planner:
             if self._built.view.nodes[name].op.endswith("AccumulatorApplyGradient"):
                 continue
             numbers = {n for n in range(len(self._losses)) if name in self._after[n]} or {n for n in range(len(self._losses)) if name in beside[n]}
+            early = any(name in self._before_gradients(n) for n in range(len(self._losses)))
             numbers = {n for n in numbers if name not in self._before_gradients(n)}
             if self._steps_always(name, numbers):
                 continue
-            if self._takes_activations(name):
+            if self._takes_batch(name, early or bool(numbers)):
                 step.by_value.append(name)
             elif numbers:
                 step.by_loss[name] = self._closest(name, numbers)
@@ -82,7 +89,7 @@ class _Planner:
         """Writes all of whose results end in something that runs after an update of the loss: nobody runs them alone."""
         after, view = self._after[number], self._built.view
         joined = view.ancestors(after)
-        found = [name for name in candidates if name in joined and name not in after]
+        found = [name for name in candidates if name in joined and name not in after and self._is_global(name)]
         if not found:
             return frozenset()
         # An assignment to a resource variable comes with a read of it, which mostly nobody uses.
@@ -104,11 +111,18 @@ class _Planner:
             return False
         return self._count_skipped_steps or any(self._losses[n].arrivals and not self._losses[n].fetched for n in numbers)
 
-    def _takes_activations(self, name: str) -> bool:
-        node, inputs = self._built.view.nodes[name], self._built.view.inputs(name)
-        if node.op not in ASSIGNS or len(inputs) < 2 or not self._built.is_float(inputs[1]) or inputs[1].node not in self._activations:
-            return False
+    def _is_global(self, name: str) -> bool:
         return self._globals is None or bool(self._built.state.written(name) & self._globals)
+
+    def _takes_batch(self, name: str, in_step: bool) -> bool:
+        inputs = self._built.view.inputs(name)
+        if self._built.view.nodes[name].op not in ASSIGNS or len(inputs) < 2 or not self._built.is_float(inputs[1]) or not self._is_global(name):
+            return False
+        source = inputs[1].node
+        return source in self._activations or ((in_step or self._is_update_op(name)) and source in self._fed)
+
+    def _is_update_op(self, name: str) -> bool:
+        return name in self._update_ops or name + ":0" in self._update_ops
 
     def _closest(self, name: str, numbers: AbstractSet[int]) -> FrozenSet[int]:
         if len(numbers) > 1:
@@ -137,12 +151,24 @@ class _Planner:
 
 def activations(built: Built, allow: AbstractSet[str]) -> Set[str]:
     """Nodes outside gradient code that the result of a matmul or convolution leads to, by data."""
-    starts = [name for name, node in built.view.nodes.items() if (node.op in allow or node.op in built.functions) and name not in built.gradients]
+    calls = built.functions | CALLS
+    starts = [name for name, node in built.view.nodes.items() if (node.op in allow or node.op in calls) and name not in built.gradients]
+    return _leads_to(built, starts, built.gradients)
+
+
+def _sources(built: Built) -> List[str]:
+    """What brings values into the graph: neither constants nor variables."""
+    nodes = built.view.nodes.items()
+    return [name for name, node in nodes if not built.view.inputs(name) and node.op not in VARIABLE_OPS and node.op not in ("Const", "NoOp")]
+
+
+def _leads_to(built: Built, starts: List[str], stop: AbstractSet[str] = frozenset()) -> Set[str]:
+    """Nodes that data leads to, the start included."""
     seen: Set[str] = set()
     waiting = list(starts)
     while waiting:
         name = waiting.pop()
-        if name not in seen and name not in built.gradients:
+        if name not in seen and name not in stop:
             seen.add(name)
             waiting.extend(consumer.node for consumer in built.view.consumers(name))
     return seen

@@ -20,12 +20,13 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.editing import Editor
 from graphmp.graph.gradient_code import gradient_scopes
-from graphmp.graph.live import writes
+from graphmp.graph.live import UPDATE_PREFIXES, writes
 from graphmp.graph.view import Port
 from graphmp.loss_scale.scales import COLLECTION
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
 from graphmp.rewrite.scaling.built import Built
+from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.gates import Gates
 from graphmp.rewrite.scaling.losses import Loss, find_losses
@@ -41,6 +42,7 @@ class Threaded(NamedTuple):
         scales: rows of the report, one a scale: scope, kind, initial value.
         done: (node, what, why) for nodes that were added.
         float32: nodes that compare with scaled values and stay float32, with the reason.
+        first_steps: what a first step is to look at once the graph is painted.
         warnings: rows of the report.
     """
 
@@ -48,6 +50,7 @@ class Threaded(NamedTuple):
     scales: List[Dict[str, Any]]
     done: List[Tuple[str, str, str]]
     float32: Dict[str, str]
+    first_steps: List[FirstStep]
     warnings: List[Dict[str, str]]
 
 
@@ -66,11 +69,12 @@ def thread(meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs, allow: 
     """
     built = Built(meta_graph, config, op_defs)
     losses = find_losses(built, config)
-    result = Threaded([], [], [], {}, [])
+    result = Threaded([], [], [], {}, [], [])
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         result.losses.extend(_row(loss) for loss in losses)
         return result
     result.warnings.extend(_unscaled_functions(meta_graph))
+    result.warnings.extend(_unscaled_updates(built, losses, config))
     _thread(built, config, allow, losses, result)
     return result
 
@@ -84,6 +88,8 @@ def _thread(built: Built, config: Config, allow: AbstractSet[str], losses: Seque
         made.append(Arithmetic(built, editor, part, config, loss, scope))
         result.scales.append({"scope": scope, "kind": made[-1].scale.kind, "initial": made[-1].scale.initial})
         result.float32.update((name, "loss scale: compares with scaled gradients") for s in loss.scopes for name, _ in s.degrees.multiply)
+        if made[-1].first_step is not None:
+            result.first_steps.append(made[-1].first_step)
         result.warnings.extend(_doubts(loss, made[-1], scope))
     if config.loss_scale == "dynamic" and served:
         gated = _gate(built, editor, config, allow, served, made, result.warnings)
@@ -92,6 +98,8 @@ def _thread(built: Built, config: Config, allow: AbstractSet[str], losses: Seque
     else:
         gated = [[] for _ in served]
     part.splice(editor, built.meta_graph, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True})
+    for name, others in [item for each in made for item in each.waits.items()]:
+        editor.wait_for(name, others)
     result.losses.extend(_row(loss, arithmetic, names) for loss, arithmetic, names in zip(served, made, gated))
     result.losses.extend(_row(loss) for loss in losses if loss not in served)
     result.done.extend((name, "inserted", reason) for name, reason in editor.added.items() if reason)
@@ -144,6 +152,15 @@ def _unscaled_functions(meta_graph: tf.MetaGraphDef) -> Iterator[Dict[str, str]]
         scopes = gradient_scopes({node.name for node in function.node_def})
         if scopes and any(writes(node.op) for node in function.node_def):
             yield _warning("GMP110", function.signature.name, "the function trains inside itself: its gradients are not scaled")
+
+
+def _unscaled_updates(built: Built, losses: Sequence[Loss], config: Config) -> Iterator[Dict[str, str]]:
+    """Update kernels that no gradient code was found for; said once."""
+    served = {name for loss in losses for name in loss.updates}
+    left = [n for n in built.state.writes if n not in served and built.view.nodes[n].op.startswith(UPDATE_PREFIXES)]
+    if left and not config.names_training:
+        text = "it belongs to no gradient code that was found (%d such updates): its gradient is neither scaled nor checked"
+        yield _warning("GMP110", left[0], text % len(left))
 
 
 def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Sequence[str] = ()) -> Dict[str, Any]:
