@@ -337,6 +337,123 @@ def test_sync_replicas():
             assert "dense/kernel" in changed(after, last)
 
 
+def test_a_batch_normalisation_of_the_input_itself():
+    """No matmul leads there."""
+
+    def build(group=False):
+        y = tf.layers.batch_normalization(vectors(), training=True)
+        loss = square(tf.layers.dense(y, 1))
+        updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+        with tf.control_dependencies([] if group else updates):
+            train = adam().minimize(loss)
+        tf.group(train, *updates, name="train")
+        tf.global_variables_initializer()
+
+    for group in (False, True):
+        for dtype in ("float16", "float32"):
+            converted = graphmp.convert(built(lambda group=group: build(group)), loss_scale_initial=64.0, compute_dtype=dtype)
+            with session(converted.meta_graph) as sess:
+                before = state(sess)
+                sess.run("train", {"x:0": VECTORS * np.nan})
+                assert changed(before, state(sess)) == OWN[1:]
+
+
+def test_metrics_are_no_part_of_the_step():
+    """They can be run alone, with what they need."""
+
+    def build():
+        y, x = tf.placeholder(tf.float32, (None, 1), "y"), vectors()
+        factor = tf.placeholder(tf.float32, (), "factor")
+        prediction = two_layers(x)
+        _, update = tf.metrics.mean_squared_error(y, prediction)
+        tf.group(adam().minimize(tf.reduce_mean(tf.square(prediction - y)) * factor), update, name="train")
+        tf.identity(update, name="metric")
+        tf.group(tf.global_variables_initializer(), tf.local_variables_initializer(), name="init_all")
+        tf.global_variables_initializer()
+
+    with session(graphmp.convert(built(build)).meta_graph) as sess:
+        sess.run("init_all")
+        sess.run("metric:0", {"x:0": VECTORS, "y:0": TARGETS})
+        assert state(sess)[OWN[0]] == 0
+
+
+def test_gradients_can_be_fetched_beside_the_step():
+    """TensorFlow hands out copies of most gradients: they hold the unscaled values under their names."""
+
+    def build():
+        pairs = sgd().compute_gradients(square(two_layers(vectors())))
+        for i, (gradient, _) in enumerate(pairs):
+            tf.add_to_collection("gradients_%d" % i, gradient)
+        sgd().apply_gradients(pairs, name="train")
+        tf.global_variables_initializer()
+
+    meta_graph = built(build)
+    names = [meta_graph.collection_def["gradients_%d" % i].node_list.value[0] for i in range(4)]
+    assert all("control_dependency" in name for name in names)
+    bare = built(lambda: tf.import_graph_def(meta_graph.graph_def, name=""))
+    converted = graphmp.convert(bare, loss_scale=128.0)
+    with session(meta_graph) as sess:
+        start, expected = state(sess), sess.run(names, FEED)
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(converted.meta_graph.graph_def, name="")
+        with tf.Session(graph=graph) as sess:
+            sess.run("init")
+            for name, value in start.items():
+                sess.run(name + "/Assign", {graph.get_operation_by_name(name + "/Assign").inputs[1]: value})
+            for found, gradient in zip(sess.run(names, FEED), expected):
+                np.testing.assert_allclose(found, gradient, rtol=2e-2, atol=1e-3)
+
+
+@pytest.mark.skipif(tf.__version__ < "2", reason="functions take no references")
+def test_a_function_that_updates_and_returns_something_is_said():
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 1), use_resource=True)
+        gradient = tf.gradients(square(tf.matmul(x, w)), w)[0]
+
+        @tf.function
+        def step(gradient):
+            w.assign_sub(0.1 * gradient)
+            return tf.constant(7)
+
+        tf.identity(step(gradient), name="train")
+        tf.global_variables_initializer()
+
+    converted = graphmp.convert(built(build), loss_scale_initial=64.0)
+    assert "GMP112" in [row["code"] for row in converted.report["warnings"]]
+    with session(converted.meta_graph) as sess:
+        assert sess.run("train:0", FEED) == 7 and sess.run("train:0", {"x:0": VECTORS * np.inf}) == 7
+
+
+@pytest.mark.skipif(tf.__version__ < "2", reason="functions take no references")
+def test_gradients_inside_a_function_are_said():
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 1), use_resource=True)
+        gradient = tf.function(lambda x: tf.gradients(square(tf.matmul(x, w)), w)[0])(x)
+        sgd().apply_gradients([(gradient, w)], name="train")
+
+    codes = [row["code"] for row in graphmp.convert(built(build)).report["warnings"]]
+    assert "GMP110" in codes and "GMP105" not in codes
+
+
+def test_a_training_loop_is_said():
+    def build():
+        x, w = vectors(), tf.get_variable("w", (12, 1), use_resource=False)
+
+        def body(i):
+            gradient = tf.gradients(square(tf.matmul(x, w)), w)[0]
+            with tf.control_dependencies([tf.assign_sub(w, 0.1 * gradient)]):
+                return i + 1
+
+        tf.group(tf.while_loop(lambda i: i < 3, body, [0]), name="train")
+        tf.global_variables_initializer()
+
+    meta_graph = built(build)
+    converted = graphmp.convert(meta_graph, compute_dtype="float32")
+    assert [row["code"] for row in converted.report["warnings"]] == ["GMP110"]
+    start, expected = trained(meta_graph, feed=FEED)
+    assert changed(expected, trained(converted.meta_graph, start=start, feed=FEED)[1]) == []
+
+
 # -- clipping ----------------------------------------------------------------------------------------------------------
 
 

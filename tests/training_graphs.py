@@ -227,6 +227,41 @@ def fed_back() -> None:
     adam().apply_gradients([(f, v) for f, (_, v) in zip(fed, pairs)], name="train")
 
 
+@shape(Expected(["gradients", "gradients_1"], 8, {"ApplyAdam": 4}, ["loss", "loss_1"]))
+def fed_to_another_copy() -> None:
+    """A3C: two workers' gradients are fetched, and fed to the update of a net that has none."""
+    x = vectors()
+    net(x, "shared")
+    fed = [tf.placeholder(tf.float32, v.shape, "fed_%d" % i) for i, v in enumerate(tf.trainable_variables("shared"))]
+    for name in ("worker_0", "worker_1"):
+        loss = square(net(x, name))
+        tf.gradients(loss, tf.trainable_variables(name))
+    adam().apply_gradients(zip(fed, tf.trainable_variables("shared")), name="train")
+
+
+@shape(Expected(["gradients"], 1, {"ApplyGradientDescent": 1}, ["loss"]))
+def summed_in_a_scope_of_its_own() -> None:
+    """A weight used four times, its gradients summed as a tree."""
+    h, w = vectors(), tf.get_variable("w", (12, 12))
+    for _ in range(4):
+        h = tf.tanh(tf.matmul(h, w))
+    sgd().minimize(square(h), aggregation_method=tf.AggregationMethod.EXPERIMENTAL_TREE, name="train")
+
+
+@shape(Expected(["gradients"], 1, {"ResourceApplyGradientDescent": 1}, ["loss"]))
+def functions_for_loops() -> None:
+    """Control flow of TensorFlow 2: the loop's gradient goes through a list of tensors."""
+    x = vectors()
+    w = tf.get_variable("w", (12, 12), use_resource=True)
+    tf.enable_control_flow_v2()
+    try:
+        h = tf.map_fn(lambda row: tf.tanh(tf.linalg.matvec(w, row)), x)
+        h = tf.cond(tf.reduce_sum(h) > 0, lambda: tf.matmul(h, w), lambda: 2 * h)
+        sgd().minimize(square(h), name="train")
+    finally:
+        tf.disable_control_flow_v2()
+
+
 @shape(*[Expected(["agent_%d/gradients" % i], 2, {"ApplyAdam": 2}, ["agent_%d/loss" % i]) for i in range(8)])
 def many_agents() -> None:
     x = vectors()

@@ -111,10 +111,10 @@ def _is_handle(graph: TypedGraph, producer: str, consumer: Consumer) -> bool:
     """Whether an edge carries a handle: the type of either end says so."""
     if graph.reader(consumer) != OTHER and graph.writer(Port(producer, consumer.output)) != OTHER:
         return False
-    signature = graph.signature(producer)
-    if signature is None or consumer.output >= len(signature.outputs):
-        return False
-    return signature.outputs[consumer.output].dtype in _HANDLES
+    signature, reading = graph.signature(producer), graph.signature(consumer.node)
+    if signature is None:  # 1.15.5 knows no op for a function's argument
+        return reading is not None and reading.inputs[consumer.slot].dtype in _HANDLES
+    return consumer.output < len(signature.outputs) and signature.outputs[consumer.output].dtype in _HANDLES
 
 
 def _components(size: int, pairs: List[Tuple[int, int]]) -> List[int]:
