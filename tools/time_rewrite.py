@@ -8,7 +8,7 @@ usage: time_rewrite.py [--nodes 20000,50000,100000] [--profile] [--json]
 
 Builds a network of that many nodes with TensorFlow, writes its .meta to a temporary folder, and says for each size the
 seconds of reading the file and of the rewrite, both of processor time, which other work on the
-machine adds nothing to, and of `python -m graphmp convert FILE --loss_scale=none` in a process of its own, by the clock; where
+machine adds nothing to, and of `python -m graphmp convert FILE` in a process of its own, by the clock; where
 that fails, the last line that it wrote. The last line has the growth between sizes: the exponent of the number of nodes, 1 for
 linear. --profile adds what Python's profiler says of the rewrite of the largest graph; --json prints one object a size instead.
 """
@@ -42,7 +42,7 @@ from table import print_table
 
 Row = Dict[str, Any]
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CONFIG = Config.make(loss_scale="none")
+CONFIG = Config.make()
 WARM_UP = 500  # nodes of a graph that is converted first, so that no size pays for what happens once
 TIMED = ("read", "rewrite", "command")
 
@@ -113,7 +113,7 @@ def command(path: pathlib.Path, out: pathlib.Path) -> Tuple[float, str]:
     """Seconds of the whole command, and the last line of its words where it failed."""
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "graphmp", "convert", str(path), "--loss_scale=none", "-o", str(out)],
+        [sys.executable, "-m", "graphmp", "convert", str(path), "-o", str(out)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
