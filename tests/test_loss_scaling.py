@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.errors import GraphmpError
+from graphmp.graph.view import GraphView
 from graphmp.rewrite.scaling.gates import Gates
 from tests.models import CLASSES, IDS, MODELS, PICTURES, TARGETS, VECTORS, two_layers
 from tests.painting import built
@@ -506,6 +507,19 @@ def shaped_with_sgd_towers():
     pairs = [(tf.reduce_mean(tf.stack([g for g, _ in of_one]), 0), of_one[0][1]) for of_one in zip(*gradients)]
     sgd().apply_gradients(pairs, name="train")
     tf.global_variables_initializer()
+
+
+def test_the_finite_check_comes_before_the_clip():
+    """One infinite gradient would make all of them NaN, and a clip by value would make it 1."""
+    for graph in (with_optimizer("Adam", False, False), shaped("clipped_by_the_user")):
+        converted = graphmp.convert(graph, loss_scale_initial=64.0, clip_norm=1.0)
+        nodes = {node.name: node for node in converted.meta_graph.graph_def.node}
+        before = GraphView(converted.meta_graph.graph_def).ancestors(["graphmp/loss_scale/all_finite"])
+        assert not any("clip_by" in name for name in before) and any("clip_by_global_norm" in name for name in nodes)
+    with session(graphmp.convert(with_optimizer("Adam", False, False), loss_scale_initial=64.0, clip_norm=1.0).meta_graph) as sess:
+        before = state(sess)
+        sess.run("train", BAD)
+        assert changed(before, state(sess)) == OWN[1:]
 
 
 def test_each_loss_is_clipped_by_itself():

@@ -12,7 +12,7 @@ import graphmp
 from tests.models import IDS, TARGETS, VECTORS, two_layers
 from tests.optimizers import GRADIENTS_ALL_DENSE, OPTIMIZERS, TAKE_NO_STEP
 from tests.training import state
-from tests.training_graphs import SHAPES
+from tests.training_graphs import SHAPES, vectors
 
 OWN = ["graphmp/loss_scale/good_steps", "graphmp/loss_scale/scale", "graphmp/loss_scale/skipped_steps"]
 KINDS = [(o, s, r) for o in sorted(OPTIMIZERS) for s in (False, True) for r in (False, True) if not (s and o in GRADIENTS_ALL_DENSE)]
@@ -171,4 +171,37 @@ def test_gradients_that_are_fetched_and_fed_back():
         before = state(sess)
         assert before["dense/kernel"].tobytes() != start["dense/kernel"].tobytes() and before[OWN[0]] == 1
         sess.run("train", dict(fed, **{"fed_0:0": fed["fed_0:0"] * np.inf}))
+        assert changed(before, state(sess)) == OWN
+
+
+KERAS = ("SGD", "Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "Nadam", "Ftrl")
+
+
+def with_keras(optimizer, sparse):
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        x, factor = vectors(), tf.placeholder_with_default(1.0, (), "factor")
+        with tf.variable_scope("net", use_resource=True):
+            if sparse:
+                x = tf.concat([x, tf.reshape(tf.nn.embedding_lookup(tf.get_variable("table", [20, 8]), IDS), [-1, 32])], 1)
+            loss = tf.reduce_mean(tf.square(two_layers(x))) * factor
+        updates = getattr(tf.keras.optimizers, optimizer)().get_updates(loss, tf.trainable_variables())
+        tf.group(*updates, name="train")
+        tf.group(*[v.initializer for v in tf.global_variables()], name="init")
+        return graph
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("optimizer", KERAS)
+def test_keras_optimizers(optimizer, sparse):
+    graph, feed = with_keras(optimizer, sparse), {"x:0": VECTORS}
+    start, expected = trained(tf.train.export_meta_graph(graph=graph), feed=feed)
+    for scale in (128, "dynamic"):
+        converted = graphmp.convert(graph, compute_dtype="float32", loss_scale=scale)
+        assert changed(expected, trained(converted.meta_graph, start=start, feed=feed)[1]) == []
+    converted = graphmp.convert(graph, loss_scale_initial=64.0)
+    with session(converted.meta_graph) as sess:
+        sess.run("train", feed)
+        before = state(sess)
+        sess.run("train", dict(feed, **{"factor:0": np.inf}))
         assert changed(before, state(sess)) == OWN

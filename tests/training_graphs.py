@@ -210,6 +210,17 @@ def resource_variables_assigned_by_hand() -> None:
     tf.group(*[v.assign_sub(0.01 * g, read_value=False) for v, g in zip(variables, tf.tuple(tf.gradients(loss, variables)))], name="train")
 
 
+@shape(Expected(["gradients"], 4, {"ApplyGradientDescent": 4}, ["loss"]))
+def applied_in_a_branch() -> None:
+    """Every other step, by the model's own conditional."""
+    steps = tf.get_variable("steps", (), tf.int32, tf.zeros_initializer(), trainable=False, use_resource=False)
+    loss = square(two_layers(vectors()))
+    pairs = sgd().compute_gradients(loss)
+    applied = tf.cond(tf.equal(steps % 2, 0), lambda: sgd().apply_gradients(pairs), tf.no_op)
+    with tf.control_dependencies([applied]):
+        tf.group(tf.assign_add(steps, 1), name="train")
+
+
 @shape(Expected(["gradients"], 1, {"ScatterSub": 1}, ["loss"]))
 def scattered_by_hand() -> None:
     table = tf.get_variable("table", [20, 8], use_resource=False)
