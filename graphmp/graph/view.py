@@ -118,6 +118,14 @@ class GraphView:
 
         return _closure(names, after)
 
+    def followed(self, starts: Iterable[str], through: Callable[[str], bool]) -> Set[str]:
+        """The nodes that data leads to, those given included, by way of nodes for which `through` holds; others don't count."""
+
+        def after(name: str) -> List[str]:
+            return [consumer.node for consumer in self.consumers(name) if through(consumer.node)]
+
+        return _closure(filter(through, starts), after)
+
     @_once
     def _data_consumers(self) -> Dict[str, List[Consumer]]:
         consumers: Dict[str, List[Consumer]] = {}

@@ -17,7 +17,7 @@ from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.fetched import computed_elsewhere, kept_ports
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
-from graphmp.rewrite.scaling.losses import GradientScope, Loss
+from graphmp.rewrite.scaling.model import GradientScope, Loss
 
 
 class Arithmetic:

@@ -10,7 +10,7 @@ from graphmp.config import Config
 from graphmp.graph.editing import Editor
 from graphmp.graph.view import Port, parse_input
 from graphmp.rewrite.scaling.built import Built
-from graphmp.rewrite.scaling.losses import GradientScope, Loss
+from graphmp.rewrite.scaling.model import GradientScope, Loss
 
 _REASON = "scale: computes the scaled gradient that %s gives unscaled, under its name"
 

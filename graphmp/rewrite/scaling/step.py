@@ -24,7 +24,7 @@ from graphmp.graph.live import ASSIGNS
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.rewrite.functions import CALLS
 from graphmp.rewrite.scaling.built import Built
-from graphmp.rewrite.scaling.losses import Loss
+from graphmp.rewrite.scaling.model import Loss
 
 
 class Step(NamedTuple):
@@ -62,7 +62,7 @@ class _Planner:
         self._globals = built.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
         collections = built.meta_graph.collection_def
         self._update_ops = set(collections[tf.GraphKeys.UPDATE_OPS].node_list.value) if tf.GraphKeys.UPDATE_OPS in collections else set()
-        self._fed = _leads_to(built, _sources(built))
+        self._fed = built.view.followed(_sources(built), lambda name: True)
 
     def plan(self) -> Step:
         step = Step({}, [])
@@ -153,25 +153,13 @@ def activations(built: Built, allow: AbstractSet[str]) -> Set[str]:
     """Nodes outside gradient code that the result of a matmul or convolution leads to, by data."""
     calls = built.functions | CALLS
     starts = [name for name, node in built.view.nodes.items() if (node.op in allow or node.op in calls) and name not in built.gradients]
-    return _leads_to(built, starts, built.gradients)
+    return built.view.followed(starts, lambda name: name not in built.gradients)
 
 
 def _sources(built: Built) -> List[str]:
     """What brings values into the graph: neither constants nor variables."""
     nodes = built.view.nodes.items()
     return [name for name, node in nodes if not built.view.inputs(name) and node.op not in VARIABLE_OPS and node.op not in ("Const", "NoOp")]
-
-
-def _leads_to(built: Built, starts: List[str], stop: AbstractSet[str] = frozenset()) -> Set[str]:
-    """Nodes that data leads to, the start included."""
-    seen: Set[str] = set()
-    waiting = list(starts)
-    while waiting:
-        name = waiting.pop()
-        if name not in seen and name not in stop:
-            seen.add(name)
-            waiting.extend(consumer.node for consumer in built.view.consumers(name))
-    return seen
 
 
 def _global_steps(built: Built) -> AbstractSet[str]:

@@ -29,7 +29,8 @@ from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.gates import Gates
-from graphmp.rewrite.scaling.losses import Loss, find_losses
+from graphmp.rewrite.scaling.losses import find_losses
+from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.saved import initialise, save_and_restore
 from graphmp.rewrite.scaling.step import activations, plan_step
 

@@ -1,0 +1,51 @@
+"""What is found of a training graph: calls of `tf.gradients`, and the losses that they are of."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, NamedTuple, Tuple
+
+from graphmp.graph.view import Port
+from graphmp.rewrite.scaling.homogeneity import Degrees
+
+
+class GradientScope(NamedTuple):
+    """One call of `tf.gradients`.
+
+    Attributes:
+        scope: its name scope.
+        nodes: its gradient code.
+        seeds: what it starts from.
+        losses: the forward nodes whose gradient it takes.
+        degrees: how the scale passes through it.
+        leaving: floating point outputs that nodes outside read.
+    """
+
+    scope: str
+    nodes: AbstractSet[str]
+    seeds: Tuple[Port, ...]
+    losses: Tuple[str, ...]
+    degrees: Degrees
+    leaving: Tuple[Port, ...]
+
+
+class Loss(NamedTuple):
+    """Gradient scopes that share updates, hence a loss scale.
+
+    Attributes:
+        scopes: the gradient scopes, more than one for towers.
+        gradients: outputs of gradient code on their way to the updates.
+        arrivals: where gradients arrive that did not come by an edge: taken out of accumulators, or fed; else empty.
+        updates: the writes that the gradients reach.
+        direct: those of them that they reach in the same step; behind accumulators, those that what is taken out reaches.
+    """
+
+    scopes: Tuple[GradientScope, ...]
+    gradients: Tuple[Port, ...]
+    arrivals: Tuple[Port, ...]
+    updates: Tuple[str, ...]
+    direct: Tuple[str, ...]
+
+    @property
+    def fetched(self) -> bool:
+        """Whether its gradients leave the graph, and come back through placeholders."""
+        return bool(self.arrivals) and all(port not in self.gradients for scope in self.scopes for port in scope.leaving)
