@@ -110,7 +110,7 @@ class DynamicLossScale(FixedLossScale):
                 taken = tf.add(_read(self._good_steps), _read(self._skipped_steps))
                 self.first_step = tf.logical_and(tf.equal(taken, 0), tf.equal(_read(self._scale), config.loss_scale_initial), name="first_step")
                 self.largest_inside = tf.constant(0.0, name="first_step/inside")
-                self._step = tf.where(self.first_step, tf.constant(config.loss_scale_min), self.current, name="in_step")
+                self._step = tf.identity(_select(self.first_step, tf.constant(config.loss_scale_min), self.current), name="in_step")
 
     def _in_step(self) -> Any:
         return self.current if self._step is None else self._step
@@ -121,10 +121,10 @@ class DynamicLossScale(FixedLossScale):
             grows = good >= self._config.loss_scale_growth_interval
             grown = self.current * self._config.loss_scale_growth_factor
             # A scale that would leave float32's range stays where it is.
-            grown = tf.where(tf.is_finite(grown), grown, self.current)
+            grown = _select(tf.is_finite(grown), grown, self.current)
             shrunk = tf.maximum(self.current * self._config.loss_scale_backoff_factor, self._config.loss_scale_min)
-            scale = tf.where(finite, tf.where(grows, grown, self._fitting(gradients)), shrunk)
-            good = tf.where(tf.logical_and(finite, tf.logical_not(grows)), good, tf.zeros_like(good))
+            scale = _select(finite, _select(grows, grown, self._fitting(gradients)), shrunk)
+            good = _select(tf.logical_and(finite, tf.logical_not(grows)), good, tf.zeros_like(good))
             skipped = _read(self._skipped_steps) + tf.cast(tf.logical_not(finite), tf.int64)
             with tf.control_dependencies([scale, good, skipped]):
                 pairs = zip(self.variables, (scale, good, skipped), ("new_scale", "new_good_steps", "new_skipped_steps"))
@@ -137,7 +137,7 @@ class DynamicLossScale(FixedLossScale):
         size = tf.cond(self.first_step, lambda: tf.maximum(largest(gradients), self.largest_inside), lambda: tf.constant(0.0))
         fits = _power_of_two_below(_FLOAT16_MAX / 4 / tf.maximum(size, 1.0))
         lowered = tf.maximum(tf.minimum(fits, self.current), self._config.loss_scale_min)
-        return tf.where(self.current * size > _FLOAT16_MAX, lowered, self.current)
+        return _select(self.current * size > _FLOAT16_MAX, lowered, self.current)
 
 
 def make(config: Config, scope: str) -> NoLossScale:
@@ -153,6 +153,11 @@ def _state(name: str, value: Any, dtype: Any) -> Any:
     # Reference variables: a collection of them survives export and import as tensors that can be run (1.15.5, 2.21).
     collections = [tf.GraphKeys.GLOBAL_VARIABLES, COLLECTION]
     return tf.Variable(value, trainable=False, collections=collections, name=name, dtype=dtype, use_resource=False)
+
+
+def _select(flag: Any, yes: Any, no: Any) -> Any:
+    """One of two tensors by a scalar bool; `tf.where` says that it is deprecated, on 1.15.5."""
+    return tf.raw_ops.Select(condition=flag, x=yes, y=no)
 
 
 def _power_of_two_below(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any, Counter, Dict, Iterable
 
+from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF, compute_dtype
 from graphmp.graph.variables import variables
 from graphmp.policy.policy import tensor_core_ops
@@ -18,8 +19,9 @@ def nodes_of(graph_def: Any) -> Iterable[Any]:
 
 
 def half_ops(graph_def: Any) -> Counter[str]:
-    """How many ops of each type compute in half precision."""
-    return collections.Counter(node.op for node in nodes_of(graph_def) if node.op != "Cast" and _is_half(node))
+    """How many of the model's ops of each type compute in half precision."""
+    nodes = (node for node in nodes_of(graph_def) if not node.name.startswith(SCOPE + "/"))
+    return collections.Counter(node.op for node in nodes if node.op != "Cast" and _is_half(node))
 
 
 def coverage(graph_def: Any) -> Dict[str, int]:

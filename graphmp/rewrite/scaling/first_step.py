@@ -9,12 +9,14 @@ from typing import AbstractSet, Any, Iterator, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import FLOAT32, HALF, INT32
 from graphmp.graph.editing import Editor
 from graphmp.graph.frames import loop_depths, may_be_dead
-from graphmp.graph.view import GraphView, Port
+from graphmp.graph.view import Consumer, GraphView, Port
 from graphmp.rewrite.op_defs import OpDefs
 
+_MOST = 64  # looked at in one loss: an unrolled network has hundreds, much alike
 _REASON = "scale: a first step is taken unscaled and shows what scale fits"
 
 
@@ -44,9 +46,10 @@ def look_inside(graph_def: tf.GraphDef, losses: List[FirstStep], allow: Abstract
             for name, node in view.nodes.items()
             if name in loss.nodes and node.op in allow and not depths.get(name, 0) and name not in conditional
             for port in _half_outputs(view, name, op_defs)
+            if not _only_unscaled(view, port)
         ]
         if ports:
-            largest = _largest(editor, op_defs, view, loss, ports)
+            largest = _largest(editor, op_defs, view, loss, ports[:: len(ports) // _MOST + 1])
             for consumer in view.consumers(loss.inside):
                 editor.connect(consumer.node, consumer.slot, largest)
     return list(editor.added)
@@ -58,6 +61,13 @@ def _half_outputs(view: GraphView, name: str, op_defs: OpDefs) -> Iterator[Port]
     for output, port in enumerate(signature.outputs if signature is not None else ()):
         if port.dtype in HALF and output in read:
             yield Port(name, output)
+
+
+def _only_unscaled(view: GraphView, port: Port) -> bool:
+    """Whether an output is a gradient that leaves, and is looked at there: read by an unscale alone, by way of a cast."""
+    readers = [consumer.node for consumer in view.consumers(port.node) if consumer.output == port.output]
+    behind = [c.node for name in readers for c in (view.consumers(name) if "_graphmp_" in name else [Consumer(name, 0, 0)])]
+    return all(name.startswith(SCOPE + "/") for name in behind)
 
 
 def _largest(editor: Editor, op_defs: OpDefs, view: GraphView, loss: FirstStep, ports: List[Port]) -> Port:
