@@ -378,7 +378,8 @@ def test_metrics_are_no_part_of_the_step():
         assert state(sess)[OWN[0]] == 0
 
 
-def test_gradients_can_be_fetched_beside_the_step():
+@pytest.mark.parametrize("clip_norm", [0, 1e-3])
+def test_gradients_can_be_fetched_beside_the_step(clip_norm):
     """TensorFlow hands out copies of most gradients: they hold the unscaled values under their names."""
 
     def build():
@@ -392,7 +393,7 @@ def test_gradients_can_be_fetched_beside_the_step():
     names = [meta_graph.collection_def["gradients_%d" % i].node_list.value[0] for i in range(4)]
     assert all("control_dependency" in name for name in names)
     bare = built(lambda: tf.import_graph_def(meta_graph.graph_def, name=""))
-    converted = graphmp.convert(bare, loss_scale=128.0)
+    converted = graphmp.convert(bare, loss_scale=128.0, clip_norm=clip_norm)
     with session(meta_graph) as sess:
         start, expected = state(sess), sess.run(names, FEED)
     with tf.Graph().as_default() as graph:

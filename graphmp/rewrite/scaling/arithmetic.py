@@ -44,6 +44,7 @@ class Arithmetic:
         self._divisions: Dict[Port, Any] = {}
         self._results: Dict[Port, Any] = {}
         self._connections: List[Tuple[str, int, Any]] = []
+        self._at_entries: List[Tuple[str, int, Any]] = []
         self.clipped_apart = False
         self._keep_fetched()
         with self._part.building():
@@ -159,20 +160,24 @@ class Arithmetic:
         ports = list(dict.fromkeys(read.values()))
         tensors = [self._results[port] if port in self._results else self._tensor(port) for port in ports]
         clipped = dict(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
-        self._entry_results = [(name, slot, clipped[port]) for (name, slot), port in read.items()]
+        self._at_entries = [(name, slot, clipped[port]) for (name, slot), port in read.items()]
 
     def _connect_readers(self) -> None:
         """Who reads a gradient outside gradient code reads the result; a fetched one gives it under its own name."""
         inside = {name for scope in self._loss.scopes for name in scope.nodes}
+        for port in self._moved:
+            self._connections.append((port.node, 0, self._as_it_was(port, self._divisions[port])))
         for port, tensor in self._results.items():
-            dtype = tf.as_dtype(self._built.dtype(port))
-            before = tf.cast(tensor, dtype) if dtype.as_datatype_enum in HALF and tensor.dtype != dtype else tensor
-            if port in self._moved:
-                self._connections.append((port.node, 0, before))
+            result = self._as_it_was(port, tensor)
             for consumer in self._built.view.consumers(port.node):
                 if consumer.output == port.output and consumer.node not in inside:
-                    self._connections.append((consumer.node, consumer.slot, before))
-        self._connections.extend(getattr(self, "_entry_results", []))
+                    self._connections.append((consumer.node, consumer.slot, result))
+        self._connections.extend(self._at_entries)
+
+    def _as_it_was(self, port: Port, tensor: Any) -> Any:
+        """A result in half precision where the model has the gradient so."""
+        dtype = tf.as_dtype(self._built.dtype(port))
+        return tf.cast(tensor, dtype) if dtype.as_datatype_enum in HALF and tensor.dtype != dtype else tensor
 
     def _connect(self) -> None:
         for name, slot, tensor in self._connections:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import collections
 from typing import AbstractSet, Callable, Deque, Dict, Iterator, List, NamedTuple, Set, Tuple
 
-import tensorflow.compat.v1 as tf
-
+from graphmp.graph.values import all_equal
 from graphmp.graph.view import Consumer, GraphView, Port
 from graphmp.policy.traits import homogeneity
 
@@ -194,7 +193,7 @@ class _Analysis:
     def _all_zero(self, name: str) -> bool:
         node, inputs = self._view.nodes[name], self._view.inputs(name)
         if node.op == "Const":
-            return not tf.make_ndarray(node.attr["value"].tensor).any()
+            return all_equal(node, 0)
         if node.op == "Fill":
             return self._is_zero(inputs[1].node)
         if node.op in _CARRIES_ZEROS:

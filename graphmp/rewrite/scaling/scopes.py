@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import AbstractSet, Iterator, List, Set
 
-import numpy as np
-import tensorflow.compat.v1 as tf
-
 from graphmp.graph.gradient_code import differentiated
+from graphmp.graph.values import all_equal
 from graphmp.graph.view import Port
 from graphmp.rewrite.functions import CALLS
 from graphmp.rewrite.scaling.built import Built
@@ -75,14 +73,10 @@ def _leaf_seed(built: Built, name: str) -> List[Port]:
         return []
     ones = (
         node.op == "OnesLike"
-        or (node.op == "Const" and _all_ones(node))
-        or (node.op == "Fill" and _all_ones(built.view.nodes[built.view.inputs(name)[1].node]))
+        or (node.op == "Const" and all_equal(node, 1))
+        or (node.op == "Fill" and all_equal(built.view.nodes[built.view.inputs(name)[1].node], 1))
     )
     return [Port(name, 0)] if given or ones else []
-
-
-def _all_ones(node: tf.NodeDef) -> bool:
-    return node.op == "Const" and "value" in node.attr and bool(np.all(tf.make_ndarray(node.attr["value"].tensor) == 1))
 
 
 def _given_seeds(built: Built, nodes: AbstractSet[str]) -> List[Port]:
