@@ -83,6 +83,14 @@ def test_the_scale_is_found_among_any_names(names, tmp_path):
     assert run(mixed, restore=str(tmp_path / "mixed"))[SCALE] == 128.0
 
 
+def test_changes_to_the_graphs_own_ops_have_their_reasons():
+    changes = graphmp.convert(built()).report["changes"]
+    reasons = {row["node"]: row["reason"] for row in changes if row["node"] in ("init", "save/SaveV2", "save/restore_all")}
+    assert sorted(reason.split(" with ")[0] for reason in reasons.values()) == [
+        "loss scale state: %s" % done for done in ("initialised", "restored", "saved")
+    ]
+
+
 def test_two_scales(tmp_path):
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, (None, 12), "x")

@@ -15,6 +15,7 @@ class Editor:
     Attributes:
         nodes: its nodes by name, new ones included.
         added: names of the new nodes and what each is for.
+        changed: names of other nodes and why they were changed, where the new inputs alone don't say it.
     """
 
     def __init__(self, graph_def: tf.GraphDef):
@@ -22,6 +23,7 @@ class Editor:
         self._graph_def = graph_def
         self.nodes: Dict[str, tf.NodeDef] = {node.name: node for node in graph_def.node}
         self.added: Dict[str, str] = {}
+        self.changed: Dict[str, str] = {}
 
     def add(self, name: str, op: str, inputs: Iterable[Port] = (), reason: str = "", device: str = "", **attributes: Any) -> Port:
         """Adds a node and returns its first output. The name gets a number where it is taken.

@@ -22,7 +22,9 @@ from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.losses import Loss
 
+_INITIALISED = "loss scale state: initialised with the model's variables"
 _SAVED = "loss scale state: saved with the model's variables"
+_RESTORED = "loss scale state: restored with the model's variables, where the checkpoint has it"
 
 
 def initialise(built: Built, editor: Editor, losses: Sequence[Loss], scales: Sequence[NoLossScale]) -> None:
@@ -31,6 +33,7 @@ def initialise(built: Built, editor: Editor, losses: Sequence[Loss], scales: Seq
         trained = {variable for name in loss.updates for variable in built.state.written(name)}
         for name in _init_ops(built, trained):
             editor.wait_for(name, [variable.initializer.name for variable in scale.variables])
+            editor.changed[name] = _INITIALISED
 
 
 def save_and_restore(built: Built, editor: Editor, part: Fragment, losses: Sequence[Loss], scales: Sequence[NoLossScale]) -> None:
@@ -46,6 +49,7 @@ def save_and_restore(built: Built, editor: Editor, part: Fragment, losses: Seque
         node = editor.nodes[save]
         node.attr["dtypes"].list.type.extend(variable.dtype.base_dtype.as_datatype_enum for variable in variables)
         editor.wait_for(restore_op, [restored.name])
+        editor.changed.update({save: _SAVED, restore_op: _RESTORED})
 
 
 def _init_ops(built: Built, trained: Set[str]) -> List[str]:

@@ -104,6 +104,7 @@ def _thread(built: Built, config: Config, allow: AbstractSet[str], losses: Seque
     result.losses.extend(_row(loss, arithmetic, names) for loss, arithmetic, names in zip(served, made, gated))
     result.losses.extend(_row(loss) for loss in losses if loss not in served)
     result.done.extend((name, "inserted", reason) for name, reason in editor.added.items() if reason)
+    result.done.extend((name, "changed", reason) for name, reason in editor.changed.items())
 
 
 def _refused(built: Built, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
