@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -24,6 +24,8 @@ class Editor:
         self.nodes: Dict[str, tf.NodeDef] = {node.name: node for node in graph_def.node}
         self.added: Dict[str, str] = {}
         self.changed: Dict[str, str] = {}
+        self._successors: Dict[str, str] = {}
+        self._waits_still: Set[str] = set()
 
     def add(self, name: str, op: str, inputs: Iterable[Port] = (), reason: str = "", device: str = "", **attributes: Any) -> Port:
         """Adds a node and returns its first output. The name gets a number where it is taken.
@@ -68,16 +70,21 @@ class Editor:
         node = self.nodes[name]
         node.input.extend(text for text in ("^" + other for other in others) if text not in node.input)
 
-    def take_over(self, old: str, new: Port, data: Iterable[Consumer], control: Iterable[str]) -> None:
-        """Turns readers of a node's first output, and nodes that wait for it, to another node."""
-        for consumer in data:
+    def read_instead(self, consumers: Iterable[Consumer], new: Port) -> None:
+        """Turns data inputs to another output."""
+        for consumer in consumers:
             self.connect(consumer.node, consumer.slot, new)
-        for name in control:
-            node = self.nodes[name]
-            kept = [text for text in node.input if parse_input(text) != Port(old, CONTROL)]
-            del node.input[:]
-            node.input.extend(kept)
-            self.wait_for(name, [new.node])
+
+    def wait_instead(self, old: str, new: str, but: str) -> None:
+        """Lets all nodes but one that wait for a node wait for another, once `finish` is called."""
+        self._successors[old] = new
+        self._waits_still.add(but)
+
+    def finish(self) -> None:
+        """Turns control inputs as they were told to, in one pass: a train op waits for every update."""
+        for name, node in self.nodes.items():
+            if name not in self._waits_still and any(text[1:] in self._successors for text in node.input if text.startswith("^")):
+                node.input[:] = ["^" + self._successors.get(text[1:], text[1:]) if text.startswith("^") else text for text in node.input]
 
     def input(self, name: str, slot: int) -> Port:
         """What a data input reads now."""

@@ -114,12 +114,13 @@ class Gates:
             dtype = signature.outputs[0].dtype
             unchanged = self._add(scope + "/unchanged", "RefSwitch", [view.inputs(name)[0], flag], name, T=dtype)
             alive = self._add(scope + "/alive", "RefMerge", [unchanged, Port(name, 0)], name, T=dtype, N=tf.AttrValue(i=2))
-            self._editor.take_over(name, alive, data, control)
+            self._editor.read_instead(data, alive)
+            self._editor.wait_instead(name, alive.node, alive.node)
         elif control:
             skipped, applied = self._sides(flag)
             after = self._add(scope + "/applied", "Identity", [applied, Port(name, CONTROL)], name, T=BOOL)
             alive = self._add(scope + "/alive", "Merge", [skipped, after], name, T=BOOL, N=tf.AttrValue(i=2))
-            self._editor.take_over(name, alive, (), control)
+            self._editor.wait_instead(name, alive.node, after.node)
 
     def _switchable(self, name: str) -> int:
         """The input whose death is the write's: its gradient, else a float, else anything."""

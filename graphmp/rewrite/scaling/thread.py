@@ -101,6 +101,7 @@ def _thread(built: Built, config: Config, allow: AbstractSet[str], losses: Seque
     part.splice(editor, built.meta_graph, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True})
     for name, others in [item for each in made for item in each.waits.items()]:
         editor.wait_for(name, others)
+    editor.finish()
     result.losses.extend(_row(loss, arithmetic, names) for loss, arithmetic, names in zip(served, made, gated))
     result.losses.extend(_row(loss) for loss in losses if loss not in served)
     result.done.extend((name, "inserted", reason) for name, reason in editor.added.items() if reason)
