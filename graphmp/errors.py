@@ -5,7 +5,7 @@ A code never changes its meaning. `graphmp explain GMP012` prints a row of the t
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import Dict, NamedTuple, Optional
 
 BAD_INPUT = 2
 CANNOT_CONVERT = 1
@@ -114,3 +114,8 @@ class GraphmpError(Exception):
         self.message = " ".join(str(message).split())
         self.exit_status = CODES[code].exit_status if exit_status is None else exit_status
         super().__init__("%s: %s" % (code, self.message))
+
+
+def warning(code: str, node: str, message: str) -> Dict[str, str]:
+    """A row of a report's `warnings`; the node is empty where it is about the whole graph."""
+    return {"code": code, "node": node, "message": message}

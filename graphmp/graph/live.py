@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.variables import VARIABLE_OPS
 
-READS = frozenset(["Identity", "ReadVariableOp", "RefIdentity", "Enter", "RefEnter"])
+READS = frozenset(["Identity", "ReadVariableOp", "RefIdentity", "Enter", "RefEnter"])  # of a variable, or of its reference or handle
 UPDATE_PREFIXES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
 ASSIGNS = frozenset(["Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"])
 OTHER_WRITES = (

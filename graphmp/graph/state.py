@@ -6,13 +6,20 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.live import ASSIGNS, FUNCTION_CALLS, writes
+from graphmp.graph.calls import functions_named
+from graphmp.graph.live import ASSIGNS, FUNCTION_CALLS, READS, writes
 from graphmp.graph.messages import parse
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, parse_input
 
-# They hand on a reference, a handle, or the value behind it.
-_HANDS_ON = frozenset(("Enter", "Identity", "ReadVariableOp", "RefEnter", "RefIdentity", "RefSwitch", "Switch"))
+_HANDS_ON = READS | {"RefSwitch", "Switch"}
+
+
+def variable_behind(view: GraphView, name: str) -> Optional[str]:
+    """The variable that a node is, refers to, or reads, itself or through reads of reads; None for anything else."""
+    while view.nodes[name].op in _HANDS_ON and view.inputs(name):
+        name = view.inputs(name)[0].node
+    return name if view.nodes[name].op in VARIABLE_OPS else None
 
 
 class State:
@@ -36,21 +43,17 @@ class State:
         """Whether a node changes state: an update kernel, an assignment, a call of a function that has one."""
         node = self._view.nodes[name]
         if node.op in FUNCTION_CALLS or node.op in self._calls:
-            return any(f in self._calls for f in _functions_of(node))
+            return any(f in self._calls for f in functions_named(node))
         return writes(node.op)
 
     def variable(self, name: str) -> Optional[str]:
         """The variable that a node is, refers to, or reads; None for anything else."""
-        nodes = self._view.nodes
-        while nodes[name].op in _HANDS_ON and self._view.inputs(name):
-            name = self._view.inputs(name)[0].node
-        return name if nodes[name].op in VARIABLE_OPS else None
+        return variable_behind(self._view, name)
 
     def written(self, name: str) -> Set[str]:
-        """The variables that a write changes: its first input; of a call all that it is given; of an update kernel its slots too."""
-        found = {self.variable(port.node) for port in self._view.inputs(name)}
-        if writes(self._view.nodes[name].op) and self._view.nodes[name].op in ASSIGNS:
-            found = {self.variable(port.node) for port in self._view.inputs(name)[:1]}
+        """The variables behind what a write changes: an assignment's first input; of calls and update kernels all inputs, what they only read too."""
+        ports = self._view.inputs(name)
+        found = {self.variable(port.node) for port in (ports[:1] if self._view.nodes[name].op in ASSIGNS else ports)}
         return {variable for variable in found if variable is not None}
 
     def collected(self, key: str) -> Optional[AbstractSet[str]]:
@@ -87,7 +90,7 @@ def _writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
     calls: Dict[str, Set[str]] = {}
     found: Set[str] = set()
     for function in graph_def.library.function:
-        calls[function.signature.name] = {name for node in function.node_def for name in [node.op, *_functions_of(node)]}
+        calls[function.signature.name] = {name for node in function.node_def for name in [node.op, *functions_named(node)]}
         if any(writes(node.op) for node in function.node_def):
             found.add(function.signature.name)
     while True:
@@ -95,12 +98,3 @@ def _writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
         if not more:
             return found
         found |= more
-
-
-def _functions_of(node: Any) -> Iterator[str]:
-    yield node.op
-    for value in node.attr.values():
-        if value.WhichOneof("value") == "func":
-            yield value.func.name
-        elif value.WhichOneof("value") == "list":
-            yield from (function.name for function in value.list.func)

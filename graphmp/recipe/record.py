@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 from graphmp.config import Config
-from graphmp.errors import GraphmpError
+from graphmp.errors import GraphmpError, warning
 from graphmp.recipe import state as states
 from graphmp.recipe.training import violation
 from graphmp.recipe.updates import ungated
@@ -52,4 +52,4 @@ def _joined(lists: Any) -> List[str]:
 def _no_gradients(state: states.GraphState) -> List[Dict[str, str]]:
     if state.calls:
         return []
-    return [{"code": "GMP105", "node": "", "message": "no gradients were taken of what the build function made: nothing is scaled or clipped"}]
+    return [warning("GMP105", "", "no gradients were taken of what the build function made: nothing is scaled or clipped")]

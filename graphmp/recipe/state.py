@@ -10,6 +10,7 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.errors import warning
 from graphmp.graph.building import cast_beside
 from graphmp.graph.live import variable_op
 from graphmp.hooks.internals import init_scope
@@ -127,7 +128,7 @@ class GraphState:
 
     def warn(self, code: str, node: str, message: str) -> None:
         """Adds a row to the report's `warnings`."""
-        self.warnings.append({"code": code, "node": node, "message": message})
+        self.warnings.append(warning(code, node, message))
 
     def add_call(self, call: GradientCall, gradients: List[Any]) -> None:
         """Remembers a call and what it handed out."""

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.diff.compare import compare
 from graphmp.diff.model import Diff
-from graphmp.errors import GraphmpError
+from graphmp.errors import GraphmpError, warning
 from graphmp.graph.variables import variables
 from graphmp.policy import policy as policies
 from graphmp.report import facts
@@ -133,7 +133,7 @@ def _float32_warnings(graph_def: Any, config: Config, reasons: Optional[Dict[str
     otherwise = "made outside the build function, or fed by what does not come through its arguments"
     if reasons is not None:
         otherwise = "in a function that an input pipeline uses, or that nothing calls"
-    return [{"code": "GMP102", "node": name, "message": "computes in float32: %s" % (reasons or {}).get(name, otherwise)} for name in names]
+    return [warning("GMP102", name, "computes in float32: %s" % (reasons or {}).get(name, otherwise)) for name in names]
 
 
 def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:
@@ -141,4 +141,4 @@ def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:
     if hasattr(tf.ConfigProto().graph_options.rewrite_options, "cpu_layout_conversion"):
         return []
     names = [node.name for node in graph_def.node if "data_format" in node.attr and node.attr["data_format"].s in (b"NCHW", b"NCDHW")][:1]
-    return [{"code": "GMP106", "node": name, "message": "is channels first: it needs a GPU here, or TensorFlow 2"} for name in names]
+    return [warning("GMP106", name, "is channels first: it needs a GPU here, or TensorFlow 2") for name in names]

@@ -9,9 +9,7 @@ from typing import Any, Dict, Iterable, List, Set
 
 import tensorflow.compat.v1 as tf
 
-CALLS = frozenset(
-    ("Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf", "StatelessWhile", "SymbolicGradient", "While")
-)
+from graphmp.graph.calls import CALLS, functions_named
 
 
 def called_functions(graph_def: tf.GraphDef) -> List[str]:
@@ -48,12 +46,5 @@ def _is_call(node: Any, bodies: Dict[str, Any]) -> bool:
 
 
 def _used(node: Any, bodies: Dict[str, Any]) -> List[str]:
-    """Functions that a node names: its op or its attributes."""
-    names = [node.op] if node.op in bodies else []
-    for attribute in node.attr.values():
-        kind = attribute.WhichOneof("value")
-        if kind == "func":
-            names.append(attribute.func.name)
-        elif kind == "list":
-            names.extend(function.name for function in attribute.list.func)
-    return [name for name in names if name in bodies]
+    """Functions that a node names."""
+    return [name for name in functions_named(node) if name in bodies]

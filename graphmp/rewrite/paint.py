@@ -26,11 +26,12 @@ from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 from graphmp.config import Config
 from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.shapes import recorded_size
+from graphmp.graph.state import variable_behind
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import BIAS_ADDS, FORGETS_VALUES, LAST_ACTIVATIONS, MOST_SUMMED_IN_FLOAT32, MOVES_NOTHING, NONLINEAR_DENIED, SUMS
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.pins import read_variable, unsupported
+from graphmp.rewrite.pins import unsupported
 from graphmp.rewrite.units import TypedGraph
 
 HALF, FLOAT, FREE = "half", "float32", "free"
@@ -215,7 +216,7 @@ class _Painter:
     def _adds_bias(self, name: str) -> bool:
         """Whether a node adds a variable to its input: a bias, which belongs to the matmul before it."""
         op = self._graph.view.nodes[name].op
-        return op in BIAS_ADDS or (op in SUMS and any(read_variable(self._graph, port.node) for port in self._graph.view.inputs(name)))
+        return op in BIAS_ADDS or (op in SUMS and any(variable_behind(self._graph.view, port.node) for port in self._graph.view.inputs(name)))
 
     def _no_way_on(self, number: int) -> str:
         if self._graph.units[number].node in self._gradients:

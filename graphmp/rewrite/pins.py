@@ -22,16 +22,13 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import BY_NAME, RESOURCE
-from graphmp.graph.live import READS
-from graphmp.graph.messages import parse
-from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.graph.state import definitions, variable_behind
 from graphmp.graph.view import Port, parse_input
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import EXACT_INTEGERS, HANDLE_OPS, LOOK_UPS, PASSES_ON, WIDER_STATISTICS, without_kernel
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import FIXED, TypedGraph
 
-_READS = READS | {"Switch", "RefSwitch"}
 FETCHED = "fetched: keeps its dtype"
 
 
@@ -147,13 +144,9 @@ def _collected(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, List[str]]]:
 
 def _defined(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, List[str]]]:
     """Names in collections of variables: their reads and initial values."""
-    for key, collection in meta_graph.collection_def.items():
-        if collection.WhichOneof("kind") != "bytes_list" or "variables" not in key:
-            continue
-        for data in collection.bytes_list.value:
-            definition = parse("tensorflow.VariableDef", data)
-            if definition is not None:
-                yield key, [name for name in (definition.snapshot_name, definition.initial_value_name) if name]
+    for key in (key for key in meta_graph.collection_def if "variables" in key):
+        for definition in definitions(meta_graph, key):
+            yield key, [name for name in (definition.snapshot_name, definition.initial_value_name) if name]
 
 
 def _own(name: str) -> str:
@@ -206,13 +199,5 @@ def _own_cast(graph: TypedGraph, number: int) -> str:
 def _look_up(graph: TypedGraph, name: str) -> str:
     if graph.view.nodes[name].op not in LOOK_UPS or not graph.view.inputs(name):
         return ""
-    variable = read_variable(graph, graph.view.inputs(name)[0].node)
+    variable = variable_behind(graph.view, graph.view.inputs(name)[0].node)
     return "look-up: the rows of %s are cast, not the table" % variable if variable else ""
-
-
-def read_variable(graph: TypedGraph, name: str) -> str:
-    """The variable that a node reads, itself or through reads of reads; empty where it is no read."""
-    nodes = graph.view.nodes
-    while nodes[name].op in _READS and graph.view.inputs(name):
-        name = graph.view.inputs(name)[0].node
-    return name if nodes[name].op in VARIABLE_OPS else ""

@@ -11,7 +11,7 @@ from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedT
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.errors import GraphmpError
+from graphmp.errors import GraphmpError, warning
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.gradient_code import gradient_nodes
 from graphmp.graph.shapes import with_inferred_shapes
@@ -207,7 +207,7 @@ def _record(
     warnings = [row for row in special.warnings if row["code"] != "GMP105" or not elsewhere] + threaded.warnings
     if unknown:
         text = "%d nodes have ops that neither TensorFlow here nor the graph defines: kept as they are"
-        warnings.append({"code": "GMP109", "node": unknown[0], "message": text % len(unknown)})
+        warnings.append(warning("GMP109", unknown[0], text % len(unknown)))
     return {
         "done": [list(row) for row in done],
         "repaired": [],

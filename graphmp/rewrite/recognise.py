@@ -8,7 +8,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional,
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.errors import GraphmpError
+from graphmp.errors import GraphmpError, warning
 from graphmp.graph.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
 from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.variables import VARIABLE_OPS
@@ -43,14 +43,14 @@ def recognise(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, poli
         GraphmpError: GMP022 for a graph that graphmp converted with other flags or in another version.
     """
     if already_converted(meta_graph, view, config):
-        return Recognised([_row("GMP108", "", "this graph was converted with the same flags: nothing to change")], True)
-    warnings = [_row("GMP105", "", "no training in this graph: no gradient code was found")] if not gradients else []
+        return Recognised([warning("GMP108", "", "this graph was converted with the same flags: nothing to change")], True)
+    warnings = [warning("GMP105", "", "no training in this graph: no gradient code was found")] if not gradients else []
     scaling = own_loss_scaling(view, gradients)
     if scaling:
-        warnings.append(_row("GMP107", scaling, "this graph scales its loss itself: that is left to it, and so is clipping"))
+        warnings.append(warning("GMP107", scaling, "this graph scales its loss itself: that is left to it, and so is clipping"))
     precision = _precision(view, policy)
     if precision:
-        warnings.append(_row("GMP108", "", precision))
+        warnings.append(warning("GMP108", "", precision))
     return Recognised(warnings, bool(precision), bool(scaling))
 
 
@@ -138,10 +138,6 @@ def _dtypes(view: GraphView, policy: Policy) -> Iterator[int]:
     for node in list(view.nodes.values()) + [n for f in view.graph_def.library.function for n in f.node_def]:
         if node.op in policy.allow:
             yield compute_dtype(node)
-
-
-def _row(code: str, node: str, message: str) -> Dict[str, str]:
-    return {"code": code, "node": node, "message": message}
 
 
 def _flags(flags: Dict[str, Any]) -> str:

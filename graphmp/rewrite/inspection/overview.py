@@ -8,7 +8,7 @@ from typing import AbstractSet, Callable, Counter, Dict, List, NamedTuple, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.errors import GraphmpError
+from graphmp.errors import GraphmpError, warning
 from graphmp.graph.gradient_code import gradient_nodes, gradient_scopes
 from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.variables import variables
@@ -129,8 +129,8 @@ def recognised(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> R
     try:
         found = recognise(meta_graph, view, config, policy, gradient_nodes(view.nodes.keys()))
     except GraphmpError as error:
-        return Recognised([{"code": error.code, "node": "", "message": error.message}], True)
-    return found if config.compute_dtype != "float32" else Recognised([*found.warnings, {"code": "", "node": "", "message": UNPAINTED}], True)
+        return Recognised([warning(error.code, "", error.message)], True)
+    return found if config.compute_dtype != "float32" else Recognised([*found.warnings, warning("", "", UNPAINTED)], True)
 
 
 def _facts(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> Facts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Set
+from typing import Dict, List, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -62,7 +62,7 @@ class Built:
         """The outputs of a node; those that are read where its op is unknown."""
         signature = self.op_defs.signature(self.view.nodes[name])
         if signature is None:
-            return sorted({Port(name, consumer.output) for consumer in self.view.consumers(name)})
+            return self.read_ports(name)
         return [Port(name, output) for output in range(len(signature.outputs))]
 
     def slot_named(self, name: str, *arguments: str) -> int:
@@ -71,6 +71,6 @@ class Built:
         names = [argument.name for argument in definition.input_arg] if definition is not None else []
         return next((slot for slot, argument in enumerate(names) if argument in arguments), -1)
 
-    def read_ports(self, name: str) -> Iterator[Port]:
+    def read_ports(self, name: str) -> List[Port]:
         """Outputs of a node that someone reads as data, in order."""
-        yield from sorted({Port(name, consumer.output) for consumer in self.view.consumers(name)})
+        return sorted({Port(name, consumer.output) for consumer in self.view.consumers(name)})

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import AbstractSet, Iterator, List, Set
 
+from graphmp.graph.calls import CALLS
 from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.values import all_equal
 from graphmp.graph.view import Port
-from graphmp.rewrite.functions import CALLS
 from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.homogeneity import Code, degrees
 from graphmp.rewrite.scaling.model import GradientScope

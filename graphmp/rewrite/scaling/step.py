@@ -20,9 +20,9 @@ from typing import AbstractSet, Dict, FrozenSet, Iterator, List, NamedTuple, Seq
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.calls import CALLS
 from graphmp.graph.live import ASSIGNS
 from graphmp.graph.variables import VARIABLE_OPS
-from graphmp.rewrite.functions import CALLS
 from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.model import Loss
 

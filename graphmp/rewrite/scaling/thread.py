@@ -18,6 +18,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional,
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.errors import warning
 from graphmp.graph.editing import Editor
 from graphmp.graph.gradient_code import gradient_scopes
 from graphmp.graph.live import UPDATE_PREFIXES, writes
@@ -113,7 +114,7 @@ def _refused(built: Built, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
     nodes = [port.node for scope in loss.scopes for port in scope.seeds] + [port.node for port in loss.gradients] + list(loss.direct)
     inside = next((name for name in nodes if built.looped(name)), None)
     if inside is not None:
-        warnings.append(_warning("GMP110", inside, "it trains inside a while loop: gradients are not scaled"))
+        warnings.append(warning("GMP110", inside, "it trains inside a while loop: gradients are not scaled"))
     return inside is not None
 
 
@@ -126,7 +127,7 @@ def _gate(
     flags: Dict[Any, Port] = {}
     for name, numbers in step.by_loss.items():
         if built.looped(name):
-            warnings.append(_warning("GMP112", name, "it writes inside a while loop: a skipped step runs it all the same"))
+            warnings.append(warning("GMP112", name, "it writes inside a while loop: a skipped step runs it all the same"))
             continue
         if numbers not in flags:
             flags[numbers] = gates.any_of([flag for flag in (made[number].flag for number in sorted(numbers)) if flag is not None])
@@ -135,7 +136,7 @@ def _gate(
         if not built.looped(name):
             gates.by_value(name)
     text = "it updates variables inside a function and returns what others read: a skipped step runs it all the same"
-    warnings.extend(_warning("GMP112", name, text) for name in gates.impossible)
+    warnings.extend(warning("GMP112", name, text) for name in gates.impossible)
     gated = set(gates.gated)
     return [sorted(name for name, numbers in step.by_loss.items() if number in numbers and name in gated) for number in range(len(losses))]
 
@@ -143,10 +144,10 @@ def _gate(
 def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str, str]]:
     for each in loss.scopes:
         for name in sorted(set(each.degrees.unclear)):
-            yield _warning("GMP111", name, "it is not linear and lies in a loop: it sees gradients multiplied by the loss scale")
+            yield warning("GMP111", name, "it is not linear and lies in a loop: it sees gradients multiplied by the loss scale")
     if arithmetic.clipped_apart:
         scopes = ", ".join(each.scope for each in loss.scopes)
-        yield _warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)
+        yield warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)
 
 
 def _unscaled_functions(meta_graph: tf.MetaGraphDef) -> Iterator[Dict[str, str]]:
@@ -154,7 +155,7 @@ def _unscaled_functions(meta_graph: tf.MetaGraphDef) -> Iterator[Dict[str, str]]
     for function in meta_graph.graph_def.library.function:
         scopes = gradient_scopes({node.name for node in function.node_def})
         if scopes and any(writes(node.op) for node in function.node_def):
-            yield _warning("GMP110", function.signature.name, "the function trains inside itself: its gradients are not scaled")
+            yield warning("GMP110", function.signature.name, "the function trains inside itself: its gradients are not scaled")
 
 
 def _unscaled_updates(built: Built, losses: Sequence[Loss], config: Config) -> Iterator[Dict[str, str]]:
@@ -163,7 +164,7 @@ def _unscaled_updates(built: Built, losses: Sequence[Loss], config: Config) -> I
     left = [n for n in built.state.writes if n not in served and built.view.nodes[n].op.startswith(UPDATE_PREFIXES)]
     if left and not config.names_training:
         text = "it belongs to no gradient code that was found (%d such updates): its gradient is neither scaled nor checked"
-        yield _warning("GMP110", left[0], text % len(left))
+        yield warning("GMP110", left[0], text % len(left))
 
 
 def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Sequence[str] = ()) -> Dict[str, Any]:
@@ -180,7 +181,3 @@ def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Sequence[st
         "clip": arithmetic.clip if arithmetic else "",
         "gated": list(gated),
     }
-
-
-def _warning(code: str, node: str, message: str) -> Dict[str, str]:
-    return {"code": code, "node": node, "message": message}
