@@ -24,9 +24,14 @@ class Fragment:
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
-        """While it lasts, TensorFlow's functions add to the part."""
-        with self._graph.as_default(), v1_control_flow():
-            yield
+        """While it lasts, TensorFlow's functions add to the part; that some are deprecated on 1.15.5 is nothing to tell a user."""
+        verbosity = tf.logging.get_verbosity()
+        tf.logging.set_verbosity(tf.logging.ERROR)
+        try:
+            with self._graph.as_default(), v1_control_flow():
+                yield
+        finally:
+            tf.logging.set_verbosity(verbosity)
 
     def input(self, port: Port, dtype: int) -> Any:
         """A tensor that stands for an output of the graph."""
