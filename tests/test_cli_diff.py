@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -20,7 +21,13 @@ from tests.tiny import meta_graph
 
 BEFORE = meta_graph("x X", "y Relu x T=float32")
 AFTER = meta_graph("x X", "c Cast x SrcT=float32 DstT=float16", "y Relu c T=float16")
-REPORT = {"changes": [{"node": "y", "change": "dtype", "reason": "allow"}, {"node": "c", "change": "node added", "reason": "a cast"}]}
+REPORT = {
+    "changes": [
+        {"node": "y", "change": "dtype of T: float32 -> float16", "kind": "allow", "reason": "allow"},
+        {"node": "y", "change": "edge via cast of input 0: x -> c", "kind": "cast down", "reason": "reads a cast"},
+        {"node": "c", "change": "node added", "reason": "a cast"},
+    ]
+}
 
 
 @pytest.fixture
@@ -52,6 +59,12 @@ def test_exit_status_is_that_of_diff(folder, capsys):
         (["before.meta", "."], "GMP008"),
         (["before.meta", "after.meta", "--format=pdf"], "GMP001"),
         (["before.meta"], "GMP001"),
+        (["before.meta", "after.meta", "--format=dot"], "GMP001"),
+        (["before.meta", "after.meta", "--node=y"], "GMP001"),
+        (["before.meta", "after.meta", "--format=dot", "--node=gone"], "GMP002"),
+        (["before.meta", "after.meta", "--format=dot", "--node=y", "--depth=0"], "GMP001"),
+        (["before.meta", "after.meta", "--format=model-explorer"], "GMP001"),
+        (["before.meta", "after.meta", "--format=model-explorer", "-o", "before.meta"], "GMP004"),
         (["before.meta", "after.meta", "-o", "no/such/folder"], "GMP004"),
         (["before.meta", "after.meta", "--report=gone.json"], "GMP003"),
         (["before.meta", "after.meta", "--report=after.meta"], "GMP002"),
@@ -63,7 +76,7 @@ def test_trouble_is_2(folder, argv, code):
     assert (caught.value.code, caught.value.exit_status) == (code, 2)
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"changes": 1}', '{"changes": [1]}', '{"changes": [{"reason": "no node"}]}', "{", "\xff"])
+@pytest.mark.parametrize("content", ["[]", "{}", '{"changes": [], "float32_nodes": [{"nodes": "x"}]}', '{"changes": 1}', '{"changes": [1]}', '{"changes": [{"reason": "no node"}]}', "{", "\xff"])
 def test_what_is_no_report(folder, content, caplog):
     (folder / "report.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(GraphmpError, match=r"GMP002: --report=report\.json: no"):
@@ -105,7 +118,8 @@ def test_text_ends_with_what_to_do_next(folder, capsys):
     assert lines[0] == "3 changes: 1 dtype, 1 edge via cast, 1 node added"
     assert lines[-1] == "next         graphmp diff before.meta after.meta --format=html -o diff.html"
     graphmp_diff("before.meta", "same.pbtxt")
-    assert capsys.readouterr().out.splitlines() == ["no changes", "", "next         nothing to do: before.meta and same.pbtxt are the same graph"]
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0], lines[-1]) == ("no changes", "next         nothing to do: before.meta and same.pbtxt are the same graph")
 
 
 def test_the_next_command_works(folder, capsys):
@@ -124,12 +138,15 @@ def test_json(folder, capsys, flags):
     assert value["counts"] == {"dtype": 1, "edge via cast": 1, "node added": 1}
 
 
-@pytest.mark.parametrize("form, start", [("markdown", "**3 changes"), ("html", "<!DOCTYPE html>"), ("json", "{"), ("text", "3 changes")])
+@pytest.mark.parametrize(
+    "form, start", [("markdown", "**3 changes"), ("html", "<!DOCTYPE html>"), ("json", "{"), ("text", "3 changes"), ("dot", "digraph")]
+)
 def test_forms_on_stdout_and_in_a_file(folder, capsys, form, start):
-    assert graphmp_diff("before.meta", "after.meta", "--format=%s" % form) == 1
+    flags = ["--format=%s" % form] + ["--node=y"] * (form == "dot")
+    assert graphmp_diff("before.meta", "after.meta", *flags) == 1
     printed = capsys.readouterr().out
     assert printed.startswith(start)
-    assert graphmp_diff("before.meta", "after.meta", "--format=%s" % form, "-o", "out") == 1
+    assert graphmp_diff("before.meta", "after.meta", *flags, "-o", "out") == 1
     written = (folder / "out").read_text(encoding="utf-8")
     assert printed.startswith(written)
     assert (printed == written) == (form != "text")  # text alone says on stdout what to do next
@@ -149,12 +166,70 @@ def test_report_beside_b_is_joined(folder, capsys):
 
 def test_report_that_is_named_wins(folder, capsys):
     (folder / "report.json").write_text(json.dumps(REPORT))
-    (folder / "other.json").write_text(json.dumps({"changes": REPORT["changes"][:1]}))
+    (folder / "other.json").write_text(json.dumps({"changes": REPORT["changes"][:2]}))
     graphmp_diff("before.meta", "after.meta", "--report=other.json")
     printed = capsys.readouterr().out
     assert "; 1 unexplained" in printed
     assert "  c  + Cast DstT=float16 SrcT=float32  # unexplained" in printed
     assert printed.splitlines()[-1].startswith("next         graphmp convert")
+
+
+def test_check_is_for_ci(folder, capsys):
+    (folder / "report.json").write_text(json.dumps(REPORT))
+    assert graphmp_diff("before.meta", "after.meta", "--check") == 0
+    printed = capsys.readouterr().out
+    assert "  passed       explained" in printed
+    assert "dtype (1)" not in printed
+    assert graphmp_diff("before.meta", "same.pbtxt", "--check") == 1  # the report is of other graphs
+    assert "stale" in capsys.readouterr().out
+
+
+def test_check_fails_on_what_nothing_explains(folder, capsys):
+    (folder / "report.json").write_text(json.dumps({"changes": REPORT["changes"][1:]}))
+    assert graphmp_diff("before.meta", "after.meta", "--check") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "  y  T float32 -> float16  # unexplained" in lines
+    assert lines[-1].startswith("next         graphmp convert the source again")
+
+
+def test_check_fails_where_a_proof_does(folder, capsys):
+    for name, dtype in (("before.meta", "float32"), ("after.meta", "float16")):
+        (folder / name).write_bytes(serialize(meta_graph("v VariableV2 dtype=%s" % dtype)))
+    row = {"node": "v", "change": "dtype of dtype: float32 -> float16", "reason": "it is explained"}
+    (folder / "report.json").write_text(json.dumps({"changes": [row]}))
+    assert graphmp_diff("before.meta", "after.meta", "--check") == 1
+    printed = capsys.readouterr().out
+    assert ["failed", "variables", "0 of 1 float32; 1 variable changed, renamed or gone"] in [
+        re.split(" {2,}", line.strip()) for line in printed.splitlines()
+    ]
+    assert printed.splitlines()[-1] == "next         the check failed: variables"
+
+
+def test_check_without_a_report(folder, capsys):
+    assert graphmp_diff("before.meta", "same.pbtxt", "--check") == 0
+    assert graphmp_diff("before.meta", "after.meta", "--check") == 1
+    assert "the check failed: no report explains the differences" in capsys.readouterr().out
+    assert graphmp_diff("before.meta", "after.meta", "--check", "--format=json", "-o", "out.json") == 1
+    assert "check        failed: no report explains the differences" in capsys.readouterr().out
+    assert json.loads((folder / "out.json").read_text())["identical"] is False
+
+
+def test_all_expands_what_repeats(folder, capsys):
+    (folder / "one.meta").write_bytes(serialize(meta_graph("a_1 Relu T=float32", "a_2 Relu T=float32")))
+    (folder / "two.meta").write_bytes(serialize(meta_graph("a_1 Relu T=float16", "a_2 Relu T=float16")))
+    graphmp_diff("one.meta", "two.meta")
+    assert "  a_*  T float32 -> float16  x2" in capsys.readouterr().out
+    for form in ("text", "markdown"):
+        graphmp_diff("one.meta", "two.meta", "--all", "--format=%s" % form)
+        assert "  a_2  T float32 -> float16\n" in capsys.readouterr().out
+
+
+def test_model_explorer(folder, capsys):
+    assert graphmp_diff("before.meta", "after.meta", "--format=model-explorer", "-o", "explorer") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "next         python explorer/open.py"
+    for name in ("original", "converted", "sync_navigation", "node_data_original", "node_data_converted"):
+        assert json.loads((folder / "explorer" / (name + ".json")).read_text()), name
 
 
 class Terminal(io.StringIO):

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 
 HELP = "compare two graphs, node by node, and say why each change was made"
 EXAMPLE = """  graphmp diff model_graphmp/original.meta model_graphmp/converted.meta
+  graphmp diff --check model_graphmp/original.meta model_graphmp/converted.meta     for CI
   graphmp diff before.pb after.pbtxt --format=html -o diff.html
+  graphmp diff A B --format=dot --node=dense/MatMul | dot -Tsvg > dense.svg
+  graphmp diff A B --format=model-explorer -o folder && python folder/open.py
 
-A and B are MetaGraphDefs or GraphDefs, binary or text, or SavedModels with one graph. Exit status: 0 the same, 1 different, 2 trouble."""
+A and B are MetaGraphDefs or GraphDefs, binary or text, or SavedModels with one graph. Exit status: 0 the same, 1 different, 2 trouble;
+with --check 0 where every difference is explained and no check fails."""
 
 SAME, DIFFERENT = 0, 1
-FORMATS = ("text", "markdown", "json", "html")
+FORMATS = ("text", "markdown", "json", "html", "model-explorer", "dot")
+FOLDER = "model-explorer"  # the one format that is several files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("b", metavar="B", help="the converted graph")
     parser.add_argument("--format", choices=FORMATS, default="text", help="form of the result (default: text)")
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format=json")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the result to FILE and print a summary")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the result to FILE, or a folder for model-explorer, and print a summary")
+    parser.add_argument("--all", action="store_true", help="text, markdown: a line a change, also for those that repeat from layer to layer")
+    parser.add_argument("--check", action="store_true", help="exit 0 if each difference has a reason and no check fails, else 1")
+    parser.add_argument("--node", metavar="NAME", help="dot: the node whose neighbourhood is drawn, on both sides")
+    parser.add_argument("--depth", metavar="N", type=int, default=2, help="dot: how many edges the neighbourhood reaches (default: 2)")
     parser.add_argument(
         "--report", metavar="FILE", help="report.json of the conversion, for the reasons (default: the one beside B, where there is one)"
     )
@@ -58,6 +67,7 @@ def _run(args: argparse.Namespace) -> int:
         from graphmp.diff.compare import compare
         from graphmp.graph.files import read_graph, write_atomic
 
+    _check_usage(args)
     report = _report(args)
     with progress(3) as begin:
         begin("reading %s" % args.a)
@@ -66,41 +76,72 @@ def _run(args: argparse.Namespace) -> int:
         after = read_graph(args.b)
         begin("comparing")
         diff = compare(before, after, report, (args.a, args.b))
-    if args.output:
-        write_atomic(pathlib.Path(args.output), _rendered(diff, args.format).encode("utf-8"))
-        _print_written(diff, args)
+    if args.output and args.format == FOLDER:
+        opener = diff.to_model_explorer(args.output)
+        _print_written(diff, args, opener)
+    elif args.output:
+        write_atomic(pathlib.Path(args.output), _rendered(diff, args).encode("utf-8"))
+        _print_written(diff, args, "open %s" % args.output)
     elif args.format == "text":
         _print_text(diff, args)
     else:
-        write(_rendered(diff, args.format))
+        write(_rendered(diff, args))
+    if args.check:
+        return SAME if _passes(diff) else DIFFERENT
     return SAME if diff.identical else DIFFERENT
 
 
-def _rendered(diff: Diff, form: str) -> str:
-    if form == "json":
+def _check_usage(args: argparse.Namespace) -> None:
+    if args.format == FOLDER and not args.output:
+        raise GraphmpError("GMP001", "--format=model-explorer makes a folder of files: say which with -o FOLDER")
+    if (args.format == "dot") != bool(args.node):
+        raise GraphmpError("GMP001", "--format=dot and --node=NAME go together: one node's neighbourhood is drawn")
+    if args.depth < 1:
+        raise GraphmpError("GMP001", "--depth=%d: accepted is 1 or more" % args.depth)
+
+
+def _passes(diff: Diff) -> bool:
+    """Whether a reviewer has nothing to ask: no check fails, and what differs is explained, which takes a report."""
+    return not diff.failed and (diff.identical or diff.has_report)
+
+
+def _rendered(diff: Diff, args: argparse.Namespace) -> str:
+    if args.format == "json":
         return json.dumps(diff.to_json(), indent=1, sort_keys=True) + "\n"
-    return {"text": diff.to_text, "markdown": diff.to_markdown, "html": diff.to_html}[form]()
+    if args.format == "dot":
+        return diff.to_dot(args.node, args.depth)
+    if args.format == "html":
+        return diff.to_html()
+    return {"text": diff.to_text, "markdown": diff.to_markdown}[args.format](args.all)
 
 
 def _print_text(diff: Diff, args: argparse.Namespace) -> None:
-    """All lines, in colour on a terminal."""
-    from graphmp.diff.text import lines
+    """All lines, in colour on a terminal; with --check only what decides it."""
+    from graphmp.diff.text import check_lines, lines
 
-    show([*lines(diff), ("blank", ""), ("next", labelled("next", _next(diff, args)))])
+    found = check_lines(diff) if args.check else lines(diff, args.all)
+    show([*found, ("blank", ""), ("next", labelled("next", _next(diff, args)))])
 
 
-def _print_written(diff: Diff, args: argparse.Namespace) -> None:
+def _print_written(diff: Diff, args: argparse.Namespace, opener: str) -> None:
     from graphmp.diff.text import summary
 
-    rows = [("diff", summary(diff)), ("wrote", args.output), ("next", "open %s" % args.output)]
+    verdict = [("check", "passed" if _passes(diff) else "failed: %s" % _why(diff))] if args.check else []
+    rows = [("diff", summary(diff)), *verdict, ("wrote", args.output), ("next", opener)]
     write("".join(labelled(*row) + "\n" for row in rows))
 
 
+def _why(diff: Diff) -> str:
+    return ", ".join(check.name for check in diff.failed) or "no report explains the differences"
+
+
 def _next(diff: Diff, args: argparse.Namespace) -> str:
-    if diff.identical:
+    if diff.identical and not diff.stale:
         return "nothing to do: %s and %s are the same graph" % (args.a, args.b)
-    if diff.unexplained:
+    if diff.unexplained or diff.stale:
         return "graphmp convert the source again: the report does not explain these graphs"
+    if args.check and not _passes(diff):
+        return "the check failed: %s" % (_why(diff) if diff.has_report else "no report explains the differences; name one with --report=FILE")
     return "graphmp diff %s %s --format=html -o diff.html" % (args.a, args.b)
 
 
@@ -125,7 +166,15 @@ def _read_report(path: pathlib.Path) -> Dict[str, Any]:
         raise GraphmpError("GMP003", "%s: %s" % (path, error.strerror or error)) from None
     except ValueError as error:
         raise GraphmpError("GMP002", "--report=%s: not JSON (%s); accepted is the report.json of a conversion" % (path, error)) from None
-    rows = report.get("changes") if isinstance(report, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and isinstance(row.get("node"), str) for row in rows):
+    if not isinstance(report, dict) or not _are_rows(report.get("changes"), node=str):
         raise GraphmpError("GMP002", '--report=%s: no list "changes" of nodes with reasons; accepted is the report.json of a conversion' % path)
-    return dict(report)
+    if not _are_rows(report.get("float32_nodes", []), body=str, kind=str, reason=str, nodes=list):
+        raise GraphmpError(
+            "GMP002", '--report=%s: no list "float32_nodes" of reasons with nodes; accepted is the report.json of a conversion' % path
+        )
+    return report
+
+
+def _are_rows(rows: Any, **fields: type) -> bool:
+    """Whether a JSON value is a list of objects with such fields."""
+    return isinstance(rows, list) and all(isinstance(row, dict) and all(isinstance(row.get(k), t) for k, t in fields.items()) for row in rows)

@@ -1,18 +1,21 @@
-"""A diff for machines: JSON values of schema `graphmp.diff/1`."""
+"""A diff for machines: JSON values of schema `graphmp.diff/1`, which `graphmp/diff/schema/graphmp.diff-1.schema.json` describes."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
+import pkgutil
 from typing import TYPE_CHECKING, Any, Dict
 
 if TYPE_CHECKING:
+    from graphmp.diff.changes import Change
     from graphmp.diff.model import Diff
+    from graphmp.diff.patterns import Pattern
 
 SCHEMA = "graphmp.diff/1"
 
 
 def render(diff: Diff) -> Dict[str, Any]:
-    """A dict that json.dumps takes; `unexplained` is null where there was no report to explain anything."""
+    """A dict that json.dumps takes; `unexplained` and `stale` are null where there was no report to explain anything."""
     return {
         "schema": SCHEMA,
         "before": diff.names[0],
@@ -20,5 +23,27 @@ def render(diff: Diff) -> Dict[str, Any]:
         "identical": diff.identical,
         "counts": diff.counts(),
         "unexplained": len(diff.unexplained) if diff.has_report else None,
-        "changes": [asdict(change) for change in diff.changes],
+        "stale": list(diff.stale) if diff.has_report else None,
+        "checks": [{"name": c.name, "status": c.status, "text": c.text, "nodes": list(c.nodes)} for c in diff.checks],
+        "changes": [_change(change) for change in diff.changes],
+        "patterns": [_pattern(pattern) for pattern in diff.patterns()],
+        "float32": [kept._asdict() for kept in diff.kept],
     }
+
+
+def schema() -> Dict[str, Any]:
+    """The JSON schema of what `render` returns."""
+    data = pkgutil.get_data("graphmp.diff", "schema/graphmp.diff-1.schema.json")
+    assert data is not None  # package data, installed with this file
+    value: Dict[str, Any] = json.loads(data.decode("utf-8"))
+    return value
+
+
+def _change(change: Change) -> Dict[str, Any]:
+    names = ("body", "node", "category", "part", "before", "after", "kind", "reason")
+    return {name: getattr(change, name) for name in names}
+
+
+def _pattern(pattern: Pattern) -> Dict[str, Any]:
+    row = {name: getattr(pattern, name) for name in ("text", "category", "part", "before", "after", "kind", "reason")}
+    return {**row, "count": len(pattern.changes)}

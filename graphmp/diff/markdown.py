@@ -1,50 +1,68 @@
-"""A diff as Markdown tables, short enough for a comment in a code review."""
+"""A diff as Markdown for a pull request: the checks as a list, then one fenced diff of all that changed, short enough for a comment."""
 
 from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING, Iterator, List, Optional
+from typing import TYPE_CHECKING, Iterator, List, Tuple
 
-from graphmp.diff.text import plural, side, summary
+from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED
+from graphmp.diff.text import rows, summary
 from graphmp.diff.values import printable
 
 if TYPE_CHECKING:
-    from graphmp.diff.model import Change, Diff
+    from graphmp.diff.model import Diff
+    from graphmp.diff.patterns import Pattern
 
-MOST_ROWS = 50  # a category; GitHub takes 65,536 characters a comment
-
-
-def render(diff: Diff) -> str:
-    """A summary, then one table a category with its first rows and a line that says how many were left out."""
-    blocks = ["**%s**" % summary(diff)]
-    for category, changes in diff.groups().items():
-        blocks.append("### %s (%s)" % (category, format(len(changes), ",")))
-        blocks.append("\n".join(_table(diff, changes)))
-        if len(changes) > MOST_ROWS:
-            blocks.append("and %s more" % plural(len(changes) - MOST_ROWS, "change"))
-    return "\n\n".join(blocks) + "\n"
+MOST_BYTES = 60000  # GitHub takes 65,536 characters a comment
+_MARKS = {PASSED: "- [x]", FAILED: "- [ ]", NOT_CHECKED: "-"}
 
 
-def _table(diff: Diff, changes: List[Change]) -> Iterator[str]:
-    yield "| node | %s | %s | reason |" % (_words(diff.names[0]), _words(diff.names[1]))
-    yield "| --- | --- | --- | --- |"
-    for change in changes[:MOST_ROWS]:
-        reason = _words(change.reason) or ("**unexplained**" if diff.has_report else "")
-        yield "| %s | %s | %s | %s |" % (_code(change.node), _code(_side(change, change.before)), _code(_side(change, change.after)), reason)
+def render(diff: Diff, expand: bool = False) -> str:
+    """A summary, the checks, and the changes by category; a last line says how many were left out."""
+    checks = ["%s **%s**%s: %s" % (_MARKS[c.status], c.name, " FAILED" if c.status == FAILED else "", _words(c.text)) for c in diff.checks]
+    head = ["**%s**" % _words(summary(diff)), *(["\n".join(checks)] if checks else [])]
+    body, left_out = _capped(list(_fenced_lines(diff, expand)), MOST_BYTES - _size("\n\n".join(head)) - 200)
+    fence = "`" * max(3, 1 + max((len(run) for line in body for run in re.findall("`+", line)), default=0))
+    fenced = ["\n".join([fence + "diff", *body, fence])] if body else []
+    more = ["%s more lines were left out: `graphmp diff --all` prints them." % format(left_out, ",")] if left_out else []
+    return "\n\n".join(head + fenced + more) + "\n"
 
 
-def _side(change: Change, value: Optional[str]) -> str:
-    return side(change.part, value)
+def _fenced_lines(diff: Diff, expand: bool) -> Iterator[str]:
+    """Lines of a diff: what was there, what is there now, and under `@@` the category."""
+    counts = diff.counts()
+    category = ""
+    for pattern in diff.patterns():
+        if pattern.category != category:
+            category = pattern.category
+            yield "@@ %s (%s) @@" % (category, format(counts[category], ","))
+        for text in rows(pattern, expand):
+            yield _sign(pattern, diff.has_report) + " " + printable(text)
+    for row in diff.stale:
+        yield "! stale: " + printable(row)
 
 
-def _code(text: str) -> str:
-    """`text` as code, whatever it holds: fenced by more backticks than it has, and a pipe must not end the cell."""
-    if not text:
-        return ""
-    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
-    space = " " if "`" in text else ""
-    return fence + space + printable(text).replace("|", "\\|") + space + fence
+def _sign(pattern: Pattern, has_report: bool) -> str:
+    """`!` for what nothing explains, as in a context diff, else `+`, `-` or nothing."""
+    first = pattern.changes[0]
+    if has_report and not pattern.reason:
+        return "! unexplained:"
+    return "+" if first.before is None else "-" if first.after is None else " "
+
+
+def _capped(lines: List[str], most: int) -> Tuple[List[str], int]:
+    """As many lines as fit into `most` bytes, and how many don't."""
+    used = 0
+    for number, line in enumerate(lines):
+        used += _size(line) + 1
+        if used > most:
+            return lines[:number], len(lines) - number
+    return lines, 0
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 def _words(text: str) -> str:

@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 import pathlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from graphmp.diff import html, jsonform, markdown, text
-from graphmp.graph.files import Path, write_atomic
+import tensorflow.compat.v1 as tf
 
-OP = "op"
-DTYPE = "dtype"
-CONSTANT = "constant value"
-ATTRIBUTE = "attribute"
-REWIRED = "rewired"
-VIA_CAST = "edge via cast"
-CONTROL = "control"
-DEVICE = "device"
-ADDED = "node added"
-REMOVED = "node removed"
-META_GRAPH = "meta graph"
+from graphmp.diff import dot, html, jsonform, markdown, model_explorer, text
+from graphmp.diff.apply import applied
+from graphmp.diff.categories import (  # noqa: F401
+    ADDED,
+    ATTRIBUTE,
+    CATEGORIES,
+    CONSTANT,
+    CONTROL,
+    DEVICE,
+    DTYPE,
+    FUNCTION,
+    META_GRAPH,
+    OP,
+    REMOVED,
+    RENAMED,
+    REWIRED,
+    VIA_CAST,
+)
+from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED, Body, Change, Check, Kept, in_body
+from graphmp.diff.patterns import Pattern, patterns
+from graphmp.graph.files import Path, write_atomic, write_files
 
-# In the order in which they are shown: first what can be wrong, then what a conversion is made of.
-CATEGORIES = (REMOVED, OP, REWIRED, CONSTANT, ATTRIBUTE, CONTROL, DEVICE, META_GRAPH, DTYPE, VIA_CAST, ADDED)
-
-
-@dataclass(frozen=True)
-class Change:
-    """One difference.
-
-    Attributes:
-        node: the node's name; for META_GRAPH the field, such as `collection_def/losses` or `library/my_function`.
-        category: one of CATEGORIES.
-        before: what the original has, in short; None if it has nothing there.
-        after: what the converted graph has; None if it has nothing there.
-        reason: why, in the words of the report; empty if the report doesn't say.
-        part: the attribute, or `input 2` for the data input in slot 2; empty where the category says it all.
-    """
-
-    node: str
-    category: str
-    before: Optional[str]
-    after: Optional[str]
-    reason: str = ""
-    part: str = ""
+__all__ = ["CATEGORIES", "FAILED", "NOT_CHECKED", "PASSED", "Body", "Change", "Check", "Diff", "Kept", "in_body"]
 
 
 @dataclass(frozen=True)
@@ -51,14 +38,22 @@ class Diff:
     """All differences between two graphs.
 
     Attributes:
-        changes: sorted by category, then by node.
+        changes: sorted by category, then by body and node.
         has_report: whether a report was there to give reasons.
         names: what the two graphs are called.
+        checks: what was proved of the two graphs.
+        stale: changes that the report tells of and the graphs don't have, as `node: change`.
+        kept: why nodes stayed float32, by the report.
+        bodies: the graphs themselves, body by body, the main graph first.
     """
 
     changes: Tuple[Change, ...]
     has_report: bool = False
     names: Tuple[str, str] = ("original", "converted")
+    checks: Tuple[Check, ...] = ()
+    stale: Tuple[str, ...] = ()
+    kept: Tuple[Kept, ...] = ()
+    bodies: Tuple[Body, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def identical(self) -> bool:
@@ -69,6 +64,11 @@ class Diff:
     def unexplained(self) -> Tuple[Change, ...]:
         """The changes that the report doesn't account for; none without a report."""
         return tuple(change for change in self.changes if not change.reason) if self.has_report else ()
+
+    @property
+    def failed(self) -> Tuple[Check, ...]:
+        """The checks that failed."""
+        return tuple(check for check in self.checks if check.status == FAILED)
 
     def groups(self) -> Dict[str, List[Change]]:
         """The changes by category, categories in order, those without changes left out; the unexplained lead each group."""
@@ -81,17 +81,29 @@ class Diff:
         """How many changes a category has; categories in order, those without changes left out."""
         return {category: len(changes) for category, changes in self.groups().items()}
 
-    def to_text(self) -> str:
-        """Plain text, all changes."""
-        return text.render(self)
+    def patterns(self) -> Tuple[Pattern, ...]:
+        """The changes as patterns: what differs in the numbers of names alone is one. Categories in order, the unexplained first in each."""
+        return tuple(pattern for changes in self.groups().values() for pattern in patterns(changes))
+
+    def apply(self, before: tf.MetaGraphDef) -> tf.MetaGraphDef:
+        """The converted graph, made from the original by these changes alone; it may differ in the order of nodes.
+
+        Args:
+            before: the original, which is left as it is.
+        """
+        return applied(self.changes, before)
+
+    def to_text(self, expand: bool = False) -> str:
+        """Plain text: the checks, then all changes, those that repeat on one line each unless `expand`."""
+        return text.render(self, expand)
 
     def to_json(self) -> Dict[str, Any]:
         """A JSON value of schema `graphmp.diff/1`, all changes."""
         return jsonform.render(self)
 
-    def to_markdown(self) -> str:
-        """Markdown tables for a code review, the first changes of each category."""
-        return markdown.render(self)
+    def to_markdown(self, expand: bool = False) -> str:
+        """Markdown for a code review, short enough for a comment; changes that repeat on one line each unless `expand`."""
+        return markdown.render(self, expand)
 
     def to_html(self, path: Optional[Path] = None) -> str:
         """A page in one file that loads nothing; also written to `path` where one is given.
@@ -103,6 +115,27 @@ class Diff:
         if path is not None:
             write_atomic(pathlib.Path(path), page.encode("utf-8"))
         return page
+
+    def to_dot(self, node: str, depth: int = 2) -> str:
+        """Graphviz DOT of one node's neighbourhood on both sides.
+
+        Args:
+            node: `Change.path` of the node, by its name on either side.
+            depth: how many edges the neighbourhood reaches.
+
+        Raises:
+            GraphmpError: GMP002 where neither graph has the node.
+        """
+        return dot.render(self, node, depth)
+
+    def to_model_explorer(self, folder: Path) -> str:
+        """Writes the files that show both graphs in Model Explorer, Google's graph viewer; returns the command that opens them.
+
+        Raises:
+            GraphmpError: GMP004 if `folder` can't be written.
+        """
+        write_files(pathlib.Path(folder), model_explorer.files(self))
+        return model_explorer.command(folder)
 
     def _repr_html_(self) -> str:
         return html.embed(html.render(self))

@@ -11,7 +11,7 @@ import sys
 import threading
 import uuid
 import warnings
-from typing import Any, Callable, Iterator, Sequence, Tuple, Union
+from typing import Any, Callable, Iterator, Mapping, Sequence, Tuple, Union
 
 import google.protobuf
 import tensorflow.compat.v1 as tf
@@ -92,6 +92,20 @@ def write_atomic(path: Path, data: bytes) -> None:
             _write_and_rename(target, data)
     except OSError as error:
         raise GraphmpError("GMP004", "%s: cannot be written: %s" % (path, error.strerror or error)) from None
+
+
+def write_files(folder: pathlib.Path, contents: Mapping[str, bytes]) -> None:
+    """Writes files into a folder, which is made where there is none; each is complete or the old one.
+
+    Raises:
+        GraphmpError: GMP004 where the folder can't be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in contents.items():
+            write_atomic(folder / name, data)
+    except OSError as error:
+        raise GraphmpError("GMP004", "%s: %s" % (folder, error.strerror or error)) from None
 
 
 def _write_and_rename(target: pathlib.Path, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Optional
 
 from google.protobuf import symbol_database
@@ -10,7 +11,12 @@ from google.protobuf.message import DecodeError
 
 def new(name: str) -> Any:
     """An empty message, such as a `tensorflow.SavedModel`."""
-    return symbol_database.Default().GetSymbol(name)()
+    return _kind(name)()
+
+
+@functools.lru_cache(maxsize=None)
+def _kind(name: str) -> Any:
+    return symbol_database.Default().GetSymbol(name)
 
 
 def parse(name: str, data: bytes) -> Optional[Any]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.values import strings
+from graphmp.graph.view import GraphView
+
 VARIABLE_OPS = frozenset(("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"))
 
+_SAVES = frozenset(("Save", "SaveSlices", "SaveV2"))
 _ABSENT = tf.AttrValue()  # node.attr["x"] would add an empty x to the graph
 
 
@@ -33,9 +37,10 @@ def variables(graph_def: tf.GraphDef) -> List[Variable]:
     return [Variable(node.name, node.op, node.attr.get("dtype", _ABSENT).type, _shape(node)) for node in nodes]
 
 
-def checkpoint_names(graph_def: tf.GraphDef) -> List[str]:
-    """The names under which a Saver stores the graph's variables, sorted: those of their nodes."""
-    return sorted(variable.name for variable in variables(graph_def))
+def saved_names(view: GraphView) -> Set[str]:
+    """The names under which the Savers in a graph write tensors to a checkpoint."""
+    saves = [name for name, node in view.nodes.items() if node.op in _SAVES and len(view.inputs(name)) > 1]
+    return {text for name in saves for text in strings(view.nodes[view.inputs(name)[1].node])}
 
 
 def _shape(node: tf.NodeDef) -> Optional[Tuple[int, ...]]:

@@ -25,7 +25,7 @@ class Port(NamedTuple):
         """As a NodeDef writes it, in its shortest form: `x`, `x:1` or `^x`."""
         if self.output == CONTROL:
             return "^" + self.node
-        return self.node if self.output == 0 else "%s:%d" % (self.node, self.output)
+        return self.node if self.output == 0 else "%s:%s" % (self.node, self.output)
 
 
 class Consumer(NamedTuple):
@@ -67,8 +67,12 @@ class GraphView:
         nodes: its nodes by name, in the order of the graph.
     """
 
-    def __init__(self, graph_def: tf.GraphDef):
+    def __init__(self, graph_def: tf.GraphDef, parse: Callable[[str], Port] = parse_input):
         """Reads all edges once.
+
+        Args:
+            graph_def: the graph.
+            parse: reads an input string; functions spell theirs in another way than graphs do.
 
         Raises:
             GraphmpError: GMP008 if two nodes share a name, or an input names a node that isn't there.
@@ -77,7 +81,7 @@ class GraphView:
         self.nodes: Mapping[str, tf.NodeDef] = MappingProxyType(_by_name(graph_def))
         self._inputs: Dict[str, Tuple[Port, ...]] = {}
         self._controls: Dict[str, Tuple[str, ...]] = {}
-        ports = _Ports(self.nodes)
+        ports = _Ports(self.nodes, parse)
         for name, node in self.nodes.items():
             try:
                 edges = [ports[text] for text in node.input]
@@ -146,12 +150,13 @@ class GraphView:
 class _Ports(Dict[str, Port]):
     """The port of each input string, parsed once: tensors have many readers, and fewer objects are less for Python's collector to walk."""
 
-    def __init__(self, nodes: Mapping[str, tf.NodeDef]):
+    def __init__(self, nodes: Mapping[str, tf.NodeDef], parse: Callable[[str], Port]):
         super().__init__()
         self._nodes = nodes
+        self._parse = parse
 
     def __missing__(self, text: str) -> Port:
-        port = parse_input(text)
+        port = self._parse(text)
         if port.node not in self._nodes:
             raise KeyError(text)
         self[text] = port

@@ -1,105 +1,182 @@
-"""Why a node changed: a table of rules over the node's name and what the engine noted, tried in order."""
+"""Why a node changed, or stayed float32: rules over what the engine noted and over names of inserted nodes, tried in order.
+
+A rule speaks for the categories of change that it is about, and for no other: what no rule accounts for has no reason, and shows
+as unexplained.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional, Tuple
 
+from graphmp.diff import categories, kinds, roles
+from graphmp.diff.changes import Change
+from graphmp.graph.building import SCOPE
+from graphmp.graph.view import parse_input
 from graphmp.policy.policy import Policy
 
-# Roles of nodes below graphmp/, by the part of the name that tells.
-ROLES = (
-    (r"^graphmp/loss_scale(_\d+)?/(scale|good_steps|skipped_steps)(/|$)", "loss scale state"),
-    (r"^graphmp/loss_scale(_\d+)?/update/", "adapts the loss scale"),
-    (r"^graphmp/loss_scale(_\d+)?/(scaled_loss|scaled_seed|rescaled)", "scale: what gradients start from is multiplied by the loss scale"),
-    (r"^graphmp/loss_scale(_\d+)?/unscale", "unscale: gradients are divided by the loss scale in float32"),
-    (r"^graphmp/loss_scale(_\d+)?/clip_by_global_norm", "clip: gradients are clipped by their global norm"),
-    (r"^graphmp/loss_scale(_\d+)?/saver", "loss scale state: saved and restored with the model's variables"),
-    (r"^graphmp/loss_scale(_\d+)?/(first_step|in_step)", "scale: a first step is taken unscaled and shows what scale fits"),
-    (r"^graphmp/loss_scale(_\d+)?/(skip|apply_gradients)", "skip gate: the update runs only where the gradients are finite"),
-    (r"^graphmp/loss_scale(_\d+)?/(IsFinite|Const|All|stack|all_finite|ReduceAll|values|Reshape|flat|first|finite)", "finite check, before any clip"),
-    (r"^graphmp/loss_scale(_\d+)?/", "loss scale"),
-    (r"^graphmp/moving_averages", "finite check: a moving average takes no value that is not finite"),
-    (r"^graphmp/accumulators", "skip gate: a user's accumulator keeps its value on a skipped step"),
-    (r"/graphmp/loss_scale(_\d+)?/", "gradient of the loss scale"),
-    (r"_graphmp_(float16|bfloat16|float32|float64)(_\d+)?_grad/", "gradient of an inserted cast"),
-    (r"_graphmp_(float16|bfloat16|float32|float64)(_\d+)?$", "cast where float32 and half precision meet"),
-    (r"/cond(_\d+)?/|/Switch(_\d+)?$", "skip gate: reads through the gate"),
-)  # fmt: skip
-# What a rewired node reads now, by the name of its new input.
-READS = (
-    (r"graphmp/loss_scale(_\d+)?/clip_by_global_norm", "clip: reads the clipped gradient"),
-    (r"graphmp/loss_scale(_\d+)?/unscale", "unscale: reads the unscaled gradient"),
-    (r"graphmp/loss_scale(_\d+)?/(scaled_seed|rescaled)", "scale: starts from the scaled gradient"),
-    (r"graphmp/loss_scale(_\d+)?/scaled_loss|/graphmp/loss_scale", "scale: reads the scaled loss"),
-    (r"graphmp/loss_scale(_\d+)?/skip/.*selected", "skip gate: reads the gated value"),
-    (r"graphmp/loss_scale(_\d+)?/skip/|Switch", "skip gate: reads through the gate"),
-    (r"graphmp/loss_scale(_\d+)?/saver/", "loss scale state: saved with the model's variables"),
-    (r"graphmp/(moving_averages|accumulators)", "skip gate: reads the gated value"),
-    (r"_graphmp_", "reads a cast"),
-)
-BY_CATEGORY = {
+# The kind of reason, by what stands before the colon of an engine's words.
+_KINDS = {
+    "allow": kinds.ALLOW,
+    "infer": kinds.INFER,
+    "clear": kinds.CLEAR,
+    "group": kinds.GROUP,
+    "user rule": kinds.USER_RULE,
+    "cast up": kinds.CAST_UP,
+    "cast down": kinds.CAST_DOWN,
+    "constant in half precision for the ops that read it so": kinds.CAST_DOWN,
+    "loop invariant, cast before the loop": kinds.CAST_DOWN,
+    "scale": kinds.SCALE,
+    "unscale": kinds.UNSCALE,
+    "finite check": kinds.FINITE_CHECK,
+    "clip": kinds.CLIP,
+    "skip gate": kinds.SKIP_GATE,
+    "loss scale state": kinds.LOSS_SCALE_STATE,
+    "rewritten inside": kinds.BOOKKEEPING,
+    "_output_shapes of another TensorFlow's": kinds.BOOKKEEPING,
+}
+_KEPT_KINDS = {
+    "user rule": kinds.USER_RULE,
+    "group": kinds.GROUP,
+    "deny": kinds.DENY_KEPT,
+    "unlisted": kinds.UNLISTED,
+    "gradient of a denied op": kinds.DENY_KEPT,
+    "sum of a variable's gradients": kinds.DENY_KEPT,
+    "update math": kinds.DENY_KEPT,
+    "statistics": kinds.DENY_KEPT,
+    "range guard": kinds.RANGE_GUARD,
+    "variable": kinds.VARIABLE_KEPT,
+    "last activation": kinds.LOSS_KEPT,
+    "loss": kinds.LOSS_KEPT,
+    "infer": kinds.NO_GAIN,
+    "clear": kinds.NO_GAIN,
+}  # any other word is a pin
+# What an engine's word for what it did speaks for.
+_DONE = {
+    "inserted": (categories.ADDED,),
+    "changed": (categories.OP, categories.REWIRED, categories.CONTROL, categories.ATTRIBUTE, categories.DTYPE),
+    "painted": (categories.DTYPE, categories.OP, categories.ATTRIBUTE, categories.CONSTANT),
+    "shapes": (categories.ATTRIBUTE,),
+    "rewritten": (categories.FUNCTION,),
+}
+_POLICY = {
     "allow": "allow: worth half precision",
     "infer": "infer: between half-precision ops",
     "clear": "clear: follows its input",
     "deny": "deny: computes in float32, its result is cast",
     "unlisted": "holds a half-precision value",
 }
-
-
-REST = {
-    "attribute": "placement hint that TensorFlow's gradient code gives",
-    "control": "waits for what it reads now",
-    "meta graph": "list of what the graph holds",
-    "node added": "made by TensorFlow's layers or gradients for the compute dtype",
-    "node removed": "not needed by TensorFlow's layers or gradients for the compute dtype",
+_FIELDS = (
+    (r"^collection_def/graphmp", "list of what graphmp put into the graph"),
+    (r"^collection_def/(while|cond)_context$", "contexts learn of inserted nodes, so that tf.gradients works on the imported graph"),
+    (r"^collection_def/(.*variables|savers)$", "lists the loss scale's variables"),
+    (r"^meta_info_def$", "list of the ops that the graph holds"),
+)
+# What the recipe can't see of what TensorFlow's Python does when it builds a graph again, in half precision.
+_REBUILT = {
+    categories.ATTRIBUTE: "placement hint that TensorFlow's gradient code gives",
+    categories.CONTROL: "waits for what it reads now",
+    categories.META_GRAPH: "list of what the graph holds",
+    categories.FUNCTION: "built again by TensorFlow for the compute dtype",
+    categories.ADDED: "made by TensorFlow's layers or gradients for the compute dtype",
+    categories.REMOVED: "not needed by TensorFlow's layers or gradients for the compute dtype",
 }
 
 
+class Reason(NamedTuple):
+    """The kind of a reason, one of `kinds.KINDS`, and in words."""
+
+    kind: str
+    text: str
+
+
 class Context(NamedTuple):
-    """What the rules look at besides the change itself."""
+    """What the rules look at besides the change itself.
+
+    Attributes:
+        policy: the op lists.
+        done: what the engine did to a node, by its path: its words for it, and why.
+        op_of: the ops of the converted graph's nodes by path.
+        added: paths of the nodes that only the converted graph has.
+        is_recipe: whether TensorFlow's Python built the graph, rather than the rewrite.
+    """
 
     policy: Policy
-    noted: Dict[str, str]
-    op_of: Dict[str, str]
+    done: Mapping[str, List[Tuple[str, str]]]
+    op_of: Mapping[str, str]
+    added: AbstractSet[str]
+    is_recipe: bool
 
 
-def reason(change: Any, context: Context) -> str:
-    """The reason for one change of a diff; every change of a conversion has one."""
-    for rule in RULES:
-        found = rule(change, context)
-        if found:
-            return found
-    return "reads a value that changed"
+def reason(change: Change, context: Context) -> Optional[Reason]:
+    """The reason for one change; None where no rule accounts for it."""
+    found = (rule(change, context) for rule in _RULES)
+    return next(filter(None, found), None)
 
 
-def _noted(change: Any, context: Context) -> Optional[str]:
-    return context.noted.get(change.node)
+def kept(text: str) -> Reason:
+    """Why something stayed float32, in the painter's words, with its kind."""
+    return Reason(_KEPT_KINDS.get(text.split(":")[0], kinds.PINNED), text)
 
 
-def _role(change: Any, context: Context) -> Optional[str]:
-    for pattern, role in ROLES:
-        if re.search(pattern, change.node):
-            return role
+def _done(change: Change, context: Context) -> Optional[Reason]:
+    """By what the engine noted."""
+    rows = context.done.get(change.path, ())
+    why = next((why for did, why in rows if why and change.category in _DONE.get(did, (categories.ADDED,))), None)
+    return Reason(_KINDS.get(why.split(":")[0]) or _role_kind(change), why) if why else None
+
+
+def _role_kind(change: Change) -> str:
+    known = roles.role(change.node)
+    return known.kind if known else kinds.BOOKKEEPING
+
+
+def _inserted(change: Change, context: Context) -> Optional[Reason]:
+    """By the name of an inserted node; of nodes below graphmp/, whatever changed."""
+    known = roles.role(change.node)
+    if known is None or not (change.category == categories.ADDED or change.node.startswith(SCOPE + "/")):
+        return None
+    return Reason(*known)
+
+
+def _reads(change: Change, context: Context) -> Optional[Reason]:
+    """By what an input reads now."""
+    if change.category == categories.VIA_CAST:
+        back = change.after is not None and parse_input(change.after).node.rpartition("_graphmp_")[2].startswith(("float32", "float64"))
+        return Reason(kinds.CAST_UP if back else kinds.CAST_DOWN, "reads its input through a cast")
+    known = roles.reading(change.after or "") if change.category == categories.REWIRED else None
+    return Reason(*known) if known else None
+
+
+def _waits(change: Change, context: Context) -> Optional[Reason]:
+    """By the control inputs that came: a skip gate's take the place of those that may not run."""
+    names = [name.lstrip("^") for name in (change.after or "").split()]
+    if change.category == categories.CONTROL and names and all(name.startswith(SCOPE + "/") for name in names):
+        return Reason(kinds.SKIP_GATE, "skip gate: waits for what runs whether or not the step is skipped")
     return None
 
 
-def _dtype(change: Any, context: Context) -> Optional[str]:
-    return BY_CATEGORY[context.policy.category(context.op_of.get(change.node, ""))] if change.category == "dtype" else None
+def _field(change: Change, context: Context) -> Optional[Reason]:
+    """By the field of the MetaGraphDef."""
+    if change.category != categories.META_GRAPH:
+        return None
+    return next((Reason(kinds.BOOKKEEPING, text) for pattern, text in _FIELDS if re.search(pattern, change.node)), None)
 
 
-def _edges(change: Any, context: Context) -> Optional[str]:
-    if change.part in ("attribute seed", "attribute seed2", "seed", "seed2"):
-        return "TensorFlow numbers random ops by the ops before them"
-    if change.category == "edge via cast":
-        return "reads its input through a cast"
-    if change.category == "rewired":
-        return next((role for pattern, role in READS if re.search(pattern, change.after or "")), None)
-    return None
+def _rebuilt(change: Change, context: Context) -> Optional[Reason]:
+    """By what follows from building a graph again: only where the recipe did, and an edge only where it leads to what was added."""
+    if not context.is_recipe:
+        return None
+    if change.part in ("seed", "seed2"):
+        return Reason(kinds.LAYERS, "TensorFlow numbers random ops by the ops before them")
+    if change.category == categories.DTYPE:
+        listed = context.policy.category(context.op_of.get(change.path, ""))
+        return Reason(_KINDS.get(listed, kinds.LAYERS), _POLICY[listed])
+    if change.category == categories.REWIRED:
+        leads = change.after is None or parse_input(change.after).node in context.added
+        return Reason(kinds.LAYERS, "reads a value that changed") if leads else None
+    text = _REBUILT.get(change.category)
+    return Reason(kinds.LAYERS, text) if text else None
 
 
-def _rest(change: Any, context: Context) -> Optional[str]:
-    return REST.get(change.category)
-
-
-RULES: List[Callable[[Any, Context], Optional[str]]] = [_noted, _role, _dtype, _edges, _rest]
+_RULES: List[Callable[[Change, Context], Optional[Reason]]] = [_done, _inserted, _reads, _waits, _field, _rebuilt]

@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.diff.categories import ADDED
+from graphmp.diff.changes import in_body
 from graphmp.diff.compare import compare
+from graphmp.diff.explain import described
 from graphmp.diff.model import Diff
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.variables import variables
 from graphmp.policy import policy as policies
 from graphmp.report import facts
+from graphmp.report.float32 import float32_nodes
 from graphmp.report.reasons import Context, reason
 from graphmp.version import __version__
 
@@ -76,20 +80,27 @@ def make_report(
         "loss_scale": {"kind": kind, "initial": scales[0]["initial"] if scales else None, "losses": len(record["losses"])},
         "clip_norm": config.clip_norm or None,
         "losses": record["losses"],
-        "changes": changes(differences or compare(original, converted), converted, config, record),
+        "changes": changes(differences or compare(original, converted), config, record, engine),
+        "float32_nodes": float32_nodes(converted, record, policies.load(config.compute_dtype, config.op_policy)),
         "warnings": record["warnings"] + _float32_warnings(after, config, record.get("kept_allowed")) + _channels_first_warnings(after),
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
 
 
-def changes(differences: Diff, converted: Any, config: Config, record: Dict[str, Any]) -> List[Dict[str, str]]:
-    """Each node that changed, how and why, sorted by node."""
+def changes(differences: Diff, config: Config, record: Dict[str, Any], engine: str) -> List[Dict[str, str]]:
+    """A row for each change that has a reason: where, what, the kind of reason, and why."""
+    done: Dict[str, List[Tuple[str, str]]] = {}
+    for path, did, why in record["done"]:
+        done.setdefault(path, []).append((did, why))
     context = Context(
         policies.load(config.compute_dtype, config.op_policy),
-        {row[0]: row[2] for row in record["done"]},
-        {node.name: node.op for node in facts.nodes_of(converted.graph_def)},
+        done,
+        {in_body(body.name, name): node.op for body in differences.bodies for name, node in body.after.nodes.items()},
+        {change.path for change in differences.changes if change.category == ADDED},
+        engine == "recipe",
     )
-    return [{"node": c.node, "change": _described(c), "reason": reason(c, context)} for c in differences.changes]
+    found = [(change, reason(change, context)) for change in differences.changes]
+    return [{"body": c.body, "node": c.node, "change": described(c), "kind": why.kind, "reason": why.text} for c, why in found if why]
 
 
 def check_variables(original: Any, converted: Any) -> None:
@@ -119,12 +130,6 @@ def to_json(report: Dict[str, Any]) -> str:
 def sha256(path: pathlib.Path) -> str:
     """SHA-256 of a file, hexadecimal."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _described(change: Any) -> str:
-    if change.category in ("node added", "node removed"):
-        return "%s: %s" % (change.category, change.after or change.before)
-    return "%s%s: %s -> %s" % (change.category, " of " + change.part if change.part else "", change.before, change.after)
 
 
 def _float32_warnings(graph_def: Any, config: Config, reasons: Optional[Dict[str, str]]) -> List[Dict[str, str]]:

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
+from graphmp.graph.building import SCOPE
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.gradient_code import gradient_nodes
 from graphmp.graph.shapes import with_inferred_shapes
@@ -101,12 +102,14 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placeme
         return Rewriting(result, _record([], {}, threaded, special))
     done = list(threaded.done)
     kept: Counter[str] = collections.Counter()
+    float32: List[Tuple[str, str, str]] = []
     unknown: List[str] = []
     allowed_kept: Dict[str, str] = {}
     for body in _bodies(scaled, result, op_defs) if config.compute_dtype != "float32" else ():
         decisions = _decide(body, op_defs, config, policy, scaled, placement, threaded.float32)
         done += _apply(body, decisions, config, result, op_defs)
         kept.update(_kinds_kept(decisions))
+        float32 += _float32(body.name, decisions)
         unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
         allowed_kept.update(_allowed_kept(decisions, policy, body.name + "/" if body.name else ""))
     done += [
@@ -116,7 +119,7 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placeme
     check.check_types(result.graph_def, op_defs)
     check.check_loads(meta_graph, result)
     mark(result, config, "rewrite")
-    return Rewriting(result, _record(done, kept, threaded, special, unknown, allowed_kept))
+    return Rewriting(result, _record(done, kept, threaded, special, unknown, allowed_kept, float32))
 
 
 def _copy(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
@@ -174,18 +177,32 @@ def _apply(body: _Body, decisions: Decisions, config: Config, result: tf.MetaGra
             return []
         check.check_types(body.target, op_defs)
         bodies.write_back(body.target, body.function, op_defs)
-        half = sum(p.colour == HALF for p in decisions.painted)
-        return [("library/" + body.name, "rewritten", "rewritten inside: %d in half, %d nodes inserted, signature kept" % (half, len(inserted)))]
+        return [("library/" + body.name, "rewritten", "rewritten inside: its signature is kept"), *_rows(body.name, decisions, inserted)]
+    return _rows("", decisions, inserted)
+
+
+def _rows(body: str, decisions: Decisions, inserted: Mapping[str, str]) -> List[Tuple[str, str, str]]:
+    """Rows of the record for one body: node by its path, what was done, why."""
     rows = [(unit.node, "painted", p.reason) for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF]
     painted = {row[0] for row in rows}
     stale = [(name, "shapes", "_output_shapes of another TensorFlow's") for name in casts.stale(decisions.graph) if name not in painted]
-    return rows + stale + [(name, "inserted", reason) for name, reason in inserted.items()]
+    rows += stale + [(name, "inserted", reason) for name, reason in inserted.items()]
+    return [("library/%s/%s" % (body, name) if body else name, did, why) for name, did, why in rows]
 
 
 def _kinds_kept(decisions: Decisions) -> Iterator[str]:
     """For each unit that stayed float32, constants aside, the kind of reason, which is what stands before its colon."""
     kept = (p for n, p in enumerate(decisions.painted) if p.colour == FLOAT and decisions.graph.node(n).op != "Const")
     return (p.reason.split(":")[0] for p in kept)
+
+
+def _float32(body: str, decisions: Decisions) -> Iterator[Tuple[str, str, str]]:
+    """Body, node and reason of each of the model's nodes that is float32 in every respect."""
+    half = {unit.node for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF}
+    reasons = {unit.node: p.reason for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == FLOAT}
+    skipped = (bodies.ARGUMENT, bodies.RESULT)
+    nodes = decisions.graph.view.nodes
+    yield from ((body, n, why) for n, why in reasons.items() if n not in half and not n.startswith(SCOPE + "/") and nodes[n].op not in skipped)
 
 
 def _allowed_kept(decisions: Decisions, policy: Policy, prefix: str) -> Dict[str, str]:
@@ -202,6 +219,7 @@ def _record(
     special: Recognised,
     unknown: Sequence[str] = (),
     allowed_kept: Any = (),
+    float32: Sequence[Tuple[str, str, str]] = (),
 ) -> Dict[str, Any]:
     elsewhere = any(row["code"] == "GMP110" for row in threaded.warnings)  # then there is training after all
     warnings = [row for row in special.warnings if row["code"] != "GMP105" or not elsewhere] + threaded.warnings
@@ -216,4 +234,5 @@ def _record(
         "scales": threaded.scales,
         "kept": dict(sorted(kept.items())),
         "kept_allowed": dict(allowed_kept),
+        "float32": list(float32),
     }

@@ -7,10 +7,10 @@ import pathlib
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
-from graphmp.diff.compare import compare, explained
+from graphmp.diff.compare import compare
+from graphmp.diff.explain import explained
 from graphmp.diff.model import Diff
-from graphmp.errors import GraphmpError
-from graphmp.graph.files import serialize, write_atomic
+from graphmp.graph.files import serialize, write_files
 from graphmp.report.report import to_json
 
 FILES = ("original.meta", "converted.meta", "report.json", "flags.txt", "diff.html")
@@ -55,12 +55,7 @@ class Conversion:
             GraphmpError: GMP004 where the folder can't be written.
         """
         contents = self.files()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name in FILES:
-                write_atomic(folder / name, contents[name])
-        except OSError as error:
-            raise GraphmpError("GMP004", "%s: %s" % (folder, error.strerror or error)) from None
+        write_files(folder, {name: contents[name] for name in FILES})
         return [folder / name for name in FILES]
 
     def stale_files(self, folder: pathlib.Path) -> List[str]:

@@ -9,11 +9,11 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.diff.roles import role
 from graphmp.errors import GraphmpError
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.policy.policy import Policy
-from graphmp.report.reasons import ROLES
 from graphmp.rewrite import bodies
 from graphmp.rewrite.inspection.alternatives import Alternatives, Flag
 from graphmp.rewrite.inspection.chains import chain_to, way_to_allow
@@ -135,8 +135,10 @@ def explain_by_report(converted: tf.MetaGraphDef, report: Optional[Dict[str, Any
     if name not in nodes:
         raise no_such_node(name, nodes)
     if report is None:
-        return Explanation(name, nodes[name], next((text for pattern, text in ROLES if re.search(pattern, name)), "nothing tells why"))
+        known = role(name)
+        return Explanation(name, nodes[name], known.text if known else "nothing tells why")
     rows = [{"change": row.get("change", ""), "reason": row.get("reason", "")} for row in report["changes"] if row.get("node") == name]
+    rows += [{"change": "stays float32", "reason": row["reason"]} for row in report.get("float32_nodes", []) if name in row["nodes"]]
     rows += [{"change": row["code"], "reason": row["message"]} for row in report.get("warnings", []) if row.get("node") == name]
     return Explanation(name, nodes[name], "" if rows else "the conversion did not change it", changes=tuple(rows))
 

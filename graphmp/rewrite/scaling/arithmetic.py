@@ -103,10 +103,10 @@ class Arithmetic:
             if consumer.output == port.output and consumer.node in scope.nodes:
                 self._connections.append((consumer.node, consumer.slot, tensor))
 
-    def _times(self, tensor: Any, power: int) -> Any:
+    def _times(self, tensor: Any, power: int, name: str = "rescaled") -> Any:
         for _ in range(abs(power)):
             dtype = tensor.dtype
-            tensor = self.scale.scale(tensor, name="rescaled") if power > 0 else tf.cast(self.scale.unscale(tensor), dtype)
+            tensor = self.scale.scale(tensor, name=name) if power > 0 else tf.cast(self.scale.unscale(tensor), dtype)
         return tensor
 
     def _unscale(self, scope: GradientScope) -> None:
@@ -120,7 +120,7 @@ class Arithmetic:
 
     def _divided(self, tensor: Any, degree: int) -> Any:
         if degree <= 0:
-            return self._times(tensor, -degree)
+            return self._times(tensor, -degree, "unscale")
         for _ in range(degree):
             tensor = unscale(self.scale, [tensor])[0]
         return tensor

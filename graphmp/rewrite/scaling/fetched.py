@@ -46,6 +46,7 @@ def computed_elsewhere(built: Built, editor: Editor, scope: GradientScope, name:
     for consumer in inside:
         editor.connect(consumer.node, consumer.slot, Port(copy.name, 0))
     _make_identity(editor, node, built.dtype(Port(name, 0)), copy.name)
+    editor.changed[name] = "unscale: under its name stands the unscaled gradient, computed in %s" % copy.name
     return Port(copy.name, 0)
 
 

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.building import own_scope
 from graphmp.graph.dtypes import STRING
 from graphmp.graph.editing import Editor
+from graphmp.graph.values import strings
 from graphmp.graph.view import Port, parse_input
 from graphmp.loss_scale.scales import NoLossScale
 from graphmp.rewrite.scaling.built import Built
@@ -75,20 +76,13 @@ def _savers(built: Built, trained: Set[str]) -> Iterator[Tuple[str, str, Port]]:
     seen: Set[str] = set()
     for name, node in built.view.nodes.items():
         scope = name.rpartition("/")[0]
-        if node.op != "SaveV2" or scope in seen or not trained & set(_constant_strings(built, name, 1)):
+        if node.op != "SaveV2" or scope in seen or not trained & set(strings(built.view.nodes[built.view.inputs(name)[1].node])):
             continue
         restores = [other for other, n in built.view.nodes.items() if n.op == "RestoreV2" and other.rpartition("/")[0] == scope]
         restore_op = "%s/restore_all" % scope
         if restores and restore_op in built.view.nodes and built.view.nodes[restore_op].op == "NoOp":
             seen.add(scope)
             yield name, restore_op, built.view.inputs(restores[0])[0]
-
-
-def _constant_strings(built: Built, name: str, slot: int) -> List[str]:
-    node = built.view.nodes[built.view.inputs(name)[slot].node]
-    if node.op != "Const":
-        return []
-    return [text.decode("utf-8", "replace") for text in tf.make_ndarray(node.attr["value"].tensor).ravel()]
 
 
 def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], scope: str) -> None:

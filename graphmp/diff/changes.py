@@ -1,0 +1,89 @@
+"""What a comparison finds, as data: changes, graph bodies side by side, proofs, and why something stayed float32."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Mapping, NamedTuple, Optional, Tuple
+
+from graphmp.graph.view import GraphView
+
+PASSED, FAILED, NOT_CHECKED = "passed", "failed", "not checked"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference.
+
+    Attributes:
+        node: the node's name, in the converted graph where both have it; for META_GRAPH the field, such as `collection_def/losses`;
+            for FUNCTION `library/` and the function's name.
+        category: one of CATEGORIES.
+        before: what the original has, in short; None if it has nothing there.
+        after: what the converted graph has; None if it has nothing there.
+        reason: why, in the words of the report; empty if the report doesn't say.
+        part: the attribute, or `input 2` for the data input in slot 2; empty where the category says it all.
+        body: the function whose body holds the node; empty for the main graph.
+        kind: the kind of the reason, one of `graphmp.diff.kinds.KINDS`; empty if the report doesn't say.
+        value: what `Diff.apply` puts in place, as the protobuf has it.
+    """
+
+    node: str
+    category: str
+    before: Optional[str]
+    after: Optional[str]
+    reason: str = ""
+    part: str = ""
+    body: str = ""
+    kind: str = ""
+    value: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def path(self) -> str:
+        """The node's name, behind that of its function where it is in one."""
+        return in_body(self.body, self.node)
+
+
+class Body(NamedTuple):
+    """One graph body on both sides; a function that one side lacks has an empty body there.
+
+    Attributes:
+        name: the function's name; empty for the main graph.
+        before: the original's nodes. Arguments and results of functions are nodes of the ops `_Arg` and `_Retval`.
+        after: the converted graph's nodes.
+        renamed: the names of nodes that have another name in the converted graph, original to converted.
+    """
+
+    name: str
+    before: GraphView
+    after: GraphView
+    renamed: Mapping[str, str]
+
+
+class Kept(NamedTuple):
+    """Why a node that could be in half precision stayed float32, in the words of the report."""
+
+    node: str
+    body: str
+    kind: str
+    reason: str
+
+
+class Check(NamedTuple):
+    """A proof of something that a conversion must keep.
+
+    Attributes:
+        name: what is proved, such as `variables`.
+        status: PASSED, FAILED, or NOT_CHECKED where there is nothing of the kind, or no report to say.
+        text: what was found, in a line.
+        nodes: `Change.path` of the nodes that break it, or where it holds, those that it is about; sorted.
+    """
+
+    name: str
+    status: str
+    text: str
+    nodes: Tuple[str, ...] = ()
+
+
+def in_body(body: str, node: str) -> str:
+    """How a node is named: `x`, and `library/f/x` inside a function f."""
+    return "library/%s/%s" % (body, node) if body else node

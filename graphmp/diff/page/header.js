@@ -1,0 +1,61 @@
+// The head of the page: what needs a look, loudly, and the checks.
+
+const CHECK_SIGNS = { passed: '\u2713', failed: '\u2717', 'not checked': '\u2013' };
+const CHECK_ORDER = ['failed', 'passed', 'not checked'];
+const MOST_NAMED = 3; // nodes named in a line
+const MOST_STALE = 100; // rows of a report listed
+
+class Header {
+  constructor(page) {
+    this.page = page;
+    this.buttons = [];
+    this.fillChecks();
+    this.fillAttention();
+  }
+
+  fillChecks() {
+    const { checks } = this.page;
+    const order = checks.map((_, index) => index).sort((a, b) => CHECK_ORDER.indexOf(checks[a].status) - CHECK_ORDER.indexOf(checks[b].status));
+    byId('checks').hidden = !checks.length;
+    for (const index of order) {
+      const check = checks[index];
+      const button = make('button', {
+        type: 'button', class: `check ${check.status.replace(' ', '-')}`, 'data-check': index, title: `${check.name} (${check.status}): ${check.text}`,
+        onclick: () => this.page.chooseCheck(index),
+      },
+      make('span', { class: 'sign', 'aria-hidden': 'true' }, CHECK_SIGNS[check.status]),
+      make('span', { class: 'check-name' }, check.name, make('span', { class: 'spoken' }, `, ${check.status}:`)),
+      make('span', { class: 'check-text' }, check.text));
+      if (!check.rows.length) button.disabled = true;
+      this.buttons.push([button, index]);
+      byId('checks').append(make('li', {}, button));
+    }
+  }
+
+  fillAttention() {
+    const { totals, stale, changes, graph } = this.page;
+    const parts = [];
+    if (totals.unexplained) {
+      const rows = new Set();
+      for (let change = 0; change < changes.size && rows.size < MOST_NAMED; change++) if (changes.isUnexplained(change)) rows.add(changes.columns.row[change]);
+      parts.push(make('p', {},
+        make('button', { type: 'button', class: 'alarm-button', onclick: () => this.page.ask('status', ['unexplained']) },
+          `${plural(totals.unexplained, 'change')} unexplained`),
+        ' The report has no reason for ', ...[...rows].flatMap((row, index) => [index ? ', ' : '', this.page.link(row, graph.path(row))]),
+        totals.unexplained > rows.size ? ' \u2026' : '.'));
+    }
+    if (stale.length) {
+      const most = stale.slice(0, MOST_STALE);
+      parts.push(make('details', {},
+        make('summary', {}, make('b', {}, `The report is stale: ${plural(stale.length, 'change')} it tells of ${stale.length === 1 ? 'is' : 'are'} not in the graphs`)),
+        make('ul', {}, ...most.map(({ text, row }) => make('li', {}, row === NONE ? text : this.page.link(row, text))),
+          stale.length > most.length && make('li', {}, `and ${number(stale.length - most.length)} more`))));
+    }
+    byId('attention').hidden = !parts.length;
+    byId('attention').append(...parts);
+  }
+
+  show() {
+    for (const [button, index] of this.buttons) button.setAttribute('aria-pressed', String(this.page.filters.chosen.check.has(index)));
+  }
+}

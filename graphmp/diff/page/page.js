@@ -1,0 +1,208 @@
+// The page: what is selected and asked for, and the parts that show it.
+
+class Page {
+  constructor(data) {
+    const text = (number) => data.strings[number];
+    this.names = data.names.map(text);
+    this.graph = new Graph(data);
+    this.changes = new Changes(data, this.graph);
+    this.checks = data.checks.map(([name, status, found, rows]) => ({ name: text(name), status, text: text(found), rows }));
+    this.stale = data.stale.map(([line, row]) => ({ text: text(line), row }));
+    this.filters = new Filters(this.graph, this.changes, this.checks);
+    this.rows = new Rows(this.graph);
+    this.selected = NONE;
+    this.pinned = NONE; // shows whatever the filters say: something led to it
+    this.counts = { nodes: [BEFORE, AFTER].map((side) => sums(this.graph, side)) };
+    this.totals = totals(this.changes);
+    this.result = this.filters.evaluate();
+    this.rows.filter(this.result, false, NONE);
+    this.rows.openSome(FIRST_SCREEN, (row) => this.result.changes[this.graph.end[row]] > this.result.changes[row + 1]);
+    this.startOpen = this.rows.open.slice();
+    this.tree = new Tree(this);
+    this.panel = new Panel(this);
+    this.header = new Header(this);
+    this.details = new Details(this);
+    this.drawing = new Drawing(this);
+    this.state = new State(this);
+  }
+
+  save() {
+    this.state.save();
+  }
+
+  // Shows what the filters leave.
+  refilter() {
+    const { filters, rows } = this;
+    this.result = filters.evaluate();
+    rows.narrow(filters.narrow);
+    rows.filter(this.result, filters.active, this.pinned);
+    if (filters.narrow && this.result.matches <= FEW_MATCHES) rows.openAll(true);
+    else if (filters.narrow) rows.openSome(FEW_MATCHES, () => true);
+    this.panel.show();
+    this.header.show();
+    this.showCounts();
+    this.tree.show();
+    this.tree.scrollToSelected();
+    this.save();
+  }
+
+  showCounts() {
+    const { filters, result, graph } = this;
+    const changes = result.changes[graph.size];
+    const nodes = result.matches === graph.size || !filters.active ? '' : `${number(result.matches)} found, `;
+    byId('found').textContent = `${nodes}${plural(changes, 'change')}`;
+    byId('clear').hidden = !filters.active;
+    byId('only-changed').setAttribute('aria-pressed', String(filters.onlyChanged));
+    if (byId('search').value !== filters.query) byId('search').value = filters.query;
+    byId('tree').scrollTop = 0;
+  }
+
+  // The filters changed by a choice of the reader.
+  changeFilters(change) {
+    change(this.filters);
+    this.pinned = NONE;
+    this.refilter();
+  }
+
+  toggleFilter(group, value) {
+    this.changeFilters((filters) => filters.toggle(group, value));
+  }
+
+  toggleOnlyChanged() {
+    this.changeFilters((filters) => (filters.onlyChanged = !filters.onlyChanged));
+  }
+
+  search(query) {
+    this.changeFilters((filters) => (filters.query = query));
+  }
+
+  clear() {
+    this.changeFilters((filters) => filters.clear());
+  }
+
+  // Asks for one thing and goes to the first answer.
+  ask(group, values) {
+    this.changeFilters((filters) => filters.choose(group, values));
+    const first = this.result.rows.indexOf(1);
+    if (first !== NONE) this.select(first);
+    byId('tree').focus();
+  }
+
+  chooseCheck(index) {
+    if (this.filters.chosen.check.has(index)) this.clear();
+    else this.ask('check', [index]);
+  }
+
+  select(row) {
+    this.selected = row;
+    if (row !== NONE && !this.rows.included[row]) {
+      this.pinned = row;
+      this.rows.filter(this.result, this.filters.active, row);
+    }
+    if (row !== NONE) this.rows.reveal(row);
+    this.details.show();
+    this.drawing.show();
+    this.tree.show();
+    this.tree.scrollToSelected();
+    this.save();
+  }
+
+  // Goes to a row from elsewhere on the page, which is drawn anew: the focus goes along.
+  follow(row) {
+    this.select(row);
+    byId('tree').focus({ preventScroll: true });
+  }
+
+  toggle(row) {
+    if (row === NONE || !this.graph.hasChildren(row)) return;
+    this.rows.toggle(row);
+    this.tree.show();
+    this.save();
+  }
+
+  openAll(open) {
+    this.rows.openAll(open);
+    this.tree.show();
+    this.tree.scrollToSelected();
+    this.save();
+  }
+
+  // Moves the selection by so many rows, at most to the first or last.
+  step(distance) {
+    const { visible, positions } = this.rows;
+    if (!visible.length) return;
+    const now = this.selected === NONE ? NONE : positions[this.selected];
+    const from = now === NONE && distance < 0 ? visible.length : now;
+    this.select(visible[Math.max(0, Math.min(visible.length - 1, from + distance))]);
+  }
+
+  // Into a scope: opens it, or goes to what is first in it.
+  inward() {
+    if (this.selected === NONE) this.step(1);
+    else if (!this.rows.hasInside(this.selected)) return;
+    else if (this.rows.open[this.selected]) this.step(1);
+    else this.toggle(this.selected);
+  }
+
+  // Out of a scope: closes it, or goes to the one around.
+  outward() {
+    if (this.selected === NONE) return;
+    if (this.rows.open[this.selected] && this.rows.hasInside(this.selected)) this.toggle(this.selected);
+    else if (this.graph.parent[this.selected] !== NONE) this.select(this.graph.parent[this.selected]);
+  }
+
+  // The next row that changed, or with filters the next that matches; from the last on to the first.
+  nextChange(step) {
+    const { graph, filters, result, changes } = this;
+    const hit = (row) => (filters.narrow ? result.rows[row] === 1 : changes.ofRow.count(row) > 0);
+    const start = this.selected === NONE ? (step > 0 ? NONE : graph.size) : this.selected;
+    for (let count = 1; count <= graph.size; count++) {
+      const row = (start + count * step + 2 * graph.size) % graph.size;
+      if (hit(row)) return this.select(row);
+    }
+  }
+
+  nextPattern(step) {
+    const { patterns, columns } = this.changes;
+    const fitting = this.filters.fittingPatterns();
+    if (!fitting.length) return;
+    const now = fitting.indexOf([...this.filters.chosen.pattern][0]);
+    const next = fitting[now === NONE ? (step > 0 ? 0 : fitting.length - 1) : (now + step + fitting.length) % fitting.length];
+    this.changeFilters((filters) => (filters.chosen.pattern = new Set([next])));
+    this.panel.scrollToPattern(next);
+    this.select(columns.row[patterns[next].first]);
+  }
+
+  // Leaves what is innermost.
+  leave() {
+    if (this.drawing.mode === 'large' && this.drawing.drawable) this.drawing.setMode('small');
+    else if (this.filters.active) this.clear();
+    else this.select(NONE);
+  }
+
+  // A text that leads to a row.
+  link(row, text) {
+    return make('button', { type: 'button', class: 'link', onclick: () => this.follow(row) }, ...broken(text));
+  }
+}
+
+// How many nodes of a side stand above each row.
+function sums(graph, side) {
+  const found = new Int32Array(graph.size + 1);
+  for (let row = 0; row < graph.size; row++) found[row + 1] = found[row] + (graph.at[side][row] === NONE ? 0 : 1);
+  return found;
+}
+
+// How many changes each category and each kind has, what stayed float32 included, and how many are unexplained.
+function totals(changes) {
+  const category = changes.categories.map(() => 0);
+  const kind = changes.kinds.map(() => 0);
+  let unexplained = 0;
+  for (let index = 0; index < changes.size; index++) {
+    category[changes.columns.category[index]]++;
+    if (changes.columns.kind[index] !== NONE) kind[changes.columns.kind[index]]++;
+    unexplained += changes.isUnexplained(index) ? 1 : 0;
+  }
+  for (const found of changes.kept.kind) if (found !== NONE) kind[found]++;
+  return { category, kind, unexplained };
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Times the review page of a large conversion: comparing, writing the page, and what a browser makes of it.
+
+usage: time_page.py [--nodes 50000] [--keep FILE] [--json]
+
+    python tools/time_page.py --nodes 50000
+    python tools/time_page.py --nodes 5000 --keep diff.html
+
+Builds a training graph of that many nodes with TensorFlow, converts it with `python -m graphmp convert` in a process of its own, compares
+the two and writes the page. Then opens the page in Chromium without a window (Debian's chromium and chromium-driver, and selenium): from the
+start of the navigation until the first rows are painted; from a key or a letter of a search until the rows that it leads to are painted,
+the slowest of several; most rows in the document at any time; requests to anywhere. Exit status 1 where a budget is exceeded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Dict, List, Optional
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from graphmp.diff import html
+from graphmp.diff.compare import compare
+from graphmp.graph.files import read_graph
+
+# isort: split
+import tensorflow.compat.v1 as tf
+import training_graph
+from table import print_table
+
+from tests.browser import chromium
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SEARCHES = ("conv", "matmul", "gradients kernel", "zzz", "a")
+# What is measured, its unit, and the most that it may be.
+BUDGETS = (
+    ("page", "MB", 3),
+    ("first rows", "ms", 1500),
+    ("expand all", "ms", 150),
+    ("search", "ms", 150),
+    ("filter", "ms", 150),
+    ("rows", "in the document", 199),
+    ("requests", "", 0),
+)
+FIRST_ROWS = """
+new MutationObserver((changes, observer) => {
+  if (!document.querySelector('[role=treeitem]')) return;
+  observer.disconnect();
+  requestAnimationFrame(() => setTimeout(() => { window.firstRows = performance.now(); }));
+}).observe(document, {subtree: true, childList: true});
+"""
+TIMED = """
+const done = arguments[arguments.length - 1];
+const start = performance.now();
+(() => { %s })();
+requestAnimationFrame(() => setTimeout(() => done([performance.now() - start, document.querySelectorAll('[role=treeitem]').length])));
+"""
+PRESS = "document.getElementById('tree').dispatchEvent(new KeyboardEvent('keydown', {key: '%s', bubbles: true, cancelable: true}));"
+SEARCH = "const box = document.getElementById('search'); box.value = '%s'; box.dispatchEvent(new Event('input'));"
+CHOOSE = "document.querySelectorAll('.choice')[%d].click();"
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Measures and prints. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=50000, help="nodes of the original (default 50000)")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FILE", help="where to keep the page")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    args = parser.parse_args(argv)
+    if tf.__version__ > "2":
+        tf.disable_v2_behavior()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        path = args.keep or folder / "diff.html"
+        row = write_page(args.nodes, folder, path)
+        reason = chromium.missing()
+        if reason:
+            print("no browser: %s" % reason, file=sys.stderr)
+        else:
+            row.update(browse(path, folder / "profile"))
+    if args.json:
+        print(json.dumps(row))
+    else:
+        show(row)
+    return int(any(row.get(name, 0) > most for name, _, most in BUDGETS))
+
+
+def write_page(nodes: int, folder: pathlib.Path, path: pathlib.Path) -> Dict[str, Any]:
+    """Builds, converts, compares and writes the page. Returns sizes and seconds."""
+    training_graph.write(nodes, folder / "train.meta")
+    command = [sys.executable, "-m", "graphmp", "convert", str(folder / "train.meta"), "-o", str(folder)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, PYTHONPATH=str(ROOT)))
+    before, after = (read_graph(folder / name) for name in ("original.meta", "converted.meta"))
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    gc.collect()
+    start = time.perf_counter()
+    diff = compare(before, after, report)
+    compared = time.perf_counter()
+    page = html.render(diff)
+    end = time.perf_counter()
+    path.write_text(page, encoding="utf-8")
+    sizes = {"nodes before": len(before.graph_def.node), "nodes after": len(after.graph_def.node), "changes": len(diff.changes)}
+    return dict(sizes, compare=compared - start, render=end - compared, page=len(page) / 1e6)
+
+
+def browse(path: pathlib.Path, profile: pathlib.Path) -> Dict[str, Any]:
+    """What the browser measures."""
+    driver = chromium.start(profile)
+    try:
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FIRST_ROWS})
+        firsts = [first_rows(driver, path) for _ in range(3)]
+        expand = [timed(driver, PRESS % key) for key in "ecec"]
+        scrolled = [timed(driver, "document.getElementById('tree').scrollTop = %d;" % (step * 100000)) for step in range(5)]
+        searches = [timed(driver, SEARCH % query) for query in SEARCHES + ("",)]
+        filters = [timed(driver, CHOOSE % index) for index in (1, 1, 2, 2)]
+        rows = max(rows for _, rows in expand + scrolled + searches + filters)
+        slowest = {"expand all": expand, "search": searches, "filter": filters}
+        found = {name: max(ms for ms, _ in values) for name, values in slowest.items()}
+        return dict(found, **{"first rows": max(firsts), "rows": rows, "requests": len(chromium.requests(driver))})
+    finally:
+        driver.quit()
+
+
+def first_rows(driver: Any, path: pathlib.Path) -> float:
+    """Milliseconds from the start of the navigation."""
+    chromium.open_page(driver, path)
+    return float(chromium.wait_for(driver, "return window.firstRows"))
+
+
+def timed(driver: Any, script: str) -> Any:
+    """Milliseconds until what a script does is painted, and rows in the document."""
+    return driver.execute_async_script(TIMED % script)
+
+
+def show(row: Dict[str, Any]) -> None:
+    """Two tables: sizes and seconds of Python, then what has a budget."""
+    sizes = [format(row[name], ",") for name in ("nodes before", "nodes after", "changes")]
+    print_table(["nodes", "converted", "changes", "compare s", "render s"], [sizes + ["%.2f" % row[name] for name in ("compare", "render")]])
+    print_table(["", "measured", "at most", "unit"], [[name, "%.4g" % row[name], str(most), unit] for name, unit, most in BUDGETS if name in row])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
