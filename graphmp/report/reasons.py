@@ -12,7 +12,8 @@ from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional, T
 from graphmp.diff import categories, kinds, roles
 from graphmp.diff.changes import Change
 from graphmp.graph.building import SCOPE
-from graphmp.graph.view import parse_input
+from graphmp.graph.state import variable_behind
+from graphmp.graph.view import GraphView, parse_input
 from graphmp.policy.policy import Policy
 
 # The kind of reason, by what stands before the colon of an engine's words.
@@ -78,9 +79,11 @@ _REBUILT = {
     categories.CONTROL: "waits for what it reads now",
     categories.META_GRAPH: "list of what the graph holds",
     categories.FUNCTION: "built again by TensorFlow for the compute dtype",
+    categories.RENAMED: "TensorFlow's layers name it so for the compute dtype",
     categories.ADDED: "made by TensorFlow's layers or gradients for the compute dtype",
     categories.REMOVED: "not needed by TensorFlow's layers or gradients for the compute dtype",
 }
+_GATES = ("Merge", "Switch")
 
 
 class Reason(NamedTuple):
@@ -97,14 +100,18 @@ class Context(NamedTuple):
         policy: the op lists.
         done: what the engine did to a node, by its path: its words for it, and why.
         op_of: the ops of the converted graph's nodes by path.
-        added: paths of the nodes that only the converted graph has.
+        new: paths of the nodes that only the converted graph has, or has under another name.
+        before: the main graph of the original.
+        after: the main graph of the converted one.
         is_recipe: whether TensorFlow's Python built the graph, rather than the rewrite.
     """
 
     policy: Policy
     done: Mapping[str, List[Tuple[str, str]]]
     op_of: Mapping[str, str]
-    added: AbstractSet[str]
+    new: AbstractSet[str]
+    before: GraphView
+    after: GraphView
     is_recipe: bool
 
 
@@ -164,19 +171,35 @@ def _field(change: Change, context: Context) -> Optional[Reason]:
 
 
 def _rebuilt(change: Change, context: Context) -> Optional[Reason]:
-    """By what follows from building a graph again: only where the recipe did, and an edge only where it leads to what was added."""
+    """By what follows from building a graph again: only where the recipe did."""
     if not context.is_recipe:
         return None
-    if change.part in ("seed", "seed2"):
+    if change.part in ("seed", "seed2") or (change.category == categories.CONSTANT and change.node.endswith("/seed")):
         return Reason(kinds.LAYERS, "TensorFlow numbers random ops by the ops before them")
     if change.category == categories.DTYPE:
         listed = context.policy.category(context.op_of.get(change.path, ""))
         return Reason(_KINDS.get(listed, kinds.LAYERS), _POLICY[listed])
+    if change.category == categories.ADDED and (context.op_of[change.path] in _GATES or "/cond" in change.node):
+        return Reason(kinds.SKIP_GATE, "skip gate: reads through the gate")
     if change.category == categories.REWIRED:
-        leads = change.after is None or parse_input(change.after).node in context.added
-        return Reason(kinds.LAYERS, "reads a value that changed") if leads else None
+        return _rewired(change, context)
     text = _REBUILT.get(change.category)
     return Reason(kinds.LAYERS, text) if text else None
+
+
+def _rewired(change: Change, context: Context) -> Optional[Reason]:
+    """An edge of a graph that was built again: to what is new there, to another read of its variable, or of an op that TensorFlow named."""
+    old, new = (parse_input(text or "").node for text in (change.before, change.after))
+    if change.after is None or new in context.new:
+        if context.op_of.get(new) in _GATES:
+            return Reason(kinds.SKIP_GATE, "skip gate: reads through the gate")
+        return Reason(kinds.LAYERS, "reads a value that changed")
+    variables = [variable_behind(view, name) if name in view.nodes else None for view, name in ((context.before, old), (context.after, new))]
+    if variables[0] is not None and variables[0] == variables[1]:
+        return Reason(kinds.LAYERS, "reads the same variable through another read")
+    if re.search(r"(^|/)%s(_\d+)?$" % context.op_of.get(change.path, "/"), change.node):
+        return Reason(kinds.LAYERS, "TensorFlow numbers ops without a name by the ops before them")
+    return None
 
 
 _RULES: List[Callable[[Change, Context], Optional[Reason]]] = [_done, _inserted, _reads, _waits, _field, _rebuilt]

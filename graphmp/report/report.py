@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.diff.categories import ADDED
+from graphmp.diff.categories import ADDED, RENAMED
 from graphmp.diff.changes import in_body
 from graphmp.diff.compare import compare
 from graphmp.diff.explain import described
@@ -96,7 +96,9 @@ def changes(differences: Diff, config: Config, record: Dict[str, Any], engine: s
         policies.load(config.compute_dtype, config.op_policy),
         done,
         {in_body(body.name, name): node.op for body in differences.bodies for name, node in body.after.nodes.items()},
-        {change.path for change in differences.changes if change.category == ADDED},
+        {change.path for change in differences.changes if change.category in (ADDED, RENAMED)},
+        differences.bodies[0].before,
+        differences.bodies[0].after,
         engine == "recipe",
     )
     found = [(change, reason(change, context)) for change in differences.changes]

@@ -130,7 +130,7 @@ def test_starts_with_the_scopes_of_both_sides_and_their_counts(page):
 
 def test_what_is_unexplained_or_stale_leads_the_page(page):
     shown = page.execute_script("return document.getElementById('attention').innerText")
-    assert "2 changes unexplained" in shown and "The report is stale: 1 change" in shown
+    assert "2 changes unexplained" in shown and "The report is stale: the graphs don't have 1 change" in shown
     assert "loss scale cancels" in page.execute_script("return document.querySelector('.check').innerText")  # failed checks come first
 
 

@@ -9,16 +9,22 @@ class Changes {
     this.stayedFrom = data.kinds.length - data.stayed; // the kinds from here on say why something stayed float32
     this.columns = data.changes;
     this.kept = data.kept;
-    this.patterns = data.patterns.map(([text, category, part, before, after, kind, reason]) => ({
-      text: this.strings[text], category, part: this.strings[part], before: this.text(before), after: this.text(after), kind, reason, count: 0, first: NONE,
-    }));
     this.size = this.columns.row.length;
-    this.columns.pattern.forEach((pattern, change) => {
-      const found = this.patterns[pattern];
-      if (!found.count++) found.first = change;
-    });
+    this.readPatterns(data.patterns);
     this.ofRow = grouped(this.columns.row, graph.size);
     this.keptOfRow = grouped(this.kept.row, graph.size);
+  }
+
+  // Patterns, each with the number of its changes and the first of them.
+  readPatterns(rows) {
+    this.patterns = rows.map(([text, category, part, before, after, kind, reason]) => {
+      const texts = { text: this.text(text), part: this.text(part), before: this.text(before), after: this.text(after) };
+      return { ...texts, category, kind, reason, count: 0, first: NONE };
+    });
+    this.columns.pattern.forEach((number, change) => {
+      const pattern = this.patterns[number];
+      if (!pattern.count++) pattern.first = change;
+    });
   }
 
   text(number) {

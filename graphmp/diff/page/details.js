@@ -1,6 +1,7 @@
 // The right column: the selected node on both sides, its changes and their reasons. Without a selection, what to ask the page.
 
-const MOST_LINKS = 100; // consumers listed
+const MOST_LINKS = 100; // inputs or outputs listed
+const SIDES = ['before', 'after'];
 
 class Details {
   constructor(page) {
@@ -22,7 +23,7 @@ class Details {
     return make('header', { class: 'node-title' },
       make('h2', {}, ...broken(graph.path(selected))),
       renamed && make('p', { class: 'old-name' }, 'was ', make('code', {}, ...broken(renamed))),
-      marks.length > 0 && make('p', { class: 'tags' }, ...marks.map((mark) => make('span', { class: `tag ${mark}` }, markElement(mark), ` ${MARKS[mark][1]}`))));
+      marks.length > 0 && make('p', { class: 'tags' }, ...marks.map((mark) => make('span', {}, markElement(mark), ` ${MARKS[mark][1]}`))));
   }
 
   // The changes with their reasons, or why there are none.
@@ -32,7 +33,7 @@ class Details {
     const kept = Array.from(changes.keptOfRow.of(selected), (index) => keptItem(changes.keptReason(index)));
     const items = [...kept, ...found];
     return [
-      items.length > 0 && make('ul', { class: 'whys' }, ...items),
+      items.length > 0 && make('ul', {}, ...items),
       items.length === 0 && graph.isNode(selected) && make('p', { class: 'unchanged' }, 'Nothing changed here.'),
       ...this.checks(),
     ];
@@ -48,9 +49,9 @@ class Details {
   change(change) {
     const { page } = this;
     const alike = page.changes.patterns[change.pattern];
-    const values = [change.before, change.after].map((text, side) => (text === null ? null : make('code', { class: side === BEFORE ? 'before' : 'after' }, ...broken(text))));
+    const values = [change.before, change.after].map((text, side) => text !== null && make('code', { class: SIDES[side] }, ...broken(text)));
     return make('li', { class: change.unexplained ? 'why-item unexplained' : 'why-item' },
-      make('p', { class: 'what' }, make('span', { class: 'category' }, change.category), change.part && make('code', { class: 'part' }, change.part)),
+      make('p', { class: 'what' }, make('span', {}, change.category), change.part && make('code', {}, change.part)),
       make('p', { class: 'values' }, values[0], values[0] && values[1] && make('span', { class: 'arrow' }, '\u2192'), values[1]),
       change.unexplained ? make('p', { class: 'reason' }, make('b', {}, '! unexplained'), ' the report gives no reason')
         : (change.kind || change.reason) && reasonLine(change),
@@ -73,7 +74,8 @@ class Details {
     const columns = [BEFORE, AFTER].map((side) => {
       if (!sides.includes(side)) return new Map();
       const record = graph.at[side][selected];
-      return new Map([['op', graph.opText(selected, side)], ['device', graph.strings[graph.device[record]]], ...graph.attributePairs(selected, side)]);
+      const device = graph.strings[graph.device[record]];
+      return new Map([['op', graph.opText(selected, side)], ['device', device], ...graph.attributePairs(selected, side)]);
     });
     const names = [...new Set([...columns[BEFORE].keys(), ...columns[AFTER].keys()])];
     const ordered = [...names.filter((name) => !name.startsWith('_')), ...names.filter((name) => name.startsWith('_'))];
@@ -103,7 +105,8 @@ class Details {
     const all = [...new Set([...readers[BEFORE], ...readers[AFTER]])];
     const rows = all.slice(0, MOST_LINKS).map((row) => this.pair('', ...readers.map((reader) => (reader.has(row) ? String(row) : null)),
       (_, side) => [this.page.link(row, graph.path(row, side))]));
-    if (all.length > rows.length) rows.push(make('tr', {}, make('th'), make('td', { colspan: 2, class: 'more' }, `and ${number(all.length - rows.length)} more`)));
+    const more = all.length - rows.length;
+    if (more) rows.push(make('tr', {}, make('th'), make('td', { colspan: 2, class: 'more' }, `and ${number(more)} more`)));
     return rows;
   }
 
@@ -114,8 +117,9 @@ class Details {
     const alone = [BEFORE, AFTER].find((side) => graph.at[1 - side][selected] === NONE);
     if (alone !== undefined) return make('tr', {}, heading, make('td', { colspan: 2 }, ...content([before, after][alone], alone)));
     if (before === after) return make('tr', {}, heading, make('td', { colspan: 2 }, ...content(before, AFTER)));
-    const cell = (text, side) => (text === null ? make('td', { class: 'none' }, '\u2013') : make('td', { class: side === BEFORE ? 'before' : 'after' }, ...content(text, side)));
-    return make('tr', { class: 'differs' }, heading, cell(before, BEFORE), cell(after, AFTER));
+    const cells = [before, after].map((text, side) => (
+      text === null ? make('td', { class: 'none' }, '\u2013') : make('td', { class: SIDES[side] }, ...content(text, side))));
+    return make('tr', { class: 'differs' }, heading, ...cells);
   }
 
   table(title, shape, rows, otherwise) {
@@ -142,15 +146,15 @@ class Details {
     }
     const rows = (tally, names) => [...tally].sort(([a], [b]) => a - b).map(([value, count]) => make('tr', {},
       make('th', { scope: 'row' }, names[value]), make('td', { class: 'amount' }, number(count))));
-    const counted = before + after ? this.table('Nodes inside', 'facts', [make('tr', { class: before === after ? '' : 'differs' }, make('th', { scope: 'row' }, 'count'),
-      make('td', {}, number(before)), make('td', {}, number(after)))]) : null;
-    return [counted, tallies[0].size && this.table('Changes inside', 'amounts', rows(tallies[0], changes.categories)),
+    const inside = make('tr', {}, make('th', { scope: 'row' }, 'count'), make('td', {}, number(before)), make('td', {}, number(after)));
+    return [before + after > 0 && this.table('Nodes inside', 'facts', [inside]),
+      tallies[0].size && this.table('Changes inside', 'amounts', rows(tallies[0], changes.categories)),
       tallies[1].size && this.table('Reasons inside', 'amounts', rows(tallies[1], changes.kinds))];
   }
 }
 
 function keptItem({ kind, reason }) {
-  return make('li', { class: 'why-item kept' }, make('p', { class: 'what' }, make('span', { class: 'category' }, 'stayed float32')), reasonLine({ kind, reason }));
+  return make('li', { class: 'why-item kept' }, make('p', { class: 'what' }, 'stayed float32'), reasonLine({ kind, reason }));
 }
 
 // The kind, then the reason; a reason that begins with its kind isn't said twice.

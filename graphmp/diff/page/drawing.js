@@ -56,7 +56,8 @@ class Drawing {
     const box = BOXES[this.mode];
     const room = frame.clientWidth - 2 * MARGIN;
     const hops = Math.floor((room / SMALLEST / (box.width + box.across) - 1) / 2); // as many as fit
-    const layout = laidOut(graph, side, selected, { box, hops: Math.max(1, Math.min(MOST_HOPS[this.mode], hops)), mostInColumn: MOST_IN_COLUMN[this.mode] });
+    const limits = { box, hops: Math.max(1, Math.min(MOST_HOPS[this.mode], hops)), mostInColumn: MOST_IN_COLUMN[this.mode] };
+    const layout = laidOut(graph, side, selected, limits);
     const svg = this.svg(layout, side, box);
     frame.replaceChildren(svg);
     const scale = Math.max(SMALLEST, Math.min(1, room / layout.width));
@@ -67,10 +68,12 @@ class Drawing {
   }
 
   svg({ boxes, edges, notes, width, height }, side, box) {
-    return makeSvg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': `around the selected node, ${this.page.names[side]}` },
+    const label = `around the selected node, ${this.page.names[side]}`;
+    return makeSvg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'group', 'aria-label': label },
       ...edges.map((edge) => edgePath(edge, box)),
       ...boxes.map((place) => this.node(place, side, box)),
-      ...notes.map(({ x, y, count }) => makeSvg('text', { class: 'note', x: x + box.width / 2, y: y + box.height / 2 }, `and ${number(count)} more`)));
+      ...notes.map(({ x, y, count }) => (
+        makeSvg('text', { class: 'note', x: x + box.width / 2, y: y + box.height / 2 }, `and ${number(count)} more`))));
   }
 
   node({ row, x, y }, side, box) {
@@ -80,7 +83,7 @@ class Drawing {
     const cast = op === 'Cast';
     const [mark] = marksOf(changes, row);
     const sign = mark ? `${MARKS[mark][0]} ` : '';
-    const letters = Math.floor((box.width - 8) / LETTER);
+    const letters = Math.floor((box.width - (cast ? 20 : 8)) / LETTER);
     const choose = () => this.page.follow(row);
     return makeSvg('g', {
       class: ['box', cast && 'cast', graph.isHalf(row, side) && 'half', row === selected && 'selected', mark].filter(Boolean).join(' '),
@@ -94,14 +97,14 @@ class Drawing {
     },
     makeSvg('title', {}, `${path}\n${op} ${dtype}`),
     makeSvg('rect', { width: box.width, height: box.height, rx: cast ? box.height / 2 : 4 }),
-    makeSvg('text', { class: 'box-name', x: box.width / 2, y: box.height / 2 - 3 }, sign + elided(path.split('/').pop(), letters - sign.length - (cast ? 2 : 0))),
+    makeSvg('text', { class: 'box-name', x: box.width / 2, y: box.height / 2 - 3 }, sign + elided(path.split('/').pop(), letters - sign.length)),
     makeSvg('text', { class: 'box-op', x: box.width / 2, y: box.height / 2 + 10 }, shortOp(op, dtype, letters)));
   }
 }
 
 // Op and dtype; the op gives way where both are too long. A cast says what it casts.
 function shortOp(op, dtype, letters) {
-  if (op === 'Cast') return elided(dtype.length > letters - 2 ? dtype.replace(/^.*→/, '→') : dtype, letters - 2);
+  if (op === 'Cast') return elided(dtype.length > letters ? dtype.replace(/^.*→/, '→') : dtype, letters);
   return `${elided(op, letters - dtype.length - 1)} ${dtype}`;
 }
 

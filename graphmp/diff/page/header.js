@@ -15,13 +15,13 @@ class Header {
 
   fillChecks() {
     const { checks } = this.page;
-    const order = checks.map((_, index) => index).sort((a, b) => CHECK_ORDER.indexOf(checks[a].status) - CHECK_ORDER.indexOf(checks[b].status));
+    const rank = (index) => CHECK_ORDER.indexOf(checks[index].status);
+    const order = checks.map((_, index) => index).sort((a, b) => rank(a) - rank(b));
     byId('checks').hidden = !checks.length;
     for (const index of order) {
       const check = checks[index];
       const button = make('button', {
-        type: 'button', class: `check ${check.status.replace(' ', '-')}`, 'data-check': index, title: `${check.name} (${check.status}): ${check.text}`,
-        onclick: () => this.page.chooseCheck(index),
+        type: 'button', class: `check ${check.status.replace(' ', '-')}`, title: check.status, onclick: () => this.page.chooseCheck(index),
       },
       make('span', { class: 'sign', 'aria-hidden': 'true' }, CHECK_SIGNS[check.status]),
       make('span', { class: 'check-name' }, check.name, make('span', { class: 'spoken' }, `, ${check.status}:`)),
@@ -33,26 +33,34 @@ class Header {
   }
 
   fillAttention() {
-    const { totals, stale, changes, graph } = this.page;
-    const parts = [];
-    if (totals.unexplained) {
-      const rows = new Set();
-      for (let change = 0; change < changes.size && rows.size < MOST_NAMED; change++) if (changes.isUnexplained(change)) rows.add(changes.columns.row[change]);
-      parts.push(make('p', {},
-        make('button', { type: 'button', class: 'alarm-button', onclick: () => this.page.ask('status', ['unexplained']) },
-          `${plural(totals.unexplained, 'change')} unexplained`),
-        ' The report has no reason for ', ...[...rows].flatMap((row, index) => [index ? ', ' : '', this.page.link(row, graph.path(row))]),
-        totals.unexplained > rows.size ? ' \u2026' : '.'));
-    }
-    if (stale.length) {
-      const most = stale.slice(0, MOST_STALE);
-      parts.push(make('details', {},
-        make('summary', {}, make('b', {}, `The report is stale: ${plural(stale.length, 'change')} it tells of ${stale.length === 1 ? 'is' : 'are'} not in the graphs`)),
-        make('ul', {}, ...most.map(({ text, row }) => make('li', {}, row === NONE ? text : this.page.link(row, text))),
-          stale.length > most.length && make('li', {}, `and ${number(stale.length - most.length)} more`))));
-    }
+    const parts = [this.unexplained(), this.stale()].filter(Boolean);
     byId('attention').hidden = !parts.length;
     byId('attention').append(...parts);
+  }
+
+  unexplained() {
+    const { totals, changes, graph } = this.page;
+    if (!totals.unexplained) return null;
+    const rows = new Set();
+    for (let change = 0; change < changes.size && rows.size < MOST_NAMED; change++) {
+      if (changes.isUnexplained(change)) rows.add(changes.columns.row[change]);
+    }
+    const ask = () => this.page.ask('status', ['unexplained']);
+    return make('p', {},
+      make('button', { type: 'button', class: 'alarm-button', onclick: ask }, `${plural(totals.unexplained, 'change')} unexplained`),
+      ' The report has no reason for ', ...[...rows].flatMap((row, index) => [index ? ', ' : '', this.page.link(row, graph.path(row))]),
+      totals.unexplained > rows.size ? ' \u2026' : '.');
+  }
+
+  stale() {
+    const { stale } = this.page;
+    if (!stale.length) return null;
+    const most = stale.slice(0, MOST_STALE);
+    const more = stale.length - most.length;
+    return make('details', {},
+      make('summary', {}, make('b', {}, `The report is stale: the graphs don't have ${plural(stale.length, 'change')} that it tells of`)),
+      make('ul', {}, ...most.map(({ text, row }) => make('li', {}, row === NONE ? text : this.page.link(row, text))),
+        more > 0 && make('li', {}, `and ${number(more)} more`)));
   }
 
   show() {

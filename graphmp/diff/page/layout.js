@@ -2,7 +2,11 @@
 
 const MOST_DRAWN = 150; // nodes a side
 
-// Boxes are `box.width` by `box.height`, `box.across` and `box.down` apart. Returns boxes {row, x, y}, edges {from, to, control} between boxes, notes {x, y, count} on what was left out, and the size.
+// Boxes are `box.width` by `box.height`, `box.across` and `box.down` apart. Returns
+//   boxes: {row, x, y} each, and `start`, the one of the node in the middle
+//   edges: {from, to, control} between boxes
+//   notes: {x, y, count} on how many nodes were left out
+//   width, height
 function laidOut(graph, side, start, { hops, mostInColumn, box }) {
   const { columns, leftOut } = neighbourhood(graph, side, start, hops, mostInColumn);
   const boxes = new Map();

@@ -1,7 +1,10 @@
 // Reads the data and starts the page.
 
 async function main() {
-  if (typeof DecompressionStream === 'undefined') return fail('This browser is too old for the page: it has no DecompressionStream. Any from 2023 on has.');
+  if (typeof DecompressionStream === 'undefined') {
+    fail('This browser is too old for the page: it has no DecompressionStream, which came in 2023.');
+    return;
+  }
   const page = new Page(await decoded(byId('data').textContent));
   byId('data').remove();
   fillHelp();

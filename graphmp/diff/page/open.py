@@ -3,6 +3,8 @@
 It runs on Python 3.9 and later with `pip install ai-edge-model-explorer`, and needs nothing else of what wrote these files.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import pathlib

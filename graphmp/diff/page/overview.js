@@ -2,21 +2,23 @@
 
 const QUESTIONS = [
   ['What does the report not explain?', () => ['status', ['unexplained']]],
-  ['Which variables stayed float32?', (page) => variablesAsked(page)],
+  ['Which variables stayed float32?', (page) => checkedOr(page, 'variables', 'variable kept')],
   ['What stayed float32, and why?', ({ changes }) => ['kind', changes.kinds.map((_, kind) => kind).slice(changes.stayedFrom)]],
-  ['Where does the loss scale enter, leave?', ({ changes }) => ['kind', changes.kindNumbers('scale', 'unscale')]],
+  ['Where does the loss scale enter, leave?', (page) => checkedOr(page, 'loss scale cancels', 'scale', 'unscale')],
   ['What happens on an overflow?', ({ changes }) => ['kind', changes.kindNumbers('finite check', 'skip gate')]],
   ['Where do float32 and half meet?', ({ changes }) => ['kind', changes.kindNumbers('cast down', 'cast up')]],
 ];
 
-// The check names the variables themselves; the reasons also what reads and writes them.
-function variablesAsked({ checks, changes }) {
-  const check = checks.findIndex(({ name, rows }) => name === 'variables' && rows.length > 0);
-  return check === NONE ? ['kind', changes.kindNumbers('variable kept')] : ['check', [check]];
+// A check names the variables or scales themselves; the reasons also what reads and writes them.
+function checkedOr({ checks, changes }, title, ...kinds) {
+  const check = checks.findIndex(({ name, rows }) => name === title && rows.length > 0);
+  return check === NONE ? ['kind', changes.kindNumbers(...kinds)] : ['check', [check]];
 }
 
 function overview(page) {
-  if (!page.changes.size) return [make('h2', {}, 'No changes'), make('p', { class: 'hint' }, 'The two graphs are the same, but perhaps for the order of their nodes.')];
+  if (!page.changes.size) {
+    return [make('h2', {}, 'No changes'), make('p', { class: 'hint' }, 'The two graphs are the same, but perhaps for the order of their nodes.')];
+  }
   const questions = [...QUESTIONS.map((question) => questionItem(page, ...question)), layersItem(page)].filter(Boolean);
   return [
     questions.length > 0 && make('h2', {}, 'Ask'),
@@ -24,7 +26,7 @@ function overview(page) {
     make('h2', {}, 'Marks'),
     make('ul', { class: 'legend' }, ...Object.keys(MARKS).filter((mark) => mark !== 'unexplained' || page.changes.hasReport)
       .map((mark) => make('li', {}, markElement(mark), ` ${MARKS[mark][1]}`)),
-    make('li', {}, make('span', { class: 'dtype half' }, 'float16'), ' half precision')),
+    make('li', {}, make('span', { class: 'half' }, 'float16'), ' half precision')),
     make('p', { class: 'hint' }, 'Select a row for its details. ', make('kbd', {}, '?'), ' lists the keys.'),
   ];
 }
@@ -51,5 +53,6 @@ function layersItem(page) {
 }
 
 function question(text, count, answer) {
-  return make('li', {}, make('button', { type: 'button', class: 'question', onclick: answer }, make('span', {}, text), make('span', { class: 'choice-count' }, number(count))));
+  return make('li', {}, make('button', { type: 'button', class: 'question', onclick: answer },
+    make('span', {}, text), make('span', { class: 'choice-count' }, number(count))));
 }

@@ -28,7 +28,10 @@ class State {
     if (selected !== NONE) values.set('node', graph.path(selected));
     if (filters.query) values.set('q', filters.query);
     if (filters.onlyChanged) values.set('only', 'changed');
-    for (const group of GROUPS) if (filters.chosen[group].size) values.set(group, [...filters.chosen[group]].map((value) => this.nameOf(group, value)).join(','));
+    for (const group of GROUPS) {
+      const names = [...filters.chosen[group]].map((value) => this.nameOf(group, value));
+      if (names.length) values.set(group, names.join(','));
+    }
     if (drawing.mode !== 'small') values.set('drawing', drawing.mode);
     const open = scopesText(rows.usual, this.page.startOpen);
     if (open) values.set('open', open);

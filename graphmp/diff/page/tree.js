@@ -75,14 +75,13 @@ class Tree {
     }
     const renamed = side === BEFORE && graph.renamed.has(row);
     cell.style.paddingLeft = `${INDENT * Math.min(graph.depth[row], DEEPEST)}px`;
-    const twisty = inside ? make('span', { class: this.page.rows.open[row] ? 'twisty open' : 'twisty' }) : make('span', { class: 'leaf' });
-    const dtype = graph.dtypeText(row, side); // of a cast only what it casts to
+    const name = renamed ? graph.renamed.get(row) : graph.label(row);
     cell.append(
-      twisty,
-      make('span', { class: graph.isNode(row) || graph.what[row] & FIELD ? 'name' : 'name scope', title: graph.path(row, side) }, renamed ? graph.renamed.get(row) : graph.label(row)),
+      inside ? make('span', { class: this.page.rows.open[row] ? 'twisty open' : 'twisty' }) : make('span', { class: 'leaf' }),
+      make('span', { class: graph.isNode(row) || graph.what[row] & FIELD ? 'name' : 'name scope', title: graph.path(row, side) }, name),
       make('span', { class: 'info' },
-        make('span', { class: graph.isHalf(row, side) ? 'dtype half' : 'dtype' }, dtype.replace(/^.*→/, '→')),
-        make('span', { class: 'op' }, graph.opText(row, side))),
+        make('span', { class: graph.isHalf(row, side) && 'half' }, graph.dtypeText(row, side).replace(/^.*→/, '→')), // of a cast what it casts to
+        make('span', {}, graph.opText(row, side))),
     );
     return cell;
   }
