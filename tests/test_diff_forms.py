@@ -100,6 +100,9 @@ def test_repeats_are_one_line():
         (["a/Conv2D", "a_1/Conv2D"], "a*/Conv2D"),
         (["a_graphmp_float16", "a_1_graphmp_float16"], None),
         (["x/Conv2D", "x/Conv3D"], None),
+        (["L2Loss_1", "L2Loss_2"], "L2Loss_*"),
+        (["V2/a", "V3/a"], "V*/a"),
+        (["a_1x", "a_2x"], None),
         (["a", "b"], None),
     ],
 )

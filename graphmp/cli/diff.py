@@ -6,7 +6,7 @@ import argparse
 import json
 import pathlib
 import traceback
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 from absl import logging
 
@@ -120,19 +120,24 @@ def _print_text(diff: Diff, args: argparse.Namespace) -> None:
     from graphmp.diff.text import check_lines, lines
 
     found = check_lines(diff) if args.check else lines(diff, args.all)
-    show([*found, ("blank", ""), ("next", labelled("next", _next(diff, args)))])
+    verdict = [("blank", ""), *((kind, labelled("check", text)) for kind, text in _verdict(diff, args))]
+    show([*found, *verdict, ("next", labelled("next", _next(diff, args)))])
 
 
 def _print_written(diff: Diff, args: argparse.Namespace, opener: str) -> None:
     from graphmp.diff.text import summary
 
-    verdict = [("check", "passed" if _passes(diff) else "failed: %s" % _why(diff))] if args.check else []
+    verdict = [("check", text) for _, text in _verdict(diff, args)]
     rows = [("diff", summary(diff)), *verdict, ("wrote", args.output), ("next", opener)]
     write("".join(labelled(*row) + "\n" for row in rows))
 
 
-def _why(diff: Diff) -> str:
-    return ", ".join(check.name for check in diff.failed) or "no report explains the differences"
+def _verdict(diff: Diff, args: argparse.Namespace) -> Iterator[Tuple[str, str]]:
+    """What --check comes to: its style, and in words."""
+    if args.check and _passes(diff):
+        yield "passed", "passed: every difference is explained, no proof fails" if diff.changes else "passed: no difference"
+    elif args.check:
+        yield "failed", "failed: %s" % (", ".join(check.name for check in diff.failed) or "no report explains the differences")
 
 
 def _next(diff: Diff, args: argparse.Namespace) -> str:
@@ -140,8 +145,8 @@ def _next(diff: Diff, args: argparse.Namespace) -> str:
         return "nothing to do: %s and %s are the same graph" % (args.a, args.b)
     if diff.unexplained or diff.stale:
         return "graphmp convert the source again: the report does not explain these graphs"
-    if args.check and not _passes(diff):
-        return "the check failed: %s" % (_why(diff) if diff.has_report else "no report explains the differences; name one with --report=FILE")
+    if args.check and not diff.has_report:
+        return "graphmp diff --check %s %s --report=FILE, the report.json of the conversion" % (args.a, args.b)
     return "graphmp diff %s %s --format=html -o diff.html" % (args.a, args.b)
 
 
@@ -169,9 +174,7 @@ def _read_report(path: pathlib.Path) -> Dict[str, Any]:
     if not isinstance(report, dict) or not _are_rows(report.get("changes"), node=str):
         raise GraphmpError("GMP002", '--report=%s: no list "changes" of nodes with reasons; accepted is the report.json of a conversion' % path)
     if not _are_rows(report.get("float32_nodes", []), body=str, kind=str, reason=str, nodes=list):
-        raise GraphmpError(
-            "GMP002", '--report=%s: no list "float32_nodes" of reasons with nodes; accepted is the report.json of a conversion' % path
-        )
+        raise GraphmpError("GMP002", '--report=%s: no list "float32_nodes" of reasons with nodes; accepted is the report.json of a conversion' % path)
     return report
 
 

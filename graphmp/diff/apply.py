@@ -7,9 +7,10 @@ from typing import Any, Callable, Dict, Iterable, List, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.diff import bodies, categories
+from graphmp.diff import categories
 from graphmp.diff.changes import Change
-from graphmp.diff.parts import apply_part
+from graphmp.diff.comparing import bodies
+from graphmp.diff.comparing.parts import apply_part
 from graphmp.graph.view import CONTROL, Port, parse_input
 
 

@@ -10,14 +10,15 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.diff import bodies, categories
+from graphmp.diff import categories
 from graphmp.diff.changes import Body, Change
-from graphmp.diff.checks import graph_checks
+from graphmp.diff.comparing import bodies
+from graphmp.diff.comparing.matching import Pairing, pair
+from graphmp.diff.comparing.nodes import node_changes
+from graphmp.diff.comparing.parts import function_changes, part_changes
 from graphmp.diff.explain import explained
-from graphmp.diff.matching import Pairing, pair
 from graphmp.diff.model import Diff
-from graphmp.diff.nodes import node_changes
-from graphmp.diff.parts import function_changes, part_changes
+from graphmp.diff.proofs.checks import graph_checks
 from graphmp.diff.values import node_text
 
 

@@ -8,8 +8,8 @@ from typing import Any, Dict, List, Tuple
 
 from graphmp.diff import categories
 from graphmp.diff.changes import Change, Kept, in_body
-from graphmp.diff.checks import report_checks
 from graphmp.diff.model import Diff
+from graphmp.diff.proofs.checks import report_checks
 
 Reason = Tuple[str, str]  # its kind, and in words
 
@@ -26,7 +26,9 @@ def explained(diff: Diff, report: Dict[str, Any]) -> Diff:
     changes = tuple(_joined(change, reasons) for change in diff.changes)
     known = {(change.body, change.node, words) for change in changes for words in _spellings(change)}
     stale = tuple("%s: %s" % (in_body(body, node), words or "changed") for body, node, words in sorted(reasons.keys() - known))
-    kept = tuple(sorted(Kept(node, row["body"], row["kind"], row["reason"]) for row in report.get("float32_nodes") or () for node in row["nodes"]))
+    kept = tuple(
+        sorted(Kept(node, row["body"], row["kind"], row["reason"]) for row in report.get("float32_nodes") or () for node in row.get("nodes", ()))
+    )
     found = replace(diff, changes=changes, has_report=True, stale=stale, kept=kept)
     return replace(found, checks=report_checks(found, report))
 

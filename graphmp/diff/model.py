@@ -10,30 +10,15 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.diff import dot, html, jsonform, markdown, model_explorer, text
 from graphmp.diff.apply import applied
-from graphmp.diff.categories import (  # noqa: F401
-    ADDED,
-    ATTRIBUTE,
-    CATEGORIES,
-    CONSTANT,
-    CONTROL,
-    DEVICE,
-    DTYPE,
-    FUNCTION,
-    META_GRAPH,
-    OP,
-    REMOVED,
-    RENAMED,
-    REWIRED,
-    VIA_CAST,
-)
-from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED, Body, Change, Check, Kept, in_body
+from graphmp.diff.categories import CATEGORIES
+from graphmp.diff.changes import FAILED, Body, Change, Check, Kept
 from graphmp.diff.patterns import Pattern, patterns
 from graphmp.graph.files import Path, write_atomic, write_files
 
-__all__ = ["CATEGORIES", "FAILED", "NOT_CHECKED", "PASSED", "Body", "Change", "Check", "Diff", "Kept", "in_body"]
+__all__ = ["CATEGORIES", "Body", "Change", "Check", "Diff", "Kept"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diff:
     """All differences between two graphs.
 
@@ -53,7 +38,7 @@ class Diff:
     checks: Tuple[Check, ...] = ()
     stale: Tuple[str, ...] = ()
     kept: Tuple[Kept, ...] = ()
-    bodies: Tuple[Body, ...] = field(default=(), repr=False, compare=False)
+    bodies: Tuple[Body, ...] = field(default=(), compare=False)
 
     @property
     def identical(self) -> bool:
@@ -136,6 +121,9 @@ class Diff:
         """
         write_files(pathlib.Path(folder), model_explorer.files(self))
         return model_explorer.command(folder)
+
+    def __repr__(self) -> str:
+        return "<graphmp.Diff: %s>" % text.summary(self)
 
     def _repr_html_(self) -> str:
         return html.embed(html.render(self))

@@ -14,9 +14,8 @@ from graphmp.diff import categories
 if TYPE_CHECKING:
     from graphmp.diff.changes import Change
 
-_WORD = r"(?<!float)(?<!int)(?<!\d)"
 _SUFFIX = re.compile(r"_\d+(?=$|[/:,;)\]\s])")  # what TensorFlow adds to a name that is taken
-_NUMBER = re.compile(_WORD + r"\d+(?![dDxX\d])")
+_NUMBER = re.compile(r"(?<!float)(?<!int)(?<!\d)(?:(?<![A-Za-z])\d+(?![dDxX\d])|\d+(?![A-Za-z\d]))")
 _NAMES = frozenset((categories.REWIRED, categories.VIA_CAST, categories.CONTROL, categories.RENAMED))  # what they hold are names, no values
 
 

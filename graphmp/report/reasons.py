@@ -46,7 +46,6 @@ _KEPT_KINDS = {
     "update math": kinds.DENY_KEPT,
     "statistics": kinds.DENY_KEPT,
     "range guard": kinds.RANGE_GUARD,
-    "variable": kinds.VARIABLE_KEPT,
     "last activation": kinds.LOSS_KEPT,
     "loss": kinds.LOSS_KEPT,
     "infer": kinds.NO_GAIN,

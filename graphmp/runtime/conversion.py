@@ -16,7 +16,7 @@ from graphmp.report.report import to_json
 FILES = ("original.meta", "converted.meta", "report.json", "flags.txt", "diff.html")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Conversion:
     """A converted graph with its report.
 
@@ -32,7 +32,7 @@ class Conversion:
     meta_graph: Any
     report: Dict[str, Any]
     flags: List[str] = field(default_factory=list)
-    differences: Optional[Diff] = field(default=None, repr=False, compare=False)
+    differences: Optional[Diff] = field(default=None, compare=False)
 
     def diff(self) -> Any:
         """The changes, each with its reason from the report."""
@@ -61,6 +61,10 @@ class Conversion:
     def stale_files(self, folder: pathlib.Path) -> List[str]:
         """The files of a folder that are missing or not what `save` would write; seconds in the report don't count."""
         return [name for name, data in self.files().items() if not _holds(folder / name, data)]
+
+    def __repr__(self) -> str:
+        half = "%(converted_ops)d of %(tensor_core_ops)d matmuls and convolutions in %(dtype)s"
+        return "<graphmp.Conversion: %s>" % half % dict(self.report["coverage"], dtype=self.report["compute_dtype"])
 
     def _repr_html_(self) -> str:
         return str(self.diff()._repr_html_())

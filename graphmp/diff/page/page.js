@@ -16,7 +16,7 @@ class Page {
     this.totals = totals(this.changes);
     this.result = this.filters.evaluate();
     this.rows.filter(this.result, false, NONE);
-    this.rows.openSome(FIRST_SCREEN, (row) => this.result.changes[this.graph.end[row]] > this.result.changes[row + 1]);
+    this.rows.openSome(FIRST_ROWS, (row) => this.isChangedInside(row));
     this.startOpen = this.rows.open.slice();
     this.tree = new Tree(this);
     this.panel = new Panel(this);
@@ -24,6 +24,13 @@ class Page {
     this.details = new Details(this);
     this.drawing = new Drawing(this);
     this.state = new State(this);
+  }
+
+  // Whether a scope of both graphs holds a change: one that was added whole says enough by its count.
+  isChangedInside(row) {
+    const end = this.graph.end[row];
+    const isOnBoth = this.counts.nodes.every((sum) => sum[end] > sum[row]);
+    return isOnBoth && this.result.changes[end] > this.result.changes[row + 1];
   }
 
   save() {

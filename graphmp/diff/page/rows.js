@@ -1,6 +1,6 @@
 // Which rows of the tree show: those that the filters leave, with the scopes around them, as far as scopes are open.
 
-const FIRST_SCREEN = 24; // rows up to which scopes are opened at the start
+const FIRST_ROWS = 500; // rows up to which scopes that hold changes are opened at the start
 const FEW_MATCHES = 2000; // rows up to which the scopes around matches are opened
 
 class Rows {

@@ -1,6 +1,6 @@
 """Proofs of what a conversion must not change.
 
-Those of the graphs need no report: variables, checkpoint names and inputs are compared, and loss scales followed (`graphmp.diff.scaled`).
+Those of the graphs need no report: variables, checkpoint names and inputs are compared, and loss scales followed (`graphmp.diff.proofs.scaled`).
 Those of the report say whether it explains every change, and that the losses it names are float32.
 """
 
@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED, Body, Check
 from graphmp.diff.model import Diff
-from graphmp.diff.scaled import scaling_checks
+from graphmp.diff.proofs.scaled import scaling_checks
 from graphmp.diff.text import plural
 from graphmp.diff.values import dtype_text
 from graphmp.graph.building import SCOPE

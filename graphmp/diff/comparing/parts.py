@@ -7,8 +7,8 @@ from typing import Any, Dict, Iterator, NamedTuple, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.diff import categories
-from graphmp.diff.bodies import library
 from graphmp.diff.changes import Change
+from graphmp.diff.comparing.bodies import library
 from graphmp.diff.text import plural
 from graphmp.diff.values import dtype_text
 

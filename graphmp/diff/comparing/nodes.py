@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.diff import categories
 from graphmp.diff.changes import Change
-from graphmp.diff.matching import Pairing
-from graphmp.diff.tensors import tensor_change
+from graphmp.diff.comparing.matching import Pairing
+from graphmp.diff.comparing.tensors import tensor_change
 from graphmp.diff.values import attribute_text, short_pair
 from graphmp.graph.view import GraphView, Port
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
 from graphmp.diff import colours
 from graphmp.diff.changes import Body, in_body
-from graphmp.diff.model_explorer_graph import CONVERTED, ORIGINAL, Pane, graph, graph_id, notes
+from graphmp.diff.model_explorer.graph import CONVERTED, ORIGINAL, Pane, graph, graph_id, notes
 from graphmp.graph.files import Path
 from graphmp.graph.view import GraphView
 
@@ -91,7 +91,7 @@ def _behind_casts(view: GraphView, name: str, matched: Any) -> Optional[str]:
 
 
 def _script() -> bytes:
-    data = pkgutil.get_data("graphmp.diff", "page/" + _OPEN)
+    data = pkgutil.get_data("graphmp.diff.model_explorer", _OPEN)
     assert data is not None  # package data, installed with this file
     return data
 

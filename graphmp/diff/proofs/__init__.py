@@ -1,0 +1,1 @@
+"""Proofs of what a conversion keeps: of the two graphs, and along the way of the loss scale."""
