@@ -15,6 +15,7 @@ _MODULES = {
     "Diff": "graphmp.diff.model",
     "GraphmpError": "graphmp.errors",
     "Policy": "graphmp.policy.policy",
+    "Session": "graphmp.runtime.session",
     "convert": "graphmp.runtime.convert",
     "diff": "graphmp",
     "float32_variable_storage_getter": "graphmp.recipe.storage",

@@ -24,6 +24,25 @@ def install(listener: Listener) -> None:
         patch.wrap(session, name, getattr(doors, name.lstrip("_")))
 
 
+def configure(change: Callable[[Any], Any]) -> None:
+    """Makes every session with `change(config)` for its options, which may be None."""
+
+    def configured(original: Callable[..., Any], session: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
+        original(session, target, graph, change(config))
+
+    patch.wrap(internals.base_session(), "__init__", configured)
+
+
+def before_close(listener: Callable[[Any], None]) -> None:
+    """Calls `listener(session)` before a session is closed."""
+
+    def closed(original: Callable[..., Any], session: Any) -> None:
+        listener(session)
+        original(session)
+
+    patch.wrap(internals.base_session(), "close", closed)
+
+
 def place_softly() -> None:
     """Makes every session put ops where they can run: on the CPU where the GPU that they ask for is not there."""
     patch.wrap(internals.base_session(), "__init__", _softly_placed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +13,14 @@ def session_config() -> Any:
     TensorFlow's own mixed-precision rewrite is off, and TensorFlow 2 is told to run channels-first convolutions on the
     CPU, which has no kernels of its own for them (2.15.1, 2.21; 1.15.5 has no such option).
     """
+    return with_session_config(None)
+
+
+def with_session_config(given: Optional[Any]) -> Any:
+    """A copy of a session's own options with those for a converted graph put in."""
     config = tf.ConfigProto()
+    if given is not None:
+        config.CopyFrom(given)
     rewrites = config.graph_options.rewrite_options
     rewrites.auto_mixed_precision = type(rewrites).OFF
     if hasattr(rewrites, "cpu_layout_conversion"):

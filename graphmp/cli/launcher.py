@@ -1,0 +1,152 @@
+"""The process that `graphmp run` becomes: an unmodified script, whose sessions train in mixed precision.
+
+The script runs as `__main__` under its own command line, with stdin, signals, working folder and exit status as under `python`;
+graphmp speaks on stderr alone, a line at the start, one at each conversion and one at the end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import pathlib
+import runpy
+import sys
+import traceback
+import warnings
+import weakref
+from types import TracebackType
+from typing import Any, Dict, Optional, Type
+
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.hooks import sessions
+from graphmp.report import facts
+from graphmp.report.report import make_report, sha256
+from graphmp.runtime import legacy
+from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.live.live_graph import LiveGraph, Observer, live_graph
+from graphmp.runtime.script import prepare_main, run_main
+from graphmp.runtime.session import convert_every_session
+from graphmp.runtime.source import Source
+
+_ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent)
+
+
+class Run(Observer):
+    """What is said of a run, and written of it."""
+
+    def __init__(self, spec: Dict[str, Any]):
+        self.config = Config.from_json(spec["config"])
+        self._spec = spec
+        self._graphs: Dict[LiveGraph, Any] = {}
+        self._open: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._reports = 0
+
+    def begin(self) -> None:
+        """Says what will happen, and listens to sessions."""
+        self._say("%s in %s, loss scale %s" % (self._spec["name"], self.config.compute_dtype, self._spec["config"]["loss_scale"]))
+        convert_every_session(self.config, self)
+        sessions.install(self._ran)
+        sessions.before_close(self._note)
+        atexit.register(self.end)
+
+    def converted(self, live: LiveGraph) -> None:
+        found = live.converted
+        assert found is not None  # this is what is told
+        cover = facts.coverage(found.meta_graph.graph_def)
+        casts = facts.casts(found.meta_graph.graph_def) - facts.casts(found.original.graph_def)
+        text = "converted %s nodes in %.1f s: %d of %d matmuls and convolutions in %s, %d casts; %s"
+        nodes = format(len(found.original.graph_def.node), ",")
+        scales = ", ".join("%s from %g" % (row["kind"], row["initial"]) for row in found.record["scales"]) or "none"
+        values = (nodes, found.seconds, cover["converted_ops"], cover["tensor_core_ops"], self.config.compute_dtype, casts, "loss scale " + scales)
+        self._say(text % values)
+        for row in found.record["warnings"]:
+            self._say("warning %s: %s%s" % (row["code"], row["node"] + ": " if row["node"] else "", row["message"]))
+        if self._spec["report"]:
+            self._write(live)
+
+    def failed(self, error: Exception) -> bool:
+        if self._spec["on_error"] != "float32":
+            return False
+        self._say("not converted, trains in float32: %s" % error)
+        return True
+
+    def end(self) -> None:
+        """The closing line."""
+        for session in list(self._open):
+            self._note(session)
+        if not self._graphs:
+            self._say("nothing was trained")
+        for live, (skipped, scales) in self._graphs.items():
+            state = "; loss scale %s; %d skipped" % (", ".join("%g" % scale for scale in scales), skipped) if scales else ""
+            self._say("%d training steps%s%s" % (live.steps, state, ", in float32" if live.gave_up else ""))
+
+    def _ran(self, session: Any, fetches: Any) -> None:
+        self._open.add(session)
+
+    def _note(self, session: Any) -> None:
+        """Reads the state of the loss scale off a session, while that can still be done."""
+        live = live_graph(session.graph, self.config, self)
+        if not live.steps:
+            return
+        try:
+            self._graphs[live] = live.scale_state(session)
+        except (tf.errors.OpError, RuntimeError):  # closed, or its server is gone
+            self._graphs.setdefault(live, (0, []))
+
+    def _write(self, live: LiveGraph) -> None:
+        found = live.converted
+        assert found is not None  # this is what is told
+        folder = pathlib.Path(self._spec["report"] + ("_%d" % self._reports if self._reports else ""))
+        self._reports += 1
+        digest = sha256(pathlib.Path(self._spec["path"])) if self._spec["path"] else ""
+        reason = "the graph that a session trains"
+        seconds = {"convert": found.seconds}
+        report = make_report(found.original, found.meta_graph, self.config, self._spec["name"], digest, "rewrite", reason, found.record, seconds)
+        Conversion(found.original, found.meta_graph, report, self.config.flagfile_lines()).save(folder)
+
+    def _say(self, text: str) -> None:
+        print("graphmp: " + text, file=sys.stderr, flush=True)
+
+
+def main(spec: Dict[str, Any]) -> None:
+    """Runs a script or a module by a spec: path, module, arguments, name, config, report, on_error, legacy_imports, verbose."""
+    if not spec["verbose"]:
+        tf.logging.set_verbosity(tf.logging.ERROR)
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", message="`tf[.].*is deprecated")
+    if spec["legacy_imports"]:
+        legacy.install()
+    sys.excepthook = _excepthook
+    run = Run(spec)
+    run.begin()
+    if spec["module"]:
+        sys.argv = [spec["module"]] + spec["arguments"]
+        sys.path[0] = ""
+        runpy.run_module(spec["module"], run_name="__main__", alter_sys=True)
+    else:
+        source = Source(pathlib.Path(spec["path"]), "")
+        run_main(prepare_main(source, spec["arguments"]), source, lambda function: function)
+
+
+def _excepthook(kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+    """Python's own traceback, without the frames that started the script; of graphmp's errors the one line."""
+    if isinstance(error, GraphmpError):
+        print("graphmp: error %s" % error, file=sys.stderr)
+        return
+    while trace is not None and _is_ours(trace):
+        trace = trace.tb_next
+    traceback.print_exception(kind, error, trace)
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    name = trace.tb_frame.f_code.co_filename
+    return name in ("<string>", "<frozen runpy>") or name == runpy.__file__ or name.startswith(_ROOT)
+
+
+def start(text: str) -> None:
+    """Entry point of the process: the spec as JSON."""
+    main(json.loads(text))

@@ -1,0 +1,93 @@
+"""`graphmp run`: an unmodified training script, in mixed precision."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from dataclasses import asdict
+from typing import Any, Dict, List
+
+from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.runtime.quiet import quiet_stderr
+from graphmp.runtime.source import LEGACY_IMPORTS
+
+HELP = "run an unmodified training script in mixed precision"
+EXAMPLE = """  graphmp run train.py --batch_size 64
+  graphmp run --loss_scale=128 --clip_norm=5 --report=out train.py --data_dir=data
+  graphmp run --compute_dtype=bfloat16 -m package.train --steps 1000
+
+graphmp's own flags stand before the script; what stands behind it is the script's. The script sees the command line, folder, stdin, signals and
+exit status that `python train.py` gives it. Its graph is converted at its first training step, in the running session. Exit status: the
+script's; 1 where the graph can't be converted; 2 for bad usage."""
+FLAGS = conversion_flags()
+ON_ERROR = ("stop", "float32")
+# The process finds graphmp where this one did; the script's own folder takes the first place in its path.
+_START = """import sys
+sys.path.append(sys.argv[1])
+from graphmp.runtime.quiet import quiet_stderr
+with quiet_stderr():  # TensorFlow speaks while it is imported
+    from graphmp.cli.launcher import start
+start(sys.argv[2])"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what the command takes besides the conversion flags."""
+    parser.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module as `python -m MODULE` does")
+    parser.add_argument("--report", metavar="DIR", default="", help="write original.meta, converted.meta, report.json, diff.html of what is trained")
+    parser.add_argument("--on_error", choices=ON_ERROR, default="stop", help="a graph that can't be converted: stop, or train it in float32")
+    parser.add_argument(
+        "--legacy_imports",
+        default="auto",
+        choices=LEGACY_IMPORTS,
+        help="make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where the script needs it)",
+    )
+    parser.add_argument("script", metavar="script.py [ARGS]", nargs=argparse.REMAINDER, help="the script and its own command line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Becomes the script's process."""
+    spec = _spec(args)
+    command = [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", _START, _root(), json.dumps(spec)]  # type: ignore[attr-defined]  # as multiprocessing does
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(command[0], command)
+
+
+def _spec(args: argparse.Namespace) -> Dict[str, Any]:
+    module: List[str] = args.module or []
+    script: List[str] = args.script + args.script_arguments
+    if bool(module) == bool(script):
+        raise GraphmpError("GMP001", "graphmp run: name a script, or a module with -m; see `graphmp run --help`")
+    config = Config.make(**options_of(FLAGS))
+    path = "" if module else script[0]
+    if path and not pathlib.Path(path).is_file():
+        raise GraphmpError("GMP003", "%s: no such file; accepted is a Python script" % path)
+    return {
+        "path": path,
+        "module": module[0] if module else "",
+        "arguments": (module or script)[1:],
+        "name": "-m " + module[0] if module else path,
+        "config": asdict(config),
+        "report": args.report,
+        "on_error": args.on_error,
+        "legacy_imports": _legacy(args.legacy_imports, path),
+        "verbose": args.verbosity > 0,
+    }
+
+
+def _legacy(wanted: str, path: str) -> bool:
+    if wanted != "auto" or not path:
+        return wanted == "on"
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.runtime import legacy
+    return legacy.needed(pathlib.Path(path))
+
+
+def _root() -> str:
+    return str(pathlib.Path(__file__).resolve().parent.parent.parent)

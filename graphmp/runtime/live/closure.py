@@ -1,0 +1,76 @@
+"""Which nodes of a converted graph are cloned beside the original, and which are shared with it.
+
+1. A node that the conversion changed or added is cloned, and so is all that depends on it: loss, gradients, updates, summaries.
+2. While loops are cloned whole, gradient loops included: half a frame can't run.
+3. A TensorArray or Stack that a clone uses is cloned, with all its users.
+
+Variables, iterators, queues, tables and placeholders depend on nothing that changes, and stay shared. The loss scale's variables are
+shared from the second conversion of a graph on.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, List, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.frames import ENTERS, EXITS
+from graphmp.graph.view import GraphView
+from graphmp.policy.traits import HANDLE_OPS, PASSES_ON
+
+_CREATORS = frozenset(("Stack", "StackV2", "TensorArray", "TensorArrayV2", "TensorArrayV3"))
+
+Frames = Dict[str, Tuple[str, ...]]
+
+
+def nodes_to_clone(before: tf.GraphDef, after: GraphView, shared: AbstractSet[str]) -> Set[str]:
+    """Names of the converted graph's nodes that need a clone.
+
+    Args:
+        before: the original.
+        after: the converted graph.
+        shared: nodes that the live graph has already, from a conversion before.
+    """
+    old = {node.name: node.SerializeToString(deterministic=True) for node in before.node}
+    changed = [name for name, node in after.nodes.items() if old.get(name) != node.SerializeToString(deterministic=True)]
+    frames, creators = frames_of(after), _users(after)
+    found = after.descendants(name for name in changed if name not in shared) - shared
+    while True:
+        whole = {path[0] for name, path in frames.items() if path and name in found}
+        more = {name for name, path in frames.items() if path and path[0] in whole}
+        more |= {creator for creator, users in creators.items() if users & found}
+        if more <= found:
+            return found
+        found = after.descendants(found | more) - shared
+
+
+def frames_of(view: GraphView) -> Frames:
+    """The while frames that each node runs in, outermost first; an Enter runs in the frame that it enters, an Exit in the one it leaves."""
+    if not any(node.op in ENTERS for node in view.nodes.values()):
+        return {}
+    inside: Frames = {}
+    waiting: List[Tuple[str, Tuple[str, ...]]] = [(n, ()) for n in view.nodes if not view.inputs(n) and not view.controls(n)]
+    while waiting:
+        name, frame = waiting.pop()
+        if name in inside:
+            continue
+        node = view.nodes[name]
+        inside[name] = frame + (_frame_name(node),) if node.op in ENTERS else frame
+        result = frame[:-1] if node.op in EXITS else inside[name]
+        readers = [consumer.node for consumer in view.consumers(name)] + list(view.control_consumers(name))
+        waiting.extend((reader, result) for reader in readers if reader not in inside)
+    return inside
+
+
+def _frame_name(node: tf.NodeDef) -> str:
+    return str(node.attr["frame_name"].s.decode("utf-8", "replace"))
+
+
+def _users(view: GraphView) -> Dict[str, Set[str]]:
+    """For each TensorArray and Stack the nodes that its handle leads to."""
+
+    def carries(name: str) -> bool:
+        op = view.nodes[name].op
+        return op in _CREATORS or op in HANDLE_OPS or op in PASSES_ON
+
+    return {name: view.followed([name], carries) for name, node in view.nodes.items() if node.op in _CREATORS}

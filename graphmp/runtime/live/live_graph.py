@@ -1,0 +1,169 @@
+"""A live tf.Graph and its conversion: made at the first run that trains, made anew when training code comes later."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.building import SCOPE
+from graphmp.graph.live import ancestors
+from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.graph.view import GraphView
+from graphmp.policy import policy as policies
+from graphmp.report.report import check_variables
+from graphmp.rewrite.pipeline import rewrite
+from graphmp.runtime.live.clones import Clones
+from graphmp.runtime.live.closure import nodes_to_clone
+from graphmp.runtime.training import trains
+
+_LIVE: weakref.WeakKeyDictionary[Any, LiveGraph] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+_SAVES = ("SaveV2", "RestoreV2")
+
+
+class Converted(NamedTuple):
+    """One conversion of a live graph.
+
+    Attributes:
+        original: the MetaGraphDef as it was.
+        meta_graph: the converted one, under the original's names.
+        record: what the rewrite noted.
+        seconds: how long it took, clones included.
+    """
+
+    original: tf.MetaGraphDef
+    meta_graph: tf.MetaGraphDef
+    record: Dict[str, Any]
+    seconds: float
+
+
+class Observer:
+    """Is told what becomes of a graph; this one takes it in silence."""
+
+    def converted(self, live: LiveGraph) -> None:
+        """A conversion was made."""
+
+    def failed(self, error: Exception) -> bool:
+        """A graph can't be converted: whether to train it as it is. Otherwise the run raises."""
+        return False
+
+
+def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
+    """The LiveGraph of a tf.Graph; the first caller's options count."""
+    with _LOCK:
+        if graph not in _LIVE:
+            _LIVE[graph] = LiveGraph(graph, config, observer or Observer())
+        return _LIVE[graph]
+
+
+class LiveGraph:
+    """What a graph's sessions fetch in the place of its own nodes.
+
+    Attributes:
+        config: the options.
+        converted: the conversion, once there is one.
+        steps: how many runs trained.
+        gave_up: whether the graph can't be converted and trains as it is.
+    """
+
+    def __init__(self, graph: Any, config: Config, observer: Observer):
+        self.config = config
+        self.converted: Optional[Converted] = None
+        self.steps = 0
+        self.gave_up = False
+        self._observer = observer
+        self._graph = weakref.ref(graph)
+        self._lock = threading.RLock()
+        self._clones: Dict[str, str] = {}
+        self._ours: Set[str] = set()
+        self._known: Set[str] = set()
+        self._trains: Dict[Any, bool] = {}
+        self._tensors: Dict[int, Tuple[Any, Any]] = {}
+
+    def prepare(self, ops: List[Any]) -> None:
+        """Called with what is about to run: converts the graph if that trains, or saves, and the clones know nothing of it.
+
+        Raises:
+            GraphmpError: as `graphmp.convert`, where the graph can't be converted and the observer doesn't say to go on without.
+        """
+        if not all(op in self._trains for op in ops):
+            with self._lock:
+                self._look_at([op for op in ops if op not in self._trains])
+        self.steps += any(self._trains[op] for op in ops)
+
+    def _look_at(self, ops: List[Any]) -> None:
+        found = {op: trains(op.graph, [op]) for op in ops}
+        late = [op for op in ops if op.name not in self._known]
+        if late and not self.gave_up and (any(found[op] for op in late) or self._saves(late)):
+            try:
+                self._convert()
+            except Exception as error:
+                self.gave_up = self._observer.failed(error)
+                if not self.gave_up:
+                    raise
+        self._trains.update(found)
+
+    def _saves(self, ops: List[Any]) -> bool:
+        """Whether a Saver that was made after the conversion is about to run: it must learn of the loss scale."""
+        return self.converted is not None and any(op.type in _SAVES and op.name not in self._known for op in ancestors(ops))
+
+    def tensor(self, tensor: Any) -> Any:
+        """What to fetch, or feed, for a tensor: its clone, or itself."""
+        found = self._tensors.get(id(tensor))
+        if found is None:
+            found = self._tensors[id(tensor)] = (self._clone_of(tensor), tensor)  # kept, so that its id stays its own
+        return found[0]
+
+    def scale_state(self, session: Any) -> Tuple[int, List[float]]:
+        """How many steps were skipped, and each loss scale, as a session has them now."""
+        scopes = [row["scope"] for row in self.converted.record["scales"] if row["kind"] == "dynamic"] if self.converted else []
+        if not scopes:
+            return 0, []
+        graph = session.graph
+        names = ["%s/%s/%s" % (SCOPE, scope, part) for part in ("skipped_steps/read", "current") for scope in scopes]
+        values = session.run([graph.get_operation_by_name(self._clones.get(name, name)).outputs[0] for name in names])
+        return int(sum(values[: len(scopes)])), [float(value) for value in values[len(scopes) :]]
+
+    def op(self, op: Any) -> Any:
+        """What to run for an op."""
+        name = self._clones.get(op.name)
+        return op if name is None else op.graph.get_operation_by_name(name)
+
+    def _clone_of(self, tensor: Any) -> Any:
+        name = self._clones.get(tensor.op.name)
+        return tensor if name is None else tensor.graph.get_operation_by_name(name).outputs[tensor.value_index]
+
+    def _convert(self) -> None:
+        graph = self._graph()
+        assert graph is not None  # a run of it is under way
+        start = time.time()
+        original = self._exported(graph)
+        done = rewrite(original, self.config, policies.load(self.config.compute_dtype, self.config.op_policy))
+        check_variables(original, done.meta_graph)
+        after = GraphView(done.meta_graph.graph_def)
+        shared = {name for name in self._ours if name in after.nodes and after.nodes[name].op in VARIABLE_OPS}
+        clones = Clones(graph, after, original.graph_def, nodes_to_clone(original.graph_def, after, shared))
+        clones.add()
+        self._clones = clones.names
+        self._ours |= set(clones.names.values()) | {op.name for op in graph.get_operations() if op.name.startswith(SCOPE + "/after/")}
+        self._known = {node.name for node in original.graph_def.node}
+        self._tensors = {}
+        self.converted = Converted(original, done.meta_graph, done.record, time.time() - start)
+        self._observer.converted(self)
+
+    def _exported(self, graph: Any) -> tf.MetaGraphDef:
+        """The graph without the clones of conversions before."""
+        with graph.as_default():
+            graph_def = graph.as_graph_def(add_shapes=True)
+            nodes = [node for node in graph_def.node if node.name not in self._ours]
+            del graph_def.node[:]
+            graph_def.node.extend(nodes)
+            functions = [f for f in graph_def.library.function if not f.signature.name.endswith("_graphmp")]
+            del graph_def.library.function[:]
+            graph_def.library.function.extend(functions)
+            return tf.train.export_meta_graph(graph=graph, graph_def=graph_def)

@@ -1,0 +1,126 @@
+"""Sessions that fetch clones: a tensor of the original by any name or structure is fetched, fed and run as its clone.
+
+All of tf.Session's ways to run come down to a list of tensors and ops (`_do_run`), but for callables, which keep names, and
+the setup of a partial run. A half-precision clone is cast back to the original's dtype, in NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional
+
+import numpy as np
+
+from graphmp.hooks import internals, patch
+from graphmp.runtime.live.live_graph import LiveGraph
+
+Finder = Callable[[Any], Optional[LiveGraph]]
+
+
+def install(find: Finder) -> None:
+    """Maps the runs of every session for which `find(session)` gives a LiveGraph."""
+    session, doors = internals.base_session(), _Doors(find)
+    for name in ("_do_run", "make_callable", "_make_callable_from_options", "partial_run_setup"):
+        patch.wrap(session, name, getattr(doors, name.lstrip("_")))
+
+
+class _Doors:
+    """One method a door."""
+
+    def __init__(self, find: Finder):
+        self._find = find
+
+    def do_run(
+        self, original: Any, session: Any, handle: Any, targets: List[Any], fetches: List[Any], feeds: Dict[Any, Any], options: Any, metadata: Any
+    ) -> Any:
+        live = self._find(session)
+        if live is None:
+            return original(session, handle, targets, fetches, feeds, options, metadata)
+        live.prepare(targets + [tensor.op for tensor in fetches])
+        results = original(session, handle, [live.op(op) for op in targets], [live.tensor(t) for t in fetches], _fed(live, feeds), options, metadata)
+        return [cast_back(tensor, value) for tensor, value in zip(fetches, results)]
+
+    def make_callable(self, original: Any, session: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
+        if self._find(session) is None:
+            return original(session, fetches, feed_list, accept_options)
+
+        def run(*values: Any, **kwargs: Any) -> Any:
+            feeds = dict(zip(feed_list or [], values))
+            return session.run(fetches, feeds or None, options=kwargs.get("options"), run_metadata=kwargs.get("run_metadata"))
+
+        return run
+
+    def make_callable_from_options(self, original: Any, session: Any, options: Any) -> Any:
+        live = self._find(session)
+        return original(session, options) if live is None else _Callable(original, session, options, live)
+
+    def partial_run_setup(self, original: Any, session: Any, fetches: Any, feeds: Any = None) -> Any:
+        live = self._find(session)
+        if live is None:
+            return original(session, fetches, feeds)
+        graph = session.graph
+        found = [graph.as_graph_element(item) for item in (fetches if isinstance(fetches, (list, tuple)) else [fetches])]
+        fed = [graph.as_graph_element(item) for item in feeds or []]
+        live.prepare([getattr(item, "op", item) for item in found])
+        return original(session, [_mapped(live, item) for item in found], list({t: None for f in fed for t in (f, live.tensor(f))}))
+
+
+class _Callable:
+    """What `_make_callable_from_options` returns, made anew whenever the clones are others."""
+
+    def __init__(self, original: Any, session: Any, options: Any, live: LiveGraph):
+        self._original = original
+        self._session = session
+        self._options = options
+        self._live = live
+        self._conversion: Any = self
+        self._run: Any = None
+        element = session.graph.as_graph_element
+        self._fetches = [element(name) for name in options.fetch]
+        self._targets = [element(name) for name in options.target]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._live.prepare([tensor.op for tensor in self._fetches] + [getattr(item, "op", item) for item in self._targets])
+        if self._conversion is not self._live.converted:
+            self._conversion = self._live.converted
+            self._run = self._original(self._session, self._mapped_options())
+        dtypes = [self._live.tensor(t).dtype for t in self._options_feeds()]
+        results = self._run(*(np.asarray(v).astype(d.as_numpy_dtype) if d.is_floating else v for v, d in zip(args, dtypes)), **kwargs)
+        return [cast_back(tensor, value) for tensor, value in zip(self._fetches, results)]
+
+    def _options_feeds(self) -> List[Any]:
+        return [self._session.graph.as_graph_element(name) for name in self._options.feed]
+
+    def _mapped_options(self) -> Any:
+        options = type(self._options)()
+        options.CopyFrom(self._options)
+        options.fetch[:] = [self._live.tensor(tensor).name for tensor in self._fetches]
+        options.target[:] = [_mapped(self._live, item).name for item in self._targets]
+        options.feed[:] = [self._live.tensor(tensor).name for tensor in self._options_feeds()]
+        for connection in options.tensor_connection:
+            connection.from_tensor = self._live.tensor(self._session.graph.as_graph_element(connection.from_tensor)).name
+            connection.to_tensor = self._live.tensor(self._session.graph.as_graph_element(connection.to_tensor)).name
+        return options
+
+
+def cast_back(tensor: Any, value: Any) -> Any:
+    """A fetched value in the dtype that the original's tensor has."""
+    dtype = tensor.dtype.base_dtype.as_numpy_dtype
+    if isinstance(value, np.ndarray) and value.dtype != dtype and tensor.dtype.is_floating:
+        return value.astype(dtype)
+    return dtype(value) if isinstance(value, np.generic) and value.dtype != dtype and tensor.dtype.is_floating else value
+
+
+def _mapped(live: LiveGraph, item: Any) -> Any:
+    return live.tensor(item) if hasattr(item, "value_index") else live.op(item)
+
+
+def _fed(live: LiveGraph, feeds: Dict[Any, Any]) -> Dict[Any, Any]:
+    """Feeds for the original, which may be fetched too, and for its clones. Keys are tensors in 1.15.5, references to them in 2.x."""
+    result = dict(feeds)
+    for key, value in feeds.items():
+        tensor = key.deref() if hasattr(key, "deref") else key
+        clone = live.tensor(tensor)
+        if clone is not tensor:
+            fed = value.astype(clone.dtype.as_numpy_dtype) if isinstance(value, np.ndarray) else value
+            result[clone if tensor is key else clone.ref()] = fed
+    return result
