@@ -4,9 +4,12 @@ import importlib
 import json
 import os
 import pathlib
+import re
+import struct
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -15,8 +18,11 @@ from graphmp.graph.files import serialize
 from graphmp.policy.policy import Policy
 from graphmp.report.facts import casts, coverage
 from graphmp.rewrite import pipeline
+from tests.browser import chromium
 
-TOOLS = pathlib.Path(__file__).resolve().parent.parent / "tools"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TOOLS = ROOT / "tools"
+PICTURES = sorted((ROOT / "docs").glob("*.png"))
 CONFIG = Config.make(loss_scale="none")
 needs_peer = pytest.mark.skipif(tf.__version__ < "2", reason="TensorFlow's own pass can be called ahead of time on TensorFlow 2 only")
 
@@ -167,3 +173,89 @@ def test_full_check_says_what_is_missing(tmp_path):
     assert full_check("no-such-python") == (2, "", "full_check: no Python no-such-python\n")
     missing = full_check(sys.executable, GRAPHMP_CORPUS=str(tmp_path / "gone"))
     assert missing == (2, "", "full_check: no folder with the recorded graphs: set GRAPHMP_CORPUS\n")
+
+
+@pytest.fixture
+def needs_browser(tmp_path):
+    """Starts one, so that the test is skipped where there is none."""
+    chromium.start_or_skip(tmp_path / "profile").quit()
+
+
+@pytest.fixture
+def no_browser(tool, monkeypatch):
+    monkeypatch.setattr(tool("browser"), "missing", lambda: "selenium is not installed")
+
+
+def test_a_page_is_timed_in_a_browser(tool, needs_browser, tmp_path, capsys):
+    page = tmp_path / "diff.html"
+    tool("time_page").main(["--nodes", "500", "--keep", str(page), "--json"])
+    row = json.loads(capsys.readouterr().out)
+    assert row["nodes after"] > row["nodes before"] > 400
+    assert all(row[name] > 0 for name, _, _ in tool("time_page").BUDGETS if name != "requests")
+    assert row["requests"] == 0
+    assert page.stat().st_size == round(row["page"] * 1e6)
+
+
+def test_a_page_is_timed_without_a_browser(tool, no_browser, capsys):
+    assert tool("time_page").main(["--nodes", "500"]) == 0
+    out, err = capsys.readouterr()
+    heading, sizes, budgets, page = out.splitlines()
+    assert heading.split() == ["nodes", "converted", "changes", "compare", "s", "render", "s"]
+    assert 400 < int(sizes.split()[0]) < int(sizes.split()[1].replace(",", ""))
+    assert budgets.split() == ["measured", "at", "most", "unit"]
+    assert page.split()[0] == "page"
+    assert err.splitlines()[-1] == "no browser: selenium is not installed"
+
+
+def test_a_page_over_its_budget_fails(tool, no_browser, monkeypatch):
+    monkeypatch.setattr(tool("time_page"), "BUDGETS", (("page", "MB", 0),))
+    assert tool("time_page").main(["--nodes", "500", "--json"]) == 1
+
+
+def test_screenshots_need_a_browser(tool, no_browser, tmp_path, capsys):
+    assert tool("screenshots").main(["-o", str(tmp_path / "docs")]) == 2
+    assert capsys.readouterr().err == "screenshots: selenium is not installed\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_screenshots(tool, needs_browser, tmp_path, capsys):
+    assert tool("screenshots").main(["-o", str(tmp_path / "docs")]) == 0
+    assert {path.name for path in (tmp_path / "docs").iterdir()} == {path.name for path in PICTURES}
+    for path in (tmp_path / "docs").iterdir():
+        assert size_of(path) == (1280, 800)
+    assert len(capsys.readouterr().out.splitlines()) == len(PICTURES)
+
+
+def test_what_a_command_writes_to_a_terminal(tool, tmp_path):
+    screenshots = tool("screenshots")
+    assert screenshots.on_a_terminal(["--version"], tmp_path).startswith("graphmp ")
+    page = screenshots.terminal_page("\x1b[1;36mchecks\x1b[0m\n  <b>&\n" + "x" * 500 + "\nlast" * 100)
+    assert re.search('<span style="[^"]*font-weight: bold">checks</span>', page)
+    assert "&lt;b&gt;&amp;" in page
+    assert "x" * 151 + "…" in page
+    assert page.count("\nlast") == screenshots.ROWS - 4
+
+
+def test_a_picture_is_packed_without_loss(tool):
+    pixels = np.random.RandomState(1).randint(0, 256, (5, 7, 3)).astype(np.uint8)
+    with tf.Graph().as_default(), tf.Session() as session:
+        before = session.run(tf.image.encode_png(pixels))
+        after = session.run(tf.image.decode_png(tool("screenshots").packed(before)))
+    assert (after == pixels).all()
+
+
+def test_the_pictures_are_there_and_small():
+    assert [path.name for path in PICTURES] == ["diff-page-dark.png", "diff-page.png", "diff-terminal.png"]
+    assert sum(path.stat().st_size for path in PICTURES) < 600000
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for path in PICTURES:
+        assert size_of(path) == (1280, 800)
+        assert "(docs/%s)" % path.name in readme
+
+
+def size_of(path):
+    """Width and height of a PNG."""
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    return struct.unpack(">2I", data[16:24])

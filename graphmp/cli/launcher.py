@@ -47,11 +47,15 @@ class Run(Observer):
 
     def begin(self) -> None:
         """Says what will happen, and listens to sessions."""
-        self._say("%s in %s, loss scale %s" % (self._spec["name"], self.config.compute_dtype, self._spec["config"]["loss_scale"]))
+        self._say("%s in %s, loss scale %s" % (self._spec["name"], self.config.compute_dtype, self._scale()))
         convert_every_session(self.config, self)
         sessions.install(self._ran)
         sessions.before_close(self._note)
         atexit.register(self.end)
+
+    def _scale(self) -> str:
+        scale = self._spec["config"]["loss_scale"]
+        return scale if isinstance(scale, str) else "%g" % scale
 
     def converted(self, live: LiveGraph) -> None:
         found = live.converted

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _spec(args: argparse.Namespace) -> Dict[str, Any]:
     module: List[str] = args.module or []
-    script: List[str] = args.script + args.script_arguments
+    script: List[str] = args.script
     if bool(module) == bool(script):
         raise GraphmpError("GMP001", "graphmp run: name a script, or a module with -m; see `graphmp run --help`")
     config = Config.make(**options_of(FLAGS))

@@ -77,6 +77,7 @@ class LiveGraph:
         self.steps = 0
         self.gave_up = False
         self._observer = observer
+        self._restored: weakref.WeakKeyDictionary[Any, Dict[str, Any]] = weakref.WeakKeyDictionary()
         self._graph = weakref.ref(graph)
         self._lock = threading.RLock()
         self._clones: Dict[str, str] = {}
@@ -85,8 +86,18 @@ class LiveGraph:
         self._trains: Dict[Any, bool] = {}
         self._tensors: Dict[int, Tuple[Any, Any]] = {}
 
-    def prepare(self, ops: List[Any]) -> None:
-        """Called with what is about to run: converts the graph if that trains, or saves, and the clones know nothing of it.
+    def restored(self, session: Any, path: str) -> None:
+        """Called when a session has restored a checkpoint: before the conversion nothing is there to take the loss scale from it.
+
+        It is read at once: MonitoredSession saves under the same name before the first step.
+        """
+        if self.converted is None:
+            reader = tf.train.NewCheckpointReader(path)
+            names = [name for name in reader.get_variable_to_shape_map() if name.startswith(SCOPE + "/")]
+            self._restored[session] = {name: reader.get_tensor(name) for name in sorted(names)}
+
+    def prepare(self, session: Any, ops: List[Any]) -> None:
+        """Called with what is about to run in a session: converts the graph if that trains, or saves, and the clones know nothing of it.
 
         Raises:
             GraphmpError: as `graphmp.convert`, where the graph can't be converted and the observer doesn't say to go on without.
@@ -94,6 +105,8 @@ class LiveGraph:
         if not all(op in self._trains for op in ops):
             with self._lock:
                 self._look_at([op for op in ops if op not in self._trains])
+        if self._restored and self.converted is not None:
+            self._restore_scale(session)
         self.steps += any(self._trains[op] for op in ops)
 
     def _look_at(self, ops: List[Any]) -> None:
@@ -107,6 +120,13 @@ class LiveGraph:
                 if not self.gave_up:
                     raise
         self._trains.update(found)
+
+    def _restore_scale(self, session: Any) -> None:
+        """Gives the loss scale the state that it had in a checkpoint restored before the conversion."""
+        for name, value in self._restored.pop(session, {}).items():
+            if name in self._clones:
+                assign = session.graph.get_operation_by_name(self._clones[name + "/Assign"])
+                session.run(assign, {assign.inputs[1]: value})
 
     def _saves(self, ops: List[Any]) -> bool:
         """Whether a Saver that was made after the conversion is about to run: it must learn of the loss scale."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from graphmp.hooks import internals, patch
 from graphmp.runtime.live.live_graph import LiveGraph
@@ -21,6 +22,7 @@ def install(find: Finder) -> None:
     session, doors = internals.base_session(), _Doors(find)
     for name in ("_do_run", "make_callable", "_make_callable_from_options", "partial_run_setup"):
         patch.wrap(session, name, getattr(doors, name.lstrip("_")))
+    patch.wrap(tf.train.Saver, "restore", doors.restore)
 
 
 class _Doors:
@@ -35,7 +37,7 @@ class _Doors:
         live = self._find(session)
         if live is None:
             return original(session, handle, targets, fetches, feeds, options, metadata)
-        live.prepare(targets + [tensor.op for tensor in fetches])
+        live.prepare(session, targets + [tensor.op for tensor in fetches])
         results = original(session, handle, [live.op(op) for op in targets], [live.tensor(t) for t in fetches], _fed(live, feeds), options, metadata)
         return [cast_back(tensor, value) for tensor, value in zip(fetches, results)]
 
@@ -60,8 +62,14 @@ class _Doors:
         graph = session.graph
         found = [graph.as_graph_element(item) for item in (fetches if isinstance(fetches, (list, tuple)) else [fetches])]
         fed = [graph.as_graph_element(item) for item in feeds or []]
-        live.prepare([getattr(item, "op", item) for item in found])
+        live.prepare(session, [getattr(item, "op", item) for item in found])
         return original(session, [_mapped(live, item) for item in found], list({t: None for f in fed for t in (f, live.tensor(f))}))
+
+    def restore(self, original: Any, saver: Any, session: Any, path: Any) -> None:
+        original(saver, session, path)
+        live = self._find(session)
+        if live is not None:
+            live.restored(session, str(path))
 
 
 class _Callable:
@@ -79,7 +87,7 @@ class _Callable:
         self._targets = [element(name) for name in options.target]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._live.prepare([tensor.op for tensor in self._fetches] + [getattr(item, "op", item) for item in self._targets])
+        self._live.prepare(self._session, [tensor.op for tensor in self._fetches] + [getattr(item, "op", item) for item in self._targets])
         if self._conversion is not self._live.converted:
             self._conversion = self._live.converted
             self._run = self._original(self._session, self._mapped_options())
