@@ -529,3 +529,20 @@ def test_needed(tmp_path, files, answer):
 
 def test_needed_without_a_file(tmp_path):
     assert not legacy.needed(tmp_path / "train.py")
+
+
+NUMPY = """
+    import json, warnings
+    warnings.simplefilter("ignore")
+    import tensorflow as tf
+    import numpy as np
+    kinds = [np.zeros(2, np.float).dtype.name, np.zeros(2, np.int).dtype.kind, np.array([True], np.bool).dtype.name, np.array("a", np.str).dtype.kind]
+    values = [float(np.Inf), float(np.float_(2)), np.asscalar(np.array([3])), int(np.product([2, 3])), bool(np.alltrue([True, False]))]
+    print(json.dumps([kinds, values]))
+"""
+
+
+def test_numpy_has_its_old_names(tmp_path):
+    kinds, values = run(NUMPY, tmp_path)
+    assert kinds == ["float64", "i", "bool", "U"]
+    assert values == [float("inf"), 2.0, 3, 6, False]
