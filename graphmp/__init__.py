@@ -19,7 +19,7 @@ _MODULES = {
     "convert": "graphmp.runtime.convert",
     "diff": "graphmp",
     "float32_variable_storage_getter": "graphmp.recipe.storage",
-    "mixed_precision": "graphmp.recipe.decorator",
+    "mixed_precision": "graphmp.runtime.decorator",
     "restore": "graphmp.loss_scale.checkpoints",
     "session_config": "graphmp.runtime.session_config",
 }

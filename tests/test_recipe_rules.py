@@ -14,6 +14,7 @@ from tests.models import TARGETS, VECTORS, two_layers, vectors
 from tests.training import tensor_core_dtypes
 
 fixed = graphmp.mixed_precision(loss_scale=64.0)
+recipe_alone = graphmp.mixed_precision(loss_scale=64.0, engine="recipe")
 
 
 def run(fetches, feeds):
@@ -261,7 +262,7 @@ def test_scale_from_a_tensor_and_from_the_global_step(graph):
 
 
 def test_a_float32_constant_in_the_half_part_is_refused_by_its_line(graph):
-    @fixed
+    @recipe_alone
     def build(x, y):
         h = tf.layers.dense(x * tf.constant(2.0), 4)  # the culprit
         return tf.losses.mean_squared_error(y, tf.layers.dense(h, 1))
@@ -274,7 +275,7 @@ def test_a_float32_constant_in_the_half_part_is_refused_by_its_line(graph):
 
 
 def test_a_keras_layer_is_refused_before_it_runs(graph):
-    @fixed
+    @recipe_alone
     def build(x):
         return tf.keras.layers.Dense(4)(x)
 
@@ -379,7 +380,7 @@ def test_functional_control_flow_is_refused_by_its_line(graph):
     tf.enable_control_flow_v2()
     try:
         with pytest.raises(graphmp.GraphmpError, match=r"GMP012: .*test_recipe_rules.py:\d+: `.*tf.cond.*`: .*If makes a function of its own"):
-            fixed(lambda x, flag: tf.layers.dense(tf.cond(flag, lambda: x * 2.0, lambda: x), 1))(vectors()[0], tf.placeholder(tf.bool, ()))
+            recipe_alone(lambda x, flag: tf.layers.dense(tf.cond(flag, lambda: x * 2.0, lambda: x), 1))(vectors()[0], tf.placeholder(tf.bool, ()))
     finally:
         tf.disable_control_flow_v2()
 
@@ -397,7 +398,7 @@ def test_functions_of_an_input_pipeline_are_left_alone(graph):
 def test_inputs_that_do_not_come_through_arguments_are_refused(graph):
     x = vectors()[0]
     with pytest.raises(graphmp.GraphmpError, match=r"GMP015: none of the 1 matmuls and convolutions, dense/MatMul the first"):
-        fixed(lambda: tf.layers.dense(x, 1))()
+        recipe_alone(lambda: tf.layers.dense(x, 1))()
 
 
 def test_eager_execution_is_a_clear_error():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
@@ -22,54 +21,20 @@ from graphmp.recipe.storage import make_getter, nested
 from graphmp.recipe.training import refuse_unscaled
 from graphmp.recipe.updates import apply_gradients, gate_assign
 
+REFUSALS = ("GMP012", "GMP014", "GMP015", "GMP016")
+FallBack = Callable[[GraphmpError], None]
 
-def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: Any) -> Any:
-    """Makes a function that builds a training graph build it in mixed precision.
 
-    Use it with or without arguments, on functions and methods:
-
-        @graphmp.mixed_precision(loss_scale=128., clip_norm=5.)
-        def build_training_model(inputs, labels, nlabel): ...
-
-    Floating tensor arguments that feed a matmul or convolution are cast to the compute dtype; variables are stored in
-    float32; what comes after the last matmul or convolution, the loss above all, is float32; gradients of any optimizer
-    built in or after the call are scaled and unscaled. The function is called once more, in a graph that is thrown
-    away, to find out which part is which.
+def build(function: Callable[..., Any], config: Config, call: Call, plan: Optional[Plan] = None, fall_back: Optional[FallBack] = None) -> Any:
+    """Calls `function` under the recipe, by `plan` or by one made from a rehearsal. Raises as `graphmp.mixed_precision` says.
 
     Args:
-        function: the function, where the decorator is used without arguments.
-        **options: fields of `graphmp.config.Config`, which are the command line's flags.
-
-    Returns:
-        The decorated function, of the same signature. What it returns is what the original returns: the caller's own
-        tensors where it returns an argument, float32 for what it computed in half precision.
-
-    Raises:
-        GraphmpError: GMP002 for a bad option. The decorated function raises GMP011 under eager execution, GMP012 where
-            the model mixes float32 into its half-precision part, GMP014 where a variable would change.
+        function: the build function.
+        config: the options.
+        call: its arguments.
+        plan: where half precision goes; made from a rehearsal where there is none.
+        fall_back: told why the recipe doesn't fit, where it doesn't, before the function builds its float32 graph instead.
     """
-    config = Config.make(**options)
-    if config.engine == "rewrite":
-        text = "engine=rewrite: a decorated function takes engine=auto or engine=recipe; `graphmp convert FILE --engine=rewrite` rewrites the graph"
-        raise GraphmpError("GMP020", text)
-    if config.names_training:
-        raise GraphmpError("GMP020", "%s=: it is for graphs that are built already; a decorated function's losses are known" % config.names_training)
-
-    def decorate(target: Any) -> Any:
-        if isinstance(target, (staticmethod, classmethod)):
-            return type(target)(decorate(target.__func__))
-
-        @functools.wraps(target)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return build(target, config, (args, kwargs))
-
-        return wrapper
-
-    return decorate if function is None else decorate(function)
-
-
-def build(function: Callable[..., Any], config: Config, call: Call, plan: Optional[Plan] = None) -> Any:
-    """Calls `function` under the recipe, by `plan` or by one made from a rehearsal. Raises as `mixed_precision` says."""
     if creation.active() is not None or observe.observing():  # nested: the outer call has it all
         return function(*call[0], **call[1])
     if tf.executing_eagerly():
@@ -82,7 +47,24 @@ def build(function: Callable[..., Any], config: Config, call: Call, plan: Option
     policy = policies.load(config.compute_dtype, config.op_policy)
     if plan is not None:
         return _build(function, config, call, policy, plan, proven=True)
-    return _build(function, config, call, policy, observe.rehearsed(function, call, policy, config), proven=False)
+    plan = observe.rehearsed(function, call, policy, config)
+    refusal = _refusal(function, config, call, policy, plan) if fall_back and plan else None
+    if refusal is None:
+        return _build(function, config, call, policy, plan, proven=False)
+    assert fall_back is not None  # else nothing was refused
+    fall_back(refusal)
+    return function(*call[0], **call[1])
+
+
+def _refusal(function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, plan: Plan) -> Optional[GraphmpError]:
+    """Why the recipe doesn't fit, found in a graph that is thrown away; None where it does, or what is wrong is the function's own."""
+    try:
+        observe.in_scratch(call, lambda scratch: _build(function, config, scratch, policy, plan, proven=False))
+    except GraphmpError as error:
+        return error if error.code in REFUSALS else None
+    except Exception:  # whatever the function raises: the live build shows it
+        return None
+    return None
 
 
 def install() -> None:

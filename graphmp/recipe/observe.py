@@ -75,21 +75,27 @@ def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: 
     """
     if _keeps_state(function, call):
         return None
+    try:
+        plan = in_scratch(call, lambda scratch: observed(lambda: function(*scratch[0], **scratch[1]), flat(scratch), policy, config)[1])
+    except Exception:  # whatever the function raises: the live build will show whose fault it is
+        logging.vlog(1, "rehearsal of %s failed", function, exc_info=True)
+        return None
+    return dataclasses.replace(plan, seeds={})  # TensorFlow derives them from a count of the live graph's ops
+
+
+def in_scratch(call: Call, build: Callable[[Call], Any]) -> Any:
+    """Calls `build(call)` in a graph that is thrown away, with the call's arguments as they are there, and returns what it returns.
+
+    Tensors of the live graph are stood in for, names come out as they will there, and the random states of Python and NumPy are put back.
+    """
     live = tf.get_default_graph()
     scope, variable_scope = live.get_name_scope(), tf.get_variable_scope()
     with _random_state_kept(), tf.Graph().as_default() as graph, _standing_in(graph) as stand_in:
         graph.seed = live.seed
         _reserve_names(live, graph)
         leaves = [stand_in(leaf) if is_tensor(leaf) else leaf for leaf in flat(call)]
-        args, kwargs = replaced(call, leaves)
-        try:
-            with _same_variable_scope(variable_scope, live), tf.name_scope(scope + "/" if scope else None):
-                _, plan = observed(lambda: function(*args, **kwargs), leaves, policy, config)
-                plan = dataclasses.replace(plan, seeds={})  # TensorFlow derives them from a count of the live graph's ops
-        except Exception:  # whatever the function raises: the live build will show whose fault it is
-            logging.vlog(1, "rehearsal of %s failed", function, exc_info=True)
-            return None
-    return plan
+        with _same_variable_scope(variable_scope, live), tf.name_scope(scope + "/" if scope else None):
+            return build(replaced(call, leaves))
 
 
 def _recorded_gradients(original: Callable[..., Any], ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:

@@ -15,6 +15,7 @@ from graphmp.runtime.session_config import with_session_config
 from graphmp.runtime.training import record_gradients
 
 _SESSIONS: weakref.WeakKeyDictionary[Any, LiveGraph] = weakref.WeakKeyDictionary()
+_GRAPHS: weakref.WeakKeyDictionary[Any, LiveGraph] = weakref.WeakKeyDictionary()
 
 
 class Session(tf.Session):
@@ -44,7 +45,23 @@ class Session(tf.Session):
 def listen() -> None:
     """Has gradients remembered and sessions' runs mapped, once in a process."""
     gradients.install(record_gradients)
-    runs.install(_SESSIONS.get)
+    runs.install(_live)
+
+
+def convert_sessions_of(graph: Any, config: Config) -> None:
+    """From now on every session of a graph trains it in mixed precision, as a `Session` with these options does."""
+    listen()
+    _GRAPHS[graph] = live_graph(graph, config)
+
+
+def is_converted_in_sessions(graph: Any) -> bool:
+    """Whether `convert_sessions_of` was called for a graph."""
+    return graph in _GRAPHS
+
+
+def _live(session: Any) -> Optional[LiveGraph]:
+    found = _SESSIONS.get(session)
+    return _GRAPHS.get(session.graph) if found is None and _GRAPHS else found
 
 
 def convert_every_session(config: Config, observer: Observer) -> None:
