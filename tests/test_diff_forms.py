@@ -181,7 +181,7 @@ def test_markdown_fits_a_comment_and_says_what_it_leaves_out(count, letter):
     text = Diff(tuple(change("%s%05dx" % (letter * 40, n)) for n in range(count))).to_markdown()
     assert len(text.encode("utf-8")) < markdown.MOST_BYTES
     shown = text.count("NoOp")
-    assert shown == count or "%s more lines were left out" % format(count - shown, ",") in text
+    assert shown == count or "%s lines left out" % format(count - shown, ",") in text
     assert (shown == count) == (count == 10)
     assert len(text.encode("utf-8")) > 0.9 * markdown.MOST_BYTES or count == 10
 

@@ -31,11 +31,10 @@ from graphmp.diff.compare import compare
 from graphmp.graph.files import read_graph
 
 # isort: split
+import browser
 import tensorflow.compat.v1 as tf
 import training_graph
 from table import print_table
-
-from tests.browser import chromium
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SEARCHES = ("conv", "matmul", "gradients kernel", "zzz", "a")
@@ -80,7 +79,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         folder = pathlib.Path(name)
         path = args.keep or folder / "diff.html"
         row = write_page(args.nodes, folder, path)
-        reason = chromium.missing()
+        reason = browser.missing()
         if reason:
             print("no browser: %s" % reason, file=sys.stderr)
         else:
@@ -107,12 +106,12 @@ def write_page(nodes: int, folder: pathlib.Path, path: pathlib.Path) -> Dict[str
     end = time.perf_counter()
     path.write_text(page, encoding="utf-8")
     sizes = {"nodes before": len(before.graph_def.node), "nodes after": len(after.graph_def.node), "changes": len(diff.changes)}
-    return dict(sizes, compare=compared - start, render=end - compared, page=len(page) / 1e6)
+    return dict(sizes, compare=compared - start, render=end - compared, page=path.stat().st_size / 1e6)
 
 
 def browse(path: pathlib.Path, profile: pathlib.Path) -> Dict[str, Any]:
     """What the browser measures."""
-    driver = chromium.start(profile)
+    driver = browser.start(profile)
     try:
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FIRST_ROWS})
         firsts = [first_rows(driver, path) for _ in range(3)]
@@ -123,15 +122,15 @@ def browse(path: pathlib.Path, profile: pathlib.Path) -> Dict[str, Any]:
         rows = max(rows for _, rows in expand + scrolled + searches + filters)
         slowest = {"expand all": expand, "search": searches, "filter": filters}
         found = {name: max(ms for ms, _ in values) for name, values in slowest.items()}
-        return dict(found, **{"first rows": max(firsts), "rows": rows, "requests": len(chromium.requests(driver))})
+        return dict(found, **{"first rows": max(firsts), "rows": rows, "requests": len(browser.requests(driver))})
     finally:
         driver.quit()
 
 
 def first_rows(driver: Any, path: pathlib.Path) -> float:
     """Milliseconds from the start of the navigation."""
-    chromium.open_page(driver, path)
-    return float(chromium.wait_for(driver, "return window.firstRows"))
+    browser.open_page(driver, path)
+    return float(browser.wait_for(driver, "return window.firstRows"))
 
 
 def timed(driver: Any, script: str) -> Any:

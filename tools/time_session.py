@@ -1,7 +1,7 @@
 """Times what graphmp.Session adds to a run in Python: interleaved runs of one graph, a plain session and a converting one, as medians.
 
-    python tools/time_session.py
-    python tools/time_session.py --runs 2000 --json
+python tools/time_session.py
+python tools/time_session.py --runs 2000 --json
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ def main() -> int:
     args = parser.parse_args()
     plain, mapped = measure(args.runs)
     found = {"plain_us": round(plain, 1), "graphmp_us": round(mapped, 1), "added_us": round(mapped - plain, 1), "runs": args.runs}
-    print(json.dumps(found) if args.json else "plain %(plain_us)s us, graphmp.Session %(graphmp_us)s us, added %(added_us)s us, %(runs)d runs" % found)
+    print(
+        json.dumps(found) if args.json else "plain %(plain_us)s us, graphmp.Session %(graphmp_us)s us, added %(added_us)s us, %(runs)d runs" % found
+    )
     return int(mapped - plain > MOST_MICROSECONDS)
 
 
-def measure(runs: int) -> "tuple[float, float]":
+def measure(runs: int) -> tuple[float, float]:
     """Medians in microseconds of a run that fetches the loss and the train op of a small net whose nodes are shared, not cloned.
 
     compute_dtype=float32 without a scale leaves the graph as it is, so that both sessions compute the same and Python alone differs.

@@ -81,7 +81,7 @@ def _run(args: argparse.Namespace) -> int:
         _print_written(diff, args, opener)
     elif args.output:
         write_atomic(pathlib.Path(args.output), _rendered(diff, args).encode("utf-8"))
-        _print_written(diff, args, "open %s" % args.output)
+        _print_written(diff, args, ("open %s" if args.format == "html" else "read %s") % args.output)
     elif args.format == "text":
         _print_text(diff, args)
     else:
@@ -143,6 +143,8 @@ def _verdict(diff: Diff, args: argparse.Namespace) -> Iterator[Tuple[str, str]]:
 def _next(diff: Diff, args: argparse.Namespace) -> str:
     if diff.identical and not diff.stale:
         return "nothing to do: %s and %s are the same graph" % (args.a, args.b)
+    if diff.identical and diff.stale:
+        return "the report is of another conversion: name the one of these graphs with --report=FILE"
     if diff.unexplained or diff.stale:
         return "graphmp convert the source again: the report does not explain these graphs"
     if args.check and not diff.has_report:

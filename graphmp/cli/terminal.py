@@ -18,10 +18,9 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:.0f}/{task.total:.0f}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total, completed=-1)
+        task = bar.add_task("starting", total=total)
 
         def begin(stage: str) -> None:
-            bar.update(task, description=stage)
-            bar.advance(task)
+            bar.update(task, description=stage, advance=1)
 
         yield begin

@@ -52,7 +52,7 @@ def render(diff: Diff, node: str, depth: int = 1, most: int = 150) -> str:
     body, before, after = _find(diff, node)
     changes = colours.leading(diff)
     lines = ["digraph {", "  rankdir=LR;", "  node [shape=box, style=filled, fillcolor=%s, fontsize=10];" % _quoted(colours.UNCHANGED)]
-    for side in _sides(diff.names, body, before, after, depth, most):
+    for side in reversed(_sides(diff.names, body, before, after, depth, most)):  # Graphviz puts the last cluster on top
         lines += ["  subgraph cluster_%s {" % side.key, "    label=%s;" % _quoted(_title(side, most))]
         lines += ["    " + line for line in _statements(side, body.name, changes)]
         lines.append("  }")

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Iterator, List, Tuple
 
 from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED
-from graphmp.diff.text import rows, summary
+from graphmp.diff.text import plural, rows, summary
 from graphmp.diff.values import printable
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def render(diff: Diff, expand: bool = False) -> str:
     body, left_out = _capped(list(_fenced_lines(diff, expand)), MOST_BYTES - _size("\n\n".join(head)) - 200)
     fence = "`" * max(3, 1 + max((len(run) for line in body for run in re.findall("`+", line)), default=0))
     fenced = ["\n".join([fence + "diff", *body, fence])] if body else []
-    more = ["%s more lines were left out: `graphmp diff --all` prints them." % format(left_out, ",")] if left_out else []
+    more = ["%s left out: `graphmp diff --all` prints all." % plural(left_out, "line")] if left_out else []
     return "\n\n".join(head + fenced + more) + "\n"
 
 

@@ -77,7 +77,9 @@ def _common(texts: List[str]) -> str:
 
 def _starred(components: Tuple[str, ...]) -> str:
     """`dense*` for dense and dense_1, `dense_*` for dense_1 and dense_2, `layer*` for layer1 and layer2."""
-    stem = _NUMBER.sub("*", _SUFFIX.sub("", components[0]))
+    heads = [_SUFFIX.sub("", component) for component in components]
+    numbers = iter([set(found) for found in zip(*(_NUMBER.findall(head) for head in heads))])
+    stem = _NUMBER.sub(lambda match: match.group() if len(next(numbers)) == 1 else "*", heads[0])
     suffixes = {(_SUFFIX.search(component) or [""])[0] for component in components}
     if len(suffixes) == 1:
         return stem + suffixes.pop()

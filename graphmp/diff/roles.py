@@ -32,7 +32,8 @@ _ROLES = (
     (r"^graphmp/moving_averages", kinds.FINITE_CHECK, "finite check: a moving average takes no value that is not finite"),
     (r"^graphmp/accumulators", kinds.SKIP_GATE, "skip gate: a user's accumulator keeps its value on a skipped step"),
     (r"/graphmp/loss_scale(_\d+)?/", kinds.SCALE, "gradient of the loss scale"),
-    (r"_graphmp_(float16|bfloat16|float32|float64)(_\d+)?_grad/", kinds.CAST_UP, "gradient of an inserted cast"),
+    (r"_graphmp_(float16|bfloat16)(_\d+)?_grad/", kinds.CAST_UP, "gradient of an inserted cast"),
+    (r"_graphmp_(float32|float64)(_\d+)?_grad/", kinds.CAST_DOWN, "gradient of an inserted cast"),
     (r"_graphmp_(float16|bfloat16)(_\d+)?$", kinds.CAST_DOWN, "cast where float32 and half precision meet"),
     (r"_graphmp_(float32|float64)(_\d+)?$", kinds.CAST_UP, "cast where float32 and half precision meet"),
 )  # fmt: skip
@@ -49,6 +50,7 @@ _READS = (
 )  # fmt: skip
 
 SCALED = re.compile(r"(^|/)graphmp/loss_scale(_\d+)?/(scaled_loss|scaled_seed|rescaled)")
+INITIALISER = re.compile(_SCALE + r"(scale|good_steps|skipped_steps)/Assign$")
 UNSCALE = re.compile(_SCALE + r"unscale")
 CLIP = re.compile(_SCALE + r"clip_by_global_norm")
 ALL_FINITE = re.compile(_SCALE + r"all_finite$")

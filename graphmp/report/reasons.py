@@ -82,7 +82,7 @@ _REBUILT = {
     categories.ADDED: "made by TensorFlow's layers or gradients for the compute dtype",
     categories.REMOVED: "not needed by TensorFlow's layers or gradients for the compute dtype",
 }
-_GATES = ("Merge", "Switch")
+_GATES = ("Merge", "RefMerge", "RefSwitch", "Switch")
 
 
 class Reason(NamedTuple):
@@ -128,6 +128,8 @@ def kept(text: str) -> Reason:
 def _done(change: Change, context: Context) -> Optional[Reason]:
     """By what the engine noted."""
     rows = context.done.get(change.path, ())
+    if rows and change.part == "_output_shapes":
+        return Reason(kinds.BOOKKEEPING, "_output_shapes of another TensorFlow's")
     why = next((why for did, why in rows if why and change.category in _DONE.get(did, (categories.ADDED,))), None)
     return Reason(_KINDS.get(why.split(":")[0]) or _role_kind(change), why) if why else None
 
@@ -148,16 +150,20 @@ def _inserted(change: Change, context: Context) -> Optional[Reason]:
 def _reads(change: Change, context: Context) -> Optional[Reason]:
     """By what an input reads now."""
     if change.category == categories.VIA_CAST:
-        back = change.after is not None and parse_input(change.after).node.rpartition("_graphmp_")[2].startswith(("float32", "float64"))
-        return Reason(kinds.CAST_UP if back else kinds.CAST_DOWN, "reads its input through a cast")
+        cast = roles.role(parse_input(change.after).node) if change.after else None
+        return Reason(cast.kind if cast else kinds.CAST_DOWN, "reads its input through a cast")
     known = roles.reading(change.after or "") if change.category == categories.REWIRED else None
     return Reason(*known) if known else None
 
 
 def _waits(change: Change, context: Context) -> Optional[Reason]:
     """By the control inputs that came: a skip gate's take the place of those that may not run."""
-    names = [name.lstrip("^") for name in (change.after or "").split()]
-    if change.category == categories.CONTROL and names and all(name.startswith(SCOPE + "/") for name in names):
+    names = [name[1:] for name in (change.after or "").split() if name.startswith("^")]
+    if change.category != categories.CONTROL or not names:
+        return None
+    if all(roles.INITIALISER.match(name) for name in names):
+        return Reason(kinds.LOSS_SCALE_STATE, "loss scale state: initialised with the model's variables")
+    if all(name.startswith(SCOPE + "/") for name in names):
         return Reason(kinds.SKIP_GATE, "skip gate: waits for what runs whether or not the step is skipped")
     return None
 

@@ -1,100 +1,29 @@
-"""Chromium without a window, driven by Selenium: where there is none, the tests that need it are skipped, unless GRAPHMP_BROWSER is set."""
+"""Chromium without a window (tools/browser.py) for tests: where there is none, they are skipped, unless GRAPHMP_BROWSER is set."""
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
-import shutil
-import time
+import sys
 
 import pytest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
+from browser import WIDE, complaints, missing, open_page, prefer, requests, resize, start, wait_for
+
+__all__ = ["WIDE", "complaints", "missing", "open_page", "prefer", "requests", "resize", "start", "skip_without_one", "start_or_fail", "wait_for"]
+
 VARIABLE = "GRAPHMP_BROWSER"  # set where there must be one
-WIDE = (1280, 800)
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
-def missing():
-    """What a browser needs and this machine lacks; empty if nothing."""
-    try:
-        import selenium  # noqa: F401
-    except ImportError:
-        return "selenium is not installed"
-    lacking = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    return "%s not found" % " and ".join(lacking) if lacking else ""
+def skip_without_one():
+    """Skips a whole module, in one line, where there is no browser."""
+    if missing() and VARIABLE not in os.environ:
+        pytest.skip(missing(), allow_module_level=True)
 
 
-def start(profile):
-    """A browser with a new empty profile in the folder `profile`; it keeps logs of its console and of its requests."""
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in (*FLAGS, "--user-data-dir=%s" % profile):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    resize(driver, *WIDE)
-    driver.get("about:blank")
-    driver.get_log("performance")  # of the page that the browser starts with
-    return driver
-
-
-def start_or_skip(profile):
-    """A browser, else the test is skipped with the reason; with GRAPHMP_BROWSER set it fails."""
-    reason = missing()
-    if reason and VARIABLE in os.environ:
-        pytest.fail(reason)
-    if reason:
-        pytest.skip(reason)
+def start_or_fail(profile):
+    """A browser; where something it needs is missing the test fails with that."""
+    if missing():
+        pytest.fail(missing())
     return start(profile)
-
-
-def resize(driver, width, height):
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
-
-
-def prefer(driver, scheme):
-    """Light or dark."""
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
-
-
-def open_page(driver, path, state=""):
-    """Loads a file anew, with what is to stand behind #, and waits until its tree is there."""
-    driver.get("about:blank")
-    driver.get(pathlib.Path(path).as_uri() + ("#" + state if state else ""))
-    wait_for(driver, "return document.body.classList.contains('ready')")
-
-
-def wait_for(driver, script, seconds=10):
-    """Waits until a script returns something true, and returns it."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = driver.execute_script(script)
-        if found:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("not within %d s: %s" % (seconds, script))
-
-
-def requests(driver):
-    """Addresses of all that was asked for since the log was read last, but for pages and data in files of this machine."""
-    messages = [json.loads(row["message"])["message"] for row in driver.get_log("performance")]
-    asked = [message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"]
-    return [url for url in asked if not url.startswith(("file:", "about:", "data:"))]
-
-
-def complaints(driver):
-    """What the console has to say."""
-    return [row["message"] for row in driver.get_log("browser")]

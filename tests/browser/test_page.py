@@ -12,6 +12,7 @@ from graphmp.diff.model import Diff
 from tests.browser import chromium
 from tests.pages import HOSTILE, hostile, layers, sample, view
 
+chromium.skip_without_one()
 ROWS = "return [...document.querySelectorAll('[role=treeitem]')].map((row) => row.getAttribute('aria-label').split(',')[0])"
 SELECTED = "const row = document.querySelector('[role=treeitem][aria-selected=true]'); return row && row.getAttribute('aria-label').split(',')[0]"
 DETAILS = "return document.getElementById('details').innerText"
@@ -45,7 +46,7 @@ return worst;
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    driver = chromium.start_or_skip(tmp_path_factory.mktemp("profile"))
+    driver = chromium.start_or_fail(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
 

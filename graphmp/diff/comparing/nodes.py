@@ -14,6 +14,8 @@ from graphmp.diff.comparing.tensors import tensor_change
 from graphmp.diff.values import attribute_text, short_pair
 from graphmp.graph.view import GraphView, Port
 
+_MOST_CONTROLS = 6
+
 
 def node_changes(old_name: str, name: str, pairing: Pairing) -> Iterator[Change]:
     """The changes of one node, attributes by name and inputs by slot.
@@ -123,4 +125,6 @@ def _text(port: Optional[Port]) -> Optional[str]:
 
 
 def _controls(names: Set[str]) -> Optional[str]:
-    return " ".join("^" + name for name in sorted(names)) or None
+    """Control inputs in short: a train op may have thousands."""
+    shown = ["^" + name for name in sorted(names)[:_MOST_CONTROLS]]
+    return " ".join(shown + (["and %d more" % (len(names) - len(shown))] if len(names) > len(shown) else [])) or None

@@ -22,6 +22,7 @@ from graphmp.graph.variables import Variable, saved_names, variables
 from graphmp.graph.view import GraphView, parse_input
 
 _OURS = SCOPE + "/"
+_MOST_CHARACTERS = 160
 
 
 def graph_checks(before: tf.MetaGraphDef, after: tf.MetaGraphDef, body: Body) -> Tuple[Check, ...]:
@@ -55,7 +56,11 @@ def _explained(diff: Diff) -> Check:
 
 def _fresh(diff: Diff) -> Check:
     if diff.stale:
-        return Check("report", FAILED, "stale: %s that these graphs don't have, such as %s" % (plural(len(diff.stale), "change"), diff.stale[0]))
+        return Check(
+            "report",
+            FAILED,
+            "stale: %s that these graphs don't have, such as %s" % (plural(len(diff.stale), "change"), diff.stale[0][:_MOST_CHARACTERS]),
+        )
     return Check("report", PASSED, "every change that the report tells of is there")
 
 

@@ -90,7 +90,7 @@ class _Scaled:
     def check_before_clip(self) -> Check:
         """No finite check depends on a clip: one infinity makes every clipped gradient NaN."""
         if not self._clips or not self._finite:
-            return Check("finite check before clip", NOT_CHECKED, "the graph has no clip, or no finite check, of graphmp's")
+            return Check("finite check before clip", NOT_CHECKED, "graphmp put no clip, or no finite check, into the graph")
         wrong = sorted(self._view.descendants(self._clips, control=False) & set(self._finite))
         if wrong:
             return Check("finite check before clip", FAILED, "%s clipped gradients" % ("%d finite checks read" % len(wrong)), tuple(wrong))

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Runs the notebook in examples/ from its first cell to its last, and writes it back with what came out.
+
+usage: run_notebook.py [NOTEBOOK]
+
+    python tools/run_notebook.py
+
+Needs ipykernel and nbclient. What TensorFlow says on stderr while it starts is left out, and so are the times of the cells. Exit status 1 where a
+cell fails; then nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import sys
+from typing import Any, List, Optional
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NOTEBOOK = ROOT / "examples" / "review.ipynb"
+SECONDS = 300  # for one cell
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Runs and writes. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("notebook", nargs="?", type=pathlib.Path, default=NOTEBOOK)
+    args = parser.parse_args(argv)
+    try:
+        notebook = executed(args.notebook, args.notebook.parent)
+    except CellExecutionError as error:
+        print("run_notebook: %s" % error, file=sys.stderr)
+        return 1
+    nbformat.write(notebook, str(args.notebook))
+    return 0
+
+
+def executed(path: pathlib.Path, folder: pathlib.Path) -> Any:
+    """The notebook with fresh outputs, run in a folder by this Python, with graphmp of this checkout.
+
+    Raises:
+        CellExecutionError: if a cell fails.
+    """
+    notebook = nbformat.read(str(path), as_version=4)
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
+    client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", record_timing=False, resources={"metadata": {"path": str(folder)}})
+    client.execute(env=environment)
+    notebook.metadata.language_info = {"name": "python"}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+    return notebook
+
+
+if __name__ == "__main__":
+    sys.exit(main())

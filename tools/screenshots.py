@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Makes the pictures of the README anew: the page of a diff, light and dark, and the diff on a terminal.
+
+usage: screenshots.py [-o docs]
+
+    python tools/screenshots.py
+
+Converts examples/simple_cnn.py with `python -m graphmp convert` in a temporary folder, opens the page in Chromium without a window (Debian's
+chromium and chromium-driver, and selenium), and prints what `graphmp diff` shows on a terminal. Exit status 2 where there is no browser.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import pathlib
+import pty
+import struct
+import subprocess
+import sys
+import tempfile
+import zlib
+from typing import Any, Dict, List, Optional
+
+import browser
+from rich.ansi import AnsiDecoder
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from graphmp.runtime.quiet import quiet_stderr
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+EXAMPLE = ROOT / "examples" / "simple_cnn.py"
+CONVERT = ["convert", str(EXAMPLE), "-o", "out"]
+DIFF = ["diff", "out/original.meta", "out/converted.meta"]
+# Each picture of the page: light or dark, and what stands behind # in the address.
+PAGES = {
+    "diff-page.png": ("light", "node=hidden/MatMul"),
+    "diff-page-dark.png": ("dark", "node=graphmp/loss_scale/unscale_3&kind=scale,unscale"),
+}
+COLUMNS, ROWS = 152, 44
+BACKGROUND, FOREGROUND = (22, 24, 29), (216, 218, 223)
+# Black, red, green, yellow, blue, magenta, cyan, white.
+COLOURS = [BACKGROUND, (240, 113, 120), (126, 200, 140), (229, 192, 123), (97, 175, 239), (198, 160, 246), (102, 204, 214), FOREGROUND]
+TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
+body {{ margin: 0; padding: 16px 20px; overflow: hidden; background: {background}; color: {foreground}; }}
+pre {{ margin: 0; font: 13.5px/17.5px "DejaVu Sans Mono", monospace; }}
+</style><pre>{code}</pre>"""
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Makes the pictures. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs", metavar="FOLDER", help="where to (default: docs)")
+    args = parser.parse_args(argv)
+    reason = browser.missing()
+    if reason:
+        print("screenshots: %s" % reason, file=sys.stderr)
+        return 2
+    args.output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        subprocess.run(command(CONVERT), check=True, cwd=str(folder), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        (folder / "terminal.html").write_text(terminal_page(on_a_terminal(DIFF, folder)), encoding="utf-8")
+        for picture, data in photographed(folder).items():
+            (args.output / picture).write_bytes(data)
+            print("%s %d kB" % (args.output / picture, len(data) / 1000))
+    return 0
+
+
+def command(arguments: List[str]) -> List[str]:
+    """A command of graphmp's, of this checkout."""
+    return [sys.executable, "-m", "graphmp", *arguments]
+
+
+def environment() -> Dict[str, str]:
+    """Of the commands: this checkout, and a terminal of the size of the picture."""
+    return dict(os.environ, PYTHONPATH=str(ROOT), TERM="xterm-256color", COLUMNS=str(COLUMNS), LINES=str(ROWS))
+
+
+def on_a_terminal(arguments: List[str], folder: pathlib.Path) -> str:
+    """What a command of graphmp's writes to a terminal, colours included."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command(arguments), cwd=str(folder), env=environment(), stdout=theirs, stderr=subprocess.DEVNULL):
+        os.close(theirs)
+        data = b"".join(iter(lambda: received(ours), b""))
+    os.close(ours)
+    return data.decode("utf-8").replace("\r\n", "\n")
+
+
+def received(descriptor: int) -> bytes:
+    """The next bytes of a terminal; none once nobody writes to it."""
+    try:
+        return os.read(descriptor, 1 << 16)
+    except OSError:  # Linux says so
+        return b""
+
+
+def terminal_page(output: str) -> str:
+    """A page with the first lines of a terminal, below the command that wrote them."""
+    console = Console(record=True, file=io.StringIO(), width=COLUMNS, force_terminal=True, highlight=False)
+    console.print("$ graphmp " + " ".join(DIFF), style="bold")
+    for line in list(AnsiDecoder().decode(output))[: ROWS - 1]:
+        line.truncate(COLUMNS, overflow="ellipsis")
+        console.print(line, soft_wrap=True)
+    theme = TerminalTheme(BACKGROUND, FOREGROUND, COLOURS)
+    return console.export_html(theme=theme, code_format=TERMINAL, inline_styles=True)
+
+
+def photographed(folder: pathlib.Path) -> Dict[str, bytes]:
+    """All pictures by name, from the files in a folder."""
+    driver = browser.start(folder / "profile")
+    try:
+        result = {}
+        for picture, (scheme, state) in PAGES.items():
+            browser.prefer(driver, scheme)
+            browser.open_page(driver, folder / "out" / "diff.html", state)
+            result[picture] = settled(driver)
+        driver.get((folder / "terminal.html").as_uri())
+        result["diff-terminal.png"] = settled(driver)
+        return result
+    finally:
+        driver.quit()
+
+
+def settled(driver: Any) -> bytes:
+    """A picture of the page, once nothing of it is left to paint."""
+    driver.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100)));")
+    return packed(driver.get_screenshot_as_png())
+
+
+def packed(png: bytes) -> bytes:
+    """The same picture in fewer bytes: text packs better without the filters that browsers use."""
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        import tensorflow.compat.v1 as tf
+
+        with tf.Graph().as_default(), tf.Session() as session:
+            pixels = session.run(tf.image.decode_png(png, channels=3))
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)  # 0: no filter
+    header = struct.pack(">2I5B", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 0)  # 8 bits, red green blue
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
