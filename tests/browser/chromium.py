@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "tools"))
 from browser import WIDE, complaints, missing, open_page, prefer, requests, resize, start, wait_for
 
-__all__ = ["WIDE", "complaints", "missing", "open_page", "prefer", "requests", "resize", "start", "skip_without_one", "start_or_fail", "wait_for"]
+__all__ = ["WIDE", "complaints", "missing", "open_page", "prefer", "requests", "resize", "skip_without_one", "start", "start_or_fail", "wait_for"]
 
 VARIABLE = "GRAPHMP_BROWSER"  # set where there must be one
 
