@@ -68,7 +68,8 @@ def test_trains_and_says_so(folder):
     assert [first, last] == pytest.approx(expected, rel=2e-2)
     assert err[0] == "graphmp: train.py in float16, loss scale dynamic"
     assert "6 of 6 matmuls and convolutions in float16" in err[1]
-    assert err[2:] == ["graphmp: 20 training steps; loss scale 32768; 0 skipped"]
+    assert err[2] == "graphmp: no GPU here: this CPU emulates float16, slowly; --compute_dtype=bfloat16 may be faster"
+    assert err[3:] == ["graphmp: 20 training steps; loss scale 32768; 0 skipped"]
 
 
 def test_the_script_sees_its_own_command_line(folder):
@@ -78,7 +79,7 @@ def test_the_script_sees_its_own_command_line(folder):
     status, out, err = run(folder, text, "--loss_scale=1", "-o", "--", "x", flags=["--loss_scale=64"], stdin="hello")
     assert status == 3
     assert out == "['train.py', '--loss_scale=1', '-o', '--', 'x'] __main__ True %s hello\n" % os.getcwd()
-    assert err == ["graphmp: train.py in float16, loss scale 64", "graphmp: nothing was trained"]
+    assert err == ["graphmp: train.py in float16, loss scale 64", "graphmp: nothing was trained in this process"]
 
 
 def test_modules_beside_the_script_and_a_module(folder):
@@ -187,3 +188,84 @@ def test_bad_usage(folder, argv, code):
     assert (status, out) == (2, "")
     assert len(err) == 1
     assert err[0].startswith("graphmp: error %s: " % code)
+
+
+def test_a_forked_process_ends_as_it_would(folder):
+    text = (
+        TRAIN
+        + LOOP
+        + """
+import os
+child = os.fork()
+if not child:
+    sys.exit(4)
+print("child", os.waitpid(child, 0)[1] >> 8)
+"""
+    )
+    status, out, err = run(folder, text)
+    assert (status, out.splitlines()[-1]) == (0, "child 4")
+    assert [line for line in err if "training steps" in line] == ["graphmp: 20 training steps; loss scale 32768; 0 skipped"]
+
+
+def test_a_spawned_process_is_set_up_too(folder):
+    text = """
+import tensorflow as tf
+x = tf.placeholder(tf.float32, [1])
+def work(n):
+    return n + 1
+if __name__ == "__main__":
+    import multiprocessing
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(work, [1, 2]))
+"""
+    assert run(folder, text)[:2] == (0, "[2, 3]\n")
+
+
+def test_graphs_are_let_go(folder):
+    text = (
+        TRAIN.split("x, y =")[0]
+        + """
+import gc, weakref
+graphs = []
+for _ in range(3):
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 2])
+        loss = tf.reduce_sum(tf.matmul(x, tf.get_variable("w", [2, 1])))
+        train = tf.train.AdamOptimizer().minimize(loss)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run([train, loss], {x: np.ones([4, 2])})
+        graphs.append(weakref.ref(graph))
+    del graph, session, x, loss, train
+gc.collect()
+print(sum(graph() is not None for graph in graphs))
+"""
+    )
+    status, out, err = run(folder, text)
+    assert (status, out) == (0, finished([sys.executable, "train.py"])[1])
+    assert len([line for line in err if "1 training steps" in line]) == 3
+
+
+def test_an_error_of_a_run_is_the_originals(folder):
+    status, _, err = run(folder, TRAIN + LOOP.replace("range(20)]", "range(2)]\n    session.run(train, {x: X, y: X[:3, :1]})"))
+    assert status == 1
+    text = "\n".join(err)
+    assert "graphmp/clones" not in text.splitlines()[-1]
+    assert "InvalidArgumentError" in text
+
+
+def test_any_tensor_is_fetched(folder):
+    text = (
+        TRAIN
+        + """
+v = tf.get_variable("r", [2], use_resource=True)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run(train, feed)
+    try:
+        print(type(session.run(v.handle)).__name__)
+    except Exception as error:
+        print(type(error).__name__)
+"""
+    )
+    assert run(folder, text)[:2] == finished([sys.executable, "train.py"])[:2]

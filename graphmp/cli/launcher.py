@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import atexit
 import json
+import multiprocessing.spawn
+import os
 import pathlib
 import runpy
 import sys
@@ -22,12 +24,12 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.hooks import sessions
+from graphmp.hooks import patch, sessions
 from graphmp.report import facts
 from graphmp.report.report import make_report, sha256
 from graphmp.runtime import legacy
 from graphmp.runtime.conversion import Conversion
-from graphmp.runtime.live.live_graph import LiveGraph, Observer, live_graph
+from graphmp.runtime.live.live_graph import LiveGraph, Observer, known_live_graph
 from graphmp.runtime.script import prepare_main, run_main
 from graphmp.runtime.session import convert_every_session
 from graphmp.runtime.source import Source
@@ -41,17 +43,30 @@ class Run(Observer):
     def __init__(self, spec: Dict[str, Any]):
         self.config = Config.from_json(spec["config"])
         self._spec = spec
-        self._graphs: Dict[LiveGraph, Any] = {}
+        self._process = os.getpid()
+        self._ends: Dict[int, str] = {}  # what is to be said in the end of each graph, by its number
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._reports = 0
 
     def begin(self) -> None:
         """Says what will happen, and listens to sessions."""
         self._say("%s in %s, loss scale %s" % (self._spec["name"], self.config.compute_dtype, self._scale()))
-        convert_every_session(self.config, self)
+        self.listen()
         sessions.install(self._ran)
         sessions.before_close(self._note)
         atexit.register(self.end)
+
+    def listen(self) -> None:
+        """Sets a process up, this one or one that the script spawns."""
+        path, wanted = self._spec["path"], self._spec["legacy_imports"]
+        if wanted == "on" or (wanted == "auto" and path and legacy.needed(pathlib.Path(path))):
+            legacy.install()
+        convert_every_session(self.config, self)
+        patch.wrap(multiprocessing.spawn, "get_preparation_data", self._prepared)
+
+    def _prepared(self, original: Any, name: str) -> Any:
+        """What a spawned process is told: reading it sets that process up, before it imports the script."""
+        return dict(original(name), graphmp=_Setup(self._spec))
 
     def _scale(self) -> str:
         scale = self._spec["config"]["loss_scale"]
@@ -59,7 +74,7 @@ class Run(Observer):
 
     def converted(self, live: LiveGraph) -> None:
         found = live.converted
-        assert found is not None  # this is what is told
+        assert found is not None and found.original is not None and found.meta_graph is not None  # this is what is told
         cover = facts.coverage(found.meta_graph.graph_def)
         casts = facts.casts(found.meta_graph.graph_def) - facts.casts(found.original.graph_def)
         text = "converted %s nodes in %.1f s: %d of %d matmuls and convolutions in %s, %d casts; %s"
@@ -67,6 +82,8 @@ class Run(Observer):
         scales = ", ".join("%s from %g" % (row["kind"], row["initial"]) for row in found.record["scales"]) or "none"
         values = (nodes, found.seconds, cover["converted_ops"], cover["tensor_core_ops"], self.config.compute_dtype, casts, "loss scale " + scales)
         self._say(text % values)
+        if self.config.compute_dtype == "float16" and not tf.config.experimental.list_physical_devices("GPU"):
+            self._say("no GPU here: this CPU emulates float16, slowly; --compute_dtype=bfloat16 may be faster")
         for row in found.record["warnings"]:
             self._say("warning %s: %s%s" % (row["code"], row["node"] + ": " if row["node"] else "", row["message"]))
         if self._spec["report"]:
@@ -79,27 +96,29 @@ class Run(Observer):
         return True
 
     def end(self) -> None:
-        """The closing line."""
+        """The closing lines. A forked process that ends says nothing: TensorFlow's threads are not there."""
+        if os.getpid() != self._process:
+            return
         for session in list(self._open):
             self._note(session)
-        if not self._graphs:
-            self._say("nothing was trained")
-        for live, (skipped, scales) in self._graphs.items():
-            state = "; loss scale %s; %d skipped" % (", ".join("%g" % scale for scale in scales), skipped) if scales else ""
-            self._say("%d training steps%s%s" % (live.steps, state, ", in float32" if live.gave_up else ""))
+        for text in self._ends.values() if self._ends else ["nothing was trained in this process"]:
+            self._say(text)
 
     def _ran(self, session: Any, fetches: Any) -> None:
         self._open.add(session)
 
     def _note(self, session: Any) -> None:
         """Reads the state of the loss scale off a session, while that can still be done."""
-        live = live_graph(session.graph, self.config, self)
-        if not live.steps:
+        live = known_live_graph(session.graph)
+        if live is None or not live.steps or os.getpid() != self._process:
             return
         try:
-            self._graphs[live] = live.scale_state(session)
+            skipped, scales = live.scale_state(session)
         except (tf.errors.OpError, RuntimeError):  # closed, or its server is gone
-            self._graphs.setdefault(live, (0, []))
+            skipped, scales = 0, []
+        state = "; loss scale %s; %d skipped" % (", ".join("%g" % scale for scale in scales), skipped) if scales else ""
+        if state or live.number not in self._ends:
+            self._ends[live.number] = "%d training steps%s%s" % (live.steps, state, ", in float32" if live.gave_up else "")
 
     def _write(self, live: LiveGraph) -> None:
         found = live.converted
@@ -122,8 +141,6 @@ def main(spec: Dict[str, Any]) -> None:
         tf.logging.set_verbosity(tf.logging.ERROR)
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         warnings.filterwarnings("ignore", message="`tf[.].*is deprecated")
-    if spec["legacy_imports"]:
-        legacy.install()
     sys.excepthook = _excepthook
     run = Run(spec)
     run.begin()
@@ -134,6 +151,20 @@ def main(spec: Dict[str, Any]) -> None:
     else:
         source = Source(pathlib.Path(spec["path"]), "")
         run_main(prepare_main(source, spec["arguments"]), source, lambda function: function)
+
+
+class _Setup:
+    """Sets up the process that unpickles it."""
+
+    def __init__(self, spec: Dict[str, Any]):
+        self._spec = spec
+
+    def __reduce__(self) -> Any:
+        return _set_up, (self._spec,)
+
+
+def _set_up(spec: Dict[str, Any]) -> None:
+    Run(spec).listen()
 
 
 def _excepthook(kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:

@@ -14,7 +14,6 @@ from typing import Any, Dict, List
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.runtime.quiet import quiet_stderr
 from graphmp.runtime.source import LEGACY_IMPORTS
 
 HELP = "run an unmodified training script in mixed precision"
@@ -61,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _spec(args: argparse.Namespace) -> Dict[str, Any]:
     module: List[str] = args.module or []
-    script: List[str] = args.script
+    script: List[str] = args.script[1:] if args.script[:1] == ["--"] else args.script
     if bool(module) == bool(script):
         raise GraphmpError("GMP001", "graphmp run: name a script, or a module with -m; see `graphmp run --help`")
     config = Config.make(**options_of(FLAGS))
@@ -76,17 +75,9 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "config": asdict(config),
         "report": args.report,
         "on_error": args.on_error,
-        "legacy_imports": _legacy(args.legacy_imports, path),
+        "legacy_imports": args.legacy_imports,
         "verbose": args.verbosity > 0,
     }
-
-
-def _legacy(wanted: str, path: str) -> bool:
-    if wanted != "auto" or not path:
-        return wanted == "on"
-    with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.runtime import legacy
-    return legacy.needed(pathlib.Path(path))
 
 
 def _root() -> str:

@@ -10,12 +10,11 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.hooks import gradients, sessions
 from graphmp.runtime.live import runs
-from graphmp.runtime.live.live_graph import LiveGraph, Observer, live_graph
+from graphmp.runtime.live.live_graph import LiveGraph, Observer, known_live_graph, live_graph
 from graphmp.runtime.session_config import with_session_config
 from graphmp.runtime.training import record_gradients
 
-_SESSIONS: weakref.WeakKeyDictionary[Any, LiveGraph] = weakref.WeakKeyDictionary()
-_GRAPHS: weakref.WeakKeyDictionary[Any, LiveGraph] = weakref.WeakKeyDictionary()
+_SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class Session(tf.Session):
@@ -39,7 +38,8 @@ class Session(tf.Session):
         listen()
         settings = Config.make(**options)
         super().__init__(target, graph, with_session_config(config))
-        _SESSIONS[self] = live_graph(self.graph, settings)
+        live_graph(self.graph, settings)
+        _SESSIONS.add(self)
 
 
 def listen() -> None:
@@ -51,17 +51,18 @@ def listen() -> None:
 def convert_sessions_of(graph: Any, config: Config) -> None:
     """From now on every session of a graph trains it in mixed precision, as a `Session` with these options does."""
     listen()
-    _GRAPHS[graph] = live_graph(graph, config)
+    live_graph(graph, config).for_every_session = True
 
 
 def is_converted_in_sessions(graph: Any) -> bool:
     """Whether `convert_sessions_of` was called for a graph."""
-    return graph in _GRAPHS
+    live = known_live_graph(graph)
+    return live is not None and live.for_every_session
 
 
 def _live(session: Any) -> Optional[LiveGraph]:
-    found = _SESSIONS.get(session)
-    return _GRAPHS.get(session.graph) if found is None and _GRAPHS else found
+    live = known_live_graph(session.graph)
+    return live if live is not None and (live.for_every_session or session in _SESSIONS) else None
 
 
 def convert_every_session(config: Config, observer: Observer) -> None:

@@ -35,6 +35,7 @@ class Clones:
         self._after = after
         self._before = before
         taken = {op.name for op in graph.get_operations()}
+        self._originals = {node.name for node in before.node}
         self._prefix = _free_prefix(taken, wanted)
         self.names: Dict[str, str] = {name: self._named(name, taken) for name in after.nodes if name in wanted}
 
@@ -48,6 +49,14 @@ class Clones:
         with _opened(self._graph), self._graph.as_default(), tf.control_dependencies(None), tf.device(None), self._graph.name_scope(None):
             inputs = {text: self._tensor(text) for text in sorted(shared)}
             tf.import_graph_def(self._graph_def(), input_map=inputs, name="")
+        self._keep_tracebacks()
+
+    def _keep_tracebacks(self) -> None:
+        """An error at a clone names the line of the user's that made the original (1.15.5; later versions keep tracebacks out of reach)."""
+        for name, clone in self.names.items():
+            original = self._graph.get_operation_by_name(name) if name in self._originals else None
+            if original is not None and "_traceback" in getattr(original, "__dict__", ()):
+                self._graph.get_operation_by_name(clone)._traceback = original._traceback
 
     def _named(self, name: str, taken: Set[str]) -> str:
         """A clone's name. The names of inserted nodes are part of the interface and stay where they are free."""

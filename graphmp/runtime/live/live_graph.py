@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import weakref
@@ -21,8 +22,10 @@ from graphmp.runtime.live.clones import Clones
 from graphmp.runtime.live.closure import nodes_to_clone
 from graphmp.runtime.training import trains
 
-_LIVE: weakref.WeakKeyDictionary[Any, LiveGraph] = weakref.WeakKeyDictionary()
+_ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: what refers to each other goes together
 _LOCK = threading.Lock()
+_NUMBERS = itertools.count()
+_PATIENCE_MS = 5000
 _SAVES = ("SaveV2", "RestoreV2")
 
 
@@ -30,14 +33,14 @@ class Converted(NamedTuple):
     """One conversion of a live graph.
 
     Attributes:
-        original: the MetaGraphDef as it was.
-        meta_graph: the converted one, under the original's names.
+        original: the MetaGraphDef as it was; None once the observer has seen it.
+        meta_graph: the converted one, under the original's names; None likewise.
         record: what the rewrite noted.
         seconds: how long it took, clones included.
     """
 
-    original: tf.MetaGraphDef
-    meta_graph: tf.MetaGraphDef
+    original: Optional[tf.MetaGraphDef]
+    meta_graph: Optional[tf.MetaGraphDef]
     record: Dict[str, Any]
     seconds: float
 
@@ -56,9 +59,16 @@ class Observer:
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
     """The LiveGraph of a tf.Graph; the first caller's options count."""
     with _LOCK:
-        if graph not in _LIVE:
-            _LIVE[graph] = LiveGraph(graph, config, observer or Observer())
-        return _LIVE[graph]
+        found = known_live_graph(graph)
+        if found is None:
+            found = LiveGraph(graph, config, observer or Observer())
+            setattr(graph, _ATTRIBUTE, found)
+        return found
+
+
+def known_live_graph(graph: Any) -> Optional[LiveGraph]:
+    """The LiveGraph of a tf.Graph that has one."""
+    return getattr(graph, _ATTRIBUTE, None)
 
 
 class LiveGraph:
@@ -67,6 +77,8 @@ class LiveGraph:
     Attributes:
         config: the options.
         converted: the conversion, once there is one.
+        number: each has its own.
+        for_every_session: whether all sessions of the graph fetch clones, not only those that were made for it.
         steps: how many runs trained.
         gave_up: whether the graph can't be converted and trains as it is.
     """
@@ -74,6 +86,8 @@ class LiveGraph:
     def __init__(self, graph: Any, config: Config, observer: Observer):
         self.config = config
         self.converted: Optional[Converted] = None
+        self.number = next(_NUMBERS)
+        self.for_every_session = False
         self.steps = 0
         self.gave_up = False
         self._observer = observer
@@ -139,6 +153,14 @@ class LiveGraph:
             found = self._tensors[id(tensor)] = (self._clone_of(tensor), tensor)  # kept, so that its id stays its own
         return found[0]
 
+    def of_original(self, error: Any) -> Any:
+        """An error of a run as the original would have raised it: of its op, under its name."""
+        originals = {clone: name for name, clone in self._clones.items()}
+        if error.op is None or originals.get(error.op.name) not in self._known:
+            return error
+        original = error.op.graph.get_operation_by_name(originals[error.op.name])
+        return type(error)(error.node_def, original, error.message.replace(error.op.name, original.name))
+
     def scale_state(self, session: Any) -> Tuple[int, List[float]]:
         """How many steps were skipped, and each loss scale, as a session has them now."""
         scopes = [row["scope"] for row in self.converted.record["scales"] if row["kind"] == "dynamic"] if self.converted else []
@@ -146,7 +168,8 @@ class LiveGraph:
             return 0, []
         graph = session.graph
         names = ["%s/%s/%s" % (SCOPE, scope, part) for part in ("skipped_steps/read", "current") for scope in scopes]
-        values = session.run([graph.get_operation_by_name(self._clones.get(name, name)).outputs[0] for name in names])
+        options = tf.RunOptions(timeout_in_ms=_PATIENCE_MS)  # a server may be gone
+        values = session.run([graph.get_operation_by_name(self._clones.get(name, name)).outputs[0] for name in names], options=options)
         return int(sum(values[: len(scopes)])), [float(value) for value in values[len(scopes) :]]
 
     def op(self, op: Any) -> Any:
@@ -175,6 +198,7 @@ class LiveGraph:
         self._tensors = {}
         self.converted = Converted(original, done.meta_graph, done.record, time.time() - start)
         self._observer.converted(self)
+        self.converted = self.converted._replace(original=None, meta_graph=None)
 
     def _exported(self, graph: Any) -> tf.MetaGraphDef:
         """The graph without the clones of conversions before."""

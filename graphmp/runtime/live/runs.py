@@ -38,7 +38,11 @@ class _Doors:
         if live is None:
             return original(session, handle, targets, fetches, feeds, options, metadata)
         live.prepare(session, targets + [tensor.op for tensor in fetches])
-        results = original(session, handle, [live.op(op) for op in targets], [live.tensor(t) for t in fetches], _fed(live, feeds), options, metadata)
+        ops, tensors = [live.op(op) for op in targets], [live.tensor(tensor) for tensor in fetches]
+        try:
+            results = original(session, handle, ops, tensors, _fed(live, feeds), options, metadata)
+        except tf.errors.OpError as error:
+            raise live.of_original(error) from None
         return [cast_back(tensor, value) for tensor, value in zip(fetches, results)]
 
     def make_callable(self, original: Any, session: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
@@ -112,10 +116,10 @@ class _Callable:
 
 def cast_back(tensor: Any, value: Any) -> Any:
     """A fetched value in the dtype that the original's tensor has."""
+    if not tensor.dtype.is_floating or not isinstance(value, (np.ndarray, np.generic)):
+        return value
     dtype = tensor.dtype.base_dtype.as_numpy_dtype
-    if isinstance(value, np.ndarray) and value.dtype != dtype and tensor.dtype.is_floating:
-        return value.astype(dtype)
-    return dtype(value) if isinstance(value, np.generic) and value.dtype != dtype and tensor.dtype.is_floating else value
+    return value if value.dtype == dtype else value.astype(dtype)
 
 
 def _mapped(live: LiveGraph, item: Any) -> Any:
