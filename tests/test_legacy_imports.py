@@ -546,3 +546,44 @@ def test_numpy_has_its_old_names(tmp_path):
     kinds, values = run(NUMPY, tmp_path)
     assert kinds == ["float64", "i", "bool", "U"]
     assert values == [float("inf"), 2.0, 3, 6, False]
+
+
+MNIST = """
+    import gzip, json, struct, sys
+    import numpy as np
+    from tensorflow.examples.tutorials.mnist import input_data
+    import tensorflow.examples.tutorials.mnist.input_data as same
+
+    def write(name, array):
+        head = struct.pack(">%dI" % (1 + array.ndim), 0x0800 + array.ndim, *array.shape)
+        with gzip.open("data/%s-ubyte.gz" % name, "wb") as file:
+            file.write(head + array.astype(np.uint8).tobytes())
+
+    try:
+        input_data.read_data_sets("data")
+    except IOError as error:
+        missing = str(error)
+    import os
+    os.mkdir("data")
+    for name, count in (("train", 60), ("t10k", 10)):
+        write(name + "-images-idx3", np.arange(count * 784).reshape(count, 28, 28) % 251)
+        write(name + "-labels-idx1", np.arange(count) % 10)
+    data = input_data.read_data_sets("data", one_hot=True, validation_size=20)
+    batches = [data.train.next_batch(25) for _ in range(4)]
+    print(json.dumps({
+        "missing": missing, "same": same is input_data, "sizes": [part.num_examples for part in data],
+        "shapes": [list(batches[0][0].shape), list(batches[-1][1].shape)], "dtype": str(batches[0][0].dtype),
+        "epochs": data.train.epochs_completed, "largest": float(max(images.max() for images, _ in batches)),
+        "seen": sorted(int(label.argmax()) for label in np.concatenate([labels for _, labels in batches])[:40]),
+    }))
+"""
+
+
+@pytest.mark.skipif(ON_1, reason="TensorFlow 1 has its own loader")
+def test_the_loader_of_mnist(tmp_path):
+    found = run(MNIST, tmp_path)
+    assert found["missing"].startswith("data/train-images-idx3-ubyte.gz: no such file, and nothing is downloaded; put MNIST's four files there")
+    assert (found["same"], found["sizes"], found["epochs"]) == (True, [40, 20, 10], 2)
+    assert (found["shapes"], found["dtype"]) == ([[25, 784], [25, 10]], "float32")
+    assert found["largest"] <= 1
+    assert found["seen"] == sorted(n % 10 for n in range(20, 60))

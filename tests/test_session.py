@@ -191,6 +191,13 @@ def test_a_second_training_op_that_comes_late(graph):
         assert session.run(["loss:0", "train"], FEED)[0] < 10
 
 
+def test_many_sessions_convert_a_graph_once(graph):
+    for _ in range(3):
+        with graphmp.Session() as session:
+            trained(session, 2)
+    assert len(half_matmuls(graph)) == 6
+
+
 def test_bad_options():
     with pytest.raises(GraphmpError, match="GMP002"):
         graphmp.Session(compute_dtype="int8")

@@ -34,6 +34,7 @@ def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: s
     yield labelled("variables", "%s of %s float32, names unchanged; float32 checkpoints load" % (_n(variables["float32"]), _n(variables["count"])))
     yield from _losses(report)
     yield labelled("casts", "%s between float32 and %s" % (_n(graph["casts_inserted"]), report["compute_dtype"]))
+    yield labelled("checks", _checks(report["checks"]))
     yield from _warnings(report["warnings"])
     yield labelled("wrote", "  ".join(map(str, written)))
     yield labelled("next", next_command)
@@ -67,6 +68,13 @@ def _scale(loss_scale: Dict[str, Any]) -> str:
     if loss_scale["kind"] == "none":
         return "none"
     return "dynamic from %s" % _n(loss_scale["initial"]) if loss_scale["kind"] == "dynamic" else "fixed %s" % _n(loss_scale["initial"])
+
+
+def _checks(checks: List[Dict[str, str]]) -> str:
+    """What the comparison of the two graphs proved."""
+    failed = ["%s: %s" % (check["name"], check["text"]) for check in checks if check["status"] == "failed"]
+    passed = [check["name"] for check in checks if check["status"] == "passed"]
+    return "FAILED " + "; ".join(failed) if failed else "passed: " + ", ".join(passed)
 
 
 def _warnings(warnings: List[Dict[str, str]]) -> Iterator[str]:

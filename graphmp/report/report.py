@@ -13,7 +13,7 @@ from graphmp.config import Config
 from graphmp.diff.categories import ADDED, RENAMED
 from graphmp.diff.changes import in_body
 from graphmp.diff.compare import compare
-from graphmp.diff.explain import described
+from graphmp.diff.explain import described, explained
 from graphmp.diff.model import Diff
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.variables import variables
@@ -56,7 +56,8 @@ def make_report(
     before, after = original.graph_def, converted.graph_def
     scales = record["scales"]
     kind = scales[0]["kind"] if scales else ("none" if config.loss_scale == "none" else "dynamic" if config.loss_scale == "dynamic" else "fixed")
-    return {
+    differences = differences or compare(original, converted)
+    report = {
         "schema": SCHEMA,
         "graphmp_version": __version__,
         "tensorflow_version": tf.__version__,
@@ -80,11 +81,13 @@ def make_report(
         "loss_scale": {"kind": kind, "initial": scales[0]["initial"] if scales else None, "losses": len(record["losses"])},
         "clip_norm": config.clip_norm or None,
         "losses": record["losses"],
-        "changes": changes(differences or compare(original, converted), config, record, engine),
+        "changes": changes(differences, config, record, engine),
         "float32_nodes": float32_nodes(converted, record, policies.load(config.compute_dtype, config.op_policy)),
         "warnings": record["warnings"] + _float32_warnings(after, config, record.get("kept_allowed")) + _channels_first_warnings(after),
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
+    report["checks"] = [{"name": c.name, "status": c.status, "text": c.text} for c in explained(differences, report).checks]
+    return report
 
 
 def changes(differences: Diff, config: Config, record: Dict[str, Any], engine: str) -> List[Dict[str, str]]:

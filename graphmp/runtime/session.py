@@ -34,6 +34,8 @@ class Session(tf.Session):
         GraphmpError: GMP002 for an option that isn't accepted; at the first run that trains, what `graphmp.convert` raises.
     """
 
+    _session = None  # what tf.Session's destructor looks at, also where the options were refused
+
     def __init__(self, target: str = "", graph: Optional[Any] = None, config: Optional[Any] = None, **options: Any):
         listen()
         settings = Config.make(**options)

@@ -15,10 +15,12 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.runtime.legacy import contrib, internals, missing
+from graphmp.runtime.legacy import contrib, examples_mnist, internals, missing
 
 # Folders of the TensorFlow package that hold code, not the public interface.
 SOURCE_PACKAGES = frozenset(("_api", "compat", "compiler", "core", "distribute", "dtensor", "include", "lite", "python", "security", "tools", "tsl"))
+# What is left of TensorFlow 1's tutorials, from the outside in.
+_EXAMPLES = ("examples", "examples.tutorials", "examples.tutorials.mnist", "examples.tutorials.mnist.input_data")
 
 
 class LegacyFinder(importlib.abc.MetaPathFinder):
@@ -33,8 +35,10 @@ class LegacyFinder(importlib.abc.MetaPathFinder):
         root, _, rest = fullname.partition(".")
         if root != "tensorflow" or rest.partition(".")[0] in SOURCE_PACKAGES:
             return None
-        if rest.partition(".")[0] == "contrib":
-            module: Optional[types.ModuleType] = _contrib_module(rest[len("contrib.") :])
+        if rest in _EXAMPLES:
+            module: Optional[types.ModuleType] = _example(rest)
+        elif rest.partition(".")[0] == "contrib":
+            module = _contrib_module(rest[len("contrib.") :])
         else:
             module = _interface_module(rest)
         return None if module is None else importlib.util.spec_from_loader(fullname, _Ready(module), is_package=True)
@@ -53,6 +57,16 @@ class _Ready(importlib.abc.Loader):
     def exec_module(self, module: types.ModuleType) -> None:
         """Undoes what the import system did to the module on the way here; its home is elsewhere."""
         module.__spec__ = self._spec or module.__spec__
+
+
+def _example(path: str) -> types.ModuleType:
+    """A part of the tutorials: the loader of MNIST, or a package around it."""
+    if path == _EXAMPLES[-1]:
+        return examples_mnist
+    package = types.ModuleType("tensorflow." + path)
+    if path == _EXAMPLES[-2]:
+        package.input_data = examples_mnist  # type: ignore[attr-defined]  # its submodule
+    return package
 
 
 def _contrib_module(path: str) -> Optional[contrib.ContribModule]:

@@ -125,7 +125,7 @@ class LiveGraph:
 
     def _look_at(self, ops: List[Any]) -> None:
         found = {op: trains(op.graph, [op]) for op in ops}
-        late = [op for op in ops if op.name not in self._known]
+        late = [op for op in ops if op.name not in self._known and op.name not in self._ours]
         if late and not self.gave_up and (any(found[op] for op in late) or self._saves(late)):
             try:
                 self._convert()

@@ -19,7 +19,7 @@ Finder = Callable[[Any], Optional[LiveGraph]]
 
 def install(find: Finder) -> None:
     """Maps the runs of every session for which `find(session)` gives a LiveGraph."""
-    session, doors = internals.base_session(), _Doors(find)
+    session, doors = internals.base_session(), _DOORS.setdefault(find, _Doors(find))  # methods of equal instances differ since Python 3.8
     for name in ("_do_run", "make_callable", "_make_callable_from_options", "partial_run_setup"):
         patch.wrap(session, name, getattr(doors, name.lstrip("_")))
     patch.wrap(tf.train.Saver, "restore", doors.restore)
@@ -74,6 +74,9 @@ class _Doors:
         live = self._find(session)
         if live is not None:
             live.restored(session, str(path))
+
+
+_DOORS: Dict[Finder, _Doors] = {}
 
 
 class _Callable:
