@@ -6,6 +6,7 @@ import base64
 import collections
 import hashlib
 import html as html_module
+import itertools
 import pathlib
 import re
 
@@ -49,7 +50,9 @@ class Decoded:
             for side in [side for side in (IN_BEFORE, IN_AFTER) if what & side and not (what & SAME and side == IN_AFTER)]:
                 dtype, *pairs = self.data["sets"][nodes["attributes"][record]]
                 texts = [self.strings[number] for pair in pairs for number in self.data["pairs"][2 * pair : 2 * pair + 2]]
-                inputs = [(self.paths[row - above], output) for above, output in (next(edges) for _ in range(nodes["inputs"][record]))]
+                inputs = [(above, output) for above, output in (next(edges) for _ in range(nodes["inputs"][record]))]
+                rows = itertools.accumulate([row] + [-above for above, _ in inputs])
+                inputs = [(self.paths[source], output) for source, (_, output) in zip(list(rows)[1:], inputs)]
                 words = self.strings[nodes["op"][record]], self.strings[nodes["device"][record]], self.strings[dtype]
                 found[self.paths[row], side] = (*words, dict(zip(texts[::2], texts[1::2])), inputs)
                 record += 1

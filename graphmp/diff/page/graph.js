@@ -73,7 +73,11 @@ class Graph {
     this.source = new Int32Array(nodes.above.length);
     this.output = nodes.output;
     for (let record = 0, edge = 0; record < records; record++) {
-      for (const stop = edge + nodes.inputs[record]; edge < stop; edge++) this.source[edge] = this.rowOf[record] - nodes.above[edge];
+      let source = this.rowOf[record];
+      for (const stop = edge + nodes.inputs[record]; edge < stop; edge++) {
+        source -= nodes.above[edge];
+        this.source[edge] = source;
+      }
       this.firstEdge[record + 1] = edge;
     }
   }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from graphmp.diff import kinds
 from graphmp.diff.categories import CATEGORIES
@@ -67,9 +67,20 @@ def _nodes(tree: Tree, attributes: Attributes, strings: Strings) -> Columns:
         "device": [record.device for record in found],
         "attributes": [record.attributes for record in found],
         "inputs": [len(record.inputs) // 2 for record in found],
-        "above": edges[::2],
+        "above": [step for record in found for step in _steps(record.inputs[::2])],
         "output": edges[1::2],
     }
+
+
+def _steps(above: Sequence[Any]) -> Iterator[int]:
+    """How far above the row the first input is, and each other above the one before.
+
+    The hundreds of control inputs that TensorFlow gives alike to thousands of nodes are the same numbers so, and take no room once compressed.
+    """
+    at = 0
+    for rows in above:
+        yield rows - at
+        at = rows
 
 
 def _records(tree: Tree, attributes: Attributes, strings: Strings) -> Iterator[Tuple[int, Optional[Record], Optional[Record]]]:
