@@ -15,8 +15,9 @@ class Role(NamedTuple):
     text: str
 
 
-# What may stand ahead of the name proper, and the scope of one loss's scale.
-_SCALE = r"^graphmp/loss_scale(_\d+)?/"
+# The scope of one loss's scale: anywhere in a name, as gradients of its nodes have it, and at the beginning.
+_IN_SCALE = r"graphmp/loss_scale(_\d+)?/"
+_SCALE = "^" + _IN_SCALE
 
 _ROLES = (
     (_SCALE + r"(scale|good_steps|skipped_steps)(/|$)", kinds.LOSS_SCALE_STATE, "loss scale state"),
@@ -31,7 +32,7 @@ _ROLES = (
     (_SCALE, kinds.LOSS_SCALE_STATE, "loss scale"),
     (r"^graphmp/moving_averages", kinds.FINITE_CHECK, "finite check: a moving average takes no value that is not finite"),
     (r"^graphmp/accumulators", kinds.SKIP_GATE, "skip gate: a user's accumulator keeps its value on a skipped step"),
-    (r"/graphmp/loss_scale(_\d+)?/", kinds.SCALE, "gradient of the loss scale"),
+    ("/" + _IN_SCALE, kinds.SCALE, "gradient of the loss scale"),
     (r"_graphmp_(float16|bfloat16)(_\d+)?_grad/", kinds.CAST_UP, "gradient of an inserted cast"),
     (r"_graphmp_(float32|float64)(_\d+)?_grad/", kinds.CAST_DOWN, "gradient of an inserted cast"),
     (r"_graphmp_(float16|bfloat16)(_\d+)?$", kinds.CAST_DOWN, "cast where float32 and half precision meet"),
@@ -39,17 +40,17 @@ _ROLES = (
 )  # fmt: skip
 # What a rewired node reads now, by the name of its new input.
 _READS = (
-    (r"graphmp/loss_scale(_\d+)?/clip_by_global_norm", kinds.CLIP, "clip: reads the clipped gradient"),
-    (r"graphmp/loss_scale(_\d+)?/unscale", kinds.UNSCALE, "unscale: reads the unscaled gradient"),
-    (r"graphmp/loss_scale(_\d+)?/(scaled_seed|rescaled)", kinds.SCALE, "scale: starts from the scaled gradient"),
-    (r"graphmp/loss_scale(_\d+)?/scaled_loss|/graphmp/loss_scale", kinds.SCALE, "scale: reads the scaled loss"),
-    (r"graphmp/loss_scale(_\d+)?/skip/.*selected", kinds.SKIP_GATE, "skip gate: reads the gated value"),
-    (r"graphmp/loss_scale(_\d+)?/skip/", kinds.SKIP_GATE, "skip gate: reads through the gate"),
-    (r"graphmp/loss_scale(_\d+)?/saver/", kinds.LOSS_SCALE_STATE, "loss scale state: saved with the model's variables"),
+    (_IN_SCALE + r"clip_by_global_norm", kinds.CLIP, "clip: reads the clipped gradient"),
+    (_IN_SCALE + r"unscale", kinds.UNSCALE, "unscale: reads the unscaled gradient"),
+    (_IN_SCALE + r"(scaled_seed|rescaled)", kinds.SCALE, "scale: starts from the scaled gradient"),
+    (_IN_SCALE + r"scaled_loss|/graphmp/loss_scale", kinds.SCALE, "scale: reads the scaled loss"),
+    (_IN_SCALE + r"skip/.*selected", kinds.SKIP_GATE, "skip gate: reads the gated value"),
+    (_IN_SCALE + r"skip/", kinds.SKIP_GATE, "skip gate: reads through the gate"),
+    (_IN_SCALE + r"saver/", kinds.LOSS_SCALE_STATE, "loss scale state: saved with the model's variables"),
     (r"graphmp/(moving_averages|accumulators)", kinds.SKIP_GATE, "skip gate: reads the gated value"),
 )  # fmt: skip
 
-SCALED = re.compile(r"(^|/)graphmp/loss_scale(_\d+)?/(scaled_loss|scaled_seed|rescaled)")
+SCALED = re.compile("(^|/)" + _IN_SCALE + r"(scaled_loss|scaled_seed|rescaled)")
 INITIALISER = re.compile(_SCALE + r"(scale|good_steps|skipped_steps)/Assign$")
 UNSCALE = re.compile(_SCALE + r"unscale")
 CLIP = re.compile(_SCALE + r"clip_by_global_norm")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Deque, Dict, Set
+from typing import Deque, Dict, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -12,35 +12,43 @@ from graphmp.graph.view import GraphView
 ENTERS = frozenset(("Enter", "RefEnter"))
 EXITS = frozenset(("Exit", "RefExit"))
 
+Frames = Dict[str, Tuple[str, ...]]
+
 
 def is_invariant(node: tf.NodeDef) -> bool:
     """Whether a node brings a value that doesn't change into a loop."""
     return node.op == "Enter" and "is_constant" in node.attr and bool(node.attr["is_constant"].b)
 
 
-def loop_depths(view: GraphView) -> Dict[str, int]:
-    """How many while loops the outputs of each node lie in. All inputs of a node lie in one frame, so that the first one seen tells."""
+def frames(view: GraphView) -> Frames:
+    """The while frames that each node runs in, outermost first; an Enter runs in the frame that it enters, an Exit in the one it leaves.
+
+    All inputs of a node lie in one frame, so that the first one seen tells. Empty for a graph without loops.
+    """
     if not any(node.op in ENTERS for node in view.nodes.values()):
         return {}
-    depths: Dict[str, int] = {}
-    waiting: Deque[str] = collections.deque()
-
-    def reach(name: str, depth: int) -> None:
-        if name not in depths:
-            op = view.nodes[name].op
-            depths[name] = depth + (op in ENTERS) - (op in EXITS)
-            waiting.append(name)
-
-    for name in view.nodes:
-        if not view.inputs(name) and not view.controls(name):
-            reach(name, 0)
+    inside: Frames = {}
+    waiting: Deque[Tuple[str, Tuple[str, ...]]] = collections.deque((n, ()) for n in view.nodes if not view.inputs(n) and not view.controls(n))
     while waiting:
-        name = waiting.popleft()
-        for consumer in view.consumers(name):
-            reach(consumer.node, depths[name])
-        for consumer_name in view.control_consumers(name):
-            reach(consumer_name, depths[name])
-    return depths
+        name, frame = waiting.popleft()
+        if name in inside:
+            continue
+        node = view.nodes[name]
+        inside[name] = frame + (_frame_entered(node),) if node.op in ENTERS else frame
+        result = inside[name][:-1] if node.op in EXITS else inside[name]
+        readers = [consumer.node for consumer in view.consumers(name)] + list(view.control_consumers(name))
+        waiting.extend((reader, result) for reader in readers if reader not in inside)
+    return inside
+
+
+def _frame_entered(node: tf.NodeDef) -> str:
+    """Asking a protobuf map for a missing key would add it."""
+    return str(node.attr["frame_name"].s.decode("utf-8", "replace")) if "frame_name" in node.attr else ""
+
+
+def loop_depths(view: GraphView) -> Dict[str, int]:
+    """How many while loops the outputs of each node lie in."""
+    return {name: len(inside) - (view.nodes[name].op in EXITS) for name, inside in frames(view).items()}
 
 
 def may_be_dead(view: GraphView) -> Set[str]:

@@ -26,11 +26,7 @@ def install(listener: Listener) -> None:
 
 def configure(change: Callable[[Any], Any]) -> None:
     """Makes every session with `change(config)` for its options, which may be None."""
-
-    def configured(original: Callable[..., Any], session: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
-        original(session, target, graph, change(config))
-
-    patch.wrap(internals.base_session(), "__init__", configured)
+    patch.wrap(internals.base_session(), "__init__", _CONFIGURED.setdefault(change, _configured(change)))
 
 
 def before_close(listener: Callable[[Any], None]) -> None:
@@ -45,15 +41,25 @@ def before_close(listener: Callable[[Any], None]) -> None:
 
 def place_softly() -> None:
     """Makes every session put ops where they can run: on the CPU where the GPU that they ask for is not there."""
-    patch.wrap(internals.base_session(), "__init__", _softly_placed)
+    configure(_softly_placed)
 
 
-def _softly_placed(original: Callable[..., Any], session: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
+def _softly_placed(config: Any) -> Any:
     soft = tf.ConfigProto()
     if config is not None:
         soft.CopyFrom(config)
     soft.allow_soft_placement = True
-    original(session, target, graph, soft)
+    return soft
+
+
+def _configured(change: Callable[[Any], Any]) -> Callable[..., None]:
+    def configured(original: Callable[..., Any], session: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
+        original(session, target, graph, change(config))
+
+    return configured
+
+
+_CONFIGURED: Dict[Callable[[Any], Any], Callable[..., None]] = {}
 
 
 class _Doors:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedT
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.diff.changes import in_body
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.building import SCOPE
 from graphmp.graph.contexts import Contexts
@@ -187,7 +188,7 @@ def _rows(body: str, decisions: Decisions, inserted: Mapping[str, str]) -> List[
     painted = {row[0] for row in rows}
     stale = [(name, "shapes", "_output_shapes of another TensorFlow's") for name in casts.stale(decisions.graph) if name not in painted]
     rows += stale + [(name, "inserted", reason) for name, reason in inserted.items()]
-    return [("library/%s/%s" % (body, name) if body else name, did, why) for name, did, why in rows]
+    return [(in_body(body, name), did, why) for name, did, why in rows]
 
 
 def _kinds_kept(decisions: Decisions) -> Iterator[str]:

@@ -36,7 +36,7 @@ class Clones:
         self._before = before
         taken = {op.name for op in graph.get_operations()}
         self._originals = {node.name for node in before.node}
-        self._prefix = _free_prefix(taken, wanted)
+        self._prefix = _free_prefix(taken)
         self.names: Dict[str, str] = {name: self._named(name, taken) for name in after.nodes if name in wanted}
 
     def add(self) -> None:
@@ -115,7 +115,7 @@ class Clones:
                 node.device = self._after.nodes[name].device
 
 
-def _free_prefix(taken: Set[str], wanted: AbstractSet[str]) -> str:
+def _free_prefix(taken: Set[str]) -> str:
     """`graphmp/clones`, or with the first number that leaves all names free."""
     number, prefix = 0, "%s/clones" % SCOPE
     while any(name.startswith(prefix + "/") for name in taken):

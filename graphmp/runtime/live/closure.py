@@ -10,17 +10,15 @@ shared from the second conversion of a graph on.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, List, Set, Tuple
+from typing import AbstractSet, Dict, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.frames import ENTERS, EXITS
+from graphmp.graph.frames import frames
 from graphmp.graph.view import GraphView
 from graphmp.policy.traits import HANDLE_OPS, PASSES_ON
 
 _CREATORS = frozenset(("Stack", "StackV2", "TensorArray", "TensorArrayV2", "TensorArrayV3"))
-
-Frames = Dict[str, Tuple[str, ...]]
 
 
 def nodes_to_clone(before: tf.GraphDef, after: GraphView, shared: AbstractSet[str]) -> Set[str]:
@@ -33,37 +31,15 @@ def nodes_to_clone(before: tf.GraphDef, after: GraphView, shared: AbstractSet[st
     """
     old = {node.name: node.SerializeToString(deterministic=True) for node in before.node}
     changed = [name for name, node in after.nodes.items() if old.get(name) != node.SerializeToString(deterministic=True)]
-    frames, creators = frames_of(after), _users(after)
+    inside, creators = frames(after), _users(after)
     found = after.descendants(name for name in changed if name not in shared) - shared
     while True:
-        whole = {path[0] for name, path in frames.items() if path and name in found}
-        more = {name for name, path in frames.items() if path and path[0] in whole}
+        whole = {path[0] for name, path in inside.items() if path and name in found}
+        more = {name for name, path in inside.items() if path and path[0] in whole}
         more |= {creator for creator, users in creators.items() if users & found}
         if more <= found:
             return found
         found = after.descendants(found | more) - shared
-
-
-def frames_of(view: GraphView) -> Frames:
-    """The while frames that each node runs in, outermost first; an Enter runs in the frame that it enters, an Exit in the one it leaves."""
-    if not any(node.op in ENTERS for node in view.nodes.values()):
-        return {}
-    inside: Frames = {}
-    waiting: List[Tuple[str, Tuple[str, ...]]] = [(n, ()) for n in view.nodes if not view.inputs(n) and not view.controls(n)]
-    while waiting:
-        name, frame = waiting.pop()
-        if name in inside:
-            continue
-        node = view.nodes[name]
-        inside[name] = frame + (_frame_name(node),) if node.op in ENTERS else frame
-        result = frame[:-1] if node.op in EXITS else inside[name]
-        readers = [consumer.node for consumer in view.consumers(name)] + list(view.control_consumers(name))
-        waiting.extend((reader, result) for reader in readers if reader not in inside)
-    return inside
-
-
-def _frame_name(node: tf.NodeDef) -> str:
-    return str(node.attr["frame_name"].s.decode("utf-8", "replace"))
 
 
 def _users(view: GraphView) -> Dict[str, Set[str]]:
