@@ -191,6 +191,37 @@ def test_a_second_training_op_that_comes_late(graph):
         assert session.run(["loss:0", "train"], FEED)[0] < 10
 
 
+def test_nodes_that_come_late_read_the_clones(graph):
+    """A late summary shows the very loss that is trained, also through a branch, a loop and a gradient; a fetched late tensor costs no second pass."""
+    with graphmp.Session() as session:
+        trained(session, 2)
+        loss, hidden = graph.get_tensor_by_name("loss:0"), graph.get_tensor_by_name("hidden:0")
+        summary = tf.summary.scalar("late", loss)
+        branch = tf.cond(loss > 0, lambda: loss * 2, lambda: loss)
+        loop = tf.while_loop(lambda i, _: i < 3, lambda i, total: (i + 1, total + loss), [0, 0.0])[1]
+        slope = tf.gradients(tf.reduce_sum(hidden), graph.get_tensor_by_name("x:0"))[0]
+        now, text, doubled, tripled, found, _ = session.run([loss, summary, branch, loop, slope, hidden], FEED)
+        assert tf.Summary.FromString(text).value[0].simple_value == now
+        assert doubled == now * 2
+        assert tripled == pytest.approx(now * 3, rel=1e-6)
+        again = session.run([tf.identity(doubled), tf.square(branch), "train"], FEED)
+        assert again[1] == pytest.approx(doubled**2, rel=1e-6)
+    with tf.Session() as plain:
+        plain.run("init")
+        assert found.shape == X.shape and found.dtype == np.float32
+
+
+def test_late_variables_are_not_cloned(graph):
+    with graphmp.Session() as session:
+        trained(session, 2)
+        average = tf.get_variable("average", [], initializer=tf.zeros_initializer())
+        keep = tf.assign(average, graph.get_tensor_by_name("loss:0"))
+        session.run(average.initializer)
+        kept, loss = session.run([keep, "loss:0"], FEED)
+        assert kept == loss == session.run(average)
+        assert session.run([average, "train"], FEED)[0] == loss
+
+
 def test_many_sessions_convert_a_graph_once(graph):
     for _ in range(3):
         with graphmp.Session() as session:

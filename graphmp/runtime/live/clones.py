@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import AbstractSet, Any, Dict, Iterator, Set
+from typing import AbstractSet, Any, Dict, Iterator, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -20,24 +20,30 @@ class Clones:
 
     Attributes:
         names: original name to the clone's.
+        helpers: names of the nodes added between what is shared and the clones.
+        prefix: the scope of the clones.
     """
 
-    def __init__(self, graph: Any, after: GraphView, before: tf.GraphDef, wanted: AbstractSet[str]):
+    def __init__(self, graph: Any, after: GraphView, before: tf.GraphDef, wanted: AbstractSet[str], prefix: str = "", earlier: Optional[Dict[str, str]] = None):
         """Decides on names; nothing is added yet.
 
         Args:
             graph: the live tf.Graph.
-            after: the converted graph.
+            after: the graph to clone from: the converted one.
             before: the original.
             wanted: names of the nodes to clone.
+            prefix: the scope of the clones; a free one unless given.
+            earlier: original name to clone's, of the clones that these read in the place of their originals, in the originals' dtypes.
         """
         self._graph = graph
         self._after = after
         self._before = before
-        taken = {op.name for op in graph.get_operations()}
         self._originals = {node.name for node in before.node}
-        self._prefix = _free_prefix(taken)
+        self._stand_ins = earlier or {}
+        taken = set() if prefix else {op.name for op in graph.get_operations()}
+        self.prefix = prefix or _free_prefix(taken)
         self.names: Dict[str, str] = {name: self._named(name, taken) for name in after.nodes if name in wanted}
+        self.helpers: Set[str] = set()
 
     def add(self) -> None:
         """Imports the clones, outside of the caller's scopes, devices and control dependencies. A finalised graph is opened for that.
@@ -60,7 +66,7 @@ class Clones:
 
     def _named(self, name: str, taken: Set[str]) -> str:
         """A clone's name. The names of inserted nodes are part of the interface and stay where they are free."""
-        return name if name.startswith(SCOPE + "/") and name not in taken else "%s/%s" % (self._prefix, name)
+        return name if name.startswith(SCOPE + "/") and name not in taken else "%s/%s" % (self.prefix, name)
 
     def _shared_inputs(self) -> Set[str]:
         return {_spelled(text) for name in self.names for text in self._after.nodes[name].input if parse_input(text).node not in self.names}
@@ -68,13 +74,19 @@ class Clones:
     def _tensor(self, text: str) -> Any:
         """The live tensor that an input names. The importer takes control inputs as tensors: an op without outputs gets a constant behind it."""
         port = parse_input(text)
-        op = self._graph.get_operation_by_name(port.node)
+        op = self._graph.get_operation_by_name(self._stand_ins.get(port.node, port.node))
         if port.output != CONTROL:
-            return op.outputs[port.output]
+            dtype = self._graph.get_operation_by_name(port.node).outputs[port.output].dtype
+            tensor = op.outputs[port.output]
+            return tensor if tensor.dtype == dtype else self._helper(tf.cast(tensor, dtype, name="%s/after/%s" % (SCOPE, op.name)))
         if op.outputs:
             return op.outputs[0]
         with tf.control_dependencies([op]):
-            return tf.constant(0, name="%s/after/%s" % (SCOPE, op.name))
+            return self._helper(tf.constant(0, name="%s/after/%s" % (SCOPE, op.name)))
+
+    def _helper(self, tensor: Any) -> Any:
+        self.helpers.add(tensor.op.name)
+        return tensor
 
     def _graph_def(self) -> tf.GraphDef:
         result = tf.GraphDef(versions=self._after.graph_def.versions)
@@ -93,7 +105,7 @@ class Clones:
             node.input[:] = [self._input(text) for text in node.input]
             _rename_functions(node, functions)
             if node.op in ENTERS:
-                node.attr["frame_name"].s = ("%s/" % self._prefix).encode("utf-8") + node.attr["frame_name"].s
+                node.attr["frame_name"].s = ("%s/" % self.prefix).encode("utf-8") + node.attr["frame_name"].s
             self._colocate(node)
         return result
 

@@ -10,7 +10,7 @@ shared from the second conversion of a graph on.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Set
+from typing import AbstractSet, Dict, Iterable, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -31,15 +31,20 @@ def nodes_to_clone(before: tf.GraphDef, after: GraphView, shared: AbstractSet[st
     """
     old = {node.name: node.SerializeToString(deterministic=True) for node in before.node}
     changed = [name for name, node in after.nodes.items() if old.get(name) != node.SerializeToString(deterministic=True)]
-    inside, creators = frames(after), _users(after)
-    found = after.descendants(name for name in changed if name not in shared) - shared
+    return with_dependents(after, (name for name in changed if name not in shared), shared)
+
+
+def with_dependents(view: GraphView, seeds: Iterable[str], shared: AbstractSet[str]) -> Set[str]:
+    """The given nodes and all that has to be cloned with them, but for those that are shared."""
+    inside, creators = frames(view), _users(view)
+    found = view.descendants(seeds) - shared
     while True:
         whole = {path[0] for name, path in inside.items() if path and name in found}
         more = {name for name, path in inside.items() if path and path[0] in whole}
         more |= {creator for creator, users in creators.items() if users & found}
         if more <= found:
             return found
-        found = after.descendants(found | more) - shared
+        found = view.descendants(found | more) - shared
 
 
 def _users(view: GraphView) -> Dict[str, Set[str]]:

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.building import SCOPE
+from graphmp.graph.frames import loop_depths
 from graphmp.graph.live import ancestors
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
@@ -19,7 +20,8 @@ from graphmp.policy import policy as policies
 from graphmp.report.report import check_variables
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.runtime.live.clones import Clones
-from graphmp.runtime.live.closure import nodes_to_clone
+from graphmp.runtime.live.closure import nodes_to_clone, with_dependents
+from graphmp.runtime.live.later import Later
 from graphmp.runtime.training import trains
 
 _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: what refers to each other goes together
@@ -95,6 +97,8 @@ class LiveGraph:
         self._graph = weakref.ref(graph)
         self._lock = threading.RLock()
         self._clones: Dict[str, str] = {}
+        self._prefix = ""
+        self._in_loops: Set[str] = set()
         self._ours: Set[str] = set()
         self._known: Set[str] = set()
         self._trains: Dict[Any, bool] = {}
@@ -133,6 +137,8 @@ class LiveGraph:
                 self.gave_up = self._observer.failed(error)
                 if not self.gave_up:
                     raise
+        elif late and self.converted is not None:
+            self._follow(late)
         self._trains.update(found)
 
     def _restore_scale(self, session: Any) -> None:
@@ -191,14 +197,30 @@ class LiveGraph:
         after = GraphView(done.meta_graph.graph_def)
         shared = {name for name in self._ours if name in after.nodes and after.nodes[name].op in VARIABLE_OPS}
         clones = Clones(graph, after, original.graph_def, nodes_to_clone(original.graph_def, after, shared))
-        clones.add()
-        self._clones = clones.names
-        self._ours |= set(clones.names.values()) | {op.name for op in graph.get_operations() if op.name.startswith(SCOPE + "/after/")}
+        self._clones, self._prefix = {}, clones.prefix
+        self._add(clones)
         self._known = {node.name for node in original.graph_def.node}
-        self._tensors = {}
+        self._in_loops = {name for name, depth in loop_depths(after).items() if depth}
         self.converted = Converted(original, done.meta_graph, done.record, time.time() - start)
         self._observer.converted(self)
         self.converted = self.converted._replace(original=None, meta_graph=None)
+
+    def _follow(self, ops: List[Any]) -> None:
+        """Clones what came after the conversion and depends on clones. In a loop that was there before it goes on as it is: half a loop can't run."""
+        later = Later(ops, lambda op: op.name in self._known or op.name in self._ours)
+        seeds = later.known & set(self._clones)
+        if not seeds or later.known & self._in_loops:
+            return
+        wanted = with_dependents(later.view, seeds, later.known)
+        self._add(Clones(ops[0].graph, later.view, later.view.graph_def, wanted, self._prefix, self._clones))
+        self._known |= wanted
+        self._in_loops |= {name for name, depth in loop_depths(later.view).items() if depth}
+
+    def _add(self, clones: Clones) -> None:
+        clones.add()
+        self._clones.update(clones.names)
+        self._ours |= set(clones.names.values()) | clones.helpers
+        self._tensors = {}
 
     def _exported(self, graph: Any) -> tf.MetaGraphDef:
         """The graph without the clones of conversions before."""

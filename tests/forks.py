@@ -1,0 +1,125 @@
+"""Scripts in forks of one process that has imported TensorFlow: `graphmp run` from its start on, and plain Python, without the wait.
+
+A fork runs the script as its main program, so that uncaught exceptions, signals and exit hooks end it as they would end the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, List, NamedTuple, Optional, Sequence
+
+from graphmp.cli import run
+from graphmp.cli.main import COMMANDS
+from graphmp.cli.parser import build_parser
+
+ROOT = str(pathlib.Path(__file__).resolve().parent.parent)
+PATIENCE = 100  # seconds; a script that hangs ends by SIGALRM
+SERVER = """
+import json, os, signal, sys
+sys.path.append(sys.argv[1])
+from graphmp.cli import launcher
+job = None
+while job is None:
+    line = sys.stdin.readline()
+    if not line:
+        os._exit(0)
+    order = json.loads(line)
+    answer = os.waitpid(order["wait"], 0)[1] if "wait" in order else os.fork()
+    if not answer and "wait" not in order:
+        job = order
+    else:
+        print(answer, flush=True)
+os.chdir(job["folder"])
+for number, flags in enumerate((os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)):
+    os.dup2(os.open(job["files"][number], flags), number)
+signal.alarm(job["patience"])
+if job["spec"]:
+    launcher.start(job["spec"])
+else:
+    import runpy
+    sys.argv = job["argv"]
+    sys.path[0] = os.path.dirname(os.path.realpath(job["argv"][0]))
+    runpy.run_path(job["argv"][0], run_name="__main__")
+"""
+
+
+class Ended(NamedTuple):
+    """How a script ended: its exit status as `subprocess` has it, what it wrote, and what graphmp said."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> List[str]:
+        return [line[len("graphmp: ") :] for line in self.err.splitlines() if line.startswith("graphmp: ")]
+
+
+class Fork:
+    """A script that runs."""
+
+    def __init__(self, forks: Forks, pid: int, files: Sequence[str]):
+        self._forks = forks
+        self._files = files
+        self.pid = pid
+
+    def until(self, text: str) -> None:
+        """Waits till it has written this."""
+        end = time.time() + PATIENCE
+        while text not in _read(self._files[1]):
+            assert time.time() < end, _read(self._files[2])
+            time.sleep(0.02)
+
+    def kill(self, number: int) -> Ended:
+        os.kill(self.pid, number)
+        return self.end()
+
+    def end(self) -> Ended:
+        status = self._forks.ask(wait=self.pid)
+        return Ended(-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), _read(self._files[1]), _read(self._files[2]))
+
+
+class Forks:
+    """The process that forks; a context manager."""
+
+    def __enter__(self) -> Forks:
+        env = dict(os.environ, PYTHONWARNINGS="ignore")
+        command = [sys.executable, "-c", SERVER, ROOT]
+        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._server.communicate()
+
+    def ask(self, **order: Any) -> int:
+        self._server.stdin.write(json.dumps(order).encode() + b"\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+    def start(self, script: str, *argv: str, flags: Optional[Sequence[str]] = (), stdin: str = "") -> Fork:
+        """Starts a script of the working folder by `graphmp run` with these flags; by plain Python where they are None."""
+        spec = None
+        if flags is not None:
+            spec = json.dumps(run._spec(build_parser(COMMANDS, "").parse_args(["run", *flags, script, *argv])))
+        files = [os.path.abspath("%s.%s" % (name, "plain" if flags is None else "mixed")) for name in ("stdin", "stdout", "stderr")]
+        pathlib.Path(files[0]).write_text(stdin)
+        for file in files[1:]:
+            pathlib.Path(file).write_text("")
+        pid = self.ask(spec=spec, argv=[script, *argv], folder=os.getcwd(), files=files, patience=PATIENCE)
+        return Fork(self, pid, files)
+
+    def run(self, script: str, *argv: str, flags: Optional[Sequence[str]] = (), stdin: str = "") -> Ended:
+        return self.start(script, *argv, flags=flags, stdin=stdin).end()
+
+
+def _read(file: str) -> str:
+    return pathlib.Path(file).read_text()
+
+
+__all__ = ["Ended", "Fork", "Forks", "signal"]
