@@ -192,7 +192,7 @@ def test_a_second_training_op_that_comes_late(graph):
 
 
 def test_nodes_that_come_late_read_the_clones(graph):
-    """A late summary shows the very loss that is trained, also through a branch, a loop and a gradient; a fetched late tensor costs no second pass."""
+    """A late summary shows the very loss that is trained, also through a branch, a loop and a gradient."""
     with graphmp.Session() as session:
         trained(session, 2)
         loss, hidden = graph.get_tensor_by_name("loss:0"), graph.get_tensor_by_name("hidden:0")
@@ -209,6 +209,23 @@ def test_nodes_that_come_late_read_the_clones(graph):
     with tf.Session() as plain:
         plain.run("init")
         assert found.shape == X.shape and found.dtype == np.float32
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_loss_scale_is_among_the_summaries(graph, late):
+    def merged():
+        tf.summary.scalar("shown", graph.get_tensor_by_name("loss:0"))
+        return tf.summary.merge_all()
+
+    found = None if late else merged()
+    with graphmp.Session() as session:
+        trained(session, 2)
+        found = merged() if late else found
+        graph.finalize()
+        for text in (session.run(found, FEED), session.run([found, "train"], FEED)[0]):
+            values = {value.tag: value.simple_value for value in tf.Summary.FromString(text).value}
+            assert set(values) == {"shown", "graphmp/loss_scale", "graphmp/loss_scale/skipped_steps"}
+            assert values["graphmp/loss_scale"] == 2**15
 
 
 def test_late_variables_are_not_cloned(graph):

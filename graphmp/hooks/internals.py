@@ -6,9 +6,10 @@ Each was seen with these names in 1.15.5, 2.15.1 and 2.21.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from types import ModuleType
-from typing import Any, Tuple
+from typing import Any, Iterator, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -76,3 +77,16 @@ def accepts(op_type: str, dtype: Any) -> bool:
     """Whether an op's main type attribute, T, may be `dtype`; True for ops without one. GRUBlockCell takes float32 alone (1.15.5, 2.21)."""
     allowed = [attribute.allowed_values.list.type for attribute in op_def(op_type).attr if attribute.name == "T"]
     return not allowed or not allowed[0] or tf.as_dtype(dtype).as_datatype_enum in allowed[0]
+
+
+@contextlib.contextmanager
+def opened(graph: Any) -> Iterator[None]:
+    """Lets a finalised graph (MonitoredSession) grow while it lasts."""
+    finalised = graph.finalized
+    if finalised:
+        graph._unsafe_unfinalize()
+    try:
+        yield
+    finally:
+        if finalised:
+            graph.finalize()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import AbstractSet, Any, Dict, Iterator, Optional, Set
+from typing import AbstractSet, Any, Dict, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -11,6 +10,7 @@ from graphmp.graph.building import SCOPE
 from graphmp.graph.calls import functions_named
 from graphmp.graph.frames import ENTERS
 from graphmp.graph.view import CONTROL, GraphView, parse_input
+from graphmp.hooks.internals import opened
 
 _FUNCTION_SUFFIX = "_graphmp"
 
@@ -24,7 +24,9 @@ class Clones:
         prefix: the scope of the clones.
     """
 
-    def __init__(self, graph: Any, after: GraphView, before: tf.GraphDef, wanted: AbstractSet[str], prefix: str = "", earlier: Optional[Dict[str, str]] = None):
+    def __init__(
+        self, graph: Any, after: GraphView, before: tf.GraphDef, wanted: AbstractSet[str], prefix: str = "", earlier: Optional[Dict[str, str]] = None
+    ):
         """Decides on names; nothing is added yet.
 
         Args:
@@ -52,7 +54,7 @@ class Clones:
             ValueError: what TensorFlow's importer says of a graph that it refuses.
         """
         shared = self._shared_inputs()
-        with _opened(self._graph), self._graph.as_default(), tf.control_dependencies(None), tf.device(None), self._graph.name_scope(None):
+        with opened(self._graph), self._graph.as_default(), tf.control_dependencies(None), tf.device(None), self._graph.name_scope(None):
             inputs = {text: self._tensor(text) for text in sorted(shared)}
             tf.import_graph_def(self._graph_def(), input_map=inputs, name="")
         self._keep_tracebacks()
@@ -161,16 +163,3 @@ def _rename_functions(node: tf.NodeDef, functions: Set[str]) -> None:
         for function in kinds:
             if function.name in functions:
                 function.name += _FUNCTION_SUFFIX
-
-
-@contextlib.contextmanager
-def _opened(graph: Any) -> Iterator[None]:
-    """Lets a finalised graph (MonitoredSession) grow while it lasts."""
-    finalised = graph.finalized
-    if finalised:
-        graph._unsafe_unfinalize()
-    try:
-        yield
-    finally:
-        if finalised:
-            graph.finalize()

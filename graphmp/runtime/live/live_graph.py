@@ -19,6 +19,7 @@ from graphmp.graph.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.report.report import check_variables
 from graphmp.rewrite.pipeline import rewrite
+from graphmp.runtime.live import summaries
 from graphmp.runtime.live.clones import Clones
 from graphmp.runtime.live.closure import nodes_to_clone, with_dependents
 from graphmp.runtime.live.later import Later
@@ -102,6 +103,7 @@ class LiveGraph:
         self._ours: Set[str] = set()
         self._known: Set[str] = set()
         self._trains: Dict[Any, bool] = {}
+        self._merged: Set[Any] = set()
         self._tensors: Dict[int, Tuple[Any, Any]] = {}
 
     def restored(self, session: Any, path: str) -> None:
@@ -140,6 +142,17 @@ class LiveGraph:
         elif late and self.converted is not None:
             self._follow(late)
         self._trains.update(found)
+        self._show_scales()
+
+    def _show_scales(self) -> None:
+        """Merges the loss scale into what is fetched of merged summaries."""
+        tags = summaries.tags_of(self.converted.record["scales"]) if self.converted else {}
+        for op in [op for op in self._trains if tags and op.type == summaries.MERGE and op not in self._merged]:
+            self._merged.add(op)
+            merged = summaries.with_scales(self.op(op), {tag: self._named(op.graph, name).outputs[0] for tag, name in tags.items()})
+            self._ours |= {merged.name} | {tensor.op.name for tensor in list(merged.inputs)[1:]}
+            self._clones[op.name] = merged.name
+            self._tensors = {}
 
     def _restore_scale(self, session: Any) -> None:
         """Gives the loss scale the state that it had in a checkpoint restored before the conversion."""
@@ -172,20 +185,20 @@ class LiveGraph:
         scopes = [row["scope"] for row in self.converted.record["scales"] if row["kind"] == "dynamic"] if self.converted else []
         if not scopes:
             return 0, []
-        graph = session.graph
         names = ["%s/%s/%s" % (SCOPE, scope, part) for part in ("skipped_steps/read", "current") for scope in scopes]
         options = tf.RunOptions(timeout_in_ms=_PATIENCE_MS)  # a server may be gone
-        values = session.run([graph.get_operation_by_name(self._clones.get(name, name)).outputs[0] for name in names], options=options)
+        values = session.run([self._named(session.graph, name).outputs[0] for name in names], options=options)
         return int(sum(values[: len(scopes)])), [float(value) for value in values[len(scopes) :]]
 
     def op(self, op: Any) -> Any:
         """What to run for an op."""
-        name = self._clones.get(op.name)
-        return op if name is None else op.graph.get_operation_by_name(name)
+        return self._named(op.graph, op.name)
+
+    def _named(self, graph: Any, name: str) -> Any:
+        return graph.get_operation_by_name(self._clones.get(name, name))
 
     def _clone_of(self, tensor: Any) -> Any:
-        name = self._clones.get(tensor.op.name)
-        return tensor if name is None else tensor.graph.get_operation_by_name(name).outputs[tensor.value_index]
+        return self.op(tensor.op).outputs[tensor.value_index] if tensor.op.name in self._clones else tensor
 
     def _convert(self) -> None:
         graph = self._graph()
@@ -197,7 +210,7 @@ class LiveGraph:
         after = GraphView(done.meta_graph.graph_def)
         shared = {name for name in self._ours if name in after.nodes and after.nodes[name].op in VARIABLE_OPS}
         clones = Clones(graph, after, original.graph_def, nodes_to_clone(original.graph_def, after, shared))
-        self._clones, self._prefix = {}, clones.prefix
+        self._clones, self._prefix, self._merged = {}, clones.prefix, set()
         self._add(clones)
         self._known = {node.name for node in original.graph_def.node}
         self._in_loops = {name for name, depth in loop_depths(after).items() if depth}

@@ -1,0 +1,31 @@
+"""The loss scale among the graph's own summaries: what is merged and fetched gets it too."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.building import SCOPE
+from graphmp.hooks.internals import opened
+
+MERGE = "MergeSummary"
+
+
+def with_scales(merged: Any, scales: Dict[str, Any]) -> Any:
+    """A MergeSummary of what a MergeSummary op has and of scalars: `{tag: tensor}`. A finalised graph is opened for that."""
+    graph = merged.graph
+    with opened(graph), graph.as_default(), tf.control_dependencies(None), tf.device(None), graph.name_scope(None):
+        rows = [tf.raw_ops.ScalarSummary(tags=tag, values=tensor, name="%s/summaries/%s" % (SCOPE, tag)) for tag, tensor in sorted(scales.items())]
+        return tf.raw_ops.MergeSummary(inputs=[merged.outputs[0], *rows], name="%s/summaries/%s" % (SCOPE, merged.name)).op
+
+
+def tags_of(rows: List[Dict[str, Any]]) -> Dict[str, str]:
+    """For each tag the name of the node whose output 0 it shows; the rows are the report's `scales`."""
+    found = {}
+    for row in rows:
+        if row["kind"] != "none":
+            found["%s/%s" % (SCOPE, row["scope"])] = "%s/%s/current" % (SCOPE, row["scope"])
+        if row["kind"] == "dynamic":
+            found["%s/%s/skipped_steps" % (SCOPE, row["scope"])] = "%s/%s/skipped_steps/read" % (SCOPE, row["scope"])
+    return found
