@@ -11,13 +11,13 @@ from typing import Any, List
 import tensorflow.compat.v1 as tf
 from absl import logging
 
-from graphmp.runtime.legacy import contrib, finder, internals, numpy_names, supplied
+from graphmp.runtime.legacy import contrib, finder, internals, libraries, numpy_names, supplied
 
 _INTERFACE = "tensorflow._api.v2.compat.v1."
 
 
 def install() -> None:
-    """Turns TensorFlow 2 behaviour off and puts TensorFlow 1's interface, contrib included, under the name `tensorflow`; NumPy gets names back.
+    """Turns TensorFlow 2 behaviour off and puts TensorFlow 1's interface, contrib included, under the name `tensorflow`.
 
     Modules that imported `tensorflow` before keep what they have. Calling it again, or on TensorFlow 1, does nothing.
     """
@@ -27,6 +27,7 @@ def install() -> None:
     tf.disable_v2_behavior()
     supplied.supply()
     numpy_names.restore()
+    libraries.restore()
     _forget_interface_of_version_2()
     sys.modules["tensorflow"] = LegacyTensorFlow(real)
     sys.meta_path.insert(0, finder.LegacyFinder())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+import functools
+import inspect
+from typing import Any, Callable, Dict
 
 import numpy as np
 
@@ -17,7 +19,7 @@ _PYTHON_TYPES: Dict[str, Any] = {
     "str": str,
     "unicode": str,
 }
-# Removed in NumPy 2.0: other spellings of what is still there.
+# Removed in NumPy 2.0, `rank` in 1.18 and `trapz` in 2.4: other spellings of what is still there.
 _SPELLINGS = {
     "Inf": "inf",
     "Infinity": "inf",
@@ -26,27 +28,50 @@ _SPELLINGS = {
     "NaN": "nan",
     "PINF": "inf",
     "alltrue": "all",
+    "bool8": "bool_",
     "cfloat": "complex128",
     "complex_": "complex128",
     "cumproduct": "cumprod",
     "float_": "float64",
     "infty": "inf",
+    "mat": "asmatrix",
     "product": "prod",
+    "rank": "ndim",
+    "round_": "round",
     "row_stack": "vstack",
     "singlecomplex": "complex64",
     "sometrue": "any",
     "string_": "bytes_",
+    "trapz": "trapezoid",
     "unicode_": "str_",
 }
 
 
 def restore() -> None:
-    """Puts the names back that this NumPy lacks."""
+    """Puts the names back that this NumPy lacks, and the argument `newshape` of `np.reshape`."""
     for name, value in _PYTHON_TYPES.items():
         _put(name, value)
     for name, spelling in _SPELLINGS.items():
-        _put(name, -np.inf if spelling is None else getattr(np, spelling))
-    _put("asscalar", _asscalar)
+        _put(name, -np.inf if spelling is None else getattr(np, spelling, None))
+    for function in (asfarray, asscalar, in1d):
+        _put(function.__name__, function)
+    if "newshape" not in inspect.signature(np.reshape).parameters:
+        setattr(np, "reshape", _with_newshape(np.reshape))
+
+
+def asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
+    """An array of floats; removed in NumPy 2.0."""
+    return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
+
+
+def asscalar(a: Any) -> Any:
+    """An array of one element as a Python number; removed in NumPy 1.23."""
+    return np.asarray(a).item()
+
+
+def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> np.ndarray:
+    """Which elements are among others, flat; removed in NumPy 2.4."""
+    return np.isin(np.ravel(ar1), ar2, assume_unique=assume_unique, invert=invert)
 
 
 def _put(name: str, value: Any) -> None:
@@ -54,6 +79,13 @@ def _put(name: str, value: Any) -> None:
         setattr(np, name, value)
 
 
-def _asscalar(array: Any) -> Any:
-    """An array of one element as a Python number; removed in NumPy 1.23."""
-    return np.asarray(array).item()
+def _with_newshape(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.reshape` with its arguments by the names that they had before NumPy 2.4."""
+
+    @functools.wraps(original)
+    def reshape(*args: Any, **kwargs: Any) -> Any:
+        if "newshape" in kwargs:
+            kwargs["shape"] = kwargs.pop("newshape")
+        return original(*([kwargs.pop("a")] if "a" in kwargs else []), *args, **kwargs)
+
+    return reshape

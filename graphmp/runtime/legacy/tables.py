@@ -56,6 +56,7 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "layers.python.layers": _LAYERS,
     "layers.python.layers.embedding_ops": (_OWN + "layers",),
     "layers.python.layers.encoders": (_OWN + "layers",),
+    "learn.preprocessing": (_OWN + "learn",),
     "legacy_seq2seq": (_OWN + "legacy_seq2seq",),
     "legacy_seq2seq.python.ops.seq2seq": (_OWN + "legacy_seq2seq",),
     "losses": ("tf_slim.losses",),
