@@ -14,6 +14,7 @@ _MODULES = {
     "Conversion": "graphmp.runtime.conversion",
     "Diff": "graphmp.diff.model",
     "GraphmpError": "graphmp.errors",
+    "InteractiveSession": "graphmp.runtime.session",
     "Policy": "graphmp.policy.policy",
     "Session": "graphmp.runtime.session",
     "convert": "graphmp.runtime.convert",

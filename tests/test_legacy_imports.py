@@ -30,12 +30,12 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 ON_1 = tf.VERSION.startswith("1.")
 
 
-def run(script: str, folder: pathlib.Path) -> Dict[str, Any]:
-    """Runs a script and returns the JSON object that it prints last."""
+def run(script: str, folder: pathlib.Path, before: str = "") -> Dict[str, Any]:
+    """Runs a script, after a line of code, and returns the JSON object that it prints last."""
     path = folder / "train.py"
     path.write_text(textwrap.dedent(script))
     result = subprocess.run(
-        [sys.executable, "-c", RUNNER, str(path)],
+        [sys.executable, "-c", before + RUNNER, str(path)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -461,7 +461,7 @@ MISSING = """
     print(json.dumps([
         attempt(lambda: tf.contrib.crf.crf_log_likelihood),
         attempt(lambda: crf.crf_log_likelihood),
-        attempt(lambda: learn.preprocessing.VocabularyProcessor(3)),
+        attempt(lambda: learn.preprocessing.ByteProcessor(3)),
         attempt(lambda: seq2seq.BasicDecoder),
         attempt(lambda: tf.contrib.layers.real_valued_column("x")),
         attempt(import_symbol),
@@ -480,7 +480,7 @@ def test_missing_symbols_are_named_with_the_line_that_used_them(tmp_path):
     uses = [
         ("AttributeError", "tf.contrib.crf.crf_log_likelihood", "crf.crf_log_likelihood"),
         ("AttributeError", "lambda: crf.crf_log_likelihood", "crf.crf_log_likelihood"),
-        ("AttributeError", "learn.preprocessing", "learn.preprocessing.VocabularyProcessor"),
+        ("AttributeError", "learn.preprocessing", "learn.preprocessing.ByteProcessor"),
         ("AttributeError", "seq2seq.BasicDecoder", "seq2seq.BasicDecoder"),
         ("AttributeError", "real_valued_column", "layers.real_valued_column"),
         ("ImportError", "viterbi_decode", "crf.viterbi_decode"),
@@ -536,16 +536,69 @@ NUMPY = """
     warnings.simplefilter("ignore")
     import tensorflow as tf
     import numpy as np
-    kinds = [np.zeros(2, np.float).dtype.name, np.zeros(2, np.int).dtype.kind, np.array([True], np.bool).dtype.name, np.array("a", np.str).dtype.kind]
+    kinds = [np.zeros(2, np.float).dtype.name, np.zeros(2, np.int).dtype.kind, np.array([True], np.bool8).dtype.name, np.array("a", np.str).dtype.kind]
     values = [float(np.Inf), float(np.float_(2)), np.asscalar(np.array([3])), int(np.product([2, 3])), bool(np.alltrue([True, False]))]
-    print(json.dumps([kinds, values]))
+    six = np.arange(6)
+    shapes = [np.reshape(*args, **kwargs).shape for args, kwargs in [
+        ((six, (2, 3)), {}), ((six, [-1, 2], "F"), {}), ((six,), {"newshape": (3, 2)}), ((), {"a": six, "newshape": 6, "order": "C"})]]
+    numbers = [np.in1d([[1, 2], [3, 4]], [2, 3]).tolist(), float(np.trapz([1, 2])), np.asfarray([1], np.int32).dtype.name, np.mat("1 2").shape]
+    print(json.dumps([kinds, values, shapes, numbers]))
 """
 
 
-def test_numpy_has_its_old_names(tmp_path):
-    kinds, values = run(NUMPY, tmp_path)
+def test_numpy_has_its_old_names_and_arguments(tmp_path):
+    kinds, values, shapes, numbers = run(NUMPY, tmp_path)
     assert kinds == ["float64", "i", "bool", "U"]
     assert values == [float("inf"), 2.0, 3, 6, False]
+    assert shapes == [[2, 3], [3, 2], [3, 2], [6]]
+    assert numbers == [[False, True, True, False], 1.5, "float64", [1, 2]]
+
+
+LIBRARIES = """
+    import importlib.util
+    import json
+    import scipy.misc
+    import tensorflow as tf
+    from scipy import misc
+
+    def attempt(text):
+        try:
+            exec(text, globals())
+        except Exception as error:
+            return "%s: %s" % (type(error).__name__, error)
+
+    print(json.dumps([
+        attempt("scipy.misc.imread('x.png')"),
+        attempt("misc.imresize"),
+        attempt("from scipy.misc import imsave"),
+        attempt("import scipy.misc.pilutil"),
+        attempt("misc.nothing"),
+        hasattr(misc, "toimage"),
+        attempt("from scipy.misc import logsumexp as moved"),
+        float(globals().get("moved", lambda _: 0)([0.0])),
+        attempt("import gym"),
+        importlib.util.find_spec("gym") is None,
+        importlib.util.find_spec("scipy.misc.imread") is None,
+        scipy.__version__,
+    ]))
+"""
+
+
+def test_what_libraries_dropped_is_named_with_what_to_use(tmp_path):
+    *errors, there, moved, gym, no_gym, no_function, version = run(LIBRARIES, tmp_path)
+    if ON_1:
+        assert errors == ["", "", "", "", "", "", ""]
+        return
+    text = "%s: SciPy 1.3.0 removed scipy.misc.%s (this is SciPy " + version + "): use %s"
+    assert errors[:4] == [
+        text % ("AttributeError", "imread", "imageio.v2.imread (pip install imageio)"),
+        text % ("AttributeError", "imresize", "PIL.Image.fromarray(image).resize((width, height)) (pip install pillow)"),
+        text % ("ImportError", "imsave", "imageio.v2.imwrite (pip install imageio), which doesn't scale floats to 0..255"),
+        text % ("ImportError", "pilutil", "imageio.v2 and PIL.Image (pip install imageio pillow)"),
+    ]
+    assert errors[4:] == ["AttributeError: module 'scipy.misc' has no attribute 'nothing'"]
+    assert (there, moved, no_gym, no_function) == (False, 0.0, True, True)
+    assert gym.startswith("ModuleNotFoundError: No module named 'gym'") and "pip install 'gym<0.26'" in gym
 
 
 MNIST = """

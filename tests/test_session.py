@@ -246,6 +246,18 @@ def test_many_sessions_convert_a_graph_once(graph):
     assert len(half_matmuls(graph)) == 6
 
 
+def test_an_interactive_session(graph):
+    session = graphmp.InteractiveSession(loss_scale=128.0)
+    try:
+        graph.get_operation_by_name("init").run()
+        for _ in range(3):
+            graph.get_operation_by_name("train").run(FEED)
+        assert graph.get_tensor_by_name("loss:0").eval(FEED) == session.run("loss:0", FEED)
+        assert len(half_matmuls(graph)) == 6
+    finally:
+        session.close()
+
+
 def test_bad_options():
     with pytest.raises(GraphmpError, match="GMP002"):
         graphmp.Session(compute_dtype="int8")

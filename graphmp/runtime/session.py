@@ -1,4 +1,4 @@
-"""`graphmp.Session`: tf.Session that converts its graph beside itself at the first run that trains."""
+"""`graphmp.Session` and `graphmp.InteractiveSession`: TensorFlow's, but they convert their graph beside itself at the first run that trains."""
 
 from __future__ import annotations
 
@@ -37,11 +37,26 @@ class Session(tf.Session):
     _session = None  # what tf.Session's destructor looks at, also where the options were refused
 
     def __init__(self, target: str = "", graph: Optional[Any] = None, config: Optional[Any] = None, **options: Any):
-        listen()
         settings = Config.make(**options)
         super().__init__(target, graph, with_session_config(config))
-        live_graph(self.graph, settings)
-        _SESSIONS.add(self)
+        _convert_in(self, settings)
+
+
+class InteractiveSession(tf.InteractiveSession):
+    """A `Session` that makes itself the default session, as tf.InteractiveSession does; same arguments and errors as `Session`."""
+
+    _session = None
+
+    def __init__(self, target: str = "", graph: Optional[Any] = None, config: Optional[Any] = None, **options: Any):
+        settings = Config.make(**options)
+        super().__init__(target, graph, with_session_config(config))
+        _convert_in(self, settings)
+
+
+def _convert_in(session: Any, settings: Config) -> None:
+    listen()
+    live_graph(session.graph, settings)
+    _SESSIONS.add(session)
 
 
 def listen() -> None:
