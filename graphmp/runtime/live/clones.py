@@ -7,12 +7,9 @@ from typing import AbstractSet, Any, Dict, Optional, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.building import SCOPE
-from graphmp.graph.calls import functions_named
-from graphmp.graph.frames import ENTERS
+from graphmp.graph.cloning import cloned, with_output
 from graphmp.graph.view import CONTROL, GraphView, parse_input
 from graphmp.hooks.internals import opened
-
-_FUNCTION_SUFFIX = "_graphmp"
 
 
 class Clones:
@@ -56,7 +53,7 @@ class Clones:
         shared = self._shared_inputs()
         with opened(self._graph), self._graph.as_default(), tf.control_dependencies(None), tf.device(None), self._graph.name_scope(None):
             inputs = {text: self._tensor(text) for text in sorted(shared)}
-            tf.import_graph_def(self._graph_def(), input_map=inputs, name="")
+            tf.import_graph_def(cloned(self._after, self._before, self.names, self.prefix), input_map=inputs, name="")
         self._keep_tracebacks()
 
     def _keep_tracebacks(self) -> None:
@@ -71,7 +68,7 @@ class Clones:
         return name if name.startswith(SCOPE + "/") and name not in taken else "%s/%s" % (self.prefix, name)
 
     def _shared_inputs(self) -> Set[str]:
-        return {_spelled(text) for name in self.names for text in self._after.nodes[name].input if parse_input(text).node not in self.names}
+        return {with_output(text) for name in self.names for text in self._after.nodes[name].input if parse_input(text).node not in self.names}
 
     def _tensor(self, text: str) -> Any:
         """The live tensor that an input names. The importer takes control inputs as tensors: an op without outputs gets a constant behind it."""
@@ -90,44 +87,6 @@ class Clones:
         self.helpers.add(tensor.op.name)
         return tensor
 
-    def _graph_def(self) -> tf.GraphDef:
-        result = tf.GraphDef(versions=self._after.graph_def.versions)
-        functions = _changed_functions(self._before, self._after.graph_def)
-        for function in self._after.graph_def.library.function:
-            if function.signature.name in functions:
-                copy = result.library.function.add()
-                copy.CopyFrom(function)
-                copy.signature.name += _FUNCTION_SUFFIX
-                for node in copy.node_def:
-                    _rename_functions(node, functions)
-        for name, clone in self.names.items():
-            node = result.node.add()
-            node.CopyFrom(self._after.nodes[name])
-            node.name = clone
-            node.input[:] = [self._input(text) for text in node.input]
-            _rename_functions(node, functions)
-            if node.op in ENTERS:
-                node.attr["frame_name"].s = ("%s/" % self.prefix).encode("utf-8") + node.attr["frame_name"].s
-            self._colocate(node)
-        return result
-
-    def _input(self, text: str) -> str:
-        port = parse_input(text)
-        clone = self.names.get(port.node)
-        return _spelled(text) if clone is None else str(port._replace(node=clone))
-
-    def _colocate(self, node: tf.NodeDef) -> None:
-        """`_class` of a clone names its clone; beside a shared node it has that node's device."""
-        if "_class" not in node.attr:
-            return
-        with_nodes = [text.decode("utf-8")[len("loc:@") :] for text in node.attr["_class"].list.s]
-        del node.attr["_class"]
-        for name in with_nodes:
-            if name in self.names:
-                node.attr["_class"].list.s.append(("loc:@" + self.names[name]).encode("utf-8"))
-            elif not node.device and name in self._after.nodes:
-                node.device = self._after.nodes[name].device
-
 
 def _free_prefix(taken: Set[str]) -> str:
     """`graphmp/clones`, or with the first number that leaves all names free."""
@@ -136,30 +95,3 @@ def _free_prefix(taken: Set[str]) -> str:
         number += 1
         prefix = "%s/clones_%d" % (SCOPE, number)
     return prefix
-
-
-def _spelled(text: str) -> str:
-    """An input string with its output's number, as the importer's map of inputs has them."""
-    port = parse_input(text)
-    return text if port.output == CONTROL else "%s:%d" % port
-
-
-def _changed_functions(before: tf.GraphDef, after: tf.GraphDef) -> Set[str]:
-    """Functions whose bodies the conversion changed, and those that call them."""
-    old = {function.signature.name: function for function in before.library.function}
-    found = {f.signature.name for f in after.library.function if old.get(f.signature.name) != f}
-    while True:
-        more = {f.signature.name for f in after.library.function if any(found & set(functions_named(node)) for node in f.node_def)} - found
-        if not more:
-            return found
-        found |= more
-
-
-def _rename_functions(node: tf.NodeDef, functions: Set[str]) -> None:
-    if node.op in functions:
-        node.op += _FUNCTION_SUFFIX
-    for attribute in node.attr.values():
-        kinds = [attribute.func] if attribute.HasField("func") else list(attribute.list.func)
-        for function in kinds:
-            if function.name in functions:
-                function.name += _FUNCTION_SUFFIX

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.building import SCOPE
+from graphmp.graph.cloning import FUNCTION_SUFFIX
 from graphmp.graph.frames import loop_depths
 from graphmp.graph.live import ancestors
 from graphmp.graph.variables import VARIABLE_OPS
@@ -242,7 +243,7 @@ class LiveGraph:
             nodes = [node for node in graph_def.node if node.name not in self._ours]
             del graph_def.node[:]
             graph_def.node.extend(nodes)
-            functions = [f for f in graph_def.library.function if not f.signature.name.endswith("_graphmp")]
+            functions = [f for f in graph_def.library.function if not f.signature.name.endswith(FUNCTION_SUFFIX)]
             del graph_def.library.function[:]
             graph_def.library.function.extend(functions)
             return tf.train.export_meta_graph(graph=graph, graph_def=graph_def)

@@ -1,0 +1,1 @@
+"""What half precision does to a model's values: measured, explained, repaired."""
