@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import signal
+import re
 import subprocess
 import sys
 import time
@@ -20,10 +20,27 @@ from graphmp.cli.parser import build_parser
 
 ROOT = str(pathlib.Path(__file__).resolve().parent.parent)
 PATIENCE = 100  # seconds; a script that hangs ends by SIGALRM
+NET = """
+import sys, time
+import numpy as np
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior() if tf.__version__ > "2" else None
+tf.logging.set_verbosity(tf.logging.ERROR)
+X = np.random.RandomState(0).randn(16, 8).astype("f")
+def build():
+    tf.set_random_seed(1)
+    x = tf.placeholder(tf.float32, [None, 8], "x")
+    hidden = tf.layers.dense(x, 16, tf.nn.relu, name="hidden")
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(hidden, 1, name="out") - x[:, :1] * 2), name="loss")
+    return x, loss, tf.train.AdamOptimizer(0.01).minimize(loss, tf.train.get_or_create_global_step(), name="train")
+"""
+NUMBER = re.compile(r"\d+\.\d+")
 SERVER = """
-import json, os, signal, sys
+import gc, json, os, signal, sys
 sys.path.append(sys.argv[1])
 from graphmp.cli import launcher
+launcher.tf.layers.dense  # imports Keras
+gc.freeze()  # a fork that ends would look through all that was imported
 job = None
 while job is None:
     line = sys.stdin.readline()
@@ -39,6 +56,7 @@ os.chdir(job["folder"])
 for number, flags in enumerate((os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)):
     os.dup2(os.open(job["files"][number], flags), number)
 signal.alarm(job["patience"])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
 if job["spec"]:
     launcher.start(job["spec"])
 else:
@@ -55,6 +73,16 @@ class Ended(NamedTuple):
     status: int
     out: str
     err: str
+
+    @property
+    def text(self) -> str:
+        """What it wrote, without its fractions."""
+        return NUMBER.sub("_", self.out)
+
+    @property
+    def numbers(self) -> List[float]:
+        """The fractions that it wrote."""
+        return [float(text) for text in NUMBER.findall(self.out)]
 
     @property
     def said(self) -> List[str]:
@@ -120,6 +148,3 @@ class Forks:
 
 def _read(file: str) -> str:
     return pathlib.Path(file).read_text()
-
-
-__all__ = ["Ended", "Fork", "Forks", "signal"]

@@ -20,7 +20,7 @@ _IN_SCALE = r"graphmp/loss_scale(_\d+)?/"
 _SCALE = "^" + _IN_SCALE
 
 _ROLES = (
-    (_SCALE + r"(scale|good_steps|skipped_steps)(/|$)", kinds.LOSS_SCALE_STATE, "loss scale state"),
+    (_SCALE + r"(scale|good_steps|skipped|skipped_steps)(/|$)", kinds.LOSS_SCALE_STATE, "loss scale state"),
     (_SCALE + r"update/", kinds.LOSS_SCALE_STATE, "adapts the loss scale"),
     (_SCALE + r"(scaled_loss|scaled_seed|rescaled)", kinds.SCALE, "scale: what gradients start from is multiplied by the loss scale"),
     (_SCALE + r"unscale", kinds.UNSCALE, "unscale: gradients are divided by the loss scale in float32"),

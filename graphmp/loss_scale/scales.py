@@ -105,9 +105,10 @@ class DynamicLossScale(FixedLossScale):
             self.variables = (self._scale, self._good_steps, self._skipped_steps)
             # A maximum, not an identity: an identity of a reference variable shares its buffer and could change within the step.
             self.current = tf.maximum(_read(self._scale), config.loss_scale_min, name="current")
+            self._skipped = tf.identity(_read(self._skipped_steps), name="skipped")
             self.first_step = self._step = None
             if config.tries_first_step:
-                taken = tf.add(_read(self._good_steps), _read(self._skipped_steps))
+                taken = tf.add(_read(self._good_steps), self._skipped)
                 self.first_step = tf.logical_and(tf.equal(taken, 0), tf.equal(_read(self._scale), config.loss_scale_initial), name="first_step")
                 self.largest_inside = tf.constant(0.0, name="first_step/inside")
                 self._step = tf.identity(_select(self.first_step, tf.constant(config.loss_scale_min), self.current), name="in_step")
@@ -125,7 +126,7 @@ class DynamicLossScale(FixedLossScale):
             shrunk = tf.maximum(self.current * self._config.loss_scale_backoff_factor, self._config.loss_scale_min)
             scale = _select(finite, _select(grows, grown, self._fitting(gradients)), shrunk)
             good = _select(tf.logical_and(finite, tf.logical_not(grows)), good, tf.zeros_like(good))
-            skipped = _read(self._skipped_steps) + tf.cast(tf.logical_not(finite), tf.int64)
+            skipped = self._skipped + tf.cast(tf.logical_not(finite), tf.int64)
             with tf.control_dependencies([scale, good, skipped]):
                 pairs = zip(self.variables, (scale, good, skipped), ("new_scale", "new_good_steps", "new_skipped_steps"))
                 return tf.group(*[tf.assign(variable, value, name=name) for variable, value, name in pairs], name="step")

@@ -83,7 +83,7 @@ class LiveGraph:
         converted: the conversion, once there is one.
         number: each has its own.
         for_every_session: whether all sessions of the graph fetch clones, not only those that were made for it.
-        steps: how many runs trained.
+        steps: how many runs have trained; whoever makes them counts.
         gave_up: whether the graph can't be converted and trains as it is.
     """
 
@@ -117,8 +117,11 @@ class LiveGraph:
             names = [name for name in reader.get_variable_to_shape_map() if name.startswith(SCOPE + "/")]
             self._restored[session] = {name: reader.get_tensor(name) for name in sorted(names)}
 
-    def prepare(self, session: Any, ops: List[Any]) -> None:
+    def prepare(self, session: Any, ops: List[Any]) -> bool:
         """Called with what is about to run in a session: converts the graph if that trains, or saves, and the clones know nothing of it.
+
+        Returns:
+            Whether it trains.
 
         Raises:
             GraphmpError: as `graphmp.convert`, where the graph can't be converted and the observer doesn't say to go on without.
@@ -128,7 +131,7 @@ class LiveGraph:
                 self._look_at([op for op in ops if op not in self._trains])
         if self._restored and self.converted is not None:
             self._restore_scale(session)
-        self.steps += any(self._trains[op] for op in ops)
+        return any(self._trains[op] for op in ops)
 
     def _look_at(self, ops: List[Any]) -> None:
         found = {op: trains(op.graph, [op]) for op in ops}
@@ -186,7 +189,7 @@ class LiveGraph:
         scopes = [row["scope"] for row in self.converted.record["scales"] if row["kind"] == "dynamic"] if self.converted else []
         if not scopes:
             return 0, []
-        names = ["%s/%s/%s" % (SCOPE, scope, part) for part in ("skipped_steps/read", "current") for scope in scopes]
+        names = ["%s/%s/%s" % (SCOPE, scope, part) for part in ("skipped", "current") for scope in scopes]
         options = tf.RunOptions(timeout_in_ms=_PATIENCE_MS)  # a server may be gone
         values = session.run([self._named(session.graph, name).outputs[0] for name in names], options=options)
         return int(sum(values[: len(scopes)])), [float(value) for value in values[len(scopes) :]]

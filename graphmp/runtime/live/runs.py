@@ -37,12 +37,13 @@ class _Doors:
         live = self._find(session)
         if live is None:
             return original(session, handle, targets, fetches, feeds, options, metadata)
-        live.prepare(session, targets + [tensor.op for tensor in fetches])
+        trains = live.prepare(session, targets + [tensor.op for tensor in fetches])
         ops, tensors = [live.op(op) for op in targets], [live.tensor(tensor) for tensor in fetches]
         try:
             results = original(session, handle, ops, tensors, _fed(live, feeds), options, metadata)
         except tf.errors.OpError as error:
             raise live.of_original(error) from None
+        live.steps += trains
         return [cast_back(tensor, value) for tensor, value in zip(fetches, results)]
 
     def make_callable(self, original: Any, session: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
@@ -94,12 +95,13 @@ class _Callable:
         self._targets = [element(name) for name in options.target]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._live.prepare(self._session, [tensor.op for tensor in self._fetches] + [getattr(item, "op", item) for item in self._targets])
+        trains = self._live.prepare(self._session, [tensor.op for tensor in self._fetches] + [getattr(item, "op", item) for item in self._targets])
         if self._conversion is not self._live.converted:
             self._conversion = self._live.converted
             self._run = self._original(self._session, self._mapped_options())
         dtypes = [self._live.tensor(t).dtype for t in self._options_feeds()]
         results = self._run(*(np.asarray(v).astype(d.as_numpy_dtype) if d.is_floating else v for v, d in zip(args, dtypes)), **kwargs)
+        self._live.steps += trains
         return [cast_back(tensor, value) for tensor, value in zip(self._fetches, results)]
 
     def _options_feeds(self) -> List[Any]:

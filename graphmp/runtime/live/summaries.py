@@ -27,5 +27,5 @@ def tags_of(rows: List[Dict[str, Any]]) -> Dict[str, str]:
         if row["kind"] != "none":
             found["%s/%s" % (SCOPE, row["scope"])] = "%s/%s/current" % (SCOPE, row["scope"])
         if row["kind"] == "dynamic":
-            found["%s/%s/skipped_steps" % (SCOPE, row["scope"])] = "%s/%s/skipped_steps/read" % (SCOPE, row["scope"])
+            found["%s/%s/skipped_steps" % (SCOPE, row["scope"])] = "%s/%s/skipped" % (SCOPE, row["scope"])
     return found
