@@ -68,6 +68,8 @@ CODES = {
         "Keep the node that is named in float32 with --keep_float32, and report the graph.",
     ),
     "GMP022": Code(BAD_INPUT, "The graph is the result of another conversion.", "Convert the original graph, original.meta beside it."),
+    "GMP023": Code(BAD_INPUT, "No training step was found in the graph.", "Name it: --train_op=OP, --loss=TENSOR."),
+    "GMP024": Code(BAD_INPUT, "The training step cannot be run on this data.", "Give data that the original trains on, by --data."),
     "GMP101": Code(
         0, "The build function was not observed in float32 first, so every float argument was cast.", "Keep TensorFlow objects inside the function."
     ),

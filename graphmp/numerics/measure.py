@@ -1,0 +1,129 @@
+"""Statistics of a tensor, reduced where it is computed: a function that adds a row of numbers to a table that the graph holds.
+
+A row has the counts of the 256 exponents of float32, of what overflows and of the one value that just vanishes; the number of
+elements; and a sketch: the sum of the elements in each of 64 columns, rows taken with a sign of their own. The sketch of a
+difference is the difference of the sketches, so that the relative error of a tensor needs neither of the two at once; of up to
+64 elements it is exact, of more an estimate (Charikar, Chen, Farach-Colton: Finding frequent items in data streams, 2002).
+Counts are exact up to 65,536 elements; of a larger tensor every k-th element is counted. The largest magnitude is always exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.dtypes import FLOAT32, INT32, RESOURCE
+from graphmp.numerics.formats import EXPONENT_BIAS, MANTISSA_BITS, Format
+from graphmp.rewrite import bodies
+from graphmp.rewrite.op_defs import OpDefs
+
+FUNCTION = "graphmp_measure"
+ARGUMENTS = (("x", FLOAT32), ("scale", FLOAT32), ("sums", RESOURCE), ("maxima", RESOURCE), ("row", INT32))
+MOST_COUNTED = 65536
+BUCKETS = 64
+_EXPONENTS = 256
+_OVER, _TIE, _ELEMENTS, _CALLS, _SKETCH = range(_EXPONENTS, _EXPONENTS + 5)
+COLUMNS = _SKETCH + BUCKETS
+_INFINITE = 0x7F800000
+_HASH = np.int32(np.uint32(0x9E3779B1).astype(np.int32))  # 2^32 divided by the golden ratio
+
+
+class Stats(NamedTuple):
+    """What was counted of a tensor, in one or more steps.
+
+    Attributes:
+        exponents: int64 of shape [256]: how many elements have each exponent field of float32; the first is zeros, the last not finite.
+        overflow: elements that round to infinity, infinities and NaN left out.
+        flushed: elements other than zero that round to zero.
+        subnormal: elements that keep fewer digits than a normal number does.
+        not_finite: infinities and NaN.
+        elements: all elements, counted or not.
+        counted: those that the other numbers count.
+        largest: the largest magnitude; infinite where any element isn't finite.
+        sketch: float64 of shape [64].
+    """
+
+    exponents: Any
+    overflow: int
+    flushed: int
+    subnormal: int
+    not_finite: int
+    elements: int
+    counted: int
+    largest: float
+    sketch: Any
+
+
+def stats(row: Any, largest: float, format_: Format) -> Stats:
+    """Reads a row of the table of sums and an entry of the table of maxima."""
+    exponents = row[:_EXPONENTS].astype(np.int64)
+    not_finite = int(exponents[-1])
+    low, normal = (max(0, e + EXPONENT_BIAS) for e in (format_.bottom, format_.normal))
+    flushed = int(exponents[1 : max(1, low - 1)].sum() + row[_TIE])
+    return Stats(
+        exponents,
+        int(row[_OVER]) - not_finite,
+        flushed,
+        int(exponents[1:normal].sum()) - flushed,
+        not_finite,
+        int(row[_ELEMENTS]),
+        int(exponents.sum()),
+        float(largest),
+        row[_SKETCH:],
+    )
+
+
+def measuring_function(format_: Format) -> Any:
+    """The FunctionDef: `graphmp_measure(x, scale, sums, maxima, row)` of float32, float32 [], resource, resource, int32 []."""
+    with tf.Graph().as_default() as graph:
+        x, scale, sums, maxima, row = (tf.placeholder(dtype, None if name == "x" else [], name) for name, dtype in ARGUMENTS)
+        flat = tf.reshape(x, [-1]) * scale
+        bits = tf.bitwise.bitwise_and(tf.bitcast(flat, tf.int32), 0x7FFFFFFF)
+        largest = tf.bitcast(tf.clip_by_value(tf.reduce_max(bits), 0, _INFINITE), tf.float32)
+        elements = tf.size(flat)
+        stride = tf.maximum(1, tf.floordiv(elements + MOST_COUNTED - 1, MOST_COUNTED))
+        counted, values = bits[::stride], flat[::stride]
+        exponents = tf.raw_ops.Bincount(arr=tf.bitwise.right_shift(counted, MANTISSA_BITS), size=_EXPONENTS, weights=tf.zeros([0], tf.int32))
+        numbers = [_count(counted >= format_.overflows), _count(tf.equal(counted, format_.vanishes)), elements, tf.constant(1)]
+        parts = [tf.cast(exponents, tf.float64), tf.cast(tf.stack(numbers), tf.float64), tf.cast(_sketch(values, counted), tf.float64)]
+        tf.raw_ops.ResourceScatterAdd(resource=sums, indices=row, updates=tf.concat(parts, 0), name="add")
+        tf.raw_ops.ResourceScatterMax(resource=maxima, indices=row, updates=largest, name="max")
+    return _function(graph.as_graph_def())
+
+
+def _count(flags: Any) -> Any:
+    return tf.reduce_sum(tf.cast(flags, tf.int32))
+
+
+def _sketch(values: Any, bits: Any) -> Any:
+    """Sums of the finite values by column, each row of 64 times a sign that a hash of its number gives; the first row's is plus."""
+    finite = tf.where(bits < _INFINITE, values, tf.zeros_like(values))
+    missing = tf.floormod(-tf.size(values), BUCKETS)
+    rows = tf.reshape(tf.pad(finite, [[0, missing]]), [-1, BUCKETS])
+    hashed = tf.bitwise.right_shift(tf.range(tf.shape(rows)[0]) * _HASH, 31)  # 0 or -1
+    return tf.matmul(tf.cast(1 + 2 * hashed, tf.float32)[tf.newaxis, :], rows)[0]
+
+
+def _function(graph_def: tf.GraphDef) -> Any:
+    library = tf.GraphDef()
+    function = library.library.function.add()
+    function.signature.name = FUNCTION
+    function.signature.is_stateful = True
+    for name, dtype in ARGUMENTS:
+        function.signature.input_arg.add(name=name, type=dtype)
+    for node in graph_def.node:
+        if node.op == "Placeholder":
+            node.op = bodies.ARGUMENT
+    bodies.write_back(graph_def, function, OpDefs(tf.MetaGraphDef()))
+    function.attr["_noinline"].b = True
+    return function
+
+
+def call(name: str, x: str, scale: str, row: str, tables: List[str]) -> tf.NodeDef:
+    """A call of the function; each argument an input string, tables those of the sums and the maxima."""
+    node = tf.NodeDef(name=name, op=FUNCTION)
+    node.input.extend([x, scale, *tables, row])
+
+    return node

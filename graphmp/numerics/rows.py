@@ -1,0 +1,139 @@
+"""Which tensors an audit measures, and what for: the values that a training step computes, by their role in it."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.dtypes import FLOATS, HALF
+from graphmp.graph.state import variable_behind
+from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.graph.view import GraphView, Port, parse_input
+from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES, MOVES_NOTHING
+from graphmp.rewrite.op_defs import OpDefs
+
+ACTIVATION, ACTIVATION_GRADIENT, WEIGHT_GRADIENT, WEIGHT = "activation", "activation gradient", "weight gradient", "weight"
+ROLES = (ACTIVATION, ACTIVATION_GRADIENT, WEIGHT_GRADIENT, WEIGHT)
+_MOVES = ("Stack", "TensorArray", "TensorList")  # ops that begin so hand values on
+
+
+class Row(NamedTuple):
+    """A tensor of the original and what stands for it in the converted graph.
+
+    Attributes:
+        name: the original's output, `x` or `x:1`.
+        role: one of ROLES.
+        op: the op type.
+        converted: the converted graph's output; empty where there is none to compare with.
+        dtype: its half-precision dtype, a DataType; 0 where it is float32.
+        loss: which of the report's losses scales it; -1 for none.
+    """
+
+    name: str
+    role: str
+    op: str
+    converted: str
+    dtype: int
+    loss: int
+
+
+class Pair:
+    """An original and its conversion, looked at from the training step."""
+
+    def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef, losses: List[Dict[str, Any]]):
+        """Reads both graphs.
+
+        Args:
+            original: before.
+            converted: after.
+            losses: the report's.
+        """
+        self.before, self.after = GraphView(original.graph_def), GraphView(converted.graph_def)
+        self.losses = losses
+        self._op_defs = {id(self.before): OpDefs(original), id(self.after): OpDefs(converted)}
+        self._gradients = [[parse_input(text) for text in loss["gradients"]] for loss in losses]
+        self._computed_gradients = {self._source(port) for ports in self._gradients for port in ports}
+        self._scaled = [self._between(loss["seeds"], gradients) for loss, gradients in zip(losses, self._gradients)]
+
+    def rows(self) -> List[Row]:
+        """What to measure, in the order of the graph; of a value that several nodes hand on, where it was computed."""
+        forward = self.before.ancestors(node for loss in self.losses for node in map(_node, loss["loss"]))
+        found = [*self._weights(forward)]
+        for name in self.before.nodes:
+            number = next((n for n, scaled in enumerate(self._scaled) if name in scaled), -1)
+            if number >= 0 or name in forward:
+                found += self._computed(name, ACTIVATION if number < 0 else ACTIVATION_GRADIENT, number)
+        return found + [*self._weight_gradients()]
+
+    def scale(self, number: int) -> str:
+        """The converted graph's tensor that a loss is multiplied by in a step; empty where there is none."""
+        current = self.losses[number].get("scale", "")
+        first = "%s/in_step" % current.rsplit("/", 1)[0]
+        return first if first in self.after.nodes else current
+
+    def _between(self, seeds: List[str], gradients: List[Port]) -> AbstractSet[str]:
+        after = self.before.descendants(map(_node, seeds), control=False)
+        return after & self.before.ancestors((port.node for port in gradients), control=False)
+
+    def _computed(self, name: str, role: str, loss: int) -> Iterator[Row]:
+        node = self.before.nodes[name]
+        if node.op in MOVES_NOTHING | KEEPS_VALUES | FORGETS_VALUES | VARIABLE_OPS or node.op.startswith(_MOVES) or variable_behind(self.before, name):
+            return
+        for index, dtype in enumerate(self._dtypes(self.before, name)):
+            port = Port(name, index)
+            if dtype in FLOATS and self._is_read(port) and port not in self._computed_gradients:
+                yield self._row(str(port), role, str(port), loss)
+
+    def _is_read(self, port: Port) -> bool:
+        return any(consumer.output == port.output for consumer in self.before.consumers(port.node))
+
+    def _weights(self, forward: AbstractSet[str]) -> Iterator[Row]:
+        """One row a variable that training writes: what is read of it, and the half-precision copy."""
+        written = {variable_behind(self.before, port.node) for loss in self.losses for name in loss["updates"] for port in self.before.inputs(name)}
+        seen: Set[Optional[str]] = {None}
+        for name in self.before.nodes:
+            variable = variable_behind(self.before, name) if name in forward and self.before.inputs(name) else None
+            if variable in seen or variable not in written or self._dtypes(self.before, name)[:1] not in [(d,) for d in FLOATS]:
+                continue
+            seen.add(variable)
+            yield self._row(name, WEIGHT, self._copy(name), -1)
+
+    def _copy(self, name: str) -> str:
+        """The cast that gives the converted graph a variable in half precision; else the read itself."""
+        casts = (c.node for c in self.after.consumers(name) if self.after.nodes[c.node].op == "Cast") if name in self.after.nodes else ()
+        return next((cast for cast in casts if self._dtypes(self.after, cast)[0] in HALF), name)
+
+    def _weight_gradients(self) -> Iterator[Row]:
+        """One row a gradient, compared with what the converted graph divides by the scale."""
+        for number, loss in enumerate(self.losses):
+            unscales = loss.get("unscale") or []
+            for index, port in enumerate(self._gradients[number]):
+                scaled = self.after.inputs(unscales[index])[0] if index < len(unscales) and unscales[index] in self.after.nodes else port
+                yield self._row(str(self._source(port)), WEIGHT_GRADIENT, str(self._uncast(scaled)), number)
+
+    def _uncast(self, port: Port) -> Port:
+        """What a cast to float32 that the conversion inserted reads."""
+        while self.after.nodes[port.node].op == "Cast" and port.node not in self.before.nodes:
+            port = self.after.inputs(port.node)[0]
+        return port
+
+    def _source(self, port: Port) -> Port:
+        """Where a value that identities hand on was computed."""
+        while self.before.nodes[port.node].op == "Identity":
+            port = self.before.inputs(port.node)[0]
+        return port
+
+    def _row(self, name: str, role: str, converted: str, loss: int) -> Row:
+        port = parse_input(converted)
+        dtypes = self._dtypes(self.after, port.node) if port.node in self.after.nodes else ()
+        dtype = dtypes[port.output] if port.output < len(dtypes) else 0
+        return Row(name, role, self.before.nodes[_node(name)].op, converted if dtypes else "", dtype if dtype in HALF else 0, loss)
+
+    def _dtypes(self, view: GraphView, name: str) -> Tuple[int, ...]:
+        signature = self._op_defs[id(view)].signature(view.nodes[name])
+        return tuple(port.dtype for port in signature.outputs) if signature is not None else ()
+
+
+def _node(text: str) -> str:
+    return parse_input(text).node

@@ -1,0 +1,1 @@
+"""Running an original and its conversion on the same batches, measured."""

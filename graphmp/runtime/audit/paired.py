@@ -1,0 +1,105 @@
+"""Original and converted graph in one: the same variables, random numbers and batches, a second computation in half precision."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Dict, List, Sequence, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.building import SCOPE
+from graphmp.graph.cloning import cloned
+from graphmp.graph.dtypes import FLOAT32
+from graphmp.graph.frames import frames
+from graphmp.graph.view import GraphView, parse_input
+from graphmp.numerics.formats import FORMATS
+from graphmp.numerics.instrument import PREFIX, Instrument, Measured
+from graphmp.numerics.rows import Pair, Row
+from graphmp.numerics.simulate import Simulation, simulated
+from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.live.closure import nodes_to_clone
+
+
+class PairedGraph:
+    """A graph that computes a step of both, with measurements.
+
+    Attributes:
+        meta_graph: the graph: the original, clones of what the conversion changed, and measurements.
+        rows: what is measured; the tables have the originals' rows first, then the converted graph's.
+        left_out: those of them that can't be, in a while loop where nothing else reads them.
+        measurements: ops to run for a measured step.
+        updates: ops that train the original.
+        losses: for each of the report's losses the tensors of the original and of the converted graph.
+        scales: for each the tensor that the converted graph multiplies it by; empty where there is none.
+        finite: for each the flag that its gradients are finite; empty likewise.
+        adapts: ops that adapt the loss scales.
+    """
+
+    def __init__(self, conversion: Conversion, native: bool, roles: Sequence[str]):
+        """Builds the graph.
+
+        Args:
+            conversion: both graphs, with the report.
+            native: whether half precision is computed by the machine's own kernels, not simulated.
+            roles: which rows to measure.
+
+        Raises:
+            GraphmpError: GMP023 where no training was found.
+        """
+        found = conversion.report["losses"]
+        if not found:
+            raise GraphmpError("GMP023", "%s: no training step was found in the graph" % conversion.report["source"])
+        original, converted = _seeded(conversion.original), _seeded(conversion.meta_graph)
+        pair = Pair(original, converted, found)
+        simulation = Simulation(converted, {}) if native else simulated(converted)
+        after = GraphView(simulation.meta_graph.graph_def)
+        self._clones = _names(original.graph_def, after)
+        self.meta_graph = original
+        self.meta_graph.graph_def.MergeFrom(cloned(after, original.graph_def, self._clones, PREFIX))
+        self.rows = [row for row in pair.rows() if row.role in roles]
+        self.scales = [self._clone(pair.scale(number)) for number in range(len(found))]
+        instrument = Instrument(self.meta_graph.graph_def, FORMATS[conversion.report["compute_dtype"]], self._measured(simulation, native))
+        self.left_out: List[Row] = [self.rows[number] for number in instrument.left_out if number < len(self.rows)]
+        self.measurements = [name for name in instrument.targets if name]
+        self.updates = [name for loss in found for name in loss["updates"]]
+        self.losses = [(loss["loss"], [self._clone(text) for text in loss["loss"]]) for loss in found]
+        self.finite = [self._clone(loss.get("finite", "")) for loss in found]
+        steps = (loss["scale"].rsplit("/", 1)[0] + "/update/step" for loss in found if loss.get("scale"))
+        self.adapts = [self._clones[name] for name in steps if name in self._clones]
+
+    def _clone(self, text: str) -> str:
+        """What stands for an output of the converted graph."""
+        port = parse_input(text)
+        return str(port._replace(node=self._clones.get(port.node, port.node))) if text else ""
+
+    def _measured(self, simulation: Simulation, native: bool) -> List[Measured]:
+        scales = [self.scales[row.loss] if row.loss >= 0 else "" for row in self.rows]
+        originals = [Measured(row.name, FLOAT32, scale) for row, scale in zip(self.rows, scales)]
+        texts = [simulation.rounded.get(row.converted, row.converted) for row in self.rows]
+        dtypes = [row.dtype if native and row.dtype else FLOAT32 for row in self.rows]
+        return originals + [Measured(self._clone(text), dtype, "") for text, dtype in zip(texts, dtypes)]
+
+
+def _names(before: tf.GraphDef, after: GraphView) -> Dict[str, str]:
+    """For each node to clone its clone's name: what the conversion inserted keeps its own."""
+    originals = {node.name: node for node in before.node}
+    wanted = nodes_to_clone(before, after, _shared_random(originals, after))
+    return {name: name if name.startswith(SCOPE + "/") and name not in originals else "%s/%s" % (PREFIX, name) for name in after.nodes if name in wanted}
+
+
+def _shared_random(originals: Dict[str, tf.NodeDef], after: GraphView) -> Set[str]:
+    """Random ops that draw for both: those that the conversion left as they are, outside of while loops, which are cloned whole."""
+    inside = frames(after)
+    return {name for name, node in originals.items() if "seed2" in node.attr and not inside.get(name) and after.nodes[name] == node}
+
+
+def _seeded(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
+    """A copy whose random ops have seeds by their names, so that original and clone draw the same."""
+    copy = tf.MetaGraphDef()
+    copy.CopyFrom(meta_graph)
+    for nodes in [copy.graph_def.node, *(function.node_def for function in copy.graph_def.library.function)]:
+        for node in nodes:
+            if "seed" in node.attr and "seed2" in node.attr:
+                node.attr["seed"].i, node.attr["seed2"].i = 1 + zlib.crc32(node.name.encode("utf-8")) % 100000, 7
+    return copy

@@ -1,0 +1,135 @@
+"""Runs a PairedGraph: the converted graph's step beside the original's on each batch, then the original's update."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.numerics.instrument import MAXIMA, SUMS
+from graphmp.numerics.measure import COLUMNS
+from graphmp.runtime.audit.paired import PairedGraph
+from graphmp.runtime.session_config import with_session_config
+
+_ROUNDS = 4  # an initialiser may read another variable
+
+
+class Step(NamedTuple):
+    """What one step gave, for each of the report's losses.
+
+    Attributes:
+        original: its value, summed where it isn't a scalar.
+        converted: the converted graph's.
+        finite: whether that one's gradients were finite.
+        scales: what that one multiplied it by.
+    """
+
+    original: List[float]
+    converted: List[float]
+    finite: List[bool]
+    scales: List[float]
+
+
+class Stepper:
+    """A session of both graphs, to be closed after use.
+
+    Attributes:
+        graph: the tf.Graph.
+        session: the session.
+    """
+
+    def __init__(self, paired: PairedGraph):
+        """Imports the graph."""
+        self._paired = paired
+        with tf.Graph().as_default() as self.graph:
+            self._saver = tf.train.import_meta_graph(paired.meta_graph, clear_devices=True)
+            self._clear, self._tables = self._tables_of(2 * len(paired.rows))
+        self._updates = self._ops(paired.updates)
+        self._fetches = self._step_fetches()
+        self.session = tf.Session(graph=self.graph, config=with_session_config(_unoptimised()))
+
+    def _tables_of(self, rows: int) -> Tuple[Any, List[Any]]:
+        clear, read = [], []
+        for name, dtype, shape in ((SUMS, tf.float64, [rows, COLUMNS]), (MAXIMA, tf.float32, [rows])):
+            table = self.graph.get_tensor_by_name(name + ":0")
+            clear.append(tf.raw_ops.AssignVariableOp(resource=table, value=tf.zeros(shape, dtype)))
+            read.append(tf.raw_ops.ReadVariableOp(resource=table, dtype=dtype))
+        return tf.group(*clear), read
+
+    def _ops(self, names: List[str]) -> List[Any]:
+        return [self.graph.get_operation_by_name(name) for name in names]
+
+    def _step_fetches(self) -> Dict[str, Any]:
+        def tensor(text: str) -> Any:
+            return self.graph.get_tensor_by_name(text if ":" in text else text + ":0")
+
+        p = self._paired
+        return {
+            "original": [[tensor(text) for text in original] for original, _ in p.losses],
+            "converted": [[tensor(text) for text in converted] for _, converted in p.losses],
+            "finite": {number: tensor(text) for number, text in enumerate(p.finite) if text},
+            "scales": {number: tensor(text) for number, text in enumerate(p.scales) if text},
+            "adapts": self._ops(p.adapts),
+        }
+
+    def initialise(self, checkpoint: str = "") -> None:
+        """Gives variables and tables their first values, from a checkpoint where one is given."""
+        with self.graph.as_default():
+            variables = tf.global_variables() + tf.local_variables()
+        waiting = [getattr(variable.initializer, "op", variable.initializer) for variable in variables]
+        for _ in range(_ROUNDS):
+            waiting = [op for op in waiting if not self._runs(op)]
+        for op in self.graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS):
+            self._runs(op)
+        if checkpoint:
+            self._saver.restore(self.session, checkpoint)
+
+    def _runs(self, op: Any) -> bool:
+        try:
+            self.session.run(op)
+        except tf.errors.OpError:
+            return False
+        return True
+
+    def compare(self, feeds: Dict[str, Any], measured: bool) -> Step:
+        """Computes a step of both graphs; nothing is trained. Where it is measured, `tables` has the rows afterwards."""
+        targets = self._ops(self._paired.measurements) if measured else []
+        if measured:
+            self.session.run(self._clear)
+        found, _ = self.session.run([self._fetches, targets], feeds)
+        count = range(len(self._paired.losses))
+        return Step(
+            [_sum(values) for values in found["original"]],
+            [_sum(values) for values in found["converted"]],
+            [bool(found["finite"].get(number, True)) for number in count],
+            [float(found["scales"].get(number, 1.0)) for number in count],
+        )
+
+    def tables(self) -> Tuple[Any, Any]:
+        """Sums and maxima of the rows in the last measured step."""
+        sums, maxima = self.session.run(self._tables)
+        return sums, maxima
+
+    def train(self, feeds: Dict[str, Any]) -> None:
+        """Trains the original on a batch."""
+        self.session.run(self._updates, feeds)
+
+    def __enter__(self) -> Stepper:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.session.close()
+
+
+def _unoptimised() -> tf.ConfigProto:
+    """Options of a session that runs a graph as it is: optimising thousands of measurements takes longer than computing them."""
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    return config
+
+
+def _sum(values: List[Any]) -> float:
+    return float(sum(itertools.chain.from_iterable(np.ravel(np.asarray(value, np.float64)) for value in values)))
