@@ -123,7 +123,9 @@ def _function(graph_def: tf.GraphDef) -> Any:
 
 def call(name: str, x: str, scale: str, row: str, tables: List[str]) -> tf.NodeDef:
     """A call of the function; each argument an input string, tables those of the sums and the maxima."""
-    node = tf.NodeDef(name=name, op=FUNCTION)
+    node = tf.NodeDef(name=name, op="StatefulPartitionedCall")
     node.input.extend([x, scale, *tables, row])
-
+    node.attr["f"].func.name = FUNCTION
+    node.attr["Tin"].list.type.extend(dtype for _, dtype in ARGUMENTS)
+    node.attr["Tout"].list.SetInParent()
     return node

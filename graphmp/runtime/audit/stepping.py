@@ -38,6 +38,8 @@ class Stepper:
     Attributes:
         graph: the tf.Graph.
         session: the session.
+        updates: ops that train the original.
+        adapts: ops that adapt the converted graph's loss scales.
     """
 
     def __init__(self, paired: PairedGraph):
@@ -46,7 +48,8 @@ class Stepper:
         with tf.Graph().as_default() as self.graph:
             self._saver = tf.train.import_meta_graph(paired.meta_graph, clear_devices=True)
             self._clear, self._tables = self._tables_of(2 * len(paired.rows))
-        self._updates = self._ops(paired.updates)
+        self.updates = self._ops(paired.updates)
+        self.adapts = self._ops(paired.adapts)
         self._fetches = self._step_fetches()
         self.session = tf.Session(graph=self.graph, config=with_session_config(_unoptimised()))
 
@@ -71,8 +74,13 @@ class Stepper:
             "converted": [[tensor(text) for text in converted] for _, converted in p.losses],
             "finite": {number: tensor(text) for number, text in enumerate(p.finite) if text},
             "scales": {number: tensor(text) for number, text in enumerate(p.scales) if text},
-            "adapts": self._ops(p.adapts),
+            "adapts": self.adapts,
         }
+
+    @property
+    def probe(self) -> List[Any]:
+        """What an update reads, to see whether the step runs without taking it."""
+        return [tensor for op in self.updates for tensor in op.inputs if tensor.dtype in (tf.float16, tf.float32, tf.float64)]
 
     def initialise(self, checkpoint: str = "") -> None:
         """Gives variables and tables their first values, from a checkpoint where one is given."""
@@ -114,7 +122,7 @@ class Stepper:
 
     def train(self, feeds: Dict[str, Any]) -> None:
         """Trains the original on a batch."""
-        self.session.run(self._updates, feeds)
+        self.session.run(self.updates, feeds)
 
     def __enter__(self) -> Stepper:
         return self

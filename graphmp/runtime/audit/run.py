@@ -1,0 +1,165 @@
+"""`graphmp audit`: both graphs on the same batches, and what half precision did to each tensor."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.view import GraphView, parse_input
+from graphmp.numerics.advice import Advice, advise
+from graphmp.numerics.audit import Audit, Finding, LossFinding
+from graphmp.numerics.formats import FORMATS
+from graphmp.numerics.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
+from graphmp.numerics.tally import Range, Tally
+from graphmp.runtime.audit.paired import PairedGraph
+from graphmp.runtime.audit.stepping import Step, Stepper
+from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.feeds.attempts import first_that_runs, random_attempts
+from graphmp.runtime.feeds.batches import Batches, from_function, from_npz
+from graphmp.runtime.feeds.wanted import wanted_tensors
+
+ARITHMETIC = ("auto", "native", "simulated")
+MOST_MEASURED = 10
+
+
+@dataclass(frozen=True)
+class Options:
+    """What an audit runs on.
+
+    Attributes:
+        data: an .npz file, or `file.py:function`; empty for made-up batches.
+        steps: how many training steps.
+        batch_size: of dimensions that the graph leaves open.
+        seed: of made-up batches.
+        checkpoint: prefix of a checkpoint to start from; empty for the initial values.
+        arithmetic: one of ARITHMETIC: half precision by the machine's kernels or simulated; auto simulates where there is no GPU.
+    """
+
+    data: str = ""
+    steps: int = 20
+    batch_size: int = 8
+    seed: int = 0
+    checkpoint: str = ""
+    arithmetic: str = "auto"
+
+
+def audit(conversion: Conversion, options: Options, progress: Callable[[int], None] = lambda step: None) -> Audit:
+    """Measures a conversion.
+
+    Args:
+        conversion: both graphs, with the report, of the rewrite.
+        options: data and steps.
+        progress: told how many steps are done.
+
+    Raises:
+        GraphmpError: GMP002, GMP003 for data that can't be read or doesn't fit, GMP023 where the graph doesn't train, GMP024 where
+            its step doesn't run.
+    """
+    arithmetic = chosen_arithmetic(options.arithmetic)
+    paired = PairedGraph(conversion, arithmetic == "native", ROLES)
+    tally = Tally(paired.rows, FORMATS[conversion.report["compute_dtype"]])
+    with Stepper(paired) as stepper:
+        stepper.initialise(options.checkpoint)
+        batches = batches_for(stepper, conversion.original, options)
+        steps, seconds = _run(stepper, batches, options.steps, tally, progress)
+    ranges = tally.ranges()
+    return Audit(
+        conversion.report["source"],
+        conversion.report["compute_dtype"],
+        arithmetic,
+        options.data or "random, seed %d" % options.seed,
+        options.steps,
+        len(_measured(options.steps)),
+        _losses(conversion, steps, ranges),
+        sorted((_finding(each, _reasons(conversion.report)) for each in ranges), key=lambda finding: finding.severity, reverse=True),
+        [row.name for row in paired.left_out],
+        seconds,
+        conversion.report["flags"],
+    )
+
+
+def chosen_arithmetic(asked: str) -> str:
+    """What "auto" means on this machine."""
+    if asked != "auto":
+        return asked
+    return "native" if tf.config.experimental.list_physical_devices("GPU") else "simulated"
+
+
+def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: Options) -> Batches:
+    """The batches that the options ask for; of made-up ones the first kind that the step runs on."""
+    view = GraphView(original.graph_def)
+    updates = [op.name for op in stepper.updates]
+    with stepper.graph.as_default():
+        if not options.data:
+            return first_that_runs(stepper.session, stepper.probe, random_attempts(stepper.graph, view, updates, options.batch_size, options.seed))
+        wanted = wanted_tensors(stepper.graph, view, updates)
+        if options.data.endswith(".npz"):
+            return from_npz(options.data, wanted, options.batch_size)
+        return from_function(options.data, wanted)
+
+
+def _run(stepper: Stepper, batches: Batches, count: int, tally: Tally, progress: Callable[[int], None]) -> Tuple[List[Step], Dict[str, float]]:
+    """The steps. A dynamic scale finds where to start in one that doesn't count."""
+    steps, seconds = [], {"plain_steps": 0.0, "measured_steps": 0.0}
+    measured = _measured(count)
+    try:
+        if stepper.adapts:
+            stepper.compare(batches(0), False)
+        for number in range(count):
+            feeds = batches(number)
+            start = time.time()
+            steps.append(stepper.compare(feeds, number in measured))
+            if number in measured:
+                tally.add(*stepper.tables(), steps[-1].scales)
+            middle = time.time()
+            stepper.train(feeds)
+            seconds["measured_steps"] += middle - start
+            seconds["plain_steps"] += time.time() - middle
+            progress(number + 1)
+    except (tf.errors.OpError, ValueError, TypeError) as error:
+        lines = str(error).strip().splitlines()
+        raise GraphmpError("GMP024", "step %d does not run: %s" % (len(steps), lines[0] if lines else type(error).__name__)) from None
+    return steps, seconds
+
+
+def _measured(steps: int) -> Sequence[int]:
+    """Which steps are measured: at most MOST_MEASURED, from the first to the last."""
+    if steps <= MOST_MEASURED:
+        return range(steps)
+    return sorted({round(n * (steps - 1) / (MOST_MEASURED - 1)) for n in range(MOST_MEASURED)})
+
+
+def _losses(conversion: Conversion, steps: List[Step], ranges: List[Range]) -> List[LossFinding]:
+    found = []
+    for number, loss in enumerate(conversion.report["losses"]):
+        finite = [step.finite[number] for step in steps]
+        scales = [step.scales[number] for step in steps]
+        columns = [step.original[number] for step in steps], [step.converted[number] for step in steps]
+        advice = _advice(ranges, number, conversion.report["compute_dtype"], scales[-1])
+        found.append(LossFinding(list(loss["loss"]), *columns, scales, finite.count(False), advice))
+    return found
+
+
+def _advice(ranges: List[Range], loss: int, compute_dtype: str, scale: float) -> Advice:
+    gradients = [r for r in ranges if r.row.loss == loss and r.row.role in (ACTIVATION_GRADIENT, WEIGHT_GRADIENT)]
+    half = [r for r in gradients if r.row.dtype]
+    return advise([r.exponents for r in half or gradients], FORMATS[compute_dtype], scale)
+
+
+def _finding(found: Range, reasons: Dict[str, str]) -> Finding:
+    half, node = found.row.dtype != 0, parse_input(found.row.name).node
+    return Finding(found, half, reasons.get(node, ""), "--keep_float32='^%s$'" % re.escape(node) if half else "")
+
+
+def _reasons(report: Dict[str, Any]) -> Dict[str, str]:
+    """For each node of the main graph why it is half, or why it stayed float32."""
+    found = {node: row["reason"] for row in report["float32_nodes"] if not row["body"] for node in row["nodes"]}
+    for row in report["changes"]:
+        if not row["body"] and report["compute_dtype"] in row["change"]:
+            found[row["node"]] = row["reason"]
+    return found
