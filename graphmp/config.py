@@ -36,6 +36,7 @@ class Config:
     keep_float32: Tuple[str, ...] = ()
     force_compute: Tuple[str, ...] = ()
     op_policy: str = ""
+    ranges: str = ""
     fetch: Tuple[str, ...] = ()
     loss: Tuple[str, ...] = ()
     train_op: Tuple[str, ...] = ()
@@ -85,6 +86,11 @@ class Config:
     def names_training(self) -> str:
         """The first flag that names a part of a built graph's training, which only the rewrite looks for; empty where none does."""
         return next((name for name in ("loss", "train_op", "gradient_scope") if getattr(self, name)), "")
+
+    @property
+    def for_built_graphs(self) -> str:
+        """The first flag that only the rewrite serves, by names in a graph that is built; empty where none is set."""
+        return self.names_training or ("ranges" if self.ranges else "")
 
     @property
     def tries_first_step(self) -> bool:

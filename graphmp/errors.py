@@ -37,7 +37,9 @@ CODES = {
     "GMP009": Code(
         BAD_INPUT, "TensorFlow was imported before it could be told to use Keras 2.", "Import graphmp first, or set TF_USE_LEGACY_KERAS=1."
     ),
-    "GMP010": Code(BAD_INPUT, "An op policy line cannot be read.", "Lines are `allow|infer|clear|deny OpName`, `-OpName`, or `# comment`."),
+    "GMP010": Code(
+        BAD_INPUT, "An op policy line cannot be read.", "Lines are `allow|infer|clear|deny Op`, `-Op`, `keep_float32 REGEX`, `# comment`."
+    ),
     "GMP011": Code(
         BAD_INPUT,
         "A decorated function was called while TensorFlow executes eagerly.",

@@ -10,12 +10,12 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.sources import add_source, convert_source
 from graphmp.cli.summary import summary
 from graphmp.cli.tables import labelled
 from graphmp.cli.terminal import progress
 from graphmp.runtime.files import check_writable
 from graphmp.runtime.quiet import quiet_stderr
-from graphmp.runtime.source import LEGACY_IMPORTS
 
 if TYPE_CHECKING:
     from graphmp.runtime.conversion import Conversion
@@ -35,30 +35,11 @@ FLAGS = conversion_flags()
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what the command takes besides the conversion flags."""
-    parser.add_argument(
-        "source", metavar="SOURCE", help="a graph (.meta, .pb, .pbtxt, a SavedModel), model.py, or model.py:FUNCTION (default: build_training_model)"
-    )
+    add_source(parser)
     parser.add_argument(
         "-o", "--output", metavar="DIR", help="folder for original.meta, converted.meta, report.json, diff.html, flags.txt (default: SOURCE_graphmp)"
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 unless DIR holds what SOURCE gives today")
-    parser.add_argument("--tag", default="", metavar="TAGS", help="tag set of a SavedModel with several graphs, such as train or serve,gpu")
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="NAME=DTYPE[SHAPE]",
-        help="tensor argument of a build function that the file never calls; ? is an unknown dimension",
-    )
-    parser.add_argument(
-        "--arg", action="append", default=[], metavar="NAME=VALUE", help="other argument of a build function that the file never calls"
-    )
-    parser.add_argument(
-        "--legacy_imports",
-        default="auto",
-        choices=LEGACY_IMPORTS,
-        help="make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where the file needs it)",
-    )
     parser.add_argument("--json", action="store_true", help="print report.json instead of the summary")
 
 
@@ -69,24 +50,8 @@ def run(args: argparse.Namespace) -> int:
         check_writable(folder)
     with quiet_stderr():  # TensorFlow 2.21 says things while it is imported, whatever its log level
         from graphmp.report.report import to_json
-        from graphmp.runtime.convert import convert
-
-    def log(text: str) -> None:
-        if args.verbosity > 0:
-            sys.stderr.write(text)
-
     with progress(3) as begin:
-        conversion = convert(
-            args.source,
-            tag=args.tag,
-            arguments=args.script_arguments,
-            inputs=args.input,
-            args=args.arg,
-            legacy_imports=args.legacy_imports,
-            progress=begin,
-            log=log,
-            **options_of(FLAGS),
-        )
+        conversion = convert_source(args, options_of(FLAGS), begin)
     if args.check:
         return check(conversion, folder, args)
     written = conversion.save(folder)

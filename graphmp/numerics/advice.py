@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
-from graphmp.numerics.formats import EXPONENT_BIAS, Format
+from graphmp.policy.formats import EXPONENT_BIAS, Format
 
 HEADROOM = 2  # powers of two left free above the largest gradient: gradients grow in training
 

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Sequence, Tuple
 
 from graphmp.numerics.advice import Advice
-from graphmp.numerics.rows import ROLES
+from graphmp.numerics.agreement import LOSSES, disagreeing, loss_difference
+from graphmp.numerics.rows import ROLES, WEIGHT_GRADIENT
 from graphmp.numerics.tally import Range
-
-SCHEMA = "graphmp.audit/1"
+from graphmp.rewrite.calibration import SCHEMA
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,11 @@ class LossFinding:
     @property
     def difference(self) -> float:
         """The largest relative difference of a step; infinite where the converted graph's alone isn't finite."""
-        return max([_difference(a, b) for a, b in zip(self.original, self.converted)], default=0.0)
+        return max([loss_difference(a, b) for a, b in zip(self.original, self.converted)], default=0.0)
+
+    def agrees(self, tolerance: float) -> bool:
+        """Whether the losses are those of the original, and most steps were taken."""
+        return self.difference <= tolerance * LOSSES and 2 * self.skipped <= len(self.original)
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class Audit:
         left_out: tensors that can't be measured.
         seconds: of the plain steps and of the rest.
         flags: the conversion's.
+        tolerance: how far a weight gradient may be off, relative.
     """
 
     source: str
@@ -94,6 +99,7 @@ class Audit:
     left_out: List[str]
     seconds: Dict[str, float]
     flags: Dict[str, Any]
+    tolerance: float = 0.1
 
     def by_role(self) -> Dict[str, Sequence[Finding]]:
         """The findings of each role, in half precision or not."""
@@ -103,6 +109,23 @@ class Audit:
     def offenders(self) -> List[Finding]:
         """Those that overflow or are not finite where the original is, worst first."""
         return [finding for finding in self.findings if finding.severity[0] or finding.severity[1]]
+
+    @property
+    def disagreeing(self) -> List[Finding]:
+        """Weight gradients that are not what the original's are."""
+        gradients = self.by_role()[WEIGHT_GRADIENT]
+        bad = {r.row for r in disagreeing([finding.range for finding in gradients], self.tolerance)}
+        return [finding for finding in gradients if finding.range.row in bad]
+
+    @property
+    def suspects(self) -> List[Finding]:
+        """What may be the cause: half-precision tensors that overflow, lose a tenth of their values, or are not finite."""
+        return [f for f in self.findings if f.half and (f.severity[0] or f.range.overflow or f.range.share(f.range.flushed) > 0.1)]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the converted graph computes the original's losses and weight gradients."""
+        return not self.disagreeing and all(loss.agrees(self.tolerance) for loss in self.losses)
 
     def to_json(self) -> str:
         """The audit as JSON, schema `graphmp.audit/1`; what isn't a number is null."""
@@ -117,7 +140,10 @@ class Audit:
             "losses": [_loss(loss) for loss in self.losses],
             "roles": {role: _role(findings) for role, findings in self.by_role().items()},
             "tensors": [_tensor(finding) for finding in self.findings],
-            "overflowed": [finding.range.row.name for finding in self.offenders],
+            "tolerance": self.tolerance,
+            "agrees": self.agrees,
+            "disagreeing": [finding.range.row.name for finding in self.disagreeing],
+            "overflowed": [finding.range.row.name for finding in self.findings if finding.half and finding.range.overflow],
             "left_out": self.left_out,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "flags": self.flags,
@@ -181,12 +207,6 @@ def _role(findings: Sequence[Finding]) -> Dict[str, Any]:
         worst_error=errors[-1] if errors else float("nan"),
         exponents=exponents,
     )
-
-
-def _difference(original: float, converted: float) -> float:
-    if not math.isfinite(converted):
-        return math.inf if math.isfinite(original) else 0.0
-    return abs(converted - original) / max(abs(original), 1e-12)
 
 
 def _finite(value: Any) -> Any:

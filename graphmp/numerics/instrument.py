@@ -10,8 +10,8 @@ from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import FLOAT32, FLOAT64, INT32, RESOURCE
 from graphmp.graph.frames import ENTERS, EXITS, frames
 from graphmp.graph.view import GraphView, parse_input
-from graphmp.numerics.formats import Format
 from graphmp.numerics.measure import COLUMNS, call, measuring_function
+from graphmp.policy.formats import Format
 
 PREFIX = SCOPE + "/audit"
 SUMS, MAXIMA = PREFIX + "/sums", PREFIX + "/maxima"

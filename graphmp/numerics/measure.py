@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32, INT32, RESOURCE
-from graphmp.numerics.formats import EXPONENT_BIAS, MANTISSA_BITS, Format
+from graphmp.policy.formats import EXPONENT_BIAS, MANTISSA_BITS, Format
 from graphmp.rewrite import bodies
 from graphmp.rewrite.op_defs import OpDefs
 

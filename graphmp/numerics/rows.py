@@ -78,7 +78,11 @@ class Pair:
 
     def _computed(self, name: str, role: str, loss: int) -> Iterator[Row]:
         node = self.before.nodes[name]
-        if node.op in MOVES_NOTHING | KEEPS_VALUES | FORGETS_VALUES | VARIABLE_OPS or node.op.startswith(_MOVES) or variable_behind(self.before, name):
+        if (
+            node.op in MOVES_NOTHING | KEEPS_VALUES | FORGETS_VALUES | VARIABLE_OPS
+            or node.op.startswith(_MOVES)
+            or variable_behind(self.before, name)
+        ):
             return
         for index, dtype in enumerate(self._dtypes(self.before, name)):
             port = Port(name, index)

@@ -6,9 +6,9 @@ from typing import Any, List, NamedTuple, Sequence
 
 import numpy as np
 
-from graphmp.numerics.formats import Format
 from graphmp.numerics.measure import Stats, stats
 from graphmp.numerics.rows import Row
+from graphmp.policy.formats import Format
 
 EXPONENTS = 256
 
@@ -28,6 +28,8 @@ class Range(NamedTuple):
         not_finite: infinities and NaN in the converted graph's values.
         original_not_finite: those in the original's.
         error: relative error of the converted graph's finite values, in the 2-norm; NaN where there is nothing to compare.
+        norm: 2-norm of the original's finite values over all steps that count for the error.
+        converted_norm: that of the converted graph's.
     """
 
     row: Row
@@ -41,6 +43,8 @@ class Range(NamedTuple):
     not_finite: int
     original_not_finite: int
     error: float
+    norm: float = 0.0
+    converted_norm: float = 0.0
 
     def share(self, count: int) -> float:
         """A count as a share of what was counted."""
@@ -62,15 +66,16 @@ class Tally:
         self._exponents = np.zeros((len(rows), EXPONENTS), np.int64)
         self._counts = np.zeros((len(rows), 7), np.int64)
         self._largest = np.zeros(len(rows))
-        self._squares = np.zeros((len(rows), 2))
+        self._squares = np.zeros((len(rows), 3))
 
-    def add(self, sums: Any, maxima: Any, scales: Sequence[float]) -> None:
+    def add(self, sums: Any, maxima: Any, scales: Sequence[float], finite: Sequence[bool]) -> None:
         """Adds a step.
 
         Args:
             sums: float64 of shape [2 * rows, COLUMNS].
             maxima: float32 of shape [2 * rows].
             scales: what each loss was multiplied by in that step.
+            finite: whether its gradients were finite; those of a skipped step don't count for the error.
         """
         count = len(self._rows)
         for number, row in enumerate(self._rows):
@@ -80,7 +85,8 @@ class Tally:
             self._exponents[number] += _shifted(original.exponents, scale)
             self._counts[number] += self._counted(original, converted)
             self._largest[number] = max(self._largest[number], original.largest / scale)
-            self._squares[number] += _squares(original, converted, scale)
+            if row.loss < 0 or finite[row.loss]:
+                self._squares[number] += _squares(original, converted, scale)
 
     def _counted(self, original: Stats, converted: Stats) -> List[int]:
         """Counts of one step; an overflow that lies between the elements that are counted shows in the largest."""
@@ -94,18 +100,23 @@ class Tally:
         found = []
         for number, row in enumerate(self._rows):
             elements, counted, overflow, flushed, subnormal, not_finite, original_not_finite = map(int, self._counts[number])
-            difference, size = self._squares[number]
+            difference, size, converted_size = self._squares[number]
             error = float(np.sqrt(difference / size)) if row.converted and size > 0 else float("nan")
             exponents, largest = self._exponents[number], float(self._largest[number])
-            values = (elements, counted, overflow, flushed, subnormal, largest, not_finite, original_not_finite, error)
+            norms = float(np.sqrt(size)), float(np.sqrt(converted_size))
             if elements:
-                found.append(Range(row, exponents, *values))
+                counts = (elements, counted, overflow, flushed, subnormal, largest, not_finite, original_not_finite)
+                found.append(Range(row, exponents, *counts, error, *norms))
         return found
 
 
 def _squares(original: Stats, converted: Stats, scale: float) -> List[float]:
     difference = (converted.sketch - original.sketch) / scale
-    return [float(difference @ difference), float(original.sketch @ original.sketch) / scale**2]
+    return [float(difference @ difference), _square(original.sketch / scale), _square(converted.sketch / scale)]
+
+
+def _square(sketch: Any) -> float:
+    return float(sketch @ sketch)
 
 
 def _shifted(exponents: Any, scale: float) -> Any:

@@ -7,6 +7,7 @@ BatchMatMulV3, TensorArrays and Stacks; squares, logarithms and reciprocal squar
 from __future__ import annotations
 
 import pathlib
+import re
 from dataclasses import dataclass, replace
 from typing import Dict, FrozenSet, Tuple
 
@@ -26,12 +27,14 @@ class Policy:
         infer: safe in half precision unless fed by a denied op.
         clear: the dtype makes no numerical difference.
         deny: needs float32. Ops on no list are float32 too.
+        keep_float32: regular expressions for names of nodes that stay float32 whatever their op.
     """
 
     allow: FrozenSet[str] = frozenset()
     infer: FrozenSet[str] = frozenset()
     clear: FrozenSet[str] = frozenset()
     deny: FrozenSet[str] = frozenset()
+    keep_float32: Tuple[str, ...] = ()
 
     @classmethod
     def default(cls, compute_dtype: str) -> Policy:
@@ -42,7 +45,7 @@ class Policy:
 
     @classmethod
     def from_text(cls, text: str, source: str = "op policy") -> Policy:
-        """Parses lines `allow|infer|clear|deny OpName`, `-OpName` and comments.
+        """Parses lines `allow|infer|clear|deny OpName`, `-OpName`, `keep_float32 REGEX` and comments.
 
         Raises:
             GraphmpError: GMP010, naming the source and line.
@@ -51,22 +54,28 @@ class Policy:
 
     def with_text(self, text: str, source: str = "op policy") -> Policy:
         """This policy with the lines of `text` applied in order: an op moves to the list its last line names."""
-        listed = self._by_op()
+        listed, kept = self._by_op(), list(self.keep_float32)
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split("#")[0].split()
             if len(words) == 1 and words[0].startswith("-") and len(words[0]) > 1:
                 listed.pop(words[0][1:], None)
             elif len(words) == 2 and words[0] in CATEGORIES:
                 listed[words[1]] = words[0]
+            elif words[:1] == ["keep_float32"] and len(words) == 2 and _is_regex(words[1]):
+                kept.append(words[1])
             elif words:
                 raise GraphmpError(
-                    "GMP010", "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`, `# comment`" % (source, number, line.strip())
+                    "GMP010",
+                    "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`, `keep_float32 REGEX`, `# comment`"
+                    % (source, number, line.strip()),
                 )
-        return replace(self, **{c: frozenset(op for op, listed_as in listed.items() if listed_as == c) for c in CATEGORIES})
+        lists = {c: frozenset(op for op, listed_as in listed.items() if listed_as == c) for c in CATEGORIES}
+        return replace(self, keep_float32=tuple(kept), **lists)
 
     def to_text(self) -> str:
         """The text form: sorted, one op a line; `Policy.from_text` reads it back."""
-        return "".join("%s %s\n" % (category, op) for category in CATEGORIES for op in sorted(getattr(self, category)))
+        lines = ["%s %s\n" % (category, op) for category in CATEGORIES for op in sorted(getattr(self, category))]
+        return "".join(lines + ["keep_float32 %s\n" % pattern for pattern in self.keep_float32])
 
     def category(self, op: str) -> str:
         """Which list an op type is on, or "unlisted"."""
@@ -81,6 +90,14 @@ class Policy:
 
     def _by_op(self) -> Dict[str, str]:
         return {op: category for category in CATEGORIES for op in getattr(self, category)}
+
+
+def _is_regex(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
 
 
 def load(compute_dtype: str, path: str) -> Policy:

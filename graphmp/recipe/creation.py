@@ -134,7 +134,7 @@ class Build:
     def _denied(self, creation: Creation, name: str) -> bool:
         if not self._has_half(creation.arguments) or matches(self.config.force_compute, name):
             return False
-        if matches(self.config.float32_nodes, name) or not accepts(creation.op_type, self.half):
+        if matches(self.config.float32_nodes + self._policy.keep_float32, name) or not accepts(creation.op_type, self.half):
             return True
         repairs = not self.config.engine_strict
         return repairs and self._policy.wants_float32(creation.op_type) and not _is_stateful(creation.op_type)

@@ -91,7 +91,7 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
 
 
 def _may_be_half(op: Any, policy: Policy, config: Config) -> bool:
-    kept = matches(config.float32_nodes, op.name) or not accepts(op.type, config.compute_dtype)
+    kept = matches(config.float32_nodes + policy.keep_float32, op.name) or not accepts(op.type, config.compute_dtype)
     return op.type in policy.allow and floating(op.outputs) and not kept
 
 

@@ -45,7 +45,7 @@ def pin(graph: TypedGraph, op_defs: OpDefs, config: Config, policy: Policy, fetc
     """
     pins: Dict[int, str] = {}
     updates = update_math(graph, gradients, policy.allow)
-    keep = [re.compile(pattern) for pattern in config.keep_float32]
+    keep = [re.compile(pattern) for pattern in config.keep_float32 + policy.keep_float32]
     flow = _flow(graph)
     for number, unit in enumerate(graph.units):
         reason = (

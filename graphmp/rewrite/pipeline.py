@@ -20,6 +20,7 @@ from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.rewrite import bodies, casts, check, pins, ranges
+from graphmp.rewrite.calibration import overflowed
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.mark import mark
@@ -156,7 +157,7 @@ def _decide(
     outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}
     fetched = {} if body.function else {**_fetched(graph, meta_graph, config, outputs), **float32}
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
-    guards = ranges.guarded(graph, policy, config.compute_dtype)
+    guards = ranges.guarded(graph, policy, config.compute_dtype, overflowed("" if body.function else config.ranges))
     groups = Groups(graph, policy.allow)
     painted = paint(graph, groups, pinned, guards, config, policy, op_defs, gradients)
     return Decisions(graph, groups, placement(graph, groups, painted, config.compute_dtype))

@@ -6,23 +6,23 @@
    weight among others does no harm.
 2. A count computed from shapes (`Cast(Prod(Shape(x)))`, what means divide by) may be any size: what uses it stays
    float32, but where static shapes settle that it fits.
+3. What an audit saw overflow (`--ranges`) stays float32, and so do ops that read it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Set
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32, INT32, INT64
+from graphmp.policy.formats import FORMATS
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES
 from graphmp.rewrite.counts import count
 from graphmp.rewrite.units import TypedGraph
 
-LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38}
-SMALLEST = {"float16": 2.0**-24, "bfloat16": 2.0**-133}  # subnormals included
 COUNTS = frozenset(("Rank", "Shape", "ShapeN", "Size"))
 
 
@@ -33,10 +33,14 @@ class Misfit(NamedTuple):
     spoils_all: bool
 
 
-def guarded(graph: TypedGraph, policy: Policy, compute_dtype: str) -> Dict[int, str]:
-    """Units that the range guard keeps in float32, and why."""
+def guarded(graph: TypedGraph, policy: Policy, compute_dtype: str, overflowed: AbstractSet[str] = frozenset()) -> Dict[int, str]:
+    """Units that the range guard keeps in float32, and why; `overflowed` are nodes whose values an audit saw overflow."""
     found: Dict[int, str] = {}
-    for name, node in graph.view.nodes.items() if compute_dtype in LARGEST else ():
+    for name in sorted(overflowed & graph.view.nodes.keys()):
+        reason = "range guard: %s overflowed in an audit" % name
+        readers = (graph.reader(consumer) for consumer in graph.view.consumers(name))
+        found.update((unit, reason) for unit in [*graph.units_of(name), *readers] if unit >= 0 and unit not in found)
+    for name, node in graph.view.nodes.items() if compute_dtype in FORMATS else ():
         if node.op == "Const" and graph.units_of(name):
             fit = misfit(node, compute_dtype)
             if fit is not None:
@@ -53,7 +57,7 @@ def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
     values = _values(node)
     values = values[np.isfinite(values) & (values != 0)]
     sizes = np.abs(values)
-    large, small = sizes > LARGEST[compute_dtype], sizes < SMALLEST[compute_dtype]
+    large, small = sizes > FORMATS[compute_dtype].largest, sizes < FORMATS[compute_dtype].smallest
     if large.any():
         return Misfit(float(values[sizes.argmax()]), True)
     return Misfit(float(values[sizes.argmin()]), bool(small.all())) if small.any() else None
@@ -95,7 +99,7 @@ def _users(graph: TypedGraph, constant: str, policy: Policy, fit: Misfit) -> Ite
 
 
 def _fits(number: Optional[float], compute_dtype: str) -> bool:
-    return number is not None and number <= LARGEST[compute_dtype]
+    return number is not None and number <= FORMATS[compute_dtype].largest
 
 
 def _is_count(graph: TypedGraph, name: str) -> bool:

@@ -47,8 +47,10 @@ def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: An
     if config.engine == "rewrite":
         text = "engine=rewrite: a decorated function takes engine=auto or engine=recipe; `graphmp convert FILE --engine=rewrite` rewrites the graph"
         raise GraphmpError("GMP020", text)
-    if config.names_training:
-        raise GraphmpError("GMP020", "%s=: it is for graphs that are built already; a decorated function's losses are known" % config.names_training)
+    if config.for_built_graphs:
+        raise GraphmpError(
+            "GMP020", "%s=: it is for graphs that are built already; a decorated function's losses are known" % config.for_built_graphs
+        )
 
     def decorate(target: Any) -> Any:
         if isinstance(target, (staticmethod, classmethod)):

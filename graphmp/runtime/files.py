@@ -1,4 +1,4 @@
-"""The folder that a conversion is written to."""
+"""Where a command writes, looked at before any work."""
 
 from __future__ import annotations
 
@@ -24,3 +24,14 @@ def check_writable(folder: pathlib.Path) -> None:
         probe.unlink()
     except OSError as error:
         raise GraphmpError("GMP004", "%s: cannot be written: %s" % (folder, error.strerror)) from None
+
+
+def check_writable_file(path: pathlib.Path) -> None:
+    """Makes sure, before any work, that a file can be written.
+
+    Raises:
+        GraphmpError: GMP004.
+    """
+    if path.is_dir():
+        raise GraphmpError("GMP004", "%s: cannot be written: it is a folder" % path)
+    check_writable(path.parent)

@@ -76,7 +76,7 @@ def convert_file(script: Script, config: Config, stages: Stages, log: Callable[[
         GraphmpError: with exit_status 2 for bad input, 1 where the model itself fails or can't be converted.
     """
     script.check()
-    named = config.names_training
+    named = config.for_built_graphs
     if named and config.engine == "recipe":
         raise GraphmpError("GMP002", "--%s with --engine=recipe: it is for built graphs; accepted are --engine=auto and rewrite" % named)
     if named or config.engine == "rewrite" or not script.source.function:

@@ -13,10 +13,10 @@ from graphmp.graph.cloning import cloned
 from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.frames import frames
 from graphmp.graph.view import GraphView, parse_input
-from graphmp.numerics.formats import FORMATS
 from graphmp.numerics.instrument import PREFIX, Instrument, Measured
 from graphmp.numerics.rows import Pair, Row
 from graphmp.numerics.simulate import Simulation, simulated
+from graphmp.policy.formats import FORMATS
 from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.live.closure import nodes_to_clone
 
@@ -85,7 +85,9 @@ def _names(before: tf.GraphDef, after: GraphView) -> Dict[str, str]:
     """For each node to clone its clone's name: what the conversion inserted keeps its own."""
     originals = {node.name: node for node in before.node}
     wanted = nodes_to_clone(before, after, _shared_random(originals, after))
-    return {name: name if name.startswith(SCOPE + "/") and name not in originals else "%s/%s" % (PREFIX, name) for name in after.nodes if name in wanted}
+    return {
+        name: name if name.startswith(SCOPE + "/") and name not in originals else "%s/%s" % (PREFIX, name) for name in after.nodes if name in wanted
+    }
 
 
 def _shared_random(originals: Dict[str, tf.NodeDef], after: GraphView) -> Set[str]:

@@ -13,9 +13,9 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.view import GraphView, parse_input
 from graphmp.numerics.advice import Advice, advise
 from graphmp.numerics.audit import Audit, Finding, LossFinding
-from graphmp.numerics.formats import FORMATS
 from graphmp.numerics.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
 from graphmp.numerics.tally import Range, Tally
+from graphmp.policy.formats import FORMATS
 from graphmp.runtime.audit.paired import PairedGraph
 from graphmp.runtime.audit.stepping import Step, Stepper
 from graphmp.runtime.conversion import Conversion
@@ -48,12 +48,13 @@ class Options:
     arithmetic: str = "auto"
 
 
-def audit(conversion: Conversion, options: Options, progress: Callable[[int], None] = lambda step: None) -> Audit:
+def audit(conversion: Conversion, options: Options, tolerance: float = 0.1, progress: Callable[[int], None] = lambda step: None) -> Audit:
     """Measures a conversion.
 
     Args:
         conversion: both graphs, with the report, of the rewrite.
         options: data and steps.
+        tolerance: how far a weight gradient may be off, relative.
         progress: told how many steps are done.
 
     Raises:
@@ -80,6 +81,7 @@ def audit(conversion: Conversion, options: Options, progress: Callable[[int], No
         [row.name for row in paired.left_out],
         seconds,
         conversion.report["flags"],
+        tolerance,
     )
 
 
@@ -115,7 +117,7 @@ def _run(stepper: Stepper, batches: Batches, count: int, tally: Tally, progress:
             start = time.time()
             steps.append(stepper.compare(feeds, number in measured))
             if number in measured:
-                tally.add(*stepper.tables(), steps[-1].scales)
+                tally.add(*stepper.tables(), steps[-1].scales, steps[-1].finite)
             middle = time.time()
             stepper.train(feeds)
             seconds["measured_steps"] += middle - start
@@ -160,6 +162,6 @@ def _reasons(report: Dict[str, Any]) -> Dict[str, str]:
     """For each node of the main graph why it is half, or why it stayed float32."""
     found = {node: row["reason"] for row in report["float32_nodes"] if not row["body"] for node in row["nodes"]}
     for row in report["changes"]:
-        if not row["body"] and report["compute_dtype"] in row["change"]:
+        if not row["body"] and row["change"].startswith("dtype of "):
             found[row["node"]] = row["reason"]
     return found

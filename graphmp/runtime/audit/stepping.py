@@ -43,7 +43,11 @@ class Stepper:
     """
 
     def __init__(self, paired: PairedGraph):
-        """Imports the graph."""
+        """Imports the graph.
+
+        Raises:
+            GraphmpError: GMP024 where TensorFlow refuses it.
+        """
         self._paired = paired
         with tf.Graph().as_default() as self.graph:
             self._saver = tf.train.import_meta_graph(paired.meta_graph, clear_devices=True)

@@ -1,0 +1,117 @@
+"""`graphmp audit`: what half precision does to the values of a model, and the repair."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from typing import TYPE_CHECKING, Any, Dict
+
+from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.sources import add_source, convert_source
+from graphmp.cli.terminal import counter, progress
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.runtime.files import check_writable_file
+from graphmp.runtime.quiet import quiet_stderr
+
+if TYPE_CHECKING:
+    from graphmp.numerics.audit import Audit
+    from graphmp.runtime.audit.run import Options
+    from graphmp.runtime.conversion import Conversion
+
+HELP = "run a training graph and its conversion on the same batches: overflow, underflow and error per tensor, loss-scale advice, repair"
+EXAMPLE = """  graphmp audit model.ckpt.meta --data batches.npz
+  graphmp audit model.py --data feeds.py:batches --steps 100 --html audit.html
+  graphmp audit model.ckpt.meta --random_data --fix model.policy
+  graphmp convert model.ckpt.meta --op_policy=model.policy
+
+An .npz file has arrays by placeholder name: with an axis more than the placeholder a batch a step, else examples that are cut into
+batches. A function returns an iterable of dictionaries by placeholder name, or takes the number of a step and returns one. Random data
+is typed by what each placeholder is used for. The original trains; the converted graph's step is computed beside it, with the same
+variables, batches and random numbers. Exit status: 0 the graphs agree, 1 they don't (with --fix: could not be made to), 2 bad input."""
+FLAGS = conversion_flags()
+ARITHMETIC = ("auto", "native", "simulated")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what the command takes besides the conversion flags."""
+    add_source(parser)
+    data = parser.add_mutually_exclusive_group(required=True)
+    data.add_argument("--data", default="", metavar="FEEDS", help="batches: an .npz file, or file.py:FUNCTION")
+    data.add_argument("--random_data", action="store_true", help="made-up batches, typed by each placeholder's use")
+    parser.add_argument("--steps", type=int, default=20, metavar="N", help="training steps (default 20); at most ten of them are measured")
+    parser.add_argument("--batch_size", type=int, default=8, metavar="N", help="where the graph leaves it open (default 8)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random data")
+    parser.add_argument("--checkpoint", default="", metavar="PREFIX", help="start from a checkpoint, not from the initial values")
+    parser.add_argument(
+        "--arithmetic",
+        default="auto",
+        choices=ARITHMETIC,
+        help="half precision by this machine's kernels, or simulated: computed in float32 and rounded (auto: simulated without a GPU)",
+    )
+    parser.add_argument(
+        "--tolerance", type=float, default=0.1, metavar="X", help="how far a weight gradient may be off, relative (default 0.1); losses a tenth of it"
+    )
+    parser.add_argument("--fix", default="", metavar="FILE", help="find the nodes to keep in float32; write them into this policy file")
+    parser.add_argument("--html", default="", metavar="FILE", help="write a page with the histograms")
+    parser.add_argument("-o", "--output", default="", metavar="FILE", help="write the JSON here; `graphmp convert --ranges=FILE` reads it")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Audits, writes the files, prints the findings; with --fix repairs."""
+    for name in (args.fix, args.html, args.output):
+        if name:
+            check_writable_file(pathlib.Path(name))
+    if args.steps < 1 or args.batch_size < 1 or not args.tolerance > 0:
+        raise GraphmpError(
+            "GMP002",
+            "--steps, --batch_size and --tolerance: found %d, %d, %g; accepted are numbers above zero"
+            % (args.steps, args.batch_size, args.tolerance),
+        )
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.runtime.audit.run import Options, audit
+    options = Options(args.data, args.steps, args.batch_size, args.seed, args.checkpoint, args.arithmetic)
+    with progress(3) as begin:
+        conversion = convert_source(args, options_for_graphs(), begin)
+    with counter("steps", args.steps) as done:
+        found = audit(conversion, options, args.tolerance, done)
+    write(args, found)
+    if args.fix and not found.agrees:
+        return repair(args, conversion, found, options)
+    return int(not found.agrees)
+
+
+def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, options: Options) -> int:
+    """Searches for the nodes to keep in float32, writes them into the policy file and says what they cost."""
+    from graphmp.graph.files import write_atomic
+    from graphmp.runtime.audit.fix import Fixer
+
+    config = Config.make(**options_for_graphs())
+    with counter("conversions tried", None) as done:
+        result = Fixer(conversion, config, options, args.tolerance, done).repair(found)
+    if result.passes:
+        own = pathlib.Path(config.op_policy).read_text() if config.op_policy else ""
+        write_atomic(pathlib.Path(args.fix), (own + result.policy_lines()).encode("utf-8"))
+    sys.stdout.write(result.to_text(args.fix, args.source))
+    return int(not result.passes)
+
+
+def options_for_graphs() -> Dict[str, Any]:
+    """The conversion flags. Nodes are compared by name, which the rewrite keeps."""
+    options = options_of(FLAGS)
+    if options["engine"] == "recipe":
+        raise GraphmpError("GMP020", "--engine=recipe: audit compares node by node, and accepts auto and rewrite, which keep their names")
+    return dict(options, engine="rewrite")
+
+
+def write(args: argparse.Namespace, found: Audit) -> None:
+    """Writes what was asked for and prints the findings."""
+    from graphmp.graph.files import write_atomic
+    from graphmp.numerics import html, text
+
+    for name, render in ((args.output, found.to_json), (args.html, lambda: html.render(found))):
+        if name:
+            write_atomic(pathlib.Path(name), render().encode("utf-8"))
+    sys.stdout.write(found.to_json() if args.json else text.render(found))

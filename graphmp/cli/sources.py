@@ -1,0 +1,63 @@
+"""SOURCE on the command line: a graph, or a Python file that builds one, and how to make a conversion of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Dict
+
+from graphmp.runtime.source import LEGACY_IMPORTS
+
+if TYPE_CHECKING:
+    from graphmp.runtime.conversion import Conversion
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """Adds SOURCE, and what says how a Python file or SavedModel is read."""
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a graph (.meta, .pb, .pbtxt, a SavedModel), model.py, or model.py:FUNCTION (default: build_training_model)"
+    )
+    parser.add_argument("--tag", default="", metavar="TAGS", help="tag set of a SavedModel with several graphs, such as train or serve,gpu")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=DTYPE[SHAPE]",
+        help="tensor argument of a build function that the file never calls; ? is an unknown dimension",
+    )
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=VALUE", help="other argument of a build function that the file never calls"
+    )
+    parser.add_argument(
+        "--legacy_imports",
+        default="auto",
+        choices=LEGACY_IMPORTS,
+        help="make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where the file needs it)",
+    )
+
+
+def convert_source(args: argparse.Namespace, options: Dict[str, Any], begin: Callable[[str], None]) -> Conversion:
+    """Converts what the command line names.
+
+    Args:
+        args: parsed by a parser that `add_source` served.
+        options: fields of `graphmp.config.Config`.
+        begin: told the stage that begins.
+    """
+    from graphmp.runtime.convert import convert
+
+    def log(text: str) -> None:
+        if args.verbosity > 0:
+            sys.stderr.write(text)
+
+    return convert(
+        args.source,
+        tag=args.tag,
+        arguments=args.script_arguments,
+        inputs=args.input,
+        args=args.arg,
+        legacy_imports=args.legacy_imports,
+        progress=begin,
+        log=log,
+        **options,
+    )
