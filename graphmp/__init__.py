@@ -17,6 +17,7 @@ _MODULES = {
     "InteractiveSession": "graphmp.runtime.session",
     "Policy": "graphmp.policy.policy",
     "Session": "graphmp.runtime.session",
+    "check_overflow": "graphmp.runtime.overflow",
     "convert": "graphmp.runtime.convert",
     "diff": "graphmp",
     "float32_variable_storage_getter": "graphmp.recipe.storage",

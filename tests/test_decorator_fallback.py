@@ -132,6 +132,6 @@ def test_a_function_that_does_not_fit_after_one_that_does(graph):
         graphmp.mixed_precision(constant)(x)
 
 
-def test_the_reason_is_said(graph, caplog):
-    graphmp.mixed_precision(constant)(vectors()[0])
-    assert "constant: the recipe does not fit, the graph is converted in its session: GMP012" in caplog.text
+def test_the_reason_is_said(graph):
+    with pytest.warns(RuntimeWarning, match="constant: the recipe does not fit, the graph is converted in its session: GMP012"):
+        graphmp.mixed_precision(constant)(vectors()[0])

@@ -1,4 +1,4 @@
-"""TensorFlow 1 scripts, unmodified, each in a process of its own: plainly on TensorFlow 1, after `legacy.install()` on 2.
+"""TensorFlow 1 scripts, unmodified, each in a process of its own, after `legacy.install()`, which changes nothing of TensorFlow 1.
 
 What the scripts print is compared with what TensorFlow 1.15.5 printed, on every TensorFlow.
 """
@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import sys
 import textwrap
-from typing import Any, Dict
+from typing import Any
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -30,7 +30,7 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 ON_1 = tf.VERSION.startswith("1.")
 
 
-def run(script: str, folder: pathlib.Path, before: str = "") -> Dict[str, Any]:
+def run(script: str, folder: pathlib.Path, before: str = "") -> Any:
     """Runs a script, after a line of code, and returns the JSON object that it prints last."""
     path = folder / "train.py"
     path.write_text(textwrap.dedent(script))
@@ -372,6 +372,31 @@ def test_contrib_makes_the_variables_and_numbers_of_tensorflow_1(numbers, piece)
     assert numbers[piece] == [variables, pytest.approx(number, rel=2e-3)]
 
 
+WORDS = """
+    import json
+    import tensorflow as tf
+    from tensorflow.contrib import learn
+
+    texts = ["the NASAHouse isn't on-line", "The cat , the Cat and the dog", ""]
+    words = learn.preprocessing.VocabularyProcessor(5)
+    rows = [row.tolist() for row in words.fit_transform(texts)]
+    words.save("words")
+    again = learn.preprocessing.VocabularyProcessor.restore("words")
+    often = learn.preprocessing.VocabularyProcessor(3, min_frequency=1, tokenizer_fn=lambda texts: (text.split() for text in texts)).fit(texts)
+    print(json.dumps([
+        rows, len(words.vocabulary_), [row.tolist() for row in again.transform(["a dog the cat"])], list(again.reverse([[1, 2, 0]])),
+        [row.tolist() for row in often.transform(["dog , the cat"])], len(often.vocabulary_), str(next(words.transform(["x"])).dtype),
+    ]))
+"""
+
+
+def test_words_become_numbers(tmp_path):
+    rows, known, others, texts, trimmed, often, dtype = run(WORDS, tmp_path)
+    assert (rows, known) == ([[1, 2, 3, 4, 5], [6, 7, 1, 8, 9], [0, 0, 0, 0, 0]], 11)
+    assert (others, texts) == ([[0, 10, 1, 7, 0]], ["the NASA <UNK>"])
+    assert (trimmed, often, dtype) == ([[0, 0, 1]], 2, "int64")
+
+
 FORMS = """
     import json
     import sys
@@ -531,27 +556,48 @@ def test_needed_without_a_file(tmp_path):
     assert not legacy.needed(tmp_path / "train.py")
 
 
+def test_needed_by_what_pythonpath_holds(tmp_path, monkeypatch):
+    for folder, text in (
+        ("scripts", "from net import unet"),
+        ("code/net", "from net import layers"),
+        ("lib/site-packages/net", "import tensorflow.compat.v1"),
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "unet.py").write_text(text)
+    (tmp_path / "code/net/layers.py").write_text("import tensorflow as tf")
+    script = tmp_path / "scripts" / "unet.py"
+    assert not legacy.needed(script)
+    monkeypatch.setattr(sys, "path", [sys.path[0], str(tmp_path / "lib/site-packages"), str(tmp_path / "code"), *sys.path[1:]])
+    assert legacy.needed(script) is not ON_1
+
+
 NUMPY = """
     import json, warnings
     warnings.simplefilter("ignore")
     import tensorflow as tf
     import numpy as np
-    kinds = [np.zeros(2, np.float).dtype.name, np.zeros(2, np.int).dtype.kind, np.array([True], np.bool8).dtype.name, np.array("a", np.str).dtype.kind]
+    kinds = [np.zeros(2, np.float).dtype.name, np.zeros(2, np.int).dtype.kind, np.zeros(2, np.bool8).dtype.name, np.array("a", np.str).dtype.kind]
     values = [float(np.Inf), float(np.float_(2)), np.asscalar(np.array([3])), int(np.product([2, 3])), bool(np.alltrue([True, False]))]
     six = np.arange(6)
     shapes = [np.reshape(*args, **kwargs).shape for args, kwargs in [
         ((six, (2, 3)), {}), ((six, [-1, 2], "F"), {}), ((six,), {"newshape": (3, 2)}), ((), {"a": six, "newshape": 6, "order": "C"})]]
     numbers = [np.in1d([[1, 2], [3, 4]], [2, 3]).tolist(), float(np.trapz([1, 2])), np.asfarray([1], np.int32).dtype.name, np.mat("1 2").shape]
-    print(json.dumps([kinds, values, shapes, numbers]))
+    ragged = [np.array([(np.zeros(3), np.zeros(2))] * 4), np.asarray([[1], [1, 2]])]
+    try:
+        refused = np.array([[1], [1, 2]], np.float32)
+    except ValueError:
+        refused = True
+    print(json.dumps([kinds, values, shapes, numbers, [[array.dtype.name, array.shape] for array in ragged], refused]))
 """
 
 
 def test_numpy_has_its_old_names_and_arguments(tmp_path):
-    kinds, values, shapes, numbers = run(NUMPY, tmp_path)
+    kinds, values, shapes, numbers, ragged, refused = run(NUMPY, tmp_path)
     assert kinds == ["float64", "i", "bool", "U"]
     assert values == [float("inf"), 2.0, 3, 6, False]
     assert shapes == [[2, 3], [3, 2], [3, 2], [6]]
     assert numbers == [[False, True, True, False], 1.5, "float64", [1, 2]]
+    assert ragged == [["object", [4, 2]], ["object", [2]]] and refused
 
 
 LIBRARIES = """
@@ -585,10 +631,8 @@ LIBRARIES = """
 
 
 def test_what_libraries_dropped_is_named_with_what_to_use(tmp_path):
-    *errors, there, moved, gym, no_gym, no_function, version = run(LIBRARIES, tmp_path)
-    if ON_1:
-        assert errors == ["", "", "", "", "", "", ""]
-        return
+    results = run(LIBRARIES, tmp_path)
+    errors, (there, moved_error, moved, gym, no_gym, no_function, version) = results[:5], results[5:]
     text = "%s: SciPy 1.3.0 removed scipy.misc.%s (this is SciPy " + version + "): use %s"
     assert errors[:4] == [
         text % ("AttributeError", "imread", "imageio.v2.imread (pip install imageio)"),
@@ -597,8 +641,32 @@ def test_what_libraries_dropped_is_named_with_what_to_use(tmp_path):
         text % ("ImportError", "pilutil", "imageio.v2 and PIL.Image (pip install imageio pillow)"),
     ]
     assert errors[4:] == ["AttributeError: module 'scipy.misc' has no attribute 'nothing'"]
-    assert (there, moved, no_gym, no_function) == (False, 0.0, True, True)
+    assert (there, moved_error, moved, no_gym, no_function) == (False, None, 0.0, True, True)
     assert gym.startswith("ModuleNotFoundError: No module named 'gym'") and "pip install 'gym<0.26'" in gym
+
+
+LOGGING = """
+    import json, logging
+    import tensorflow as tf
+    print(json.dumps(len(logging.getLogger().handlers)))
+"""
+
+
+def test_the_script_sets_its_own_logging_up(tmp_path):
+    assert run(LOGGING, tmp_path) == 0
+
+
+BY_THEMSELVES = """
+    import json, sys
+    import gym
+    import scipy.misc
+    print(json.dumps([gym.VERSION, scipy.misc.__name__, isinstance(sys.modules["scipy.misc"].__path__, list), hasattr(scipy.misc, "imread")]))
+"""
+
+
+def test_a_gym_is_left_alone_and_no_scipy_misc_is_needed(tmp_path):
+    (tmp_path / "gym.py").write_text("VERSION = 3")
+    assert run(BY_THEMSELVES, tmp_path, "import sys; sys.modules['scipy.misc'] = None") == [3, "scipy.misc", True, False]
 
 
 MNIST = """

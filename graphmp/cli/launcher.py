@@ -30,10 +30,15 @@ from graphmp.report.report import make_report, sha256
 from graphmp.runtime import legacy
 from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.live.live_graph import LiveGraph, Observer, known_live_graph
+from graphmp.runtime.live.skips import Skipped
 from graphmp.runtime.script import prepare_main, run_main
 from graphmp.runtime.session import convert_every_session
 from graphmp.runtime.source import Source
 
+_MOST_SAID = 10
+_MANY = "%d steps in a row skipped: the gradients of %s are not finite, whatever the loss scale. "
+_LOOK = "See which op does it: --debug_overflow; what to keep in float32: graphmp audit --fix"
+_KEEP = "Try --keep_float32='^%s$', and what reads it; graphmp audit --fix finds all that has to stay float32"
 _ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent)
 
 
@@ -47,6 +52,7 @@ class Run(Observer):
         self._ends: Dict[int, str] = {}  # what is to be said in the end of each graph, by its number
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._reports = 0
+        self._converted = False
 
     def begin(self) -> None:
         """Says what will happen, and listens to sessions."""
@@ -61,7 +67,7 @@ class Run(Observer):
         path, wanted = self._spec["path"], self._spec["legacy_imports"]
         if wanted == "on" or (wanted == "auto" and path and legacy.needed(pathlib.Path(path))):
             legacy.install()
-        convert_every_session(self.config, self)
+        convert_every_session(self.config, self, self._spec["debug_overflow"])
         patch.wrap(multiprocessing.spawn, "get_preparation_data", self._prepared)
 
     def _prepared(self, original: Any, name: str) -> Any:
@@ -82,8 +88,9 @@ class Run(Observer):
         scales = ", ".join("%s from %g" % (row["kind"], row["initial"]) for row in found.record["scales"]) or "none"
         values = (nodes, found.seconds, cover["converted_ops"], cover["tensor_core_ops"], self.config.compute_dtype, casts, "loss scale " + scales)
         self._say(text % values)
-        if self.config.compute_dtype == "float16" and not tf.config.experimental.list_physical_devices("GPU"):
+        if self.config.compute_dtype == "float16" and not self._converted and not tf.config.experimental.list_physical_devices("GPU"):
             self._say("no GPU here: this CPU emulates float16, slowly; --compute_dtype=bfloat16 may be faster")
+        self._converted = True
         for row in found.record["warnings"]:
             self._say("warning %s: %s%s" % (row["code"], row["node"] + ": " if row["node"] else "", row["message"]))
         if self._spec["report"]:
@@ -94,6 +101,12 @@ class Run(Observer):
             return False
         self._say("not converted, trains in float32: %s" % error)
         return True
+
+    def skipped(self, live: LiveGraph, session: Any, step: Skipped) -> None:
+        if step.overflow is not None and (step.in_a_row <= _MOST_SAID or step.in_a_row % _MOST_SAID == 0):
+            self._say("step %d skipped: %s" % (step.step, step.overflow))
+        if step.in_a_row == _MOST_SAID:
+            self._say(_MANY % (step.in_a_row, step.loss) + (_KEEP % step.overflow.node if step.overflow else _LOOK))
 
     def end(self) -> None:
         """The closing lines. A forked process that ends says nothing: TensorFlow's threads are not there."""
@@ -118,7 +131,8 @@ class Run(Observer):
             skipped, scales = 0, []
         state = "; loss scale %s; %d skipped" % (", ".join("%g" % scale for scale in scales), skipped) if scales else ""
         if state or live.number not in self._ends:
-            self._ends[live.number] = "%d training steps%s%s" % (live.steps, state, ", in float32" if live.gave_up else "")
+            none = ": nothing was learned. " + _LOOK if skipped and skipped >= live.steps else ""
+            self._ends[live.number] = "%d training steps%s%s%s" % (live.steps, state, ", in float32" if live.gave_up else "", none)
 
     def _write(self, live: LiveGraph) -> None:
         found = live.converted
@@ -136,7 +150,7 @@ class Run(Observer):
 
 
 def main(spec: Dict[str, Any]) -> None:
-    """Runs a script or a module by a spec: path, module, arguments, name, config, report, on_error, legacy_imports, verbose."""
+    """Runs a script or a module by a spec: path, module, arguments, name, config, report, on_error, debug_overflow, legacy_imports, verbose."""
     if not spec["verbose"]:
         tf.logging.set_verbosity(tf.logging.ERROR)
         warnings.filterwarnings("ignore", category=DeprecationWarning)

@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module as `python -m MODULE` does")
     parser.add_argument("--report", metavar="DIR", default="", help="write original.meta, converted.meta, report.json, diff.html of what is trained")
     parser.add_argument("--on_error", choices=ON_ERROR, default="stop", help="a graph that can't be converted: stop, or train it in float32")
+    parser.add_argument("--debug_overflow", action="store_true", help="of a skipped step, name the first op that is not finite")
     parser.add_argument(
         "--legacy_imports",
         default="auto",
@@ -75,6 +76,7 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "config": asdict(config),
         "report": args.report,
         "on_error": args.on_error,
+        "debug_overflow": args.debug_overflow,
         "legacy_imports": args.legacy_imports,
         "verbose": args.verbosity > 0,
     }

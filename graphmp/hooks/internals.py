@@ -80,6 +80,13 @@ def accepts(op_type: str, dtype: Any) -> bool:
 
 
 @contextlib.contextmanager
+def outside(graph: Any) -> Iterator[None]:
+    """Adds nodes to a graph outside of the caller's scopes, devices and control dependencies, to a finalised one too."""
+    with opened(graph), graph.as_default(), tf.control_dependencies(None), tf.device(None), graph.name_scope(None):
+        yield
+
+
+@contextlib.contextmanager
 def opened(graph: Any) -> Iterator[None]:
     """Lets a finalised graph (MonitoredSession) grow while it lasts."""
     finalised = graph.finalized

@@ -10,11 +10,10 @@ from typing import Iterator, List, NamedTuple, Sequence
 from graphmp.diff.text import plural
 from graphmp.diff.values import printable
 from graphmp.numerics.audit import Audit, Finding, LossFinding
-from graphmp.numerics.rows import ROLES
+from graphmp.numerics.rows import ROLES, WEIGHT_GRADIENT
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS, Format
 
 HEAD, ROW, HEADING, NOTE, FAILED, PASSED, NEXT = "head", "row", "heading", "note", "failed", "passed", "next"
-TOLERANCE = 0.01  # a relative difference of a loss that rounding explains
 LOWEST = -40  # exponent that a histogram begins with, where the format's range doesn't begin lower
 _BLOCKS = "▁▂▃▄▅▆▇█"  # one a power of ten of the share
 _ASCII_BLOCKS = ".:-=+*#@"
@@ -58,6 +57,7 @@ def lines(audit: Audit, most: int = 10, ascii_only: bool = False) -> Iterator[Li
         yield from _loss(loss, audit)
     if len(audit.losses) > _MOST_LOSSES:
         yield Line(ROW, labelled("", "and %s more" % format(len(audit.losses) - _MOST_LOSSES, ",")))
+    yield Line(PASSED if audit.agrees else FAILED, labelled("agreement", agreement_of_all(audit)))
     yield from _roles(audit)
     yield from _histograms(audit, _ASCII_BLOCKS if ascii_only else _BLOCKS)
     yield from _worst(audit, most)
@@ -118,7 +118,7 @@ def agreement(loss: LossFinding) -> str:
     """How far the converted graph's loss is from the original's."""
     if math.isinf(loss.difference):
         return "not finite in the converted graph, where the original's is"
-    return "converted differs from original by at most %s" % (share(loss.difference) if loss.difference else "nothing")
+    return "original and converted differ by %s at most" % share(loss.difference)
 
 
 def scale_now(loss: LossFinding) -> str:
@@ -139,6 +139,8 @@ def range_used(loss: LossFinding, dtype: str) -> str:
 def scale_advice(loss: LossFinding) -> str:
     """The loss scale to use and what it saves."""
     advice = loss.advice
+    if not advice.flushed:
+        return "no loss scale needed: no gradient becomes zero without one"
     rates = [share(value) for value in (advice.flushed, advice.flushed_scaled, advice.flushed_now)]
     return "loss scale %s; gradients that become zero: %s without a scale, %s with it, %s now" % (power(advice.scale), *rates)
 
@@ -160,14 +162,15 @@ def wrong(finding: Finding) -> str:
     return ", ".join(parts) or "nothing to compare with"
 
 
-def disagreeing(audit: Audit) -> List[LossFinding]:
-    """The losses that rounding doesn't explain."""
-    return [loss for loss in audit.losses if loss.difference > TOLERANCE]
-
-
-def needs_repair(audit: Audit) -> bool:
-    """Whether there is anything to repair."""
-    return bool(audit.offenders or disagreeing(audit))
+def agreement_of_all(audit: Audit) -> str:
+    """Whether the converted graph computes what the original does, by the audit's tolerance."""
+    if audit.agrees:
+        return "losses and weight gradients agree (tolerance %s)" % share(audit.tolerance)
+    losses = [loss for loss in audit.losses if not loss.agrees(audit.tolerance)]
+    parts = ["%d of %d losses" % (len(losses), len(audit.losses))] if losses else []
+    if audit.disagreeing:
+        parts.append("%s of %s" % (format(len(audit.disagreeing), ","), plural(len(audit.by_role()[WEIGHT_GRADIENT]), "weight gradient")))
+    return "%s do not agree (tolerance %s)" % (" and ".join(parts), share(audit.tolerance))
 
 
 def verdict(audit: Audit) -> str:
@@ -181,9 +184,15 @@ def verdict(audit: Audit) -> str:
 def next_step(audit: Audit) -> str:
     """What a user would do next."""
     source = shlex.quote(printable(audit.source))
-    if needs_repair(audit):
-        return "graphmp audit %s --fix" % source
-    return "nothing to repair: graphmp convert %s" % source
+    if audit.agrees:
+        return "nothing to repair: graphmp convert %s" % source
+    data = "--random_data" if audit.data.startswith("random, ") else "--data=%s" % shlex.quote(printable(audit.data))
+    return "graphmp audit %s %s --fix=%s" % (source, data, shlex.quote(printable(_stem(audit.source)) + ".policy"))
+
+
+def _stem(source: str) -> str:
+    """`dir/model.ckpt.meta` gives `model`."""
+    return source.rstrip("/").split("/")[-1].split(".")[0] or "model"
 
 
 def role_rows(audit: Audit) -> List[List[str]]:
@@ -209,7 +218,7 @@ def _head(audit: Audit) -> Iterator[Line]:
 
 
 def _loss(loss: LossFinding, audit: Audit) -> Iterator[Line]:
-    kind = FAILED if loss.difference > TOLERANCE else PASSED
+    kind = PASSED if loss.agrees(audit.tolerance) else FAILED
     yield Line(kind, labelled("loss", "%s: %s; %s" % (loss_name(loss), agreement(loss), scale_now(loss))))
     yield Line(ROW, labelled("gradients", range_used(loss, audit.compute_dtype)))
     if loss.advice.largest is not None:
@@ -283,11 +292,9 @@ def _tensor(finding: Finding) -> Iterator[Line]:
     row = finding.range.row
     bad = finding.severity[0] or finding.severity[1]
     yield Line(NOTE if bad else ROW, "  %s  %s, %s: %s" % (shown(row.name), printable(row.op), row.role, wrong(finding)))
-    why = printable(finding.reason or "no reason given")
-    if finding.half:
-        yield Line(ROW, "      half precision: %s; float32 by %s" % (why, printable(finding.flag)))
-    else:
-        yield Line(ROW, "      float32: %s" % why)
+    yield Line(ROW, "      %s: %s" % ("half precision" if finding.half else "float32", printable(finding.reason or "no reason given")))
+    if finding.flag:
+        yield Line(ROW, "      keep float32: %s" % printable(finding.flag))
 
 
 def _left_out(audit: Audit) -> Iterator[Line]:

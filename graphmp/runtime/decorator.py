@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
-from absl import logging
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
@@ -73,7 +73,8 @@ def _called(function: Callable[..., Any], config: Config, call: Call) -> Any:
     may_fall_back = graph is not None and config.engine == "auto" and not config.engine_strict and not states.of(graph).half_casts
 
     def fall_back(reason: GraphmpError) -> None:
-        logging.warning("%s: the recipe does not fit, the graph is converted in its session: %s", _name(function), reason)
+        text = "%s: the recipe does not fit, the graph is converted in its session: %s" % (_name(function), reason)
+        warnings.warn(text, RuntimeWarning, stacklevel=2)  # a logger's first line would void the user's logging.basicConfig
         convert_sessions_of(graph, config)
 
     return decorator.build(function, config, call, fall_back=fall_back if may_fall_back else None)

@@ -82,8 +82,20 @@ def _live(session: Any) -> Optional[LiveGraph]:
     return live if live is not None and (live.for_every_session or session in _SESSIONS) else None
 
 
-def convert_every_session(config: Config, observer: Observer) -> None:
-    """From now on every session of the process trains in mixed precision, as a `Session` with these options does."""
+def convert_every_session(config: Config, observer: Observer, debug: bool = False) -> None:
+    """From now on every session of the process trains in mixed precision, as a `Session` with these options does.
+
+    Args:
+        config: the options.
+        observer: is told what becomes of each graph.
+        debug: whether to look for the first op that isn't finite in every run that trains.
+    """
+
+    def find(session: Any) -> LiveGraph:
+        live = live_graph(session.graph, config, observer)
+        live.debug = debug
+        return live
+
     gradients.install(record_gradients)
     sessions.configure(with_session_config)
-    runs.install(lambda session: live_graph(session.graph, config, observer))
+    runs.install(find)

@@ -9,7 +9,6 @@ import types
 from typing import Any, List
 
 import tensorflow.compat.v1 as tf
-from absl import logging
 
 from graphmp.runtime.legacy import contrib, finder, internals, libraries, numpy_names, supplied
 
@@ -19,21 +18,22 @@ _INTERFACE = "tensorflow._api.v2.compat.v1."
 def install() -> None:
     """Turns TensorFlow 2 behaviour off and puts TensorFlow 1's interface, contrib included, under the name `tensorflow`.
 
-    Modules that imported `tensorflow` before keep what they have. Calling it again, or on TensorFlow 1, does nothing.
+    Modules that imported `tensorflow` before keep what they have. Calling it again does nothing. On TensorFlow 1 too it sees to what NumPy, SciPy
+    and gym dropped since, and leaves TensorFlow as it is.
     """
+    numpy_names.restore()
+    libraries.restore()
     real = sys.modules["tensorflow"]
     if internals.on_tensorflow_1() or isinstance(real, LegacyTensorFlow):
         return
     tf.disable_v2_behavior()
     supplied.supply()
-    numpy_names.restore()
-    libraries.restore()
     _forget_interface_of_version_2()
     sys.modules["tensorflow"] = LegacyTensorFlow(real)
     sys.meta_path.insert(0, finder.LegacyFinder())
     for name in sorted(_interface_modules()):
         sys.modules["tensorflow." + name] = operator.attrgetter(name)(tf)
-    logging.vlog(1, "`import tensorflow` now means tensorflow.compat.v1 of TensorFlow %s", tf.VERSION)
+    internals.note("`import tensorflow` now means tensorflow.compat.v1 of TensorFlow %s", tf.VERSION)
 
 
 class LegacyTensorFlow(types.ModuleType):

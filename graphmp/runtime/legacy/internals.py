@@ -13,6 +13,7 @@ import types
 from typing import Any, List
 
 import tensorflow.compat.v1 as tf
+from absl import logging
 
 
 def on_tensorflow_1() -> bool:
@@ -32,6 +33,12 @@ def fetch(source: str) -> Any:
     for name in path.split(".") if path else ():
         value = getattr(value, name)
     return value
+
+
+def note(text: str, *values: Any) -> None:
+    """Logs a line for who asked for them. absl gives the root logger a handler at its first call, seen or not, and a script's basicConfig is void."""
+    if logging.vlog_is_on(1):
+        logging.vlog(1, text, *values)
 
 
 def loaded(module: types.ModuleType) -> types.ModuleType:

@@ -1,4 +1,4 @@
-"""Names of NumPy's that scripts of TensorFlow 1's time use and later versions dropped: they are put back, where they are missing."""
+"""Names of NumPy's that scripts of TensorFlow 1's time use and later versions dropped, and what went with them: put back, where it is missing."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ _SPELLINGS = {
 }
 
 
+@functools.lru_cache(maxsize=None)  # once a process
 def restore() -> None:
-    """Puts the names back that this NumPy lacks, and the argument `newshape` of `np.reshape`."""
+    """Puts the names back that this NumPy lacks, the argument `newshape` of `np.reshape`, and arrays of rows of different lengths."""
     for name, value in _PYTHON_TYPES.items():
         _put(name, value)
     for name, spelling in _SPELLINGS.items():
@@ -56,7 +57,9 @@ def restore() -> None:
     for function in (asfarray, asscalar, in1d):
         _put(function.__name__, function)
     if "newshape" not in inspect.signature(np.reshape).parameters:
-        setattr(np, "reshape", _with_newshape(np.reshape))
+        np.reshape = _with_newshape(np.reshape)
+    if np.lib.NumpyVersion(np.__version__) >= "1.24.0":
+        np.array, np.asarray = _with_objects(np.array), _with_objects(np.asarray)
 
 
 def asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
@@ -89,3 +92,18 @@ def _with_newshape(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*([kwargs.pop("a")] if "a" in kwargs else []), *args, **kwargs)
 
     return reshape
+
+
+def _with_objects(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.array` that gives an array of objects for rows of different lengths, as before NumPy 1.24."""
+
+    @functools.wraps(original)
+    def array(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except ValueError as error:
+            if "inhomogeneous" not in str(error) or len(args) > 1 or kwargs.get("dtype") is not None:
+                raise
+        return original(*args, **dict(kwargs, dtype=object))
+
+    return array

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import List, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
-from absl import logging
 
 from graphmp.runtime.legacy import internals
 
@@ -51,11 +50,11 @@ def supply() -> None:
         module = internals.fetch(row.module)
         if not _has(module, row.name):
             setattr(module, row.name, internals.fetch(row.source))
-            logging.vlog(1, "supplied %s.%s from %s: %s", row.module, row.name, row.source, row.reason)
+            internals.note("supplied %s.%s from %s: %s", row.module, row.name, row.source, row.reason)
     try:
         tf.RegisterGradient("GDNLowerBound")(_lower_bound_gradient)
     except KeyError:
-        logging.vlog(1, "the gradient GDNLowerBound is there")
+        internals.note("the gradient GDNLowerBound is there")
 
 
 def _lower_bound_gradient(op: tf.Operation, grad: tf.Tensor) -> List[Optional[tf.Tensor]]:

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.building import SCOPE
 from graphmp.graph.cloning import cloned, with_output
 from graphmp.graph.view import CONTROL, GraphView, parse_input
-from graphmp.hooks.internals import opened
+from graphmp.hooks.internals import outside
 
 
 class Clones:
@@ -51,7 +51,7 @@ class Clones:
             ValueError: what TensorFlow's importer says of a graph that it refuses.
         """
         shared = self._shared_inputs()
-        with opened(self._graph), self._graph.as_default(), tf.control_dependencies(None), tf.device(None), self._graph.name_scope(None):
+        with outside(self._graph):
             inputs = {text: self._tensor(text) for text in sorted(shared)}
             tf.import_graph_def(cloned(self._after, self._before, self.names, self.prefix), input_map=inputs, name="")
         self._keep_tracebacks()

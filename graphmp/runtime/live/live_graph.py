@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 import weakref
-from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -24,6 +24,7 @@ from graphmp.runtime.live import summaries
 from graphmp.runtime.live.clones import Clones
 from graphmp.runtime.live.closure import nodes_to_clone, with_dependents
 from graphmp.runtime.live.later import Later
+from graphmp.runtime.live.skips import Skipped, Skips
 from graphmp.runtime.training import trains
 
 _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: what refers to each other goes together
@@ -59,6 +60,9 @@ class Observer:
         """A graph can't be converted: whether to train it as it is. Otherwise the run raises."""
         return False
 
+    def skipped(self, live: LiveGraph, session: Any, step: Skipped) -> None:
+        """A training run was skipped."""
+
 
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
     """The LiveGraph of a tf.Graph; the first caller's options count."""
@@ -85,6 +89,7 @@ class LiveGraph:
         for_every_session: whether all sessions of the graph fetch clones, not only those that were made for it.
         steps: how many runs have trained; whoever makes them counts.
         gave_up: whether the graph can't be converted and trains as it is.
+        debug: whether to look for the first op that isn't finite in each run that trains.
     """
 
     def __init__(self, graph: Any, config: Config, observer: Observer):
@@ -94,6 +99,8 @@ class LiveGraph:
         self.for_every_session = False
         self.steps = 0
         self.gave_up = False
+        self.debug = False
+        self._skips: Optional[Skips] = None
         self._observer = observer
         self._restored: weakref.WeakKeyDictionary[Any, Dict[str, Any]] = weakref.WeakKeyDictionary()
         self._graph = weakref.ref(graph)
@@ -132,6 +139,29 @@ class LiveGraph:
         if self._restored and self.converted is not None:
             self._restore_scale(session)
         return any(self._trains[op] for op in ops)
+
+    def watched(self, ops: Tuple[Any, ...]) -> List[Any]:
+        """What to fetch beside ops that train, to learn whether the step was skipped."""
+        if self._skips is None:
+            return []
+        return self._skips.fetches(ops)
+
+    def trained(self, session: Any, ops: Tuple[Any, ...], values: Sequence[Any]) -> None:
+        """Called when a run has trained, with what it gave for `watched`."""
+        self.steps += 1
+        if values and self._skips is not None:
+            for skipped in self._skips.seen(ops, values, self.steps):
+                self._observer.skipped(self, session, skipped)
+
+    def flags(self) -> List[Any]:
+        """The tensors that say whether the gradients of each loss are finite."""
+        graph = self._graph()
+        losses = self.converted.record["losses"] if self.converted else []
+        return [self._named(graph, loss["finite"]).outputs[0] for loss in losses if loss.get("finite")]
+
+    def originals(self) -> Dict[str, str]:
+        """For the name of each clone the original's."""
+        return {clone: name for name, clone in self._clones.items()}
 
     def _look_at(self, ops: List[Any]) -> None:
         found = {op: trains(op.graph, [op]) for op in ops}
@@ -178,7 +208,7 @@ class LiveGraph:
 
     def of_original(self, error: Any) -> Any:
         """An error of a run as the original would have raised it: of its op, under its name."""
-        originals = {clone: name for name, clone in self._clones.items()}
+        originals = self.originals()
         if error.op is None or originals.get(error.op.name) not in self._known:
             return error
         original = error.op.graph.get_operation_by_name(originals[error.op.name])
@@ -219,6 +249,8 @@ class LiveGraph:
         self._known = {node.name for node in original.graph_def.node}
         self._in_loops = {name for name, depth in loop_depths(after).items() if depth}
         self.converted = Converted(original, done.meta_graph, done.record, time.time() - start)
+        names = [" + ".join(loss["loss"]) for loss in done.record["losses"] if loss.get("finite")]
+        self._skips = Skips(names, self.flags(), self.originals(), self.debug)
         self._observer.converted(self)
         self.converted = self.converted._replace(original=None, meta_graph=None)
 

@@ -6,7 +6,7 @@ the setup of a partial run. A half-precision clone is cast back to the original'
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -39,11 +39,14 @@ class _Doors:
             return original(session, handle, targets, fetches, feeds, options, metadata)
         trains = live.prepare(session, targets + [tensor.op for tensor in fetches])
         ops, tensors = [live.op(op) for op in targets], [live.tensor(tensor) for tensor in fetches]
+        key = (*ops, *(tensor.op for tensor in tensors)) if trains else ()
+        watched = live.watched(key) if trains and handle is None else []  # a partial run gives what its setup named
         try:
-            results = original(session, handle, ops, tensors, _fed(live, feeds), options, metadata)
+            results = original(session, handle, ops, tensors + watched, _fed(live, feeds), options, metadata)
         except tf.errors.OpError as error:
             raise live.of_original(error) from None
-        live.steps += trains
+        if trains:
+            live.trained(session, key, results[len(tensors) :])
         return [cast_back(tensor, value) for tensor, value in zip(fetches, results)]
 
     def make_callable(self, original: Any, session: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
@@ -90,6 +93,7 @@ class _Callable:
         self._live = live
         self._conversion: Any = self
         self._run: Any = None
+        self._key: Tuple[Any, ...] = ()
         element = session.graph.as_graph_element
         self._fetches = [element(name) for name in options.fetch]
         self._targets = [element(name) for name in options.target]
@@ -98,20 +102,26 @@ class _Callable:
         trains = self._live.prepare(self._session, [tensor.op for tensor in self._fetches] + [getattr(item, "op", item) for item in self._targets])
         if self._conversion is not self._live.converted:
             self._conversion = self._live.converted
-            self._run = self._original(self._session, self._mapped_options())
+            self._key = tuple(getattr(self._mapped(item), "op", self._mapped(item)) for item in self._fetches + self._targets)
+            self._run = self._original(self._session, self._mapped_options(trains))
         dtypes = [self._live.tensor(t).dtype for t in self._options_feeds()]
-        results = self._run(*(np.asarray(v).astype(d.as_numpy_dtype) if d.is_floating else v for v, d in zip(args, dtypes)), **kwargs)
-        self._live.steps += trains
-        return [cast_back(tensor, value) for tensor, value in zip(self._fetches, results)]
+        found = self._run(*(np.asarray(v).astype(d.as_numpy_dtype) if d.is_floating else v for v, d in zip(args, dtypes)), **kwargs)
+        if trains:
+            self._live.trained(self._session, self._key, found[len(self._fetches) :])
+        return [cast_back(tensor, value) for tensor, value in zip(self._fetches, found)]
 
     def _options_feeds(self) -> List[Any]:
         return [self._session.graph.as_graph_element(name) for name in self._options.feed]
 
-    def _mapped_options(self) -> Any:
+    def _mapped(self, item: Any) -> Any:
+        return _mapped(self._live, item)
+
+    def _mapped_options(self, trains: bool) -> Any:
         options = type(self._options)()
         options.CopyFrom(self._options)
-        options.fetch[:] = [self._live.tensor(tensor).name for tensor in self._fetches]
-        options.target[:] = [_mapped(self._live, item).name for item in self._targets]
+        watched = self._live.watched(self._key) if trains else []
+        options.fetch[:] = [tensor.name for tensor in [self._live.tensor(tensor) for tensor in self._fetches] + watched]
+        options.target[:] = [self._mapped(item).name for item in self._targets]
         options.feed[:] = [self._live.tensor(tensor).name for tensor in self._options_feeds()]
         for connection in options.tensor_connection:
             connection.from_tensor = self._live.tensor(self._session.graph.as_graph_element(connection.from_tensor)).name

@@ -7,15 +7,14 @@ from typing import Any, Dict, List
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.building import SCOPE
-from graphmp.hooks.internals import opened
+from graphmp.hooks.internals import outside
 
 MERGE = "MergeSummary"
 
 
 def with_scales(merged: Any, scales: Dict[str, Any]) -> Any:
     """A MergeSummary of what a MergeSummary op has and of scalars: `{tag: tensor}`. A finalised graph is opened for that."""
-    graph = merged.graph
-    with opened(graph), graph.as_default(), tf.control_dependencies(None), tf.device(None), graph.name_scope(None):
+    with outside(merged.graph):
         rows = [tf.raw_ops.ScalarSummary(tags=tag, values=tensor, name="%s/summaries/%s" % (SCOPE, tag)) for tag, tensor in sorted(scales.items())]
         return tf.raw_ops.MergeSummary(inputs=[merged.outputs[0], *rows], name="%s/summaries/%s" % (SCOPE, merged.name)).op
 

@@ -1,0 +1,117 @@
+"""Where the first value that isn't finite comes from: the range of every tensor of a step, seen in the very run that went wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.building import SCOPE
+from graphmp.graph.frames import frames, may_be_dead
+from graphmp.graph.live import ancestors
+from graphmp.graph.view import GraphView
+from graphmp.hooks.internals import outside
+
+_FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
+
+
+class Seen(NamedTuple):
+    """The range of a tensor: its name, its smallest and its largest value."""
+
+    name: str
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return "%s in [%.3g, %.3g]" % self if math.isfinite(self.low + self.high) else "%s: not finite" % self.name
+
+
+class Overflow(NamedTuple):
+    """The first op of a step that gives what isn't finite though all that it reads is.
+
+    Attributes:
+        node: its name in the original graph, where it has one there.
+        op: its type.
+        dtype: "float16", "bfloat16", "float32" or "float64".
+        inputs: what it reads, with ranges.
+    """
+
+    node: str
+    op: str
+    dtype: str
+    inputs: List[Seen]
+
+    def __str__(self) -> str:
+        reads = "; it reads " + ", ".join(map(str, self.inputs)) if self.inputs else ""
+        return "%s (%s, %s) is the first that is not finite%s" % (self.node, self.op, self.dtype, reads)
+
+
+class Watch:
+    """Looks at all tensors that some ops of a live graph depend on.
+
+    Attributes:
+        fetches: three vectors, to be fetched in the run that is looked at: whether each tensor is finite, its smallest and largest value.
+    """
+
+    def __init__(self, ops: Iterable[Any], originals: Mapping[str, str]):
+        """Adds nodes to the graph, a finalised one too. What runs inside a while loop, or only on one side of a branch, is left out.
+
+        Args:
+            ops: ops of one graph.
+            originals: for the name of a clone the original's.
+        """
+        self._originals = originals
+        self._tensors = _watched(list(ops))
+        with outside(self._tensors[0].graph):
+            parts = [_range(tensor) for tensor in self._tensors]
+            self.fetches: List[Any] = [tf.stack(column, name="%s/watch" % SCOPE) for column in zip(*parts)]
+
+    def first(self, values: Tuple[Any, Any, Any]) -> Optional[Overflow]:
+        """The first op that gives what isn't finite, of the three vectors fetched; None where all is finite."""
+        seen: Dict[str, Seen] = {}
+        bad: Set[str] = set()
+        for tensor, finite, low, high in zip(self._tensors, *values):
+            seen[tensor.name] = Seen(self._name(tensor), float(low), float(high))
+            if not finite:
+                bad.add(tensor.name)
+        for tensor in self._tensors:
+            if tensor.name in bad and not any(each.name in bad for each in tensor.op.inputs):
+                inputs = [seen[each.name] for each in tensor.op.inputs if each.name in seen]
+                return Overflow(self._name(tensor), tensor.op.type, tensor.dtype.base_dtype.name, inputs)
+        return None
+
+    def _name(self, tensor: Any) -> str:
+        name = self._originals.get(tensor.op.name, tensor.op.name)
+        return name if tensor.value_index == 0 else "%s:%d" % (name, tensor.value_index)
+
+
+def _range(tensor: Any) -> Tuple[Any, Any, Any]:
+    value = tf.cast(tensor, tf.float32)
+    return tf.reduce_all(tf.is_finite(value)), tf.reduce_min(value), tf.reduce_max(value)
+
+
+def _watched(ops: List[Any]) -> List[Any]:
+    """Floating tensors that can be fetched whenever the ops run, each after what it depends on."""
+    view = GraphView(ops[0].graph.as_graph_def())
+    hidden = may_be_dead(view) | {name for name, path in frames(view).items() if path and view.nodes[name].op not in ("Exit", "RefExit")}
+    found = [op for op in _in_order(ops) if op.name not in hidden and op.type not in ("Switch", "RefSwitch")]
+    return [tensor for op in found for tensor in op.outputs if tensor.dtype in _FLOATS]  # not references to variables
+
+
+def _in_order(ops: List[Any]) -> List[Any]:
+    """The ops and all that they depend on, each after what it reads; the way back of a loop doesn't count."""
+    wanted = ancestors(ops)
+    done: Set[Any] = set()
+    order: List[Any] = []
+    waiting = [(op, False) for op in reversed(ops)]
+    while waiting:
+        op, ready = waiting.pop()
+        if ready:
+            order.append(op)
+        elif op not in done and op in wanted:
+            done.add(op)
+            waiting.append((op, True))
+            before = [] if op.type == "NextIteration" else [tensor.op for tensor in op.inputs]
+            waiting.extend((each, False) for each in [*before, *op.control_inputs] if each not in done)
+    return order

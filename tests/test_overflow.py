@@ -1,0 +1,112 @@
+"""Skipped steps: which op is the first that isn't finite, said by `graphmp.check_overflow` and by `graphmp run`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.errors import GraphmpError
+from tests.forks import Forks
+
+FEED = {"x:0": np.ones((4, 8), np.float32)}
+SCRIPT = """
+import sys
+import numpy as np
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+x = tf.placeholder(tf.float32, [4, 8], "x")
+hidden = tf.layers.dense(x, 8, name="first", kernel_initializer=tf.ones_initializer())
+large = tf.multiply(hidden, hidden, name="large")
+loss = tf.reduce_mean(tf.layers.dense(large / 1e4, 1, name="last"), name="loss")
+train = tf.train.GradientDescentOptimizer(1e-6).minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(int(sys.argv[1])):
+        session.run(train, {x: np.full((4, 8), float(sys.argv[2]))})
+"""
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def model(size, branch=False):
+    """A net one of whose activations is `size`."""
+    x = tf.placeholder(tf.float32, [4, 8], "x")
+    hidden = tf.matmul(x, tf.get_variable("w", [8, 8], initializer=tf.ones_initializer()), name="hidden") * (size / 8 / 4)
+    large = tf.multiply(hidden, 4.0, name="large")
+    if branch:
+        large = tf.cond(tf.reduce_sum(x) > 0, lambda: tf.identity(large), lambda: large * 2)
+        large = tf.while_loop(lambda i, _: i < 2, lambda i, value: (i + 1, value * 1.0), [0, large])[1]
+    loss = tf.reduce_mean(tf.matmul(large / 1e4, tf.get_variable("v", [8, 1])), name="loss")
+    tf.train.GradientDescentOptimizer(1e-3).minimize(loss, name="train")
+    tf.global_variables_initializer()
+
+
+@pytest.mark.parametrize("branch", [False, True])
+def test_names_the_first_that_is_not_finite(graph, branch):
+    model(120000.0, branch)
+    with graphmp.Session() as session:
+        session.run("init")
+        session.run("train", FEED)
+        graph.finalize()
+        found = graphmp.check_overflow(session, FEED)
+        assert (found.node, found.op, found.dtype) == ("large", "Mul", "float16")
+        assert found.inputs[0].name == "mul"
+        assert [found.inputs[0].low, found.inputs[0].high] == pytest.approx([30000, 30000], rel=2e-3)
+        assert "large (Mul, float16) is the first that is not finite; it reads mul in [3e+04, 3e+04]" in str(found)
+        before = len(graph.get_operations())
+        assert graphmp.check_overflow(session, FEED) == found
+        assert len(graph.get_operations()) == before
+        assert graphmp.check_overflow(session, FEED, "hidden:0") is None
+
+
+def test_nothing_where_all_is_finite(graph):
+    model(100.0, branch=True)
+    with graphmp.Session() as session:
+        session.run("init")
+        session.run("train", FEED)
+        assert graphmp.check_overflow(session, FEED) is None
+        found = graphmp.check_overflow(session, {"x:0": np.full((4, 8), np.nan)})
+        assert (found.node, found.op, found.inputs) == ("x", "Placeholder", [])
+
+
+def test_a_graph_that_was_converted_before(graph):
+    model(120000.0)
+    converted = graphmp.convert(graph)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(converted.meta_graph)
+        session.run("init")
+        assert graphmp.check_overflow(session, FEED).node == "large"
+
+
+def test_a_graph_without_a_check(graph):
+    model(1.0)
+    with tf.Session() as session, pytest.raises(GraphmpError) as raised:
+        graphmp.check_overflow(session, FEED)
+    assert raised.value.code == "GMP002"
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    with Forks() as forks:
+        yield lambda *argv: forks.run("train.py", *argv, flags=["--debug_overflow"])
+
+
+def test_a_run_says_what_to_do(script):
+    ended = script("11", "50")
+    said = [line for line in ended.said if " skipped: " in line]
+    reads = "large (Mul, float16) is the first that is not finite; it reads first/BiasAdd in [400, 400], first/BiasAdd in [400, 400]"
+    assert said[:10] == ["step %d skipped: %s" % (step, reads) for step in range(1, 11)]
+    assert said[10].startswith("10 steps in a row skipped: the gradients of loss are not finite")
+    assert "--keep_float32='^large$'" in said[10]
+    assert "11 skipped: nothing was learned" in ended.said[-1]
+    fine = script("3", "1")
+    assert not [line for line in fine.said if "skipped: " in line]
+    assert fine.said[-1].endswith("; 0 skipped")
