@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source
+from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import counter, progress
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         conversion = convert_source(args, options_for_graphs(), begin)
     with counter("steps", args.steps) as done:
         found = audit(conversion, options, args.tolerance, done)
-    write(args, found)
+    present(args, found)
     if args.fix and not found.agrees:
         return repair(args, conversion, found, options)
     return int(not found.agrees)
@@ -94,7 +95,7 @@ def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, optio
     if result.passes:
         own = pathlib.Path(config.op_policy).read_text() if config.op_policy else ""
         write_atomic(pathlib.Path(args.fix), (own + result.policy_lines()).encode("utf-8"))
-    sys.stdout.write(result.to_text(args.fix, args.source))
+    write(result.to_text(args.fix, args.source))
     return int(not result.passes)
 
 
@@ -106,7 +107,7 @@ def options_for_graphs() -> Dict[str, Any]:
     return dict(options, engine="rewrite")
 
 
-def write(args: argparse.Namespace, found: Audit) -> None:
+def present(args: argparse.Namespace, found: Audit) -> None:
     """Writes what was asked for and prints the findings."""
     from graphmp.graph.files import write_atomic
     from graphmp.numerics import html, text
@@ -114,4 +115,7 @@ def write(args: argparse.Namespace, found: Audit) -> None:
     for name, render in ((args.output, found.to_json), (args.html, lambda: html.render(found))):
         if name:
             write_atomic(pathlib.Path(name), render().encode("utf-8"))
-    sys.stdout.write(found.to_json() if args.json else text.render(found))
+    if args.json:
+        sys.stdout.write(found.to_json())
+    else:
+        show(text.lines(found, ascii_only=not text.can_draw(sys.stdout.encoding or "utf-8")))

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
 import html
-import io
-import json
-import pkgutil
 from string import Template
-from typing import TYPE_CHECKING, Any, Iterable, List
+from typing import TYPE_CHECKING, Iterable, List
 
 from graphmp.diff.page_data import page_data
+from graphmp.diff.single_page import escape, packed, resource, security_policy
 from graphmp.diff.text import plural, summary
-from graphmp.diff.values import printable
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff
@@ -30,17 +24,17 @@ MOST_NAMED = 20  # unexplained changes, and rows of a stale report, on the page 
 
 def render(diff: Diff) -> str:
     """The page as text. Its content security policy admits its own style sheet and script and nothing else."""
-    style = _resource("page.css")
-    script = "'use strict';\n" + "\n".join(_resource(name + ".js") for name in SCRIPTS)
-    return Template(_resource("page.html")).substitute(
-        policy="default-src 'none'; style-src %s; script-src %s; base-uri 'none'; form-action 'none'" % (_hash(style), _hash(script)),
-        title="%s | %s" % (_escape(diff.names[0]), _escape(diff.names[1])),
+    style = resource("graphmp.diff", "page.css")
+    script = "'use strict';\n" + "\n".join(resource("graphmp.diff", name + ".js") for name in SCRIPTS)
+    return Template(resource("graphmp.diff", "page.html")).substitute(
+        policy=security_policy(style, script),
+        title="%s | %s" % (escape(diff.names[0]), escape(diff.names[1])),
         style=style,
-        before=_escape(diff.names[0]),
-        after=_escape(diff.names[1]),
-        summary=_escape(summary(diff)),
+        before=escape(diff.names[0]),
+        after=escape(diff.names[1]),
+        summary=escape(summary(diff)),
         plain=_plain(diff),
-        data=_packed(page_data(diff)),
+        data=packed(page_data(diff)),
         script=script,
     )
 
@@ -48,28 +42,6 @@ def render(diff: Diff) -> str:
 def embed(page: str) -> str:
     """The page inside a frame of its own, for a notebook: its style and script stay in, and the frame may do nothing but run them."""
     return '<iframe sandbox="allow-scripts" srcdoc="%s" width="100%%" height="640" frameborder="0"></iframe>' % html.escape(page)
-
-
-def _resource(name: str) -> str:
-    data = pkgutil.get_data("graphmp.diff", "page/" + name)
-    assert data is not None  # package data, installed with this file
-    return data.decode("utf-8").replace("\r\n", "\n")
-
-
-def _hash(text: str) -> str:
-    return "'sha256-%s'" % base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-def _packed(value: Any) -> str:
-    """JSON, by gzip, in base64. The same value gives the same text at any time."""
-    target = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0) as file:
-        file.write(json.dumps(value, separators=(",", ":")).encode("ascii"))
-    return base64.b64encode(target.getvalue()).decode("ascii")
-
-
-def _escape(text: str) -> str:
-    return html.escape(printable(text))
 
 
 def _plain(diff: Diff) -> str:
@@ -91,4 +63,4 @@ def _first(lines: Iterable[str]) -> List[str]:
 
 def _list(title: str, lines: List[str]) -> str:
     """A headed list; nothing where it would be empty."""
-    return "<h2>%s</h2>\n<ul>\n%s</ul>\n" % (_escape(title), "".join("<li>%s</li>\n" % _escape(line) for line in lines)) if lines else ""
+    return "<h2>%s</h2>\n<ul>\n%s</ul>\n" % (escape(title), "".join("<li>%s</li>\n" % escape(line) for line in lines)) if lines else ""

@@ -15,7 +15,7 @@ class Advice(NamedTuple):
     """How the gradients of one loss lie in a half-precision format.
 
     Attributes:
-        scale: the loss scale to use, a power of two; 1 where there is no gradient.
+        scale: the loss scale to use, a power of two; 1 where no gradient needs one.
         largest: exponent of the largest gradient; None where there is none.
         powers: how many powers of two the format has.
         used: how many of them unscaled gradients use.
@@ -49,7 +49,8 @@ def advise(histograms: Sequence[Any], format_: Format, current: float) -> Advice
     if not present.size:
         return Advice(1.0, None, format_.powers, 0, format_.powers, 0.0, 0.0, 0.0)
     largest = int(present.max())
-    scale = 2.0 ** (format_.top - HEADROOM - largest)
+    all_normal = int(present.min()) >= format_.normal
+    scale = 1.0 if all_normal and largest <= format_.top - HEADROOM else 2.0 ** min(format_.top - HEADROOM - largest, EXPONENT_BIAS)  # float32's top
     held = present[(present >= format_.bottom) & (present <= format_.top)]
 
     def flushed(by: float) -> float:

@@ -22,7 +22,7 @@ _LAST = 254  # exponent field of the largest finite float32
 DECADES = 7  # of the logarithmic axis, below 100%
 VANISHES, SUBNORMAL, NORMAL, OVERFLOWS, ZERO, NOT_FINITE = "vanishes", "subnormal", "normal", "overflows", "zero", "not-finite"
 _ZONE_NAMES = ((VANISHES, "becomes zero"), (SUBNORMAL, "subnormal"), (NORMAL, "normal"), (OVERFLOWS, "overflow"))
-_CHARACTER = 5.8  # width of one in a zone's name
+_CHARACTER = 5.2  # width of one in a zone's name
 
 
 class Bin(NamedTuple):
@@ -164,7 +164,7 @@ def _y(height: float) -> float:
 
 def _labels(values: Sequence[Tuple[float, str]]) -> str:
     return "".join(
-        '<path class="grid" d="M%d %.1fH%d"/><text class="tick y" x="%d" y="%.1f">%s</text>\n' % (_LEFT, _y(h), _RIGHT, _LEFT - 5, _y(h) + 3.5, text)
+        '<path class="grid" d="M%d %.1fH%d"/><text class="tick y" x="%d" y="%.1f">%s</text>\n' % (_LEFT, _y(h), _RIGHT, _LEFT - 3, _y(h) + 3.5, text)
         for h, text in values
     )
 
@@ -218,7 +218,7 @@ def loss_chart(original: Sequence[float], converted: Sequence[float], difference
     bottom = TOP + LINES + 16 + _DIFFERENCES
     y = [TOP + (high - value) / spread * LINES if math.isfinite(value) else None for value in (*original, *converted)]
     labels = [(TOP + 4, "%.4g" % high), (TOP + LINES, "%.4g" % low), (bottom - _DIFFERENCES + 8, share(worst)), (bottom, "0")]
-    ticks = "".join('<text class="tick y" x="%d" y="%.1f">%s</text>\n' % (_LEFT - 5, at, text) for at, text in labels)
+    ticks = "".join('<text class="tick y" x="%d" y="%.1f">%s</text>\n' % (_LEFT - 3, at, html.escape(text)) for at, text in labels)
     bars = {True: "", False: ""}
     for step, value in enumerate(differences):
         height = _DIFFERENCES * (value / worst if math.isfinite(value) and worst else float(not math.isfinite(value)))

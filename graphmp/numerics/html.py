@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
-import html
-import io
 import json
-import pkgutil
 from string import Template
 from typing import Any, Dict, Iterator, List, Sequence
 
 import numpy as np
 
+from graphmp.diff.single_page import escape, packed, resource, security_policy
 from graphmp.diff.text import plural
 from graphmp.diff.values import printable
 from graphmp.numerics import text
@@ -38,26 +33,26 @@ _MOST_LEFT_OUT = 200
 
 def render(audit: Audit) -> str:
     """The page as text. Its content security policy admits its own style sheet and script and nothing else."""
-    style = _resource("graphmp.numerics", "page.css")
-    script = "'use strict';\n" + "\n".join(_resource(package, name + ".js") for package, name in SCRIPTS)
-    figures = _Figures(audit)
-    return Template(_resource("graphmp.numerics", "page.html")).substitute(
-        policy="default-src 'none'; style-src %s; script-src %s; base-uri 'none'; form-action 'none'" % (_hash(style), _hash(script)),
+    style = resource("graphmp.numerics", "page.css")
+    script = "'use strict';\n" + "\n".join(resource(package, name + ".js") for package, name in SCRIPTS)
+    figures, form = _Figures(audit), json.loads(audit.to_json())
+    return Template(resource("graphmp.numerics", "page.html")).substitute(
+        policy=security_policy(style, script),
         style=style,
-        source=_escape(audit.source),
+        source=escape(audit.source),
         dtype=audit.compute_dtype,
         state="good" if audit.agrees else "bad",
-        agreement=_escape(text.agreement_of_all(audit)),
-        verdict=_escape(text.verdict(audit)),
+        agreement=escape(text.agreement_of_all(audit)),
+        verdict=escape(text.verdict(audit)),
         facts=_facts(audit),
-        next=_escape(text.next_step(audit)),
+        next=escape(text.next_step(audit)),
         figures="".join(figures.roles()),
         losses=_losses(audit),
-        roles=_table([text.ROLE_TITLES, *text.role_rows(audit)]),
+        roles=_table([text.ROLE_TITLES, *text.role_rows(form)]),
         worst="".join(figures.tensor(finding) for finding in audit.findings[:_MOST_WORST]) or "<p>No tensor was measured.</p>\n",
         left_out=_left_out(audit.left_out),
         frame=figures.frame.svg(scales(), "histogram of exponents of the selected tensor"),
-        data=_packed(figures.data()),
+        data=packed(figures.data(form["tensors"])),
         script=script,
     )
 
@@ -88,7 +83,7 @@ class _Figures:
                 caption = self._caption(role)
                 bars = drawn(self.frame, exponents, self._ghosts.get(role), "\u00d7 " + self._factors())
                 picture = self.frame.svg(bars, "%s: %s" % (role, " ".join(caption)))
-                lines = "".join("<p>%s</p>\n" % _escape(line) for line in caption)
+                lines = "".join("<p>%s</p>\n" % escape(line) for line in caption)
                 yield "<figure>\n<h3>%s</h3>\n%s\n<figcaption>\n%s</figcaption>\n</figure>\n" % (_plural(role), picture, lines)
 
     def _caption(self, role: str) -> List[str]:
@@ -112,20 +107,21 @@ class _Figures:
     def tensor(self, finding: Finding) -> str:
         """A tensor of the list that needs no script."""
         row = finding.range.row
-        rows = [("why half" if finding.half else "why float32", _escape(finding.reason or "no reason given"))]
-        rows += [("keep float32", "<code>%s</code>" % _escape(finding.flag))] if finding.flag else []
+        rows = [("why half" if finding.half else "why float32", escape(finding.reason or "no reason given"))]
+        rows += [("keep float32", "<code>%s</code>" % escape(finding.flag))] if finding.flag else []
         facts = "".join("<dt>%s</dt><dd>%s</dd>\n" % pair for pair in rows)
-        title = "<h3><code>%s</code></h3>\n<p>%s, %s: <b>%s</b></p>\n" % (*map(_escape, (row.name, row.op, row.role)), _escape(text.wrong(finding)))
+        title = "<h3><code>%s</code></h3>\n<p>%s, %s: <b>%s</b></p>\n" % (*map(escape, (row.name, row.op, row.role)), escape(text.wrong(finding)))
         picture = self.frame.svg(drawn(self.frame, finding.range.exponents), "exponents of the tensor")
         return "<article>\n%s<dl>\n%s</dl>\n%s\n</article>\n" % (title, facts, picture)
 
-    def data(self) -> Dict[str, Any]:
+    def data(self, tensors: List[Dict[str, Any]]) -> Dict[str, Any]:
         """What the script shows: the tensors of the JSON with what is wrong in words, and where the bars of a figure stand."""
-        tensors = json.loads(self._audit.to_json())["tensors"]
+        shown = []
         for tensor, finding in zip(tensors, self._audit.findings):
-            tensor.update({name: printable(tensor[name]) for name in ("name", "op", "reason", "flag")}, wrong=text.wrong(finding))
+            words = {name: printable(tensor[name]) for name in ("name", "op", "reason", "flag")}
+            shown.append({**tensor, **words, "wrong": text.wrong(finding)})
         frame = {"bins": self.frame.bins, "fields": self.frame.fields, "top": TOP, "bottom": BOTTOM, "decades": DECADES}
-        return {"dtype": self._audit.compute_dtype, "frame": frame, "tensors": tensors}
+        return {"dtype": self._audit.compute_dtype, "frame": frame, "tensors": shown}
 
 
 def _sum(exponents: Sequence[Any]) -> Any:
@@ -142,7 +138,7 @@ def _plural(role: str) -> str:
 
 def _facts(audit: Audit) -> str:
     rows = [("arithmetic", text.arithmetic(audit)), ("data", audit.data), ("steps", text.measured(audit))]
-    return "".join("<dt>%s</dt><dd>%s</dd>\n" % (name, _escape(value)) for name, value in rows)
+    return "".join("<dt>%s</dt><dd>%s</dd>\n" % (name, escape(value)) for name, value in rows)
 
 
 def _losses(audit: Audit) -> str:
@@ -155,10 +151,14 @@ def _losses(audit: Audit) -> str:
 def _loss(loss: LossFinding, audit: Audit) -> str:
     differences = [loss_difference(a, b) for a, b in zip(loss.original, loss.converted)]
     chart = loss_chart(loss.original, loss.converted, differences, "%s: %s" % (text.loss_name(loss), text.agreement(loss)))
-    lines = [text.agreement(loss) + "; " + text.scale_now(loss), "Gradients " + text.range_used(loss, audit.compute_dtype), "Advice: " + text.scale_advice(loss)]
+    lines = [
+        text.agreement(loss) + "; " + text.scale_now(loss),
+        "Gradients " + text.range_used(loss, audit.compute_dtype),
+        "Advice: " + text.scale_advice(loss),
+    ]
     kind = "" if loss.agrees(audit.tolerance) else ' class="bad"'
-    caption = "".join("<p%s>%s.</p>\n" % (kind if not number else "", _escape(_capital(line))) for number, line in enumerate(lines))
-    return "<figure>\n<h3><code>%s</code></h3>\n%s\n<figcaption>\n%s</figcaption>\n</figure>\n" % (_escape(text.loss_name(loss)), chart, caption)
+    caption = "".join("<p%s>%s.</p>\n" % (kind if not number else "", escape(_capital(line))) for number, line in enumerate(lines))
+    return "<figure>\n<h3><code>%s</code></h3>\n%s\n<figcaption>\n%s</figcaption>\n</figure>\n" % (escape(text.loss_name(loss)), chart, caption)
 
 
 def _capital(line: str) -> str:
@@ -167,8 +167,8 @@ def _capital(line: str) -> str:
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
     """A table with a heading a column and a row."""
-    head = "".join('<th scope="col">%s</th>' % _escape(cell) for cell in rows[0])
-    body = "".join('<tr><th scope="row">%s</th>%s</tr>\n' % (_escape(row[0]), "".join("<td>%s</td>" % _escape(c) for c in row[1:])) for row in rows[1:])
+    head = "".join('<th scope="col">%s</th>' % escape(cell) for cell in rows[0])
+    body = "".join('<tr><th scope="row">%s</th>%s</tr>\n' % (escape(row[0]), "".join("<td>%s</td>" % escape(c) for c in row[1:])) for row in rows[1:])
     return "<table>\n<thead><tr>%s</tr></thead>\n<tbody>\n%s</tbody>\n</table>\n" % (head, body)
 
 
@@ -176,28 +176,6 @@ def _left_out(names: Sequence[str]) -> str:
     if not names:
         return ""
     title = "%s of while loops not measured: nothing reads them in the same step of the loop" % plural(len(names), "tensor")
-    items = "".join("<li><code>%s</code></li>\n" % _escape(name) for name in names[:_MOST_LEFT_OUT])
+    items = "".join("<li><code>%s</code></li>\n" % escape(name) for name in names[:_MOST_LEFT_OUT])
     more = "<li>and %s more</li>\n" % format(len(names) - _MOST_LEFT_OUT, ",") if len(names) > _MOST_LEFT_OUT else ""
     return '<details id="left-out">\n<summary>%s</summary>\n<ul>\n%s%s</ul>\n</details>\n' % (title, items, more)
-
-
-def _resource(package: str, name: str) -> str:
-    data = pkgutil.get_data(package, "page/" + name)
-    assert data is not None  # package data, installed with this file
-    return data.decode("utf-8").replace("\r\n", "\n")
-
-
-def _hash(content: str) -> str:
-    return "'sha256-%s'" % base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode("ascii")
-
-
-def _packed(value: Any) -> str:
-    """JSON, by gzip, in base64. The same value gives the same text at any time."""
-    target = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0) as file:
-        file.write(json.dumps(value, separators=(",", ":")).encode("ascii"))
-    return base64.b64encode(target.getvalue()).decode("ascii")
-
-
-def _escape(content: str) -> str:
-    return html.escape(printable(content))

@@ -1,7 +1,7 @@
 """Statistics of a tensor, reduced where it is computed: a function that adds a row of numbers to a table that the graph holds.
 
 A row has the counts of the 256 exponents of float32, of what overflows and of the one value that just vanishes; the number of
-elements; and a sketch: the sum of the elements in each of 64 columns, rows taken with a sign of their own. The sketch of a
+elements; and a sketch: the sum of the elements in each of 64 columns, each taken with a sign of its own. The sketch of a
 difference is the difference of the sketches, so that the relative error of a tensor needs neither of the two at once; of up to
 64 elements it is exact, of more an estimate (Charikar, Chen, Farach-Colton: Finding frequent items in data streams, 2002).
 Counts are exact up to 65,536 elements; of a larger tensor every k-th element is counted. The largest magnitude is always exact.
@@ -27,7 +27,6 @@ _EXPONENTS = 256
 _OVER, _TIE, _ELEMENTS, _CALLS, _SKETCH = range(_EXPONENTS, _EXPONENTS + 5)
 COLUMNS = _SKETCH + BUCKETS
 _INFINITE = 0x7F800000
-_HASH = np.int32(np.uint32(0x9E3779B1).astype(np.int32))  # 2^32 divided by the golden ratio
 
 
 class Stats(NamedTuple):
@@ -98,12 +97,20 @@ def _count(flags: Any) -> Any:
 
 
 def _sketch(values: Any, bits: Any) -> Any:
-    """Sums of the finite values by column, each row of 64 times a sign that a hash of its number gives; the first row's is plus."""
-    finite = tf.where(bits < _INFINITE, values, tf.zeros_like(values))
+    """Sums of the finite values by column of 64, each value times a sign that a hash of its place gives."""
+    finite = tf.raw_ops.Select(condition=bits < _INFINITE, x=values, y=tf.zeros_like(values))
     missing = tf.floormod(-tf.size(values), BUCKETS)
-    rows = tf.reshape(tf.pad(finite, [[0, missing]]), [-1, BUCKETS])
-    hashed = tf.bitwise.right_shift(tf.range(tf.shape(rows)[0]) * _HASH, 31)  # 0 or -1
-    return tf.matmul(tf.cast(1 + 2 * hashed, tf.float32)[tf.newaxis, :], rows)[0]
+    signed = tf.bitwise.bitwise_xor(tf.bitcast(finite, tf.int32), _signs(tf.size(values)))
+    return tf.reduce_sum(tf.reshape(tf.pad(tf.bitcast(signed, tf.float32), [[0, missing]]), [-1, BUCKETS]), 0)
+
+
+def _signs(count: Any) -> Any:
+    """For each place 0 or float32's sign bit, by a multiply-and-shift hash (Wellons: Prospecting for hash functions, 2018)."""
+    places = tf.range(count)
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        shifted = tf.bitwise.bitwise_and(tf.bitwise.right_shift(places, shift), (1 << (32 - shift)) - 1)
+        places = tf.bitwise.bitwise_xor(places, shifted) * np.uint32(factor).astype(np.int32)
+    return tf.bitwise.bitwise_and(places, np.int32(-(2**31)))
 
 
 def _function(graph_def: tf.GraphDef) -> Any:

@@ -90,10 +90,10 @@ class Tally:
 
     def _counted(self, original: Stats, converted: Stats) -> List[int]:
         """Counts of one step; an overflow that lies between the elements that are counted shows in the largest."""
-        hidden = original.largest > self._format.largest and not original.not_finite
-        not_finite = converted.not_finite or int(np.isinf(converted.largest))
+        hidden = np.isfinite(original.largest) and np.float32(original.largest).view(np.int32) >= self._format.overflows
+        not_finite, original_not_finite = (s.not_finite or int(np.isinf(s.largest)) for s in (converted, original))
         overflow = original.overflow or int(hidden)
-        return [original.elements, original.counted, overflow, original.flushed, original.subnormal, not_finite, original.not_finite]
+        return [original.elements, original.counted, overflow, original.flushed, original.subnormal, not_finite, original_not_finite]
 
     def ranges(self) -> List[Range]:
         """The result, a Range for each row that was seen."""

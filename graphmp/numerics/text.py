@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from typing import Iterator, List, NamedTuple, Sequence
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 
 from graphmp.diff.text import plural
 from graphmp.diff.values import printable
@@ -80,7 +80,7 @@ def share(value: float) -> str:
     percent = 100 * value
     if percent == 0 or percent >= 10:
         return "{:,.0f}{}".format(percent, "%" if percent else "")
-    return "%s%%" % ("%.2g" % percent if percent >= 1e-4 else "<0.0001")
+    return "%s%%" % ("%.2g" % percent if percent >= 0.95e-4 else "<0.0001")
 
 
 def power(scale: float) -> str:
@@ -195,14 +195,15 @@ def _stem(source: str) -> str:
     return source.rstrip("/").split("/")[-1].split(".")[0] or "model"
 
 
-def role_rows(audit: Audit) -> List[List[str]]:
-    """A row of texts a role: tensors, those in half, shares of what these count, errors."""
+def role_rows(form: Dict[str, Any]) -> List[List[str]]:
+    """A row of texts a role: tensors, those in half, shares of what these count, errors. `form` is the audit's JSON."""
     found = []
-    for role, sums in json.loads(audit.to_json())["roles"].items():
+    for role in ROLES:
+        sums = form["roles"][role]
         shares = [share(sums[name + "_share"]) for name in ("overflow", "flushed", "subnormal")]
         errors = [share(float("nan") if sums[name] is None else sums[name]) for name in ("median_error", "worst_error")]
         found.append([role, format(sums["tensors"], ","), format(sums["half"], ","), *shares, *errors])
-    return sorted(found, key=lambda row: ROLES.index(row[0]))
+    return found
 
 
 ROLE_TITLES = ("role", "tensors", "in half", "overflow", "become zero", "subnormal", "median error", "worst error")
@@ -226,7 +227,7 @@ def _loss(loss: LossFinding, audit: Audit) -> Iterator[Line]:
 
 
 def _roles(audit: Audit) -> Iterator[Line]:
-    rows = [list(ROLE_TITLES), *role_rows(audit)]
+    rows = [list(ROLE_TITLES), *role_rows(json.loads(audit.to_json()))]
     widths = [max(map(len, column)) for column in zip(*rows)]
     yield Line(ROW, "")
     for number, row in enumerate(rows):

@@ -17,7 +17,7 @@ function percent(share) {
   const found = 100 * share;
   if (found === 0) return '0';
   if (found >= 10) return `${Math.round(found).toLocaleString('en-US')}%`;
-  return found >= 1e-4 ? `${+found.toPrecision(2)}%` : '<0.0001%';
+  return found >= 0.95e-4 ? `${+found.toPrecision(2)}%` : '<0.0001%';
 }
 
 function magnitude(value) {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -32,6 +33,17 @@ class Step(NamedTuple):
     scales: List[float]
 
 
+@contextlib.contextmanager
+def quiet_logging() -> Iterator[None]:
+    """Keeps TensorFlow's own warnings back: what it calls deprecated is not the user's code."""
+    verbosity = tf.logging.get_verbosity()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    try:
+        yield
+    finally:
+        tf.logging.set_verbosity(verbosity)
+
+
 class Stepper:
     """A session of both graphs, to be closed after use.
 
@@ -49,7 +61,7 @@ class Stepper:
             GraphmpError: GMP024 where TensorFlow refuses it.
         """
         self._paired = paired
-        with tf.Graph().as_default() as self.graph:
+        with quiet_logging(), tf.Graph().as_default() as self.graph:
             self._saver = tf.train.import_meta_graph(paired.meta_graph, clear_devices=True)
             self._clear, self._tables = self._tables_of(2 * len(paired.rows))
         self.updates = self._ops(paired.updates)

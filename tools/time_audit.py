@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Times an audit of a graph beside its plain training steps, in one run.
+
+python tools/time_audit.py GRAPH.meta
+python tools/time_audit.py GRAPH.meta --steps 100 --batch_size 32 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.graph.files import read_graph
+from graphmp.graph.view import GraphView
+from graphmp.runtime.audit.run import Options, audit
+from graphmp.runtime.feeds.attempts import first_that_runs, random_attempts
+
+
+def main() -> int:
+    """Prints seconds and their ratio; random batches of the graph's placeholders."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("graph", metavar="GRAPH.meta")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--batch_size", type=int, default=8)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    args = parser.parse_args()
+    start = time.time()
+    conversion = graphmp.convert(args.graph)
+    converted = time.time()
+    audit(conversion, Options(steps=args.steps, batch_size=args.batch_size))
+    audited = time.time()
+    plain, steps = plain_seconds(args.graph, [name for loss in conversion.report["losses"] for name in loss["updates"]], args)
+    found = {
+        "nodes": len(conversion.original.graph_def.node),
+        "steps": args.steps,
+        "convert_s": round(converted - start, 2),
+        "audit_s": round(audited - converted, 2),
+        "plain_s": round(plain, 2),
+        "plain_steps_alone_s": round(steps, 2),
+        "ratio": round((audited - start) / plain, 2),
+        "ratio_to_steps_alone": round((audited - start) / steps, 2),
+    }
+    print(json.dumps(found) if args.json else "  ".join("%s %s" % item for item in found.items()))
+    return 0
+
+
+def plain_seconds(path: str, updates: list[str], args: argparse.Namespace) -> tuple[float, float]:
+    """Seconds of a session that imports the graph, initialises it and trains, and of its steps alone, the first one left out of those."""
+    start = time.time()
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.train.import_meta_graph(read_graph(path), clear_devices=True)
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        ops = [graph.get_operation_by_name(name) for name in updates]
+        batches = first_that_runs(session, ops, random_attempts(graph, GraphView(read_graph(path).graph_def), updates, args.batch_size, 0))
+        first = time.time()
+        for step in range(args.steps):
+            session.run(ops, batches(step))
+        return time.time() - start, time.time() - first
+
+
+if __name__ == "__main__":
+    if tf.__version__ > "2":
+        tf.disable_v2_behavior()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    raise SystemExit(main())
