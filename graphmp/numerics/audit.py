@@ -48,7 +48,7 @@ class LossFinding:
         original: its value in each step.
         converted: the converted graph's.
         scales: the loss scale in each step.
-        skipped: how many steps would have been skipped.
+        skipped: how many steps no loss scale would have helped.
         advice: which loss scale its gradients ask for.
     """
 

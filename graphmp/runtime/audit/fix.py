@@ -97,7 +97,7 @@ class Fixer:
             if stepper.adapts:
                 stepper.compare(batches(first), False)
             for number in range(self._options.steps):
-                step = stepper.compare(batches(first + number), True)
+                step = stepper.settled(batches(first + number), True)
                 tally.add(*stepper.tables(), step.scales, step.finite)
                 skipped += not all(step.finite)
                 if 2 * skipped > self._options.steps or not self._losses_agree(step):

@@ -19,7 +19,7 @@ from graphmp.policy.formats import FORMATS
 from graphmp.runtime.audit.paired import PairedGraph
 from graphmp.runtime.audit.stepping import Step, Stepper
 from graphmp.runtime.conversion import Conversion
-from graphmp.runtime.feeds.attempts import first_that_runs, random_attempts
+from graphmp.runtime.feeds.attempts import first_line, first_that_runs, random_attempts
 from graphmp.runtime.feeds.batches import Batches, from_function, from_npz
 from graphmp.runtime.feeds.wanted import wanted_tensors
 
@@ -115,7 +115,7 @@ def _run(stepper: Stepper, batches: Batches, count: int, tally: Tally, progress:
         for number in range(count):
             feeds = batches(number)
             start = time.time()
-            steps.append(stepper.compare(feeds, number in measured))
+            steps.append(stepper.settled(feeds, number in measured))
             if number in measured:
                 tally.add(*stepper.tables(), steps[-1].scales, steps[-1].finite)
             middle = time.time()
@@ -124,8 +124,7 @@ def _run(stepper: Stepper, batches: Batches, count: int, tally: Tally, progress:
             seconds["plain_steps"] += time.time() - middle
             progress(number + 1)
     except (tf.errors.OpError, ValueError, TypeError) as error:
-        lines = str(error).strip().splitlines()
-        raise GraphmpError("GMP024", "step %d does not run: %s" % (len(steps), lines[0] if lines else type(error).__name__)) from None
+        raise GraphmpError("GMP024", "step %d does not run: %s" % (len(steps), first_line(error))) from None
     return steps, seconds
 
 

@@ -14,6 +14,7 @@ from graphmp.numerics.measure import COLUMNS
 from graphmp.runtime.audit.paired import PairedGraph
 from graphmp.runtime.session_config import with_session_config
 
+_CHANNELS_FIRST = (b"NCHW", b"NCDHW")
 _ROUNDS = 4  # an initialiser may read another variable
 
 
@@ -67,7 +68,7 @@ class Stepper:
         self.updates = self._ops(paired.updates)
         self.adapts = self._ops(paired.adapts)
         self._fetches = self._step_fetches()
-        self.session = tf.Session(graph=self.graph, config=with_session_config(_unoptimised()))
+        self.session = tf.Session(graph=self.graph, config=with_session_config(_unoptimised(paired.meta_graph.graph_def)))
 
     def _tables_of(self, rows: int) -> Tuple[Any, List[Any]]:
         clear, read = [], []
@@ -107,6 +108,7 @@ class Stepper:
             waiting = [op for op in waiting if not self._runs(op)]
         for op in self.graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS):
             self._runs(op)
+        self.session.run(self._clear)  # measurements in while loops run with every step
         if checkpoint:
             self._saver.restore(self.session, checkpoint)
 
@@ -116,6 +118,17 @@ class Stepper:
         except tf.errors.OpError:
             return False
         return True
+
+    def settled(self, feeds: Dict[str, Any], measured: bool) -> Step:
+        """As `compare`; where that would be skipped, again while the loss scales come down, so that a skipped step is one that no scale helps."""
+        step = self.compare(feeds, measured)
+        if all(step.finite) or not self.adapts:
+            return step
+        scales: List[float] = []
+        while not all(step.finite) and step.scales != scales:
+            scales = step.scales
+            step = self.compare(feeds, False)
+        return self.compare(feeds, True) if measured else step
 
     def compare(self, feeds: Dict[str, Any], measured: bool) -> Step:
         """Computes a step of both graphs; nothing is trained. Where it is measured, `tables` has the rows afterwards."""
@@ -147,10 +160,16 @@ class Stepper:
         self.session.close()
 
 
-def _unoptimised() -> tf.ConfigProto:
-    """Options of a session that runs a graph as it is: optimising thousands of measurements takes longer than computing them."""
+def _unoptimised(graph_def: tf.GraphDef) -> tf.ConfigProto:
+    """Options of a session that runs a graph as it is: optimising thousands of measurements takes longer than computing them.
+
+    Channels-first convolutions need one optimizer on a CPU, that of layouts.
+    """
     config = tf.ConfigProto()
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    if any("data_format" in node.attr and node.attr["data_format"].s in _CHANNELS_FIRST for node in graph_def.node):
+        config.graph_options.rewrite_options.optimizers.append("layout")
+    else:
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
     config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
     return config
 

@@ -96,11 +96,11 @@ def _failed(error: Optional[Exception], tried: int) -> GraphmpError:
     node = getattr(error, "node_def", None)
     where = "" if node is None else "%s: " % node.name
     text = "the graph runs with none of %d made-up batches; the last error is %s: %s%s; give batches with --data"
-    return GraphmpError("GMP013", text % (tried, type(error).__name__, where, _first_line(error)), exit_status=2)
+    return GraphmpError("GMP013", text % (tried, type(error).__name__, where, first_line(error)), exit_status=2)
 
 
-def _first_line(error: Optional[Exception]) -> str:
-    """What a kernel said; TensorFlow 2 puts a headline and the stack of the node's definition before it."""
+def first_line(error: Optional[Exception]) -> str:
+    """What a kernel said in an error; TensorFlow 2 puts a headline and the stack of the node's definition before it."""
     lines = str(getattr(error, "message", error)).strip().split("\n")
     starts = [number + 1 for number, line in enumerate(lines[:-1]) if line.startswith("Node: ")]
     return lines[starts[-1] if starts else 0].strip()
