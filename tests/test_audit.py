@@ -180,7 +180,7 @@ def test_policy_lines_that_keep_nodes():
     assert policy.keep_float32 == ("^a/b$", "c\\.d+")
     assert Policy.from_text(policy.to_text()) == policy
     for line in ("keep_float32", "keep_float32 (", "keep_float32 a b"):
-        with pytest.raises(GraphmpError, match="GMP010.*lines:2: found"):
+        with pytest.raises(GraphmpError, match=r"GMP010.*lines:2: found"):
             Policy.default("float16").with_text("# first\n" + line, "lines")
 
 
@@ -421,14 +421,14 @@ def test_a_graph_without_training(data):
     with tf.Graph().as_default() as graph:
         tf.layers.dense(tf.placeholder(tf.float32, [2, 4]), 3)
         conversion = graphmp.convert(graph)
-    with pytest.raises(GraphmpError, match="GMP023.*no training step was found"):
+    with pytest.raises(GraphmpError, match=r"GMP023.*no training step was found"):
         audit(conversion, data)
 
 
 def test_a_step_that_does_not_run(data, tmp_path):
     np.savez(str(tmp_path / "data.npz"), x=batches()["x"], labels=batches()["labels"] + 1000)
     conversion, _ = found("nothing", data)
-    with pytest.raises(GraphmpError, match="GMP024.*step 0 does not run: "):
+    with pytest.raises(GraphmpError, match=r"GMP024.*step 0 does not run: "):
         audit(conversion, Options(data=str(tmp_path / "data.npz"), steps=2))
 
 

@@ -9,9 +9,11 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.errors import GraphmpError
 from graphmp.numerics.instrument import MAXIMA, SUMS
 from graphmp.numerics.measure import COLUMNS
 from graphmp.runtime.audit.paired import PairedGraph
+from graphmp.runtime.feeds.attempts import first_line
 from graphmp.runtime.session_config import with_session_config
 
 _CHANNELS_FIRST = (b"NCHW", b"NCDHW")
@@ -100,7 +102,11 @@ class Stepper:
         return [tensor for op in self.updates for tensor in op.inputs if tensor.dtype in (tf.float16, tf.float32, tf.float64)]
 
     def initialise(self, checkpoint: str = "") -> None:
-        """Gives variables and tables their first values, from a checkpoint where one is given."""
+        """Gives variables and tables their first values, from a checkpoint where one is given.
+
+        Raises:
+            GraphmpError: GMP003 where that can't be restored.
+        """
         with self.graph.as_default():
             variables = tf.global_variables() + tf.local_variables()
         waiting = [getattr(variable.initializer, "op", variable.initializer) for variable in variables]
@@ -110,7 +116,15 @@ class Stepper:
             self._runs(op)
         self.session.run(self._clear)  # measurements in while loops run with every step
         if checkpoint:
+            self._restore(checkpoint)
+
+    def _restore(self, checkpoint: str) -> None:
+        if self._saver is None:
+            raise GraphmpError("GMP003", "--checkpoint=%s: the graph has no Saver to restore it with" % checkpoint)
+        try:
             self._saver.restore(self.session, checkpoint)
+        except (tf.errors.OpError, ValueError) as error:
+            raise GraphmpError("GMP003", "--checkpoint=%s: cannot be restored: %s" % (checkpoint, first_line(error))) from None
 
     def _runs(self, op: Any) -> bool:
         try:
