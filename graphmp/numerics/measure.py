@@ -30,10 +30,10 @@ _INFINITE = 0x7F800000
 
 
 class Stats(NamedTuple):
-    """What was counted of a tensor, in one or more steps.
+    """What was counted of a tensor, or of many: all have the tables' leading dimensions.
 
     Attributes:
-        exponents: int64 of shape [256]: how many elements have each exponent field of float32; the first is zeros, the last not finite.
+        exponents: int64 of shape [..., 256]: how many elements have each exponent field of float32; the first is zeros, the last not finite.
         overflow: elements that round to infinity, infinities and NaN left out.
         flushed: elements other than zero that round to zero.
         subnormal: elements that keep fewer digits than a normal number does.
@@ -41,36 +41,36 @@ class Stats(NamedTuple):
         elements: all elements, counted or not.
         counted: those that the other numbers count.
         largest: the largest magnitude; infinite where any element isn't finite.
-        sketch: float64 of shape [64].
+        sketch: float64 of shape [..., 64].
     """
 
     exponents: Any
-    overflow: int
-    flushed: int
-    subnormal: int
-    not_finite: int
-    elements: int
-    counted: int
-    largest: float
+    overflow: Any
+    flushed: Any
+    subnormal: Any
+    not_finite: Any
+    elements: Any
+    counted: Any
+    largest: Any
     sketch: Any
 
 
-def stats(row: Any, largest: float, format_: Format) -> Stats:
-    """Reads a row of the table of sums and an entry of the table of maxima."""
-    exponents = row[:_EXPONENTS].astype(np.int64)
-    not_finite = int(exponents[-1])
+def stats(sums: Any, maxima: Any, format_: Format) -> Stats:
+    """Reads rows of the table of sums, and the entries of the table of maxima; or one row, and its entry."""
+    counts = sums[..., :_SKETCH].astype(np.int64)
+    exponents = counts[..., :_EXPONENTS]
     low, normal = (max(0, e + EXPONENT_BIAS) for e in (format_.bottom, format_.normal))
-    flushed = int(exponents[1 : max(1, low - 1)].sum() + row[_TIE])
+    flushed = exponents[..., 1 : max(1, low - 1)].sum(-1) + counts[..., _TIE]
     return Stats(
         exponents,
-        int(row[_OVER]) - not_finite,
+        counts[..., _OVER] - exponents[..., -1],
         flushed,
-        int(exponents[1:normal].sum()) - flushed,
-        not_finite,
-        int(row[_ELEMENTS]),
-        int(exponents.sum()),
-        float(largest),
-        row[_SKETCH:],
+        exponents[..., 1:normal].sum(-1) - flushed,
+        exponents[..., -1],
+        counts[..., _ELEMENTS],
+        exponents.sum(-1),
+        np.asarray(maxima, np.float64)[()],
+        sums[..., _SKETCH:],
     )
 
 

@@ -93,12 +93,14 @@ class Pair:
         return any(consumer.output == port.output for consumer in self.before.consumers(port.node))
 
     def _weights(self, forward: AbstractSet[str]) -> Iterator[Row]:
-        """One row a variable that training writes: what is read of it, and the half-precision copy."""
+        """One row a variable that training writes, or that is read in half precision: what is read of it, and the half-precision copy."""
         written = {variable_behind(self.before, port.node) for loss in self.losses for name in loss["updates"] for port in self.before.inputs(name)}
         seen: Set[Optional[str]] = {None}
         for name in self.before.nodes:
             variable = variable_behind(self.before, name) if name in forward and self.before.inputs(name) else None
-            if variable in seen or variable not in written or self._dtypes(self.before, name)[:1] not in [(d,) for d in FLOATS]:
+            if variable in seen or self._dtypes(self.before, name)[:1] not in [(d,) for d in FLOATS]:
+                continue
+            if variable not in written and self._copy(name) == name:
                 continue
             seen.add(variable)
             yield self._row(name, WEIGHT, self._copy(name), -1)

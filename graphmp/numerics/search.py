@@ -2,8 +2,8 @@
 
 Nodes stand in an order, those of a scope together. Keeping all of them passes, keeping none doesn't; so there is a shortest
 beginning of the order that does, found by halving, and its last node is guilty. It is kept for good, what stands behind it is not
-needed, and the search goes on among those before it. With g guilty of n nodes that takes at most g * (log2(n) + 1) + 2 runs: far
-fewer where a guess is right, since then n is the number of nodes guessed.
+needed, and the search goes on among those before it. With g guilty of n nodes that takes at most g * (log2(n) + 1) + 2 runs, the
+logarithm rounded up: far fewer where a guess is right, since then n is the number of nodes guessed.
 """
 
 from __future__ import annotations

@@ -78,22 +78,23 @@ class Tally:
             finite: whether its gradients were finite; those of a skipped step don't count for the error.
         """
         count = len(self._rows)
-        for number, row in enumerate(self._rows):
-            scale = scales[row.loss] if row.loss >= 0 else 1.0
-            original = stats(sums[number], maxima[number], self._format)
-            converted = stats(sums[count + number], maxima[count + number], self._format)
-            self._exponents[number] += _shifted(original.exponents, scale)
-            self._counts[number] += self._counted(original, converted)
-            self._largest[number] = max(self._largest[number], original.largest / scale)
-            if row.loss < 0 or finite[row.loss]:
-                self._squares[number] += _squares(original, converted, scale)
+        scale = np.array([scales[row.loss] if row.loss >= 0 else 1.0 for row in self._rows])
+        compared = np.array([row.loss < 0 or finite[row.loss] for row in self._rows], bool)
+        original = stats(sums[:count], maxima[:count], self._format)
+        converted = stats(sums[count:], maxima[count:], self._format)
+        self._exponents += _shifted(original.exponents, scale)
+        self._counts += self._counted(original, converted)
+        self._largest = np.maximum(self._largest, original.largest / scale)
+        self._squares[compared] += _squares(original, converted, scale)[compared]
 
-    def _counted(self, original: Stats, converted: Stats) -> List[int]:
+    def _counted(self, original: Stats, converted: Stats) -> Any:
         """Counts of one step; an overflow that lies between the elements that are counted shows in the largest."""
-        hidden = np.isfinite(original.largest) and np.float32(original.largest).view(np.int32) >= self._format.overflows
-        not_finite, original_not_finite = (s.not_finite or int(np.isinf(s.largest)) for s in (converted, original))
-        overflow = original.overflow or int(hidden)
-        return [original.elements, original.counted, overflow, original.flushed, original.subnormal, not_finite, original_not_finite]
+        bits = original.largest.astype(np.float32).view(np.int32)
+        hidden = np.isfinite(original.largest) & (bits >= self._format.overflows)
+        not_finite, original_not_finite = (np.maximum(s.not_finite, np.isinf(s.largest)) for s in (converted, original))
+        overflow = np.maximum(original.overflow, hidden)
+        columns = (original.elements, original.counted, overflow, original.flushed, original.subnormal, not_finite, original_not_finite)
+        return np.stack(columns, -1)
 
     def ranges(self) -> List[Range]:
         """The result, a Range for each row that was seen."""
@@ -110,22 +111,20 @@ class Tally:
         return found
 
 
-def _squares(original: Stats, converted: Stats, scale: float) -> List[float]:
-    difference = (converted.sketch - original.sketch) / scale
-    return [float(difference @ difference), _square(original.sketch / scale), _square(converted.sketch / scale)]
+def _squares(original: Stats, converted: Stats, scale: Any) -> Any:
+    """For each row the squares of the difference, of the original and of the converted, not scaled."""
+    sketches = (converted.sketch - original.sketch, original.sketch, converted.sketch)
+    return np.stack([np.square(sketch / scale[:, np.newaxis]).sum(-1) for sketch in sketches], -1)
 
 
-def _square(sketch: Any) -> float:
-    return float(sketch @ sketch)
-
-
-def _shifted(exponents: Any, scale: float) -> Any:
-    """The histogram of values that were multiplied by a power of two, as it was before; zeros and what isn't finite stay."""
-    shift = int(np.round(np.log2(scale)))
-    if shift == 0:
-        return exponents
+def _shifted(exponents: Any, scale: Any) -> Any:
+    """Histograms of values that were multiplied by powers of two, as they were before; zeros and what isn't finite stay."""
+    shifts = np.round(np.log2(scale)).astype(int)
     found = np.zeros_like(exponents)
-    places = np.clip(np.arange(1, EXPONENTS - 1) - shift, 1, EXPONENTS - 2)
-    np.add.at(found, places, exponents[1:-1])
-    found[[0, -1]] = exponents[[0, -1]]
+    found[:, [0, -1]] = exponents[:, [0, -1]]
+    for shift in set(shifts):
+        rows = np.flatnonzero(shifts == shift)
+        places = np.clip(np.arange(1, EXPONENTS - 1) - shift, 1, EXPONENTS - 2)
+        for place, counts in zip(places, exponents[rows, 1:-1].T):
+            found[rows, place] += counts
     return found

@@ -9,9 +9,11 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.building import SCOPE
+from graphmp.graph.calls import functions_named
 from graphmp.graph.cloning import cloned
 from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.frames import frames
+from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, parse_input
 from graphmp.numerics.instrument import PREFIX, Instrument, Measured
 from graphmp.numerics.rows import Pair, Row
@@ -34,6 +36,8 @@ class PairedGraph:
         scales: for each the tensor that the converted graph multiplies it by; empty where there is none.
         finite: for each the flag that its gradients are finite; empty likewise.
         adapts: ops that adapt the loss scales.
+        initializers: ops that give variables their first values.
+        draws: whether random ops were cloned, in while loops and functions: they have to run as often as the original's.
     """
 
     def __init__(self, conversion: Conversion, native: bool, roles: Sequence[str]):
@@ -51,10 +55,14 @@ class PairedGraph:
         if not found:
             raise GraphmpError("GMP023", "%s: no training step was found in the graph" % conversion.report["source"])
         original, converted = _seeded(conversion.original), _seeded(conversion.meta_graph)
+        _mark_drawing(converted.graph_def)
         pair = Pair(original, converted, found)
         simulation = Simulation(converted, {}) if native else simulated(converted)
         after = GraphView(simulation.meta_graph.graph_def)
         self._clones = _names(original.graph_def, after)
+        self.initializers = sorted(State(original, pair.before).initializers)
+        draws = {function.signature.name for function in converted.graph_def.library.function if "_graphmp_draws" in function.attr}
+        self.draws = any("seed2" in after.nodes[name].attr or draws & set(functions_named(after.nodes[name])) for name in self._clones)
         self.meta_graph = original
         self.meta_graph.graph_def.MergeFrom(cloned(after, original.graph_def, self._clones, PREFIX))
         self.rows = [row for row in pair.rows() if row.role in roles]
@@ -96,12 +104,21 @@ def _shared_random(originals: Dict[str, tf.NodeDef], after: GraphView) -> Set[st
     return {name for name, node in originals.items() if "seed2" in node.attr and not inside.get(name) and after.nodes[name] == node}
 
 
+def _mark_drawing(graph_def: tf.GraphDef) -> None:
+    """Makes functions that draw random numbers differ from the original's: calls of one function share a generator, and draw in any order."""
+    for function in graph_def.library.function:
+        if any("seed2" in node.attr for node in function.node_def):
+            function.attr["_graphmp_draws"].b = True
+
+
 def _seeded(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
-    """A copy whose random ops have seeds by their names, so that original and clone draw the same."""
+    """A copy whose random ops have seeds by their names, so that original and clone draw the same; in loops step by step, in order."""
     copy = tf.MetaGraphDef()
     copy.CopyFrom(meta_graph)
     for nodes in [copy.graph_def.node, *(function.node_def for function in copy.graph_def.library.function)]:
         for node in nodes:
+            if "parallel_iterations" in node.attr:
+                node.attr["parallel_iterations"].i = 1
             if "seed" in node.attr and "seed2" in node.attr:
                 node.attr["seed"].i, node.attr["seed2"].i = 1 + zlib.crc32(node.name.encode("utf-8")) % 100000, 7
     return copy

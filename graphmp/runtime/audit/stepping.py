@@ -70,6 +70,7 @@ class Stepper:
         self.updates = self._ops(paired.updates)
         self.adapts = self._ops(paired.adapts)
         self._fetches = self._step_fetches()
+        self._beside = self._fetches["converted"] if paired.draws else []
         self.session = tf.Session(graph=self.graph, config=with_session_config(_unoptimised(paired.meta_graph.graph_def)))
 
     def _tables_of(self, rows: int) -> Tuple[Any, List[Any]]:
@@ -99,7 +100,8 @@ class Stepper:
     @property
     def probe(self) -> List[Any]:
         """What an update reads, to see whether the step runs without taking it."""
-        return [tensor for op in self.updates for tensor in op.inputs if tensor.dtype in (tf.float16, tf.float32, tf.float64)]
+        read = [tensor for op in self.updates for tensor in op.inputs if tensor.dtype in (tf.float16, tf.float32, tf.float64)]
+        return [read, self._beside]
 
     def initialise(self, checkpoint: str = "") -> None:
         """Gives variables and tables their first values, from a checkpoint where one is given.
@@ -109,7 +111,8 @@ class Stepper:
         """
         with self.graph.as_default():
             variables = tf.global_variables() + tf.local_variables()
-        waiting = [getattr(variable.initializer, "op", variable.initializer) for variable in variables]
+        collected = [getattr(variable.initializer, "op", variable.initializer) for variable in variables]
+        waiting = list(dict.fromkeys([*collected, *self._ops(self._paired.initializers)]))
         for _ in range(_ROUNDS):
             waiting = [op for op in waiting if not self._runs(op)]
         for op in self.graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS):
@@ -165,7 +168,7 @@ class Stepper:
 
     def train(self, feeds: Dict[str, Any]) -> None:
         """Trains the original on a batch."""
-        self.session.run(self.updates, feeds)
+        self.session.run([self.updates, self._beside], feeds)
 
     def __enter__(self) -> Stepper:
         return self
