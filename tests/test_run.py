@@ -99,11 +99,16 @@ def test_a_script_that_raises(folder):
     assert [line for line in err if not line.startswith("graphmp: ")] == finished([sys.executable, "train.py"])[2]
 
 
+def heeds_interrupts():
+    """What runs in a shell's background ignores them, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_a_script_that_is_interrupted(folder):
     (folder / "train.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     statuses = []
     for argv in (command("train.py"), [sys.executable, "train.py"]):
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment())
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(), preexec_fn=heeds_interrupts)
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGINT)
         statuses.append(process.wait(20))
