@@ -89,6 +89,7 @@ class LiveGraph:
         for_every_session: whether all sessions of the graph fetch clones, not only those that were made for it.
         steps: how many runs have trained; whoever makes them counts.
         gave_up: whether the graph can't be converted and trains as it is.
+        flagged: whether a loss scale says which steps are skipped.
         debug: whether to look for the first op that isn't finite in each run that trains.
     """
 
@@ -100,6 +101,7 @@ class LiveGraph:
         self.steps = 0
         self.gave_up = False
         self.debug = False
+        self.flagged = False
         self._skips: Optional[Skips] = None
         self._observer = observer
         self._restored: weakref.WeakKeyDictionary[Any, Dict[str, Any]] = weakref.WeakKeyDictionary()
@@ -251,6 +253,7 @@ class LiveGraph:
         self.converted = Converted(original, done.meta_graph, done.record, time.time() - start)
         names = [" + ".join(loss["loss"]) for loss in done.record["losses"] if loss.get("finite")]
         self._skips = Skips(names, self.flags(), self.originals(), self.debug)
+        self.flagged = bool(names)
         self._observer.converted(self)
         self.converted = self.converted._replace(original=None, meta_graph=None)
 

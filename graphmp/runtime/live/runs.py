@@ -39,8 +39,9 @@ class _Doors:
             return original(session, handle, targets, fetches, feeds, options, metadata)
         trains = live.prepare(session, targets + [tensor.op for tensor in fetches])
         ops, tensors = [live.op(op) for op in targets], [live.tensor(tensor) for tensor in fetches]
-        key = (*ops, *(tensor.op for tensor in tensors)) if trains else ()
-        watched = live.watched(key) if trains and handle is None else []  # a partial run gives what its setup named
+        looks = trains and live.flagged and handle is None  # a partial run gives what its setup named
+        key = (*ops, *(tensor.op for tensor in tensors)) if looks else ()
+        watched = live.watched(key) if looks else []
         try:
             results = original(session, handle, ops, tensors + watched, _fed(live, feeds), options, metadata)
         except tf.errors.OpError as error:
