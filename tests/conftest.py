@@ -4,6 +4,8 @@ import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its se
 import pytest
 import tensorflow.compat.v1 as tf
 
+from tests.forks import NET, Forks
+
 if tf.__version__ > "2":
     tf.disable_v2_behavior()
 
@@ -25,3 +27,18 @@ def graph():
     """A fresh graph, the default one for the test."""
     with tf.Graph().as_default() as fresh:
         yield fresh
+
+
+@pytest.fixture(scope="module")
+def forks():
+    """The process that runs scripts by forking."""
+    with Forks() as forks:
+        yield forks
+
+
+@pytest.fixture
+def net_folder(tmp_path, monkeypatch):
+    """The working folder, with the module `net` in it that forked scripts import."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.py").write_text(NET)
+    return tmp_path

@@ -20,7 +20,8 @@ from graphmp.graph.view import GraphView
 from graphmp.numerics.rows import ACTIVATION, ACTIVATION_GRADIENT, ROLES, WEIGHT, WEIGHT_GRADIENT, Pair
 from graphmp.policy.policy import Policy
 from graphmp.runtime.audit.fix import Fixer, half_nodes
-from graphmp.runtime.audit.run import Options, audit
+from graphmp.runtime.audit.options import Options
+from graphmp.runtime.audit.run import audit
 from tests import painting
 from tests.models import MODELS, batch_for
 from tests.planted import FAULTS, batches, planted

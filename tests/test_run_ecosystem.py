@@ -11,23 +11,10 @@ import pathlib
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.forks import NET, Forks
+from tests.forks import NET
 
+pytestmark = pytest.mark.usefixtures("net_folder")
 ON_1 = tf.VERSION.startswith("1.")
-
-
-@pytest.fixture(scope="module")
-def forks():
-    with Forks() as forks:
-        yield forks
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """The working folder, with the module `net` in it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text(NET)
-    return tmp_path
 
 
 def both(forks, text, rel=2e-2):

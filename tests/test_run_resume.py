@@ -10,7 +10,7 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.forks import NET, Forks
+from tests.forks import NET
 
 # A run skips its fourth step where it is to be killed.
 MONITORED = """
@@ -53,20 +53,8 @@ if sys.argv[2:] == ["wait"]:
     print("ready", flush=True)
     time.sleep(60)
 """
+pytestmark = pytest.mark.usefixtures("net_folder")
 GROWS = ["--loss_scale_initial=64", "--loss_scale_growth_interval=4", "--loss_scale_growth_factor=4"]
-
-
-@pytest.fixture(scope="module")
-def forks():
-    with Forks() as forks:
-        yield forks
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """The working folder, with the module `net` in it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text(NET)
 
 
 def losses(ended):

@@ -16,7 +16,8 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.graph.files import read_graph
 from graphmp.graph.view import GraphView
-from graphmp.runtime.audit.run import Options, audit
+from graphmp.runtime.audit.options import Options
+from graphmp.runtime.audit.run import audit
 from graphmp.runtime.feeds.attempts import first_that_runs, random_attempts
 
 

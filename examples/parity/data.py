@@ -66,3 +66,17 @@ def windows(encoded, starts, length):
     """Pieces of a text that begin at `starts`, and the character that follows each of theirs: (inputs, targets)."""
     pieces = encoded[np.asarray(starts)[:, None] + np.arange(length + 1)]
     return pieces[:, :-1], pieces[:, 1:]
+
+
+def labelled_batches(batch_size, seed):
+    """Endless training batches of the digits, by the names of a classifier's placeholders."""
+    images, labels = digits()[0]
+    for chosen in shuffled(len(images), batch_size, seed):
+        yield {"images:0": images[chosen], "labels:0": labels[chosen], "training:0": True}
+
+
+def labelled_validation():
+    """The batches over which a classifier's measure is averaged."""
+    images, labels = digits()[1]
+    for chosen in in_order(len(images), 200):
+        yield {"images:0": images[chosen], "labels:0": labels[chosen]}

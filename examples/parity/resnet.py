@@ -57,13 +57,7 @@ def _convolution(bottom, width, stride, training, name):
 
 def batches(seed):
     """Endless training batches, by the names of placeholders."""
-    images, labels = data.digits()[0]
-    for chosen in data.shuffled(len(images), BATCH_SIZE, seed):
-        yield {"images:0": images[chosen], "labels:0": labels[chosen], "training:0": True}
+    return data.labelled_batches(BATCH_SIZE, seed)
 
 
-def validation():
-    """The batches over which the measure is averaged."""
-    images, labels = data.digits()[1]
-    for chosen in data.in_order(len(images), 200):
-        yield {"images:0": images[chosen], "labels:0": labels[chosen]}
+validation = data.labelled_validation

@@ -13,12 +13,12 @@ from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import counter, progress
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
+from graphmp.runtime.audit.options import ARITHMETIC, Options
 from graphmp.runtime.files import check_writable_file
 from graphmp.runtime.quiet import quiet_stderr
 
 if TYPE_CHECKING:
     from graphmp.numerics.audit import Audit
-    from graphmp.runtime.audit.run import Options
     from graphmp.runtime.conversion import Conversion
 
 HELP = "run a training graph and its conversion on the same batches: overflow, underflow and error per tensor, loss-scale advice, repair"
@@ -32,7 +32,6 @@ batches. A function returns an iterable of dictionaries by placeholder name, or 
 is typed by what each placeholder is used for. The original trains; the converted graph's step is computed beside it, with the same
 variables, batches and random numbers. Exit status: 0 the graphs agree, 1 they don't (with --fix: could not be made to), 2 bad input."""
 FLAGS = conversion_flags()
-ARITHMETIC = ("auto", "native", "simulated")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
             % (args.steps, args.batch_size, args.tolerance),
         )
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.runtime.audit.run import Options, audit
+        from graphmp.runtime.audit.run import audit
     options = Options(args.data, args.steps, args.batch_size, args.seed, args.checkpoint, args.arithmetic)
     with progress(3) as begin:
         conversion = convert_source(args, options_for_graphs(), begin)

@@ -38,7 +38,7 @@ from graphmp.runtime.source import Source
 _MOST_SAID = 10
 _MANY = "%d steps in a row skipped: the gradients of %s are not finite, whatever the loss scale. "
 _LOOK = "See which op does it: --debug_overflow; what to keep in float32: graphmp audit --fix"
-_KEEP = "Try --keep_float32='^%s$', and what reads it; graphmp audit --fix finds all that has to stay float32"
+_KEEP = "Keep %s in float32, and what reads it (--keep_float32); graphmp audit --fix finds all that has to stay float32"
 _ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent)
 
 

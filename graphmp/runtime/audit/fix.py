@@ -15,8 +15,9 @@ from graphmp.numerics.rows import WEIGHT_GRADIENT
 from graphmp.numerics.search import Search, by_scope
 from graphmp.numerics.tally import Tally
 from graphmp.policy.formats import FORMATS
+from graphmp.runtime.audit.options import Options
 from graphmp.runtime.audit.paired import PairedGraph
-from graphmp.runtime.audit.run import Options, batches_for, chosen_arithmetic
+from graphmp.runtime.audit.run import batches_for, chosen_arithmetic
 from graphmp.runtime.audit.stepping import Step, Stepper
 from graphmp.runtime.built_graph import Identity, convert_graph
 from graphmp.runtime.conversion import Conversion

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -16,6 +15,7 @@ from graphmp.numerics.audit import Audit, Finding, LossFinding
 from graphmp.numerics.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
 from graphmp.numerics.tally import Range, Tally
 from graphmp.policy.formats import FORMATS
+from graphmp.runtime.audit.options import Options
 from graphmp.runtime.audit.paired import PairedGraph
 from graphmp.runtime.audit.stepping import Step, Stepper
 from graphmp.runtime.conversion import Conversion
@@ -23,29 +23,7 @@ from graphmp.runtime.feeds.attempts import first_line, first_that_runs, random_a
 from graphmp.runtime.feeds.batches import Batches, from_function, from_npz
 from graphmp.runtime.feeds.wanted import wanted_tensors
 
-ARITHMETIC = ("auto", "native", "simulated")
 MOST_MEASURED = 10
-
-
-@dataclass(frozen=True)
-class Options:
-    """What an audit runs on.
-
-    Attributes:
-        data: an .npz file, or `file.py:function`; empty for made-up batches.
-        steps: how many training steps.
-        batch_size: of dimensions that the graph leaves open.
-        seed: of made-up batches.
-        checkpoint: prefix of a checkpoint to start from; empty for the initial values.
-        arithmetic: one of ARITHMETIC: half precision by the machine's kernels or simulated; auto simulates where there is no GPU.
-    """
-
-    data: str = ""
-    steps: int = 20
-    batch_size: int = 8
-    seed: int = 0
-    checkpoint: str = ""
-    arithmetic: str = "auto"
 
 
 def audit(conversion: Conversion, options: Options, tolerance: float = 0.1, progress: Callable[[int], None] = lambda step: None) -> Audit:
