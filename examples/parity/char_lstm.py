@@ -4,10 +4,10 @@ import data
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-STEPS = 360
+STEPS = 1200
 BATCH_SIZE = 32
 LENGTH = 32
-LEARNING_RATE = 0.01
+LEARNING_RATE = 0.002
 CLIP_NORM = 5.0
 EMBEDDING = 32
 HIDDEN = 96
