@@ -7,6 +7,7 @@ import importlib
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph import tables
 from graphmp.graph.dtypes import BFLOAT16, BY_NAME, FLOAT16, FLOAT32
 from graphmp.hooks import internals
 from graphmp.policy import traits
@@ -87,7 +88,7 @@ def test_every_trait_of_the_table_is_served():
 
 
 def test_no_op_is_named_twice_for_a_trait():
-    named = [(trait, op) for trait, *ops in traits._rows("traits.txt") for op in ops]
+    named = [(trait, op) for trait, *ops in tables.rows(traits._FOLDER / "traits.txt") for op in ops]
     assert len(named) == len(set(named))
 
 
@@ -120,7 +121,7 @@ def test_all_ops_on_handles_are_listed():
 @pytest.mark.parametrize("dtype", HALVES)
 def test_the_table_of_kernels_names_listed_ops(dtype):
     policy = Policy.default(dtype)
-    rows = [row for row in traits._rows("kernels.txt") if row[0] == dtype]
+    rows = [row for row in tables.rows(traits._FOLDER / "kernels.txt") if row[0] == dtype]
     ops = [row[1] for row in rows]
     assert len(ops) == len(set(ops)) and set(ops) <= policy.allow | policy.infer | policy.clear
     assert {device for row in rows for device in row[2].split(",")} <= {"CPU", "GPU", "1.15.5"}
@@ -128,7 +129,7 @@ def test_the_table_of_kernels_names_listed_ops(dtype):
 
 
 def test_the_table_of_kernels_has_no_other_dtype():
-    assert {row[0] for row in traits._rows("kernels.txt")} == set(HALVES) and traits.without_kernel("float32") == frozenset()
+    assert {row[0] for row in tables.rows(traits._FOLDER / "kernels.txt")} == set(HALVES) and traits.without_kernel("float32") == frozenset()
 
 
 @pytest.mark.parametrize("dtype, device", [(dtype, device) for dtype in HALVES for device in ("CPU", "GPU")])
@@ -136,7 +137,7 @@ def test_the_table_of_kernels_agrees_with_the_registry(dtype, device):
     """An op lacks a kernel where it has one of float32 and none of half precision."""
     if not TF2 and (dtype == "bfloat16" or (device == "GPU" and not tf.test.is_built_with_cuda())):
         pytest.skip("the table is of 2.21's bfloat16 kernels, and this build of 1.15.5 has none for a GPU")
-    listed = {op for listed_as, op, devices in traits._rows("kernels.txt") if listed_as == dtype and device in devices.split(",")}
+    listed = {op for listed_as, op, devices in tables.rows(traits._FOLDER / "kernels.txt") if listed_as == dtype and device in devices.split(",")}
     ops = paintable(Policy.default(dtype))
     missing = {op for op in ops if has_kernel(op, FLOAT32, device) and not has_kernel(op, BY_NAME[dtype], device)}
     assert missing - NOT_LISTED == {op for op in listed if known(op)}

@@ -4,10 +4,10 @@ import data
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-STEPS = 1200
+STEPS = 360
 BATCH_SIZE = 32
 LENGTH = 32
-LEARNING_RATE = 0.002
+LEARNING_RATE = 0.01
 CLIP_NORM = 5.0
 EMBEDDING = 32
 HIDDEN = 96

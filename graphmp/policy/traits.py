@@ -8,27 +8,15 @@ from __future__ import annotations
 
 import pathlib
 import re
-from typing import Dict, FrozenSet, List
+from typing import FrozenSet
 
+from graphmp.graph import tables
 from graphmp.graph.dtypes import BOOL, INT8, UINT8
 
 _FOLDER = pathlib.Path(__file__).resolve().parent
 
 
-def _rows(name: str) -> List[List[str]]:
-    """The words of each line of a table, comments left out."""
-    lines = (line.split("#")[0].split() for line in (_FOLDER / name).read_text().splitlines())
-    return [words for words in lines if words]
-
-
-def _traits() -> Dict[str, FrozenSet[str]]:
-    found: Dict[str, FrozenSet[str]] = {}
-    for trait, *ops in _rows("traits.txt"):
-        found[trait] = found.get(trait, frozenset()) | frozenset(ops)
-    return found
-
-
-_TRAITS = _traits()
+_TRAITS = tables.sets(_FOLDER / "traits.txt")
 MOVES_NOTHING = _TRAITS["moves_nothing"]
 DISCONTINUOUS = _TRAITS["discontinuous"]
 KEEPS_VALUES = _TRAITS["keeps_values"]
@@ -60,6 +48,8 @@ def without_kernel(compute_dtype: str) -> FrozenSet[str]:
     return _WITHOUT_KERNEL.get(compute_dtype, frozenset())
 
 
-_HOMOGENEITY = {op: rule for rule, *ops in _rows("homogeneity.txt") for op in ops}
+_HOMOGENEITY = {op: rule for rule, *ops in tables.rows(_FOLDER / "homogeneity.txt") for op in ops}
 _GRADIENT_OP = re.compile(r"Grad(WithShape|WithArgmax|Input|V\d)*$")
-_WITHOUT_KERNEL = {dtype: frozenset(op for listed, op, _ in _rows("kernels.txt") if listed == dtype) for dtype in ("float16", "bfloat16")}
+_WITHOUT_KERNEL = {
+    dtype: frozenset(op for listed, op, _ in tables.rows(_FOLDER / "kernels.txt") if listed == dtype) for dtype in ("float16", "bfloat16")
+}

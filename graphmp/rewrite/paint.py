@@ -13,7 +13,8 @@ Rules, first match wins:
 7. infer: free between allow ops (`MatMul -> BiasAdd -> MatMul`), a bias behind one, and in gradient code
    behind one; else float32.
    A sum of up to eight gradients that leaves gradient code is one of a variable's: float32, and so is a sum in a loop.
-8. clear: free where an allow op lies on either side; else float32. A Sum that reduces nothing counts as clear.
+8. clear: free where an allow op lies on either side, where it looks at a shape alone, or fills with a constant; else float32.
+   A Sum that reduces nothing counts as clear.
 
 What is free goes to the minimum cut.
 """
@@ -27,6 +28,7 @@ from graphmp.config import Config
 from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.shapes import recorded_size
 from graphmp.graph.state import variable_behind
+from graphmp.graph.symbolic_shapes import SymbolicShapes
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import BIAS_ADDS, FORGETS_VALUES, LAST_ACTIVATIONS, MOST_SUMMED_IN_FLOAT32, MOVES_NOTHING, NONLINEAR_DENIED, SUMS
 from graphmp.rewrite.groups import Groups
@@ -118,10 +120,11 @@ class _Painter:
         self._policy = policy
         self._gradients = gradients
         self._category = [policy.category(graph.node(number).op) for number in range(len(graph.units))]
+        shapes = SymbolicShapes(graph.view)
         for number, unit in enumerate(graph.units):
             if graph.node(number).op == "Cast" and unit.attribute == "DstT":
                 self._category[number] = "clear"  # a Cast that isn't pinned comes from exact integers
-            elif graph.node(number).op == "Sum" and adds_nothing(graph, unit.node):
+            elif graph.node(number).op == "Sum" and (adds_nothing(graph, unit.node) or shapes.reduces_nothing(unit.node)):
                 self._category[number] = "clear"
 
     def listed(self, number: int) -> Paint:
@@ -198,12 +201,20 @@ class _Painter:
             if p.colour != FREE:
                 continue
             if self._category[number] == "clear":
-                if number not in behind and number not in ahead:
+                if number not in behind and number not in ahead and not self._is_indifferent(number):
                     painted[number] = Paint(FLOAT, "clear: no half precision on either side", p.because)
             elif number not in behind:
                 painted[number] = Paint(FLOAT, "infer: no half precision leads to it", p.because)
             elif number not in ahead and not self._ends_well(number):
                 painted[number] = Paint(FLOAT, self._no_way_on(number), p.because)
+
+    def _is_indifferent(self, number: int) -> bool:
+        """Whether a clear unit costs nothing in either dtype: it looks at a shape alone, or fills a tensor with a constant."""
+        name, op = self._graph.units[number].node, self._graph.node(number).op
+        if op in FORGETS_VALUES:
+            return True
+        ports = [port for slot, port in enumerate(self._graph.view.inputs(name)) if self._graph.reading(name, slot) == number]
+        return op == "Fill" and all(self._graph.view.nodes[port.node].op == "Const" for port in ports)
 
     def _ends_well(self, number: int) -> bool:
         """Whether an infer unit that no allow op reads may be half: a reduction in gradient code, but not a sum of gradients; a test."""
