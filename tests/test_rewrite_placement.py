@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphmp.config import Config
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
-from graphmp.rewrite import pipeline, placement
+from graphmp.rewrite import costs, pipeline, placement
 from graphmp.rewrite.paint import FLOAT, FREE, HALF
 from graphmp.rewrite.placement import SINK, SOURCE
 from tests import painting
@@ -161,7 +161,7 @@ def before_and_after_the_cut(meta_graph):
 
 
 def bytes_moved(graph, colour, elements):
-    """By the rules of placement.py's docstring; `colour` says for each unit whether it is half."""
+    """By the rules of costs.py's docstring; `colour` says for each unit whether it is half."""
     total = 0.0
     for port, producer, consumers in graph.float32_tensors():
         producer_half = producer >= 0 and colour[producer]
@@ -170,7 +170,7 @@ def bytes_moved(graph, colour, elements):
             total += 2 * elements
         total += sum(2 * elements for unit, op in readers if not (unit >= 0 and colour[unit]) and op not in MOVES_NOTHING)
         if any((unit >= 0 and colour[unit]) != producer_half for unit, _ in readers):
-            total += 6 * elements + placement.LAUNCH
+            total += 6 * elements + costs.LAUNCH
         if any(op in DISCONTINUOUS and colour[unit] and not producer_half for unit, op in readers):
             return INFINITE
     return total

@@ -77,7 +77,11 @@ def test_compare_measures_all_three(tool, files, capsys, compute_dtype):
     assert train["ours"]["half"] == train["of"] == train["flood"]["half"]
     assert train["original"] == dict(train["original"], half=0, casts=0, bytes_cast=0)
     assert train["original"]["bytes_moved"] > 0
+    kept = {name: train[name]["bytes_kept"] for name in ("original", "ours", "flood", "peer")}
+    assert 0 < kept["ours"] <= kept["peer"] and kept["ours"] < kept["original"] and kept["flood"] > 0
+    assert train["original"]["bytes_of_kept_variable_casts"] == 0 < train["ours"]["bytes_of_kept_variable_casts"]
     assert concat["nodes"] > concat["of"] == 1
+    assert concat["original"]["bytes_kept"] == concat["ours"]["bytes_kept"] == 0 < concat["original"]["bytes_at_peak"]
     assert concat["ours"]["casts"] < concat["flood"]["casts"]
     assert concat["ours"]["bytes_moved"] < concat["flood"]["bytes_moved"]
 
@@ -89,7 +93,7 @@ def test_compare_prints_a_table_its_sums_and_ratios(tool, files, capsys):
     assert heading.split()[:4] == ["graph", "nodes", "half", "ours/peer"]
     assert (train.split()[0], concat.split()[0], total.split()[:3]) == ("train.meta", "concatenated.meta", ["sum", "of", "2"])
     assert ratios.startswith("ours/peer: half 1.00, casts ")
-    assert "; ours/float32: bytes moved " in ratios
+    assert "; ours/float32: bytes moved " in ratios and ", bytes kept 0." in ratios.split("; ")[-1]
 
 
 @needs_peer

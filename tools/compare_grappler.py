@@ -8,7 +8,8 @@ usage: compare_grappler.py [--compute_dtype float16|bfloat16] [--flood_fill] [--
 
 A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Needs TensorFlow 2, and no GPU. Says of each graph, for graphmp and for
 the peer: matmuls and convolutions in half precision, casts put in, bytes that casts move and that all float tensors move in a
-step (the original's too), by static shapes with unknown dimensions as 32, and seconds. graphmp's include checking that
+step (the original's too), by static shapes with unknown dimensions as 32, bytes of activations kept for the backward pass
+(the original's too; casts of variables are in another number, in --json), and seconds. graphmp's include checking that
 TensorFlow loads the result. --flood_fill adds graphmp with a flood fill in the minimum cut's place. The last line has the
 ratios of the sums; --json prints one object a graph instead.
 
@@ -28,21 +29,23 @@ from typing import Any, Callable, Dict, Iterable, List, Optional
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from graphmp.config import Config
 from graphmp.graph.files import read_graph
-from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.policy import policy
 from graphmp.report.facts import casts, coverage
 from graphmp.rewrite import pipeline
+from graphmp.rewrite.inspection.training_step import Training, find_training
+from graphmp.rewrite.inspection.memory.memory import memory
+from graphmp.rewrite.inspection.memory.sizes import Recorded, recorded
 from graphmp.rewrite.inspection.traffic import traffic
+from graphmp.runtime.bench import grappler
 
 # isort: split
 import flood_fill
-import grappler
 import tensorflow.compat.v1 as tf
 from table import print_table
 
 Row = Dict[str, Any]
 Converter = Callable[[tf.MetaGraphDef], tf.MetaGraphDef]
-MEASURES = ("casts", "bytes_cast", "bytes_moved", "seconds")
+MEASURES = ("casts", "bytes_cast", "bytes_moved", "bytes_kept", "seconds")
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -51,10 +54,11 @@ def main(argv: Optional[List[str]] = None) -> int:
     if tf.__version__ < "2":
         print("compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2" % tf.__version__, file=sys.stderr)
         return 2
-    compared = converters(args.compute_dtype, args.flood_fill)
+    config = Config.make(compute_dtype=args.compute_dtype, loss_scale="none")
+    compared = converters(config, args.flood_fill)
     rows = []
     for path in args.graphs:
-        rows.append(compare(path, compared))
+        rows.append(compare(path, config, compared))
         if args.json:
             print(json.dumps(rows[-1]), flush=True)
     if not args.json:
@@ -72,40 +76,46 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def converters(compute_dtype: str, with_flood_fill: bool) -> Dict[str, Converter]:
+def converters(config: Config, with_flood_fill: bool) -> Dict[str, Converter]:
     """What is compared, by name, in the order of the table."""
-    config = Config.make(compute_dtype=compute_dtype, loss_scale="none")
-    lists = policy.load(compute_dtype, "")
+    lists = policy.load(config.compute_dtype, "")
     found: Dict[str, Converter] = {"ours": lambda graph: pipeline.rewrite(graph, config, lists).meta_graph}
     if with_flood_fill:
         found["flood"] = lambda graph: pipeline.rewrite(graph, config, lists, flood_fill.flood).meta_graph
-    found["peer"] = lambda graph: grappler.convert(graph, compute_dtype)
+    found["peer"] = lambda graph: grappler.convert(graph, config.compute_dtype)
     return found
 
 
-def compare(path: str, compared: Dict[str, Converter]) -> Row:
+def compare(path: str, config: Config, compared: Dict[str, Converter]) -> Row:
     """The row of one graph; `error` where something failed, so that one bad graph doesn't hide the rest."""
     row: Row = {"graph": os.path.basename(path)}
     try:
         original = read_graph(path)
-        shapes = with_inferred_shapes(original.graph_def)
-        row.update(nodes=len(original.graph_def.node), of=coverage(original.graph_def)["tensor_core_ops"], original=facts(original, shapes))
+        shapes, training = recorded(original.graph_def), find_training(original, config)
+        row.update(nodes=len(original.graph_def.node), of=coverage(original.graph_def)["tensor_core_ops"], original=facts(original, shapes, training))
         for name, convert in compared.items():
             start = time.perf_counter()
             converted = convert(original)
             seconds = time.perf_counter() - start
-            row[name] = dict(facts(converted, shapes), seconds=round(seconds, 3))
+            row[name] = dict(facts(converted, shapes, training), seconds=round(seconds, 3))
             row[name]["casts"] -= row["original"]["casts"]
     except Exception as error:  # TensorFlow raises what it likes
         row["error"] = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
     return row
 
 
-def facts(meta_graph: tf.MetaGraphDef, shapes: tf.GraphDef) -> Row:
-    """What a graph computes in half precision, its casts between float types, and the bytes it moves."""
-    bytes_of = traffic(meta_graph, shapes)
-    half = coverage(meta_graph.graph_def)["converted_ops"]
-    return {"half": half, "casts": casts(meta_graph.graph_def), "bytes_cast": bytes_of.cast, "bytes_moved": bytes_of.moved}
+def facts(meta_graph: tf.MetaGraphDef, shapes: Recorded, training: Training) -> Row:
+    """What a graph computes in half precision, its casts between float types, the bytes it moves and keeps, by shapes and step of the original."""
+    bytes_of, kept = traffic(meta_graph, shapes.graph_def, training.updates), memory(meta_graph, training, shapes)
+    return {
+        "half": coverage(meta_graph.graph_def)["converted_ops"],
+        "casts": casts(meta_graph.graph_def),
+        "bytes_cast": bytes_of.cast,
+        "bytes_moved": bytes_of.moved,
+        "bytes_kept": kept.activations.bytes,
+        "bytes_of_kept_variable_casts": kept.copies.bytes,
+        "bytes_at_peak": kept.peak.bytes,
+    }
 
 
 def show(rows: List[Row], names: List[str]) -> None:
@@ -120,6 +130,7 @@ def show(rows: List[Row], names: List[str]) -> None:
         "casts " + together,
         "MB cast " + together,
         "MB moved float32/" + together,
+        "MB kept float32/" + together,
         "s " + together,
     ]
     print_table(headings, [cells(row, names) for row in [*good, total]])
@@ -153,6 +164,7 @@ def cells(row: Row, names: List[str]) -> List[str]:
         joined("casts", number),
         joined("bytes_cast", megabytes),
         joined("bytes_moved", megabytes, ["original"]),
+        joined("bytes_kept", megabytes, ["original"]),
         joined("seconds", lambda seconds: "%.2f" % seconds),
     ]
 
@@ -162,7 +174,8 @@ def ratios(total: Row, names: List[str]) -> str:
     lines = []
     for other in names[1:]:
         lines.append("ours/%s: %s" % (other, ", ".join("%s %s" % (key.replace("_", " "), ratio(total, other, key)) for key in ("half", *MEASURES))))
-    return "; ".join([*lines, "ours/float32: bytes moved %s" % ratio(total, "original", "bytes_moved")])
+    own = ", ".join("%s %s" % (key.replace("_", " "), ratio(total, "original", key)) for key in ("bytes_moved", "bytes_kept"))
+    return "; ".join([*lines, "ours/float32: %s" % own])
 
 
 def ratio(total: Row, other: str, key: str) -> str:

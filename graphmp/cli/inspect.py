@@ -9,6 +9,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, List
 
+from graphmp.cli import inspect_cost, inspect_memory
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.tables import Line, labelled, plural, section, show, size
 from graphmp.cli.terminal import progress
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 HELP = "say what a conversion would do to a graph and why; nothing is converted"
 EXAMPLE = """  graphmp inspect model.ckpt.meta
   graphmp inspect frozen.pb --compute_dtype=bfloat16 --keep_float32='^logits/' --json
+  graphmp inspect model.ckpt.meta --cost
+  graphmp inspect model.ckpt.meta --memory --batch_size=64
   graphmp inspect --policy > ops.txt
 
 GRAPH is a MetaGraphDef or a GraphDef, binary or text, or a SavedModel."""
@@ -39,6 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tag", default="", metavar="TAGS", help="tag set of a SavedModel with several graphs, such as train or serve,gpu")
     parser.add_argument("--policy", action="store_true", help="print the op policy in effect, as --op_policy=FILE reads it, and nothing else")
     parser.add_argument("--json", action="store_true", help="print it for machines, with all rows")
+    parser.add_argument(
+        "--cost", action="store_true", help="print the bytes that a step moves instead: by op, by cast, and what the minimum cut chose"
+    )
+    inspect_memory.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,6 +63,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.graph:
         raise GraphmpError("GMP001", "graphmp inspect: GRAPH is missing; see `graphmp inspect --help`")
+    inspect_memory.check(args)
+    if args.cost:
+        return inspect_cost.run(args, config, policy)
+    if args.memory:
+        return inspect_memory.run(args, config, policy)
     with progress(3) as begin:
         begin("reading %s" % args.graph)
         found = inspect(read_graph(args.graph, args.tag), config, policy, begin)

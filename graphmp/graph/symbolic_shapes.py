@@ -8,8 +8,9 @@ Stack gives has symbols of its own, since it may come from another iteration.
 
 from __future__ import annotations
 
+import operator
 import pathlib
-from typing import Any, Dict, Generator, Hashable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Generator, Hashable, List, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -84,7 +85,10 @@ class SymbolicShapes:
         return self._known[question]
 
     def _recorded(self, port: Port) -> Dims:
-        dims = recorded_dimensions(self._view.nodes[port.node], port.output, -1)
+        node = self._view.nodes[port.node]
+        dims = recorded_dimensions(node, port.output, -1)
+        if dims is None and node.op == "Placeholder" and "shape" in node.attr and not node.attr["shape"].shape.unknown_rank:
+            dims = [int(dim.size) for dim in node.attr["shape"].shape.dim]
         return None if dims is None else tuple((port, axis) if dim < 0 else dim for axis, dim in enumerate(dims))
 
     def _rule(self, question: _Question) -> Rule:
@@ -158,9 +162,9 @@ class SymbolicShapes:
             for part in inputs:
                 parts.append((yield _Question(part, True)))
             return _sliced(node, *parts)
-        if op == "Mul":
+        if op in _ARITHMETIC:
             first, second = (yield _Question(inputs[0], True)), (yield _Question(inputs[1], True))
-            return (_product(first + second),) if first and second and len(first) == len(second) == 1 else None
+            return (_ARITHMETIC[op](first[0], second[0]),) if first and second and len(first) == len(second) == 1 else None
         return None
 
 
@@ -186,6 +190,21 @@ def _joined(a: Hashable, b: Hashable) -> Hashable:
     if a == 1 or isinstance(b, int):
         return b
     return a if isinstance(a, int) else ("broadcast", a, b)
+
+
+def _of_numbers(function: Callable[[int, int], int], name: str) -> Callable[[Hashable, Hashable], Hashable]:
+    """A function of two dimensions: a number of two numbers, else a symbol."""
+    return lambda a, b: function(a, b) if isinstance(a, int) and isinstance(b, int) else (name, a, b)
+
+
+_ARITHMETIC: Dict[str, Callable[[Hashable, Hashable], Hashable]] = {
+    "Add": _of_numbers(operator.add, "sum"),
+    "AddV2": _of_numbers(operator.add, "sum"),
+    "Maximum": _of_numbers(max, "maximum"),
+    "Minimum": _of_numbers(min, "minimum"),
+    "Mul": lambda a, b: _product((a, b)),
+    "Sub": _of_numbers(operator.sub, "difference"),
+}
 
 
 def _reshaped(source: Dims, wanted: Tuple[Hashable, ...], port: Port) -> Dims:

@@ -160,7 +160,7 @@ def _variable(graph: TypedGraph, name: str) -> str:
     for slot, port in enumerate(graph.view.inputs(name)):
         producer = graph.signature(port.node)
         is_ref = producer is not None and port.output < len(producer.outputs) and producer.outputs[port.output].is_ref
-        if is_ref or (signature is not None and signature.inputs[slot].is_ref):
+        if op not in HANDLE_OPS and (is_ref or (signature is not None and signature.inputs[slot].is_ref)):
             return "variable: reads %s" % port.node
         if signature is not None and signature.inputs[slot].dtype == RESOURCE and op not in HANDLE_OPS and op not in PASSES_ON:
             return "resource: read from %s" % port.node

@@ -1,14 +1,13 @@
 """Placing the casts: a minimum cut over the units that painting left free.
 
-Source = half, sink = float32; a free group is one vertex. What a cut costs is bytes moved:
+Source = half, sink = float32; a free group is one vertex. What a cut costs is bytes moved (`costs.py`):
 
-- a float32 unit moves 2 bytes an element more than a half one, for each tensor that it reads or writes: source -> u;
-- casting a tensor up (half producer, float32 reader) reads 2 bytes and writes 4: producer -> x, x -> each reader;
+- what a float32 unit moves more than a half one, for each tensor that it reads or writes: source -> u;
+- casting a tensor up (half producer, float32 reader): producer -> x, x -> each reader;
 - casting it down costs the same: each reader -> x, x -> producer. A cast serves all its readers, hence x;
-- a constant costs nothing: there is one of each dtype; a loop invariant is cast before the loop;
 - what compares or rounds never reads a cast made for its sake: reader -> producer, infinite.
 
-Bytes come from static shapes, unknown dimensions 32, times 32 for each while loop around. Ties go to half.
+Ties go to half.
 
 The cut is scipy's maximum flow, one connected part of the free units at a time. It takes 32-bit capacities and wraps
 silently above them, so costs are scaled to fit, and the value of the cut is checked against the flow.
@@ -23,17 +22,13 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
-from graphmp.graph.frames import is_invariant
-from graphmp.graph.shapes import UNKNOWN_DIMENSION, recorded_elements
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
+from graphmp.rewrite.costs import costs
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.ranges import is_exact
 from graphmp.rewrite.units import TypedGraph
 
-CAST_BYTES = 6  # an element read in one dtype and written in the other
-SAVED_BYTES = 2  # an element in half instead of float32
-LAUNCH = 256  # bytes that take as long as starting one more kernel; keeps casts of tiny tensors few
 SOURCE, SINK = 0, 1
 _LIMIT = 2**30  # sum of all finite capacities of one part; twice that fits 32 bits
 
@@ -83,26 +78,24 @@ def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
 
     for port, producer, consumers in graph.float32_tensors():
         node = graph.view.nodes[port.node]
-        elements = recorded_elements(node, port.output) * UNKNOWN_DIMENSION ** graph.depth(port.node)
-        moved = SAVED_BYTES * elements
+        cost = costs(graph, port)
         a = vertex(producer)
-        if node.op not in MOVES_NOTHING and a > SINK:
-            yield SOURCE, a, moved
+        if a > SINK:
+            yield SOURCE, a, cost.written
         readers: Set[int] = set()
         for consumer in consumers:
             b = vertex(graph.reader(consumer))
             op = graph.view.nodes[consumer.node].op
             if b > SINK and op not in MOVES_NOTHING:
-                yield SOURCE, b, moved
+                yield SOURCE, b, cost.read
             if b != a:
                 readers.add(b)
                 if op in DISCONTINUOUS and b > SINK and not (node.op == "Const" and is_exact(node, compute_dtype)):
                     yield b, a if node.op != "Const" else SINK, _INFINITE
         if node.op == "Const" or not readers:
             continue
-        cost = CAST_BYTES * (elements / UNKNOWN_DIMENSION if is_invariant(node) else elements) + LAUNCH
-        yield from _cast(a, readers, SINK, cost, fresh)
-        yield from ((y, x, capacity) for x, y, capacity in _cast(a, readers, SOURCE, cost, fresh + 1))
+        yield from _cast(a, readers, SINK, cost.cast, fresh)
+        yield from ((y, x, capacity) for x, y, capacity in _cast(a, readers, SOURCE, cost.cast, fresh + 1))
         fresh += 2
 
 

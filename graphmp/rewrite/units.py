@@ -11,7 +11,8 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32
-from graphmp.graph.frames import loop_depths
+from graphmp.graph.frames import Frames, frames
+from graphmp.graph.trip_counts import Counts, trip_counts, trips
 from graphmp.graph.view import Consumer, GraphView, Port
 from graphmp.policy.traits import HANDLE_OPS
 from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
@@ -50,7 +51,7 @@ class TypedGraph:
         self._inputs: Dict[str, List[int]] = {}
         self._outputs: Dict[str, List[int]] = {}
         self._of_node: Dict[str, List[int]] = {}
-        self._depths: Optional[Dict[str, int]] = None
+        self._loops: Optional[Tuple[Frames, Counts]] = None
         for name, node in self.view.nodes.items():
             self._add(name, op_defs.signature(node))
 
@@ -133,8 +134,15 @@ class TypedGraph:
             if self._inputs[name][slot] == unit and self.writer(port) >= 0:
                 yield self.writer(port)
 
-    def depth(self, name: str) -> int:
-        """How many while loops a node runs in."""
-        if self._depths is None:
-            self._depths = loop_depths(self.view)
-        return self._depths.get(name, 0)
+    def frame(self, name: str) -> Tuple[str, ...]:
+        """The while loops that a node runs in, outermost first."""
+        return self._looped()[0].get(name, ())
+
+    def trips(self, name: str) -> int:
+        """How often a node runs in a step: 32 times for each while loop of which the graph doesn't say how often it goes round."""
+        return trips(*self._looped(), name)
+
+    def _looped(self) -> Tuple[Frames, Counts]:
+        if self._loops is None:
+            self._loops = frames(self.view), trip_counts(self.view)
+        return self._loops

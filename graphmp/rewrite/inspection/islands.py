@@ -9,15 +9,15 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Se
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.shapes import UNKNOWN_DIMENSION, recorded_elements
+from graphmp.graph.shapes import recorded_elements
 from graphmp.graph.view import Port
 from graphmp.policy.policy import Policy
+from graphmp.rewrite.costs import CAST_BYTES
 from graphmp.rewrite.inspection.alternatives import option
 from graphmp.rewrite.inspection.explanation import full_name
 from graphmp.rewrite.inspection.rules import kind_of
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide
-from graphmp.rewrite.placement import CAST_BYTES
 
 _MOST_TRIED = 10  # rows whose flag is tried out
 
@@ -84,7 +84,7 @@ def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
         fed = {port for port in own if graph.writer(port) == number}
         if p.colour != HALF and read and fed and graph.node(number).op != "Const":
             elements = sum(recorded_elements(graph.view.nodes[port.node], port.output) for port in read | fed)
-            moved = elements * CAST_BYTES * UNKNOWN_DIMENSION ** graph.depth(name)
+            moved = elements * CAST_BYTES * graph.trips(name)
             yield IslandRow(full_name(body, name), 1, graph.node(number).op, p.reason, moved, "")
 
 

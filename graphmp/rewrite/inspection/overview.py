@@ -21,6 +21,7 @@ from graphmp.rewrite.inspection.islands import IslandRow, alike, islands, patter
 from graphmp.rewrite.inspection.rules import UNPAINTED, kind_of
 from graphmp.rewrite.inspection.tensor_cores import Dimension
 from graphmp.rewrite.inspection.traffic import Traffic, traffic
+from graphmp.rewrite.inspection.training_step import find_training
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite
@@ -151,7 +152,8 @@ def _traffic(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> Tup
     except GraphmpError as error:
         return [], str(error)
     shapes = with_inferred_shapes(meta_graph.graph_def)
-    return [traffic(meta_graph, shapes), traffic(converted, shapes)], ""
+    updates = find_training(meta_graph, config).updates
+    return [traffic(meta_graph, shapes, updates), traffic(converted, shapes, updates)], ""
 
 
 def _ops(decided: Dict[str, Decisions], policy: Policy) -> List[OpRow]:

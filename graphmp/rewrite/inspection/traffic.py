@@ -1,17 +1,19 @@
 """Bytes that a graph's float tensors move in one step: what each op reads and writes, by static shapes.
 
-Unknown dimensions count as 32, and a node in a while loop 32 times a loop. Ops that only hand a tensor on move nothing.
-The same measure for any converter, so that graphs can be compared.
+Unknown dimensions count as 32, and a node in a while loop as often as that goes round (`graph/trip_counts.py`). Ops that only
+hand a tensor on move nothing. Of a training graph the nodes that the updates depend on count, not initialisers, savers and
+summaries. The same measure for any converter, so that graphs can be compared; what TensorFlow fuses at run time isn't taken
+off, for that depends on the device.
 """
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Optional
+from typing import AbstractSet, Dict, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
-from graphmp.graph.shapes import UNKNOWN_DIMENSION, UNKNOWN_RANK, recorded_elements
+from graphmp.graph.shapes import UNKNOWN_RANK, recorded_elements
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.policy.traits import MOVES_NOTHING
@@ -20,6 +22,23 @@ from graphmp.rewrite.units import TypedGraph
 
 _SIZES = {FLOAT32: 4, FLOAT64: 8, FLOAT16: 2, BFLOAT16: 2}
 _SOURCES = VARIABLE_OPS | {"Placeholder", "PlaceholderWithDefault"}  # they hold what others read
+_ALL: AbstractSet[str] = frozenset()
+
+
+class Moves(NamedTuple):
+    """What one node moves in a step.
+
+    Attributes:
+        op: its op.
+        bytes: of all float tensors that it reads and writes.
+        wide: of those in float32 and float64.
+        is_cast: whether it casts between float dtypes.
+    """
+
+    op: str
+    bytes: int
+    wide: int
+    is_cast: bool
 
 
 class Traffic(NamedTuple):
@@ -29,28 +48,44 @@ class Traffic(NamedTuple):
     cast: int
 
 
-def traffic(meta_graph: tf.MetaGraphDef, shapes: Optional[tf.GraphDef] = None) -> Traffic:
-    """Traffic of a graph; functions are not looked into.
+def moves(meta_graph: tf.MetaGraphDef, shapes: Optional[tf.GraphDef] = None, updates: AbstractSet[str] = _ALL) -> Dict[str, Moves]:
+    """What each node moves that moves anything; functions are not looked into.
 
     Args:
         meta_graph: the graph to measure.
         shapes: a graph to take `_output_shapes` from, by node name, where `meta_graph` lost them.
+        updates: the nodes whose sake a step is for; none for the whole graph.
     """
     graph = TypedGraph(meta_graph.graph_def, OpDefs(meta_graph))
     elements = _Elements(graph, shapes)
-    moved = cast = 0
-    for name, node in graph.view.nodes.items():
-        signature = graph.signature(name)
-        if signature is None or node.op in MOVES_NOTHING or node.op in _SOURCES:
-            continue
-        reads = sum(_SIZES.get(port.dtype, 0) * elements[read] for port, read in zip(signature.inputs, graph.view.inputs(name)))
-        used = {consumer.output for consumer in graph.view.consumers(name)}
-        writes = sum(_SIZES.get(port.dtype, 0) * elements[Port(name, i)] for i, port in enumerate(signature.outputs) if i in used)
-        trips = UNKNOWN_DIMENSION ** graph.depth(name)
-        moved += (reads + writes) * trips
-        if node.op == "Cast" and signature.inputs[0].dtype in _SIZES and signature.outputs[0].dtype in _SIZES:
-            cast += (reads + writes) * trips
-    return Traffic(moved, cast)
+    present = updates & graph.view.nodes.keys()
+    counted = graph.view.ancestors(present) if present else graph.view.nodes.keys()
+    found = {name: _moves(graph, name, elements) for name in graph.view.nodes if name in counted}
+    return {name: moved for name, moved in found.items() if moved.bytes}
+
+
+def _moves(graph: TypedGraph, name: str, elements: Dict[Port, int]) -> Moves:
+    node, signature = graph.view.nodes[name], graph.signature(name)
+    if signature is None or node.op in MOVES_NOTHING or node.op in _SOURCES:
+        return Moves(node.op, 0, 0, False)
+    used = {consumer.output for consumer in graph.view.consumers(name)}
+    moved = [(port.dtype, elements[read]) for port, read in zip(signature.inputs, graph.view.inputs(name))]
+    moved += [(port.dtype, elements[Port(name, i)]) for i, port in enumerate(signature.outputs) if i in used]
+    trips = graph.trips(name)
+    total = trips * sum(_SIZES.get(dtype, 0) * count for dtype, count in moved)
+    wide = trips * sum(_SIZES[dtype] * count for dtype, count in moved if dtype in (FLOAT32, FLOAT64))
+    is_cast = node.op == "Cast" and signature.inputs[0].dtype in _SIZES and signature.outputs[0].dtype in _SIZES
+    return Moves(node.op, total, wide, is_cast)
+
+
+def traffic(meta_graph: tf.MetaGraphDef, shapes: Optional[tf.GraphDef] = None, updates: AbstractSet[str] = _ALL) -> Traffic:
+    """The sums of `moves`."""
+    return summed(moves(meta_graph, shapes, updates))
+
+
+def summed(found: Dict[str, Moves]) -> Traffic:
+    """Traffic of all nodes together."""
+    return Traffic(sum(moved.bytes for moved in found.values()), sum(moved.bytes for moved in found.values() if moved.is_cast))
 
 
 class _Elements(Dict[Port, int]):

@@ -6,21 +6,24 @@ need not be there, for bfloat16 a CPU. It has no public entry; these modules hav
 
 from __future__ import annotations
 
-import os
+import importlib
 import re
-from typing import List
+from typing import Any, Dict, List
 
 import tensorflow.compat.v1 as tf
-from tensorflow.core.protobuf import device_properties_pb2, rewriter_config_pb2
-from tensorflow.python.grappler import cluster, tf_optimizer
-
-os.environ["TF_AUTO_MIXED_PRECISION_GRAPH_REWRITE_SIMULATE_GPU"] = "1"  # read each time the pass runs
 
 PASSES = {  # the pass of each compute dtype, and the device that it looks at
     "float16": ("auto_mixed_precision", "/device:GPU:0"),
     "bfloat16": ("auto_mixed_precision_onednn_bfloat16", "/device:CPU:0"),
 }
 _UPDATE = re.compile(r"(Resource)?(Sparse)?Apply|Assign|(Resource)?Scatter(Add|Sub|Update)")
+
+
+def why_missing(compute_dtype: str) -> str:
+    """Why the pass can't be had for a compute dtype; empty where it can."""
+    if tf.__version__ < "2":
+        return "TensorFlow %s has its pass inside a session on a GPU alone; it can be called ahead of time on TensorFlow 2" % tf.__version__
+    return "" if compute_dtype in PASSES else "its passes convert to %s" % " and ".join(PASSES)
 
 
 def convert(meta_graph: tf.MetaGraphDef, compute_dtype: str) -> tf.MetaGraphDef:
@@ -30,10 +33,11 @@ def convert(meta_graph: tf.MetaGraphDef, compute_dtype: str) -> tf.MetaGraphDef:
     options = config.graph_options.rewrite_options
     options.optimizers.append(optimizer)
     options.min_graph_nodes = -1
-    options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
+    options.meta_optimizer_iterations = options.ONE
     result = tf.MetaGraphDef()
     item = _item(meta_graph, device)
-    result.graph_def.CopyFrom(tf_optimizer.OptimizeGraph(config, item, verbose=False, cluster=_cluster(), strip_default_attributes=False))
+    optimize = importlib.import_module("tensorflow.python.grappler.tf_optimizer").OptimizeGraph
+    result.graph_def.CopyFrom(optimize(config, item, verbose=False, cluster=_cluster(), strip_default_attributes=False))
     result.meta_info_def.CopyFrom(meta_graph.meta_info_def)
     return result
 
@@ -53,13 +57,15 @@ def _fetches(graph_def: tf.GraphDef) -> List[str]:
     return [node.name for node in graph_def.node if _UPDATE.match(node.op)] or [graph_def.node[-1].name]
 
 
-def _cluster() -> cluster.Cluster:
+def _cluster() -> Any:
     gpu = _device("/GPU:0", "GPU", {"architecture": "7.0", "cuda": "12000", "cudnn": "9000"})
-    return cluster.Cluster(devices=[gpu, _device("/CPU:0", "CPU", {})])
+    devices = [gpu, _device("/CPU:0", "CPU", {})]
+    return importlib.import_module("tensorflow.python.grappler.cluster").Cluster(devices=devices)
 
 
-def _device(name: str, kind: str, environment: dict) -> device_properties_pb2.NamedDevice:
-    device = device_properties_pb2.NamedDevice(name=name)
+def _device(name: str, kind: str, environment: Dict[str, str]) -> Any:
+    """A NamedDevice."""
+    device = importlib.import_module("tensorflow.core.protobuf.device_properties_pb2").NamedDevice(name=name)
     device.properties.type = kind
     device.properties.frequency = 1000  # MHz; the pass asks for none of it, but a cluster has to have it
     device.properties.num_cores = 4

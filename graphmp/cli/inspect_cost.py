@@ -1,0 +1,113 @@
+"""`graphmp inspect --cost`: bytes that a step moves, before and after a conversion, and what the minimum cut chose among."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any, List
+
+from graphmp.cli.tables import Line, labelled, plural, section, show, size
+from graphmp.cli.terminal import progress
+from graphmp.config import Config
+from graphmp.runtime.quiet import quiet_stderr
+
+if TYPE_CHECKING:
+    from graphmp.policy.policy import Policy
+    from graphmp.rewrite.inspection.cost import Costs
+
+SCHEMA = "graphmp.cost/1"
+MOST = 12  # rows of a table
+
+
+def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
+    """Prints the costs."""
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.graph.files import read_graph
+        from graphmp.rewrite import costs
+        from graphmp.rewrite.inspection.cost import inspect_cost
+        from graphmp.rewrite.inspection.explanation import as_json
+    with progress(3) as begin:
+        begin("reading %s" % args.graph)
+        found = inspect_cost(read_graph(args.graph, args.tag), config, policy, begin)
+    following = _next(found, args.graph)
+    if args.json:
+        model = {"cast_bytes": costs.CAST_BYTES, "saved_bytes": costs.SAVED_BYTES, "launch_bytes": costs.LAUNCH}
+        facts = {"schema": SCHEMA, "source": args.graph, "compute_dtype": config.compute_dtype, "flags": config.as_flags(), "next": following}
+        sys.stdout.write(json.dumps(dict(as_json(found), model=model, **facts), indent=1, sort_keys=True) + "\n")
+    else:
+        show([*_lines(found, args.graph, config.compute_dtype), ("row", ""), ("next", labelled("next", following))])
+    return 0
+
+
+def _lines(found: Costs, name: str, dtype: str) -> List[Line]:
+    return [*_head(found, name), *_cut(found, dtype), *_ops(found), *_casts(found), *_wide(found)]
+
+
+def _head(found: Costs, name: str) -> List[Line]:
+    """What was counted, and the sums."""
+    from graphmp.graph.shapes import UNKNOWN_DIMENSION
+    from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES
+
+    counted = "a training step" if found.trains else "the whole graph, for it has no training step"
+    text = "%s; unknown dimensions count as %d, a while loop as %d iterations where the graph names no number"
+    text %= counted, UNKNOWN_DIMENSION, UNKNOWN_DIMENSION
+    lines = [("head", labelled(name.rstrip("/").split("/")[-1], text))]
+    lines += [("note", labelled("note", " ".join(filter(None, (note["code"], note["node"], note["message"]))))) for note in found.notes]
+    if found.error:
+        lines.append(("note", labelled("note", "the graph can't be converted: %s" % found.error)))
+    share = 100 * found.after.moved / max(found.before.moved, 1)
+    lines.append(("row", labelled("moved", "%s -> %s (%.0f%%)" % (size(found.before.moved), size(found.after.moved), share))))
+    lines.append(("row", labelled("casts", "%s -> %s of that" % (size(found.before.cast), size(found.after.cast)))))
+    model = "an element of a float32 tensor costs %d bytes more to write and to read than one of half precision, a cast of it %d; a fused op nothing"
+    return [*lines, ("row", labelled("model", model % (SAVED_BYTES, CAST_BYTES)))]
+
+
+def _cut(found: Costs, dtype: str) -> List[Line]:
+    """What the cut chose, beside the two choices that need no cut."""
+    cut = found.cut
+    if not cut.free:
+        return []
+    rows = [
+        ("as chosen", size(cut.bytes)),
+        ("all of them in %s" % dtype, size(cut.all_half)),
+        ("all of them in float32", size(cut.all_float32)),
+    ]
+    heading = "minimum cut: of %s free to be either, %s became %s, %s float32; what that costs" % (
+        plural(cut.free, "group"),
+        format(cut.half, ","),
+        dtype,
+        format(cut.float32, ","),
+    )
+    return section(heading, rows)
+
+
+def _ops(found: Costs) -> List[Line]:
+    rows = [
+        (row.op, row.nodes, size(row.before), size(row.after), "%.0f%%" % (100 * row.after / max(found.after.moved, 1)), size(row.float32))
+        for row in found.ops
+    ]
+    return section("bytes by op", rows, MOST, titles=("op", "nodes", "before", "after", "share", "float32"))
+
+
+def _casts(found: Costs) -> List[Line]:
+    rows = [(size(row.bytes), "to %s" % row.to, _like(row), row.reason) for row in found.casts]
+    return section("casts that move most, and why there is float32 on one side", rows, MOST)
+
+
+def _wide(found: Costs) -> List[Line]:
+    rows = [(size(row.bytes), row.op, _like(row), row.reason) for row in found.wide]
+    return section("float32 that moves most, and why", rows, MOST)
+
+
+def _like(row: Any) -> str:
+    return row.node if row.nodes == 1 else "%s (and %s like it)" % (row.node, format(row.nodes - 1, ","))
+
+
+def _next(found: Costs, name: str) -> str:
+    """What a user would try next."""
+    graph = shlex.quote(name)
+    kept = [row.node for row in found.wide if row.reason.split(":")[0] not in ("variable", "resource", "update math", "no type of its own")]
+    why = ", or: graphmp explain %s %s" % (graph, shlex.quote(kept[0])) if kept else ""
+    return "graphmp convert %s%s" % (graph, why)

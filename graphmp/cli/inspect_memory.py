@@ -1,0 +1,159 @@
+"""`graphmp inspect --memory`: what a training step keeps in memory, before and after a conversion."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
+
+from graphmp.cli.tables import Line, labelled, section, show, size
+from graphmp.cli.terminal import progress
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.runtime.quiet import quiet_stderr
+
+if TYPE_CHECKING:
+    from graphmp.policy.policy import Policy
+    from graphmp.rewrite.inspection.memory.comparison import Comparison
+    from graphmp.rewrite.inspection.memory.memory import Memory, Tensor
+    from graphmp.runtime.memory import Measured
+
+SCHEMA = "graphmp.memory/1"
+MOST = 10  # rows of a table of tensors
+_TITLES = ("bytes", "share", "dtype", "shape", "tensor", "read in the backward pass by")
+_SUMS: Tuple[Tuple[str, Callable[[Memory], int]], ...] = (
+    ("activations kept for the backward pass", lambda memory: memory.activations.bytes),
+    ("casts of variables kept for it", lambda memory: memory.copies.bytes),
+    ("integers and bools kept for it", lambda memory: memory.integers.bytes),
+    ("feeds that it reads", lambda memory: memory.feeds.bytes),
+    ("peak of what a step makes", lambda memory: memory.peak.bytes),
+    ("trained variables", lambda memory: memory.held.weights),
+    ("optimizer slots", lambda memory: memory.held.slots),
+    ("other variables", lambda memory: memory.held.other_variables),
+    ("constants", lambda memory: memory.held.constants),
+    ("feeds", lambda memory: memory.held.feeds),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of `--memory`."""
+    parser.add_argument(
+        "--memory", action="store_true", help="print what a step keeps in memory instead: activations for the backward pass, the peak"
+    )
+    parser.add_argument(
+        "--batch_size", type=int, default=0, metavar="N", help="with --memory: unknown dimensions are N, not 32; the rest is inferred"
+    )
+    parser.add_argument("--measure", action="store_true", help="with --memory: also run a step of both graphs on made-up data and measure its peak")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuses flags that nothing would come of.
+
+    Raises:
+        GraphmpError: GMP002.
+    """
+    if args.batch_size < 0:
+        raise GraphmpError("GMP002", "--batch_size=%d: accepted are numbers above zero" % args.batch_size)
+    if not args.memory and (args.measure or args.batch_size):
+        raise GraphmpError("GMP002", "--measure and --batch_size: accepted together with --memory alone")
+
+
+def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
+    """Prints the comparison."""
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.graph.files import read_graph
+        from graphmp.rewrite.inspection.explanation import as_json
+        from graphmp.rewrite.inspection.memory.comparison import compare
+        from graphmp.runtime.memory import measure
+    with progress(4 if args.measure else 3) as begin:
+        begin("reading %s" % args.graph)
+        original = read_graph(args.graph, args.tag)
+        found, converted = compare(original, config, policy, args.batch_size, begin)
+        measured = None
+        if args.measure:
+            begin("running")
+            measured = measure(original, converted, config, found.unknown)
+    following = _next(found, args)
+    if args.json:
+        facts = {"schema": SCHEMA, "source": args.graph, "compute_dtype": config.compute_dtype, "flags": config.as_flags(), "next": following}
+        sys.stdout.write(json.dumps(dict(as_json(found), measured=as_json(measured), **facts), indent=1, sort_keys=True) + "\n")
+    else:
+        show([*_lines(found, measured, args.graph, config.compute_dtype), ("row", ""), ("next", labelled("next", following))])
+    return 0
+
+
+def _lines(found: Comparison, measured: Optional[Measured], name: str, dtype: str) -> List[Line]:
+    last, title = (found.converted, dtype) if found.converted else (found.original, "as it is")
+    lines = _head(found, name) + section(
+        "memory of a step", _sums(found, measured), titles=("", "original", dtype, "") if found.converted else ("", "bytes")
+    )
+    if measured is not None and measured.error:
+        lines.append(("note", labelled("note", "not measured: %s" % measured.error)))
+    return [
+        *lines,
+        *_tensors("kept for the backward pass (%s)" % title, last.activations.tensors, last.activations.bytes, True),
+        *_tensors("alive at the peak, when %s runs (%s)" % (last.peak.node, title), last.peak.tensors, last.peak.bytes, False),
+    ]
+
+
+def _head(found: Comparison, name: str) -> List[Line]:
+    """What was measured, and how."""
+    from graphmp.graph.shapes import UNKNOWN_DIMENSION
+
+    as_well = ", and TensorFlow infers others from that" if found.inferred else " (--batch_size=N: as N)"
+    text = "by static shapes; unknown dimensions count as %d%s, a while loop as %d iterations where the graph names no number"
+    text %= found.unknown, as_well, UNKNOWN_DIMENSION
+    lines = [("head", labelled(name.rstrip("/").split("/")[-1], text))]
+    if not found.original.trains:
+        lines.append(("note", labelled("note", "no training step was found: nothing is kept for a backward pass; the peak is that of all results")))
+    lines += [("note", labelled("note", " ".join(filter(None, (note["code"], note["node"], note["message"]))))) for note in found.notes]
+    if found.error:
+        lines.append(("note", labelled("note", "the graph can't be converted: %s" % found.error)))
+    return lines
+
+
+def _sums(found: Comparison, measured: Optional[Measured]) -> List[Sequence[str]]:
+    """The rows of the table: original, converted, and the share that is left."""
+    graphs = [found.original] + ([found.converted] if found.converted else [])
+    rows = [(label, [value(memory) for memory in graphs]) for label, value in _SUMS]
+    peaks = (measured.original, measured.converted)[: len(graphs)] if measured is not None else ()
+    for allocator in sorted({allocator for peak in peaks if peak for allocator in peak.allocated}):
+        rows.append(("peak measured, %s" % allocator, [peak.tensors.get(allocator, 0) if peak else 0 for peak in peaks]))
+        rows.append(("with scratch memory of kernels", [peak.allocated.get(allocator, 0) if peak else 0 for peak in peaks]))
+    return [[label, *map(size, sizes), *_share(sizes)] for label, sizes in rows if any(sizes)]
+
+
+def _share(sizes: Sequence[int]) -> List[str]:
+    """The second size as a share of the first; nothing where there is one alone."""
+    return ["%.0f%%" % (100 * sizes[1] / sizes[0]) if sizes[0] and sizes[1] else ""] if len(sizes) > 1 else []
+
+
+def _tensors(heading: str, tensors: Sequence[Tensor], total: int, with_readers: bool) -> List[Line]:
+    """The largest tensors; below each, why it is float32."""
+    from graphmp.rewrite.inspection.memory.comparison import grouped
+
+    rows, below = [], []
+    for tensor, count in grouped(tensors)[:MOST]:
+        shape = "?" if tensor.shape is None else str(tensor.shape)
+        name = tensor.tensor + (" (and %s like it)" % format(count - 1, ",") if count > 1 else "")
+        rows.append(
+            (size(tensor.bytes), "%.0f%%" % (100 * tensor.bytes / total), tensor.dtype, shape, name) + ((tensor.reader,) if with_readers else ())
+        )
+        below.append([("row", "      float32: %s" % tensor.reason)] if tensor.reason else [])
+    lines = section("%s: %s, the largest" % (heading, size(total)), rows, titles=_TITLES[: len(rows[0])] if rows else ())
+    return lines[:3] + [line for row, why in zip(lines[3:], below) for line in (row, *why)]
+
+
+def _next(found: Comparison, args: argparse.Namespace) -> str:
+    """What a user would try next."""
+    from graphmp.rewrite.inspection.memory.comparison import grouped
+
+    graph = shlex.quote(args.graph)
+    if found.converted is None:
+        return "graphmp inspect %s" % graph
+    wide = [tensor for tensor, _ in grouped(found.converted.activations.tensors) if tensor.reason]
+    why = ", or: graphmp explain %s %s" % (graph, shlex.quote(wide[0].tensor.split(":")[0])) if wide else ""
+    measure = "" if args.measure else ", or: graphmp inspect %s --memory --measure" % graph
+    return "graphmp convert %s%s%s" % (graph, why, measure)

@@ -1,0 +1,113 @@
+"""The memory of a graph's step beside that of its conversion, which is made for it and thrown away."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.graph.view import parse_input
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.inspection.islands import alike, pattern
+from graphmp.rewrite.inspection.memory.memory import Kept, Memory, Tensor, memory
+from graphmp.rewrite.inspection.memory.sizes import recorded
+from graphmp.rewrite.inspection.overview import recognised
+from graphmp.rewrite.inspection.training_step import find_training
+from graphmp.rewrite.pipeline import Decisions, decide, rewrite
+
+_INSERTED = "_graphmp_"  # in the name of a cast, behind that of what it casts
+
+
+class Comparison(NamedTuple):
+    """What there is to say of a graph's memory.
+
+    Attributes:
+        unknown: what an unknown dimension counts as.
+        inferred: whether TensorFlow inferred others from that.
+        original: the graph as it is.
+        converted: its conversion; None where there is none.
+        error: why there is none, though the graph is one to convert.
+        notes: what is special about the graph: rows `code`, `node`, `message`.
+    """
+
+    unknown: int
+    inferred: bool
+    original: Memory
+    converted: Optional[Memory]
+    error: str
+    notes: List[Dict[str, str]]
+
+
+class Compared(NamedTuple):
+    """The numbers, and the conversion for whoever wants to run it."""
+
+    comparison: Comparison
+    converted: Optional[tf.MetaGraphDef]
+
+
+def compare(
+    meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, batch_size: int = 0, progress: Callable[[str], None] = lambda stage: None
+) -> Compared:
+    """Measures a graph and its conversion.
+
+    Args:
+        meta_graph: the graph; it is not changed.
+        config: options of the conversion.
+        policy: its op lists.
+        batch_size: as for `sizes.recorded`.
+        progress: told the stage that begins.
+
+    Raises:
+        GraphmpError: GMP002 for options that name what the graph doesn't have, GMP008 for what is no graph.
+    """
+    special = recognised(meta_graph, config, policy)
+    training = find_training(meta_graph, config)
+    shapes = recorded(meta_graph.graph_def, batch_size)
+    converted, error = None, ""
+    if not special.leave:
+        progress("converting")
+        try:
+            converted = rewrite(meta_graph, config, policy).meta_graph
+        except GraphmpError as refusal:
+            error = str(refusal)
+    progress("measuring")
+    before = memory(meta_graph, training, shapes)
+    after = memory(converted, training, shapes) if converted is not None else None
+    if after is not None:
+        reasons = _Reasons(decide(meta_graph, config, policy)[""])
+        after = after._replace(activations=_explained(after.activations, reasons))
+    return Compared(Comparison(shapes.unknown, bool(batch_size), before, after, error, special.warnings), converted)
+
+
+def grouped(tensors: Iterable[Tensor]) -> List[Tuple[Tensor, int]]:
+    """Tensors that differ in the numbers of their names alone as one, with the bytes of all, and how many; the largest first."""
+    groups = alike(tensors, lambda tensor: (pattern(tensor.tensor), tensor.dtype, tensor.shape, tensor.reason))
+    summed = [(group[0]._replace(bytes=sum(tensor.bytes for tensor in group)), len(group)) for group in groups]
+    return sorted(summed, key=lambda group: (-group[0].bytes, group[0].tensor))
+
+
+def _explained(kept: Kept, reasons: _Reasons) -> Kept:
+    return kept._replace(tensors=[tensor._replace(reason=reasons.of(tensor)) for tensor in kept.tensors])
+
+
+class _Reasons:
+    def __init__(self, decisions: Decisions):
+        self._graph, _, self._painted = decisions
+
+    def of(self, tensor: Tensor) -> str:
+        """Why a tensor is float32."""
+        port = parse_input(tensor.tensor)
+        if tensor.dtype != "float32":
+            return ""
+        if port.node in self._graph.view.nodes:
+            return self._painted_as(self._graph.writer(port), port.node) or "the op fixes its type"
+        reader = tensor.reader.split(_INSERTED)[0]  # what is cast back in the backward pass
+        reason = self._painted_as(-1, reader) if reader in self._graph.view.nodes else ""
+        return "a cast for a reader that is float32: %s" % reason if reason else "a cast, where float32 and half precision meet"
+
+    def _painted_as(self, unit: int, node: str) -> str:
+        """The reason of a unit, else of the first unit of a node; empty where it has none."""
+        units = [unit] if unit >= 0 else self._graph.units_of(node)[:1]
+        return self._painted[units[0]].reason if units else ""
