@@ -37,7 +37,13 @@ setup(
     license="Apache-2.0",
     license_files=["LICENSE"],
     packages=find_packages(include=["graphmp", "graphmp.*"]),
-    package_data={"graphmp.diff": ["page/*", "schema/*"], "graphmp.graph": ["*.txt"], "graphmp.numerics": ["page/*"], "graphmp.policy": ["*.txt"], "graphmp.rewrite": ["*.txt"]},
+    package_data={
+        "graphmp.diff": ["page/*", "schema/*"],
+        "graphmp.graph": ["*.txt"],
+        "graphmp.numerics": ["page/*"],
+        "graphmp.policy": ["*.txt"],
+        "graphmp.rewrite": ["*.txt"],
+    },
     python_requires=">=3.7",
     install_requires=besides_tensorflow() + TENSORFLOW,
     extras_require={

@@ -6,7 +6,8 @@ import pathlib
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LAYERS = ["cli", "runtime", "recipe", "performance", "numerics", "rewrite", "report", "loss_scale", "diff", "policy", "hooks", "graph"]  # from top to bottom
+# From top to bottom.
+LAYERS = ["cli", "runtime", "recipe", "performance", "numerics", "rewrite", "report", "loss_scale", "diff", "policy", "hooks", "graph"]
 BOTTOM = ["config", "errors", "environment", "version"]  # beside each other, below all layers
 ENTRY_POINTS = ["graphmp", "graphmp.__main__"]
 INSIDE_FUNCTIONS = {

@@ -310,7 +310,8 @@ def test_text(folder, capsys):
     out, err = printed(capsys, "model.meta", "--memory")
     lines = out.splitlines()
     assert err == ""
-    assert lines[0] == "model.meta   by static shapes; unknown dimensions count as 32 (--batch_size=N: as N), a while loop as 32 iterations where the graph names no number"
+    counted = "unknown dimensions count as 32 (--batch_size=N: as N), a while loop as 32 iterations where the graph names no number"
+    assert lines[0] == "model.meta   by static shapes; " + counted
     assert lines[2:4] == ["memory of a step", " " * 42 + "original  float16"]
     table = {line[2:40].strip(): line[40:].split() for line in lines[4:] if line.startswith("  ")}
     assert table["activations kept for the backward pass"] == ["2.18", "kB", "1.92", "kB", "88%"]
