@@ -8,17 +8,18 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.gradient_code import gradient_code
 from graphmp.graph.shapes import with_inferred_shapes
-from graphmp.graph.view import Port
+from graphmp.graph.view import GraphView, Port
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.costs import LAUNCH, costs, price, stays_in_kernel
+from graphmp.rewrite.costs import LAUNCH, costs, idle_nodes, price, stays_in_kernel
 from graphmp.rewrite.inspection.cost import inspect_cost
 from graphmp.rewrite.inspection.traffic import moves, traffic
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import decide
 from graphmp.rewrite.units import TypedGraph
-from tests import commands
+from tests import commands, painting
 
 POLICY = Policy.default("float16")
 PLAIN = Config.make(loss_scale="none")
@@ -147,3 +148,30 @@ def test_a_graph_without_training_counts_whole(tmp_path, capfd):
     path.write_bytes(exported(graph).SerializeToString())
     status, text, _ = commands.graphmp(capfd, "inspect", path, "--cost")
     assert status == 0 and "no training step" in text
+
+
+def test_gradients_of_constants_lead_nowhere():
+    names = ["x", "w", "h", "loss", "out", "grads/h_grad/a", "grads/h_grad/b", "grads/h_grad/c", "update", "other/h_grad/a"]
+    lines = ["x Placeholder", "w Const", "h Mul x w", "loss Neg h", "out Identity loss"]
+    lines += ["grads/h_grad/a Mul loss w", "grads/h_grad/b Mul loss x", "grads/h_grad/c Neg grads/h_grad/b", "update Sin grads/h_grad/a"]
+    lines += ["other/h_grad/a Mul loss w"]
+    graph = painting.graph(*lines)
+    view = GraphView(graph.graph_def)
+    assert set(names) == set(view.nodes)
+    scopes = gradient_code(view.nodes.keys())
+    assert scopes == {"grads": {"grads/h_grad/a", "grads/h_grad/b", "grads/h_grad/c"}, "other": {"other/h_grad/a"}}
+    # Nothing of the second scope leads anywhere: someone fetches it.
+    assert idle_nodes(view, scopes.values()) == {"grads/h_grad/b", "grads/h_grad/c"}
+
+
+def test_what_no_step_runs_costs_a_launch():
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 4], name="x")
+        product = tf.matmul(x, x, name="product")
+        tf.sin(product, name="sine")
+        tf.matmul(product, x, name="end")
+    graph = typed(exported(graph))
+    half = {number for number, unit in enumerate(graph.units) if unit.node in ("product", "end")}
+    running = price(graph, half)
+    graph.idle = {"sine"}
+    assert running - price(graph, half) == 2 * 16 + 6 * 16  # Sin's read, and the cast for it but for its launch

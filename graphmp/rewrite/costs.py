@@ -8,24 +8,26 @@
    costs nothing: there is one of each dtype.
 5. All of it happens as often as the loop around goes round (`graph/trip_counts.py`); a cast of a loop invariant stands before the loop.
 
+6. What no step runs (`idle`: gradients of constants, mostly) moves nothing; a cast for it alone costs no more than its launch.
+
 Elements come from static shapes, unknown dimensions as 32.
 """
 
 from __future__ import annotations
 
 import pathlib
-from typing import AbstractSet, NamedTuple
+from typing import AbstractSet, Iterable, NamedTuple, Set
 
 from graphmp.graph import tables
 from graphmp.graph.frames import is_invariant
 from graphmp.graph.shapes import recorded_elements
-from graphmp.graph.view import Port
+from graphmp.graph.view import GraphView, Port
 from graphmp.policy.traits import MOVES_NOTHING
 from graphmp.rewrite.units import TypedGraph
 
 CAST_BYTES = 6  # an element read in one dtype and written in the other
 SAVED_BYTES = 2  # an element in half instead of float32
-LAUNCH = 16  # bytes that stand for starting one more kernel: of two ways that move the same, the one with fewer casts
+LAUNCH = 64  # bytes that stand for starting one more kernel: of two ways that move the same, the one with fewer casts
 
 
 class Costs(NamedTuple):
@@ -47,9 +49,10 @@ def costs(graph: TypedGraph, port: Port) -> Costs:
     node = graph.view.nodes[port.node]
     elements = recorded_elements(node, port.output)
     trips = graph.trips(port.node)
-    moved = 0 if stays_in_kernel(graph, port) else SAVED_BYTES * elements * trips
+    idle = port.node in graph.idle
+    moved = 0 if idle or stays_in_kernel(graph, port) else SAVED_BYTES * elements * trips
     casts = graph.trips(graph.view.inputs(port.node)[0].node) if is_invariant(node) else trips
-    cast = 0 if node.op == "Const" else CAST_BYTES * elements * casts + LAUNCH
+    cast = 0 if node.op == "Const" else LAUNCH + (0 if idle else CAST_BYTES * elements * casts)
     return Costs(0 if node.op in MOVES_NOTHING else moved, moved, cast)
 
 
@@ -63,11 +66,27 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
     total = 0.0
     for port, producer, consumers in graph.float32_tensors():
         cost = costs(graph, port)
-        readers = [graph.reader(consumer) in half for consumer in consumers]
-        touched = [graph.view.nodes[consumer.node].op not in MOVES_NOTHING for consumer in consumers]
-        total += cost.written * (producer not in half) + cost.read * sum(t and not r for t, r in zip(touched, readers))
-        total += cost.cast * any(reader != (producer in half) for reader in readers)
+        wide = [consumer.node for consumer in consumers if graph.reader(consumer) not in half]
+        other = wide if producer in half else [consumer.node for consumer in consumers if graph.reader(consumer) in half]
+        total += cost.written * (producer not in half)
+        total += cost.read * sum(graph.view.nodes[name].op not in MOVES_NOTHING and name not in graph.idle for name in wide)
+        if other and graph.view.nodes[port.node].op != "Const":
+            total += cost.cast if set(other) - graph.idle else LAUNCH
     return total
+
+
+def idle_nodes(view: GraphView, scopes: Iterable[AbstractSet[str]]) -> Set[str]:
+    """Gradient code that leads nowhere, as gradients of constants do: a step runs it only where someone fetches it.
+
+    Args:
+        view: the graph.
+        scopes: the nodes of each call of `tf.gradients`. One of which nothing leads anywhere is fetched, and runs.
+    """
+    found: Set[str] = set()
+    for nodes in scopes:
+        needed = view.ancestors(name for name in view.nodes if name not in nodes) & nodes
+        found |= nodes - needed if needed else set()
+    return found
 
 
 def stays_in_kernel(graph: TypedGraph, port: Port) -> bool:

@@ -15,12 +15,13 @@ from graphmp.diff.changes import in_body
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.building import SCOPE
 from graphmp.graph.contexts import Contexts
-from graphmp.graph.gradient_code import gradient_nodes
+from graphmp.graph.gradient_code import gradient_code, gradient_nodes
 from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.rewrite import bodies, casts, check, pins, ranges
 from graphmp.rewrite.calibration import overflowed
+from graphmp.rewrite.costs import idle_nodes
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.mark import mark
@@ -152,7 +153,9 @@ def _decide(
 ) -> Decisions:
     graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
-    gradients = gradient_nodes(names, config.gradient_scope)
+    scopes = gradient_code(names, config.gradient_scope)
+    gradients = {name for nodes in scopes.values() for name in nodes}
+    graph.idle = idle_nodes(graph.view, scopes.values())
     ahead = ahead_of_allow(graph, policy.allow, gradients)
     outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}
     fetched = {} if body.function else {**_fetched(graph, meta_graph, config, outputs), **float32}

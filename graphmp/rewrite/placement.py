@@ -23,7 +23,7 @@ import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
-from graphmp.rewrite.costs import costs
+from graphmp.rewrite.costs import LAUNCH, costs
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.ranges import is_exact
@@ -83,20 +83,21 @@ def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
         if a > SINK:
             yield SOURCE, a, cost.written
         readers: Set[int] = set()
+        idle: Set[int] = set()
         for consumer in consumers:
             b = vertex(graph.reader(consumer))
             op = graph.view.nodes[consumer.node].op
-            if b > SINK and op not in MOVES_NOTHING:
+            if b > SINK and op not in MOVES_NOTHING and consumer.node not in graph.idle:
                 yield SOURCE, b, cost.read
             if b != a:
-                readers.add(b)
+                (idle if consumer.node in graph.idle else readers).add(b)
                 if op in DISCONTINUOUS and b > SINK and not (node.op == "Const" and is_exact(node, compute_dtype)):
                     yield b, a if node.op != "Const" else SINK, _INFINITE
-        if node.op == "Const" or not readers:
-            continue
-        yield from _cast(a, readers, SINK, cost.cast, fresh)
-        yield from ((y, x, capacity) for x, y, capacity in _cast(a, readers, SOURCE, cost.cast, fresh + 1))
-        fresh += 2
+        for ends, price in ((readers, cost.cast), (idle - readers, float(LAUNCH))):
+            if ends and node.op != "Const":
+                yield from _cast(a, ends, SINK, price, fresh)
+                yield from ((y, x, capacity) for x, y, capacity in _cast(a, ends, SOURCE, price, fresh + 1))
+                fresh += 2
 
 
 def _cast(producer: int, readers: Set[int], other: int, cost: float, shared: int) -> Iterator[Arc]:

@@ -6,7 +6,7 @@ float32 value in its lists. Ports whose type an op fixes belong to no unit.
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -36,6 +36,7 @@ class TypedGraph:
         view: nodes and edges.
         units: all units; elsewhere they are named by their place in this list.
         unknown: nodes whose op nobody knows.
+        idle: nodes that no step runs.
     """
 
     def __init__(self, graph_def: tf.GraphDef, op_defs: OpDefs):
@@ -47,6 +48,7 @@ class TypedGraph:
         self.view = GraphView(graph_def)
         self.units: List[Unit] = []
         self.unknown: List[str] = []
+        self.idle: AbstractSet[str] = frozenset()
         self._signatures: Dict[str, Optional[Signature]] = {}
         self._inputs: Dict[str, List[int]] = {}
         self._outputs: Dict[str, List[int]] = {}
