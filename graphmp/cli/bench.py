@@ -1,0 +1,241 @@
+"""`graphmp bench`: how fast a conversion is, beside the original and TensorFlow's own rewrite, and why not faster."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+
+from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.sources import add_source, convert_source
+from graphmp.cli.tables import Line, labelled, section, show, size, write
+from graphmp.cli.terminal import counter, progress
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.runtime.bench.options import Options
+from graphmp.runtime.files import check_writable_file
+from graphmp.runtime.quiet import quiet_stderr
+from graphmp.runtime.source import names_a_graph
+
+if TYPE_CHECKING:
+    from graphmp.performance.bench import Bench, Run
+    from graphmp.performance.device import Device
+
+HELP = "time a training graph, its conversion and TensorFlow's own rewrite in one run, and say why it isn't faster"
+EXAMPLE = """  graphmp bench model.ckpt.meta --batch_sizes 32,64,128
+  graphmp bench model.py --data feeds.py:batches --plot bench.svg -- --learning_rate 0.1
+  graphmp bench model.ckpt.meta --batch_sizes 64 --memory_limit 2GB --json > bench.json
+  graphmp bench out/converted.meta --verify_tensor_cores
+
+The graphs take turns, a few steps each, in processes of their own; a step runs all updates that the graph has, on the same batches.
+--data is what `graphmp audit --data` takes; without it batches are made up, typed by each placeholder's use. Without --compute_dtype it is
+bfloat16 on a CPU that multiplies bfloat16 in hardware, else float16. A batch size that a graph has no memory for is a result. Peak
+tensors are what one step makes, by TensorFlow's run metadata, variables left out; on a GPU all of its allocator's.
+Exit status: 0 timed, 1 the converted graph ran at no batch size, 2 bad input. With --verify_tensor_cores: 0 all matmuls and
+convolutions ran on Tensor Cores, 1 some did not, 2 there is no GPU with Tensor Cores."""
+FLAGS = conversion_flags()
+
+_BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|kB|MB|GB)")
+_UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+_TITLES = ("batch", "graph", "ms/step", "quartiles", "range", "speed-up", "95%", "examples/s", "peak tensors", "peak RSS")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what the command takes besides the conversion flags."""
+    add_source(parser)
+    parser.add_argument("--data", default="", metavar="FEEDS", help="batches: an .npz file, or file.py:FUNCTION (default: made up)")
+    parser.add_argument("--batch_sizes", default="32", metavar="N,N,...", help="for dimensions that the graph leaves open (default 32)")
+    parser.add_argument("--steps", type=int, default=10, metavar="N", help="timed steps of a graph in each round (default 10)")
+    parser.add_argument("--warmup", type=int, default=3, metavar="N", help="steps of each graph before, which don't count (default 3)")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="how often each graph has its turn (default 5)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of made-up batches")
+    parser.add_argument(
+        "--memory_limit",
+        default="",
+        metavar="SIZE",
+        help="what the process of a graph may take, or its share of a GPU: 1500MB, 2GB (default: no limit)",
+    )
+    parser.add_argument("--plot", default="", metavar="FILE", help="draw times, speed-up and memory by batch size: .png or .svg; needs matplotlib")
+    parser.add_argument("--verify_tensor_cores", action="store_true", help="run one step on a GPU and list which matmuls ran on Tensor Cores")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Times and prints; or looks at the kernels of one step."""
+    options = _options(args)
+    picture = _picture_format(args.plot)
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.runtime.bench.device import find
+        from graphmp.runtime.bench.run import bench, parts
+    device = find()
+    if args.verify_tensor_cores:
+        return _verify(args, options, device)
+    with progress(3) as begin:
+        conversion = convert_source(args, _conversion_options(device), begin)
+    with counter("fits, rounds", parts(options)) as done:
+        found = bench(conversion, device, options, dict(os.environ), done)
+    _present(args, found, picture)
+    return 0 if any(each.spread for each in found.runs if each.variant == "graphmp") else 1
+
+
+def _options(args: argparse.Namespace) -> Options:
+    """The options of the bench, checked."""
+    numbers = (args.steps, args.warmup, args.rounds)
+    if min(numbers) < 1:
+        raise GraphmpError("GMP002", "--steps, --warmup and --rounds: found %d, %d, %d; accepted are numbers above zero" % numbers)
+    return Options(args.data, _batch_sizes(args.batch_sizes), *numbers, args.seed, _bytes(args.memory_limit))
+
+
+def _batch_sizes(text: str) -> Tuple[int, ...]:
+    """`64,32` as (32, 64)."""
+    if not re.fullmatch(r"[1-9]\d{0,8}(,[1-9]\d{0,8})*", text):
+        raise GraphmpError("GMP002", "--batch_sizes=%s: accepted are numbers above zero with commas between, such as 32,64" % text)
+    return tuple(sorted(set(map(int, text.split(",")))))
+
+
+def _bytes(text: str) -> int:
+    """`2GB` in bytes; 0 for no text."""
+    found = _BYTES.fullmatch(text)
+    if text and (found is None or not float(found.group(1))):
+        raise GraphmpError("GMP002", "--memory_limit=%s: accepted is a number above zero with a unit, such as 1500MB or 2GB" % text)
+    return int(float(found.group(1)) * _UNITS[found.group(2)]) if found else 0
+
+
+def _picture_format(name: str) -> str:
+    """The format of a picture by its name, which must be one that can be drawn and written; empty for no name."""
+    if not name:
+        return ""
+    check_writable_file(pathlib.Path(name))
+    if importlib.util.find_spec("matplotlib") is None:
+        raise GraphmpError("GMP020", "--plot=%s: matplotlib, which draws it, is not installed: pip install 'graphmp[plot]'" % name)
+    form = pathlib.Path(name).suffix[1:]
+    if form not in ("png", "svg"):
+        raise GraphmpError("GMP002", "--plot=%s: accepted are names that end in .png or .svg" % name)
+    return form
+
+
+def _conversion_options(device: Device) -> Dict[str, Any]:
+    """The conversion flags; the compute dtype is what is fast here, where nobody gave it."""
+    options = options_of(FLAGS)
+    return options if FLAGS["compute_dtype"].present else dict(options, compute_dtype=device.default_dtype)
+
+
+def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
+    """Prints which matmuls and convolutions of one step ran on Tensor Cores."""
+    from graphmp.graph.files import read_graph
+    from graphmp.performance import kernels
+    from graphmp.runtime.bench import tensor_cores
+
+    tensor_cores.check(device)
+    if tensor_cores.is_converted(args.source, args.tag):
+        meta_graph = read_graph(args.source, args.tag)
+        training = tensor_cores.losses(meta_graph, Config.make(**_conversion_options(device)))
+    else:
+        with progress(3) as begin:
+            conversion = convert_source(args, _conversion_options(device), begin)
+        meta_graph, training = conversion.meta_graph, conversion.report["losses"]
+    verdict = kernels.verify(*tensor_cores.traced(meta_graph, training, args.source, options))
+    following = "graphmp bench %s" % shlex.quote(args.source) if not verdict.exit_status else "change what is listed, then run this again"
+    if args.json:
+        found = {
+            "schema": "graphmp.tensor_cores/1",
+            "rows": [row._asdict() for row in verdict.rows],
+            "exit_status": verdict.exit_status,
+            "next": following,
+        }
+        write(json.dumps(found, indent=1, sort_keys=True) + "\n")
+    else:
+        show([*(("row", line) for line in kernels.text(verdict).splitlines()), ("row", ""), ("next", labelled("next", following))])
+    return int(verdict.exit_status)
+
+
+def _present(args: argparse.Namespace, found: Bench, picture: str) -> None:
+    """Draws what was asked for and prints the findings."""
+    from graphmp.graph.files import write_atomic
+    from graphmp.performance import text
+
+    following = text.next_step(found, names_a_graph(args.source))
+    if picture:
+        from graphmp.performance import plot
+
+        write_atomic(pathlib.Path(args.plot), plot.render(found, picture))
+    if args.json:
+        sys.stdout.write(found.to_json(following))
+        return
+    wrote: List[Line] = [("row", labelled("wrote", args.plot))] if picture else []
+    show([*_head(found), *_table(found), *_conclusions(found), ("row", ""), *wrote, ("next", labelled("next", following))])
+
+
+def _head(found: Bench) -> List[Line]:
+    """What was timed and how."""
+    from graphmp.performance import text
+
+    name = found.source.rstrip("/").split("/")[-1]
+    rows = [
+        ("source", found.source),
+        ("device", "%s; TensorFlow %s" % (found.device.name, found.tensorflow)),
+        ("data", found.data),
+        ("steps", text.method(found)),
+        ("memory", "a graph's process may take %s" % size(found.memory_limit) if found.memory_limit else ""),
+        ("input", text.input_line(found)),
+        ("sums", text.sums(found)),
+    ]
+    lines: List[Line] = [("head", labelled(name, "%s against float32" % found.compute_dtype))]
+    return lines + [("row", labelled(label, said)) for label, said in rows if said] + [("note", labelled("note", note)) for note in found.remarks]
+
+
+def _table(found: Bench) -> List[Line]:
+    """A row a graph and batch size, numbers to the right; below it what isn't in it."""
+    from graphmp.performance import text
+
+    rows = [_row(found, run) for run in found.runs]
+    widths = [max(map(len, column)) for column in zip(_TITLES, *rows)]
+
+    def justified(cells: Any) -> List[str]:
+        return [cell.ljust(width) if place == 1 else cell.rjust(width) for place, (cell, width) in enumerate(zip(cells, widths))]
+
+    lines = section("times", [justified(row) for row in rows], titles=justified(_TITLES))
+    troubles = [
+        "%s at batch size %s: %s" % (text.variant(found, run.variant), text.batch(run.batch_size), text.trouble(run))
+        for run in found.runs
+        if not run.spread
+    ]
+    return lines + [("note", "  " + line) for line in [*troubles, *text.missing(found)]]
+
+
+def _row(found: Bench, run: Run) -> List[str]:
+    from graphmp.performance import text
+
+    seconds, memory = run.spread, run.memory
+    cells = [text.batch(run.batch_size), text.variant(found, run.variant)]
+    if seconds is None:
+        cells += [run.status, "", ""]
+    else:
+        quartiles, extremes = (seconds.first_quartile, seconds.third_quartile), (seconds.least, seconds.most)
+        cells.append(text.milliseconds(seconds.median))
+        cells += ["-".join(map(text.milliseconds, ends)) for ends in (quartiles, extremes)]
+    cells += text.ratio(found.speedup(run))
+    cells.append(format(run.examples_per_second, ",.4g" if run.examples_per_second < 1000 else ",.0f") if run.examples_per_second else "")
+    return cells + ([size(memory.peak), size(memory.rss)] if memory else ["", ""])
+
+
+def _conclusions(found: Bench) -> List[Line]:
+    """Which batch sizes only the conversion can run, and likely causes where it is hardly faster."""
+    from graphmp.performance import text
+
+    lines: List[Line] = [("passed", line) for line in text.memory_lines(found)]
+    if lines:
+        lines.insert(0, ("row", ""))
+    for batch_size in found.batch_sizes:
+        if found.causes(batch_size) is not None:
+            causes = text.cause_lines(found, batch_size) or ["nothing that was measured stands out"]
+            at = "" if batch_size is None else " at batch size %s" % text.batch(batch_size)
+            lines += [("row", ""), ("heading", "less than 1.2 times as fast%s; likely causes, by their share of the step" % at)]
+            lines += [("row", "  " + cause) for cause in causes]
+    return lines
