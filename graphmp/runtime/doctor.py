@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Callable, List, Optional
 
+from graphmp.performance.device import BFLOAT16_CORES, TENSOR_CORES
 from graphmp.runtime.installed import Facts, Version, gather, numbers, text
 
 OLD = (1, 15)
@@ -13,8 +14,6 @@ FIRST = (2, 15)
 LAST = (2, 21)
 PYTHONS = ((3, 7), (3, 9), (3, 10), (3, 11), (3, 12), (3, 13))
 NEEDED = ("numpy", "scipy", "absl-py", "rich")
-TENSOR_CORES = (7, 0)
-BFLOAT16_CORES = (8, 0)
 
 
 @dataclass(frozen=True)
