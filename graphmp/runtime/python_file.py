@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
-from absl import logging
 
 from graphmp import environment
 from graphmp.config import Config
@@ -87,7 +86,7 @@ def convert_file(script: Script, config: Config, stages: Stages, log: Callable[[
     except GraphmpError as error:
         if config.engine == "recipe" or config.engine_strict or error.code not in RECIPE_REFUSES:
             raise
-        logging.info("the recipe does not fit: %s", error)
+        log("the recipe does not fit: %s\n" % error)
         return _by_rewrite(script, config, stages, log, "the recipe does not fit: %s" % error)
 
 
