@@ -1,0 +1,67 @@
+"""An LSTM language model in float32, as TensorFlow 1 code: two layers in a while loop over time, clipped gradients.
+
+    python examples/lstm.py --smoke
+    graphmp convert examples/lstm.py
+    graphmp run --compute_dtype=bfloat16 examples/lstm.py --smoke
+
+tf.nn.dynamic_rnn makes the loop, tf.gradients a second one that runs backwards and reads what the first has put on stacks.
+"""
+
+import training  # first: see there
+
+# isort: split
+import tensorflow.compat.v1 as tf
+
+SIZES = {
+    "batch_size": (32, 8, "sentences a step"),
+    "steps": (100, 30, "training steps"),
+    "length": (200, 12, "tokens in a sentence, and turns of the loop"),
+    "vocabulary": (10000, 64, "how many tokens there are"),
+    "layers": (2, 2, "of LSTM cells"),
+    "width": (1024, 32, "numbers that represent a token, and cells in a layer"),
+    "learning_rate": (1e-3, 1e-2, "of Adam"),
+}
+CLIP_NORM = 5.0
+
+
+def build_training_model(tokens, following, vocabulary, layers, width, learning_rate):
+    """Builds the model, its loss and its training step.
+
+    Args:
+        tokens: int32, (batch, length).
+        following: the token that follows each, of the same shape.
+        vocabulary: how many tokens there are.
+        layers: of LSTM cells.
+        width: numbers that represent a token, and cells in a layer.
+        learning_rate: of Adam.
+
+    Returns:
+        tokens and following as they were given, the loss and the operation that trains one step.
+    """
+    table = tf.get_variable("embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-0.1, 0.1))
+    cells = tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.LSTMCell(width) for _ in range(layers)])
+    top, _ = tf.nn.dynamic_rnn(cells, tf.nn.embedding_lookup(table, tokens), dtype=tf.float32)
+    logits = tf.layers.dense(top, vocabulary, name="logits")
+    loss = tf.losses.sparse_softmax_cross_entropy(following, logits)
+
+    optimizer = tf.train.AdamOptimizer(learning_rate)
+    gradients, variables = zip(*optimizer.compute_gradients(loss))
+    gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
+    train_op = optimizer.apply_gradients(zip(gradients, variables), tf.train.get_or_create_global_step())
+    return tokens, following, loss, train_op
+
+
+def main():
+    """Trains on made-up sentences."""
+    flags = training.start(__doc__, SIZES)
+    tokens = tf.placeholder(tf.int32, [None, flags.length], name="tokens")
+    following = tf.placeholder(tf.int32, [None, flags.length], name="following")
+    build = training.precision(flags)(build_training_model)
+    sizes = flags.vocabulary, flags.layers, flags.width, flags.learning_rate
+    tokens, following, loss, train_op = build(tokens, following, *sizes)
+    batches = ((sentences[:, :-1], sentences[:, 1:]) for sentences in training.sentences(flags, flags.length + 1))
+    training.train(flags, {"loss": loss}, train_op, (tokens, following), batches, flags.batch_size * flags.length, "tokens")
+
+
+if __name__ == "__main__":
+    main()

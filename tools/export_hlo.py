@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Lowers a whole training step of a graph to serialised HLO, so that it can be timed where there is no TensorFlow.
+
+usage: export_hlo.py GRAPH [-o FILE.hlo] [--as float32|tf32|converted] [--batch_size N] [--compute_dtype float16|bfloat16]
+                     [--loss_scale NUMBER|none] [--data FILE] [--train_op OP] [--seed N]
+
+    python tools/export_hlo.py train.meta
+    python tools/export_hlo.py train.meta --as tf32
+    python tools/export_hlo.py train.meta --as converted --compute_dtype bfloat16 -o train.bfloat16.hlo
+    python tools/time_hlo.py train.float32.hlo train.tf32.hlo train.float16.hlo
+
+GRAPH is a MetaGraphDef, a GraphDef or a SavedModel. Needs TensorFlow 2, on a CPU; the HLO is no machine's. --as says what becomes
+of the graph: float32 (default) lowers it as it stands, with all bits of its float32 products; tf32 leaves it to a GPU to round what
+they multiply to TensorFloat-32, and differs in their precision attribute alone; converted has graphmp convert it first, with a
+fixed loss scale. A graph that was converted before is lowered as it stands, by --as float32.
+
+The step: all updates that gradients reach, of all losses. Placeholders, and what queues and iterators give, become parameters of
+static shape: that of the first batch of --data, else of a made-up batch, of --batch_size where the graph leaves that open (which of
+its unknown dimensions that is, a step with a small batch shows here); a feed that decides on shapes becomes a constant. Variables,
+reference variables too, become the last parameters; their new values are the last results. A read of a variable that the graph sets
+neither before nor after a write comes before it. Of a conditional of TensorFlow 1 both branches are computed, and one is selected.
+What XLA can't lower ends in one line: while loops of TensorFlow 1, conditionals that write variables, hence also the skipped steps of
+a dynamic loss scale, and ops without an XLA kernel.
+
+Beside FILE.hlo lies FILE.json: the parameters in order (name, dtype, shape, feed or variable, how to draw a value like that which
+it had here), the results, the step's matmul and convolution operations by dtype, and the versions.
+
+Exit status: 0, 1 where the graph can't be converted, 2 for bad input, what XLA doesn't lower, or TensorFlow 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+from typing import Any, Dict, List, Optional, Tuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import graphmp
+from graphmp.errors import GraphmpError
+from graphmp.graph.files import read_graph, write_files
+from graphmp.runtime.audit.options import Options
+
+# isort: split
+import tensorflow.compat.v1 as tf
+
+AS = ("float32", "tf32", "converted")
+FIXED_SCALE = {"float16": "128", "bfloat16": "none"}
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Exports and says what was written. Returns the exit status."""
+    args = parse(argv)
+    if tf.__version__ < "2":
+        print("export_hlo: found TensorFlow %s; its XLA can't be called ahead of time: use TensorFlow 2" % tf.__version__, file=sys.stderr)
+        return 2
+    try:
+        path, sidecar = export(args)
+    except GraphmpError as error:
+        print("graphmp: error %s: %s" % (error.code, error.message), file=sys.stderr)
+        return error.exit_status
+    count = sum(sidecar["flops"].values())
+    by_dtype = ", ".join("%d %s" % (number, dtype) for dtype, number in sorted(sidecar["products"].items()))
+    print("%s: %s matmuls and convolutions, %.3g GFLOP a step, %d parameters" % (path, by_dtype or "no", count / 1e9, len(sidecar["parameters"])))
+    return 0
+
+
+def parse(argv: Optional[List[str]]) -> argparse.Namespace:
+    """The command line; the loss scale is that of the compute dtype where none is given."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("graph", metavar="GRAPH", help="a MetaGraphDef, a GraphDef or a SavedModel")
+    parser.add_argument("-o", "--output", type=program, metavar="FILE.hlo", help="where to (default: here, GRAPH's name with its column)")
+    parser.add_argument("--as", dest="column", choices=AS, default=AS[0], help="what becomes of the graph (default float32: as it stands)")
+    parser.add_argument("--batch_size", type=positive, default=32, metavar="N", help="for unknown first dimensions (default 32)")
+    parser.add_argument("--data", default="", metavar="FILE", help="file.npz or file.py:function, whose first batch gives shapes (default made up)")
+    parser.add_argument("--compute_dtype", choices=sorted(FIXED_SCALE), default="float16", help="what --as converted converts to (default float16)")
+    parser.add_argument("--loss_scale", type=scale, metavar="NUMBER|none", help="its fixed loss scale (default 128; none with bfloat16)")
+    parser.add_argument("--train_op", action="append", default=[], metavar="OP", help="the op that trains, where it isn't found; repeatable")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the batch and of the variables' first values (default 0)")
+    args = parser.parse_args(argv)
+    args.loss_scale = args.loss_scale or FIXED_SCALE[args.compute_dtype]
+    return args
+
+
+def program(text: str) -> str:
+    """The name of a file whose sidecar has another."""
+    if not text.endswith(".hlo"):
+        raise argparse.ArgumentTypeError("%s: accepted are names that end in .hlo" % text)
+    return text
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("%s: accepted are whole numbers from 1" % text)
+    return number
+
+
+def scale(text: str) -> str:
+    """A fixed loss scale. A dynamic one skips steps by Switch, which XLA doesn't lower."""
+    if text == "dynamic":
+        raise argparse.ArgumentTypeError(
+            "dynamic: a step that overflows is skipped by Switch, which XLA does not lower; accepted are none and a number"
+        )
+    return text
+
+
+def export(args: argparse.Namespace) -> Tuple[pathlib.Path, Dict[str, Any]]:
+    """Writes both files. Returns the path of the HLO, and the sidecar."""
+    from hlo.lowering import lower  # TensorFlow 1 has not what these import
+    from hlo.sidecar import column, describe
+
+    original = read_graph(args.graph)
+    meta_graph = original
+    if args.column == "converted":
+        options = dict(compute_dtype=args.compute_dtype, loss_scale=args.loss_scale, train_op=args.train_op)
+        meta_graph = graphmp.convert(original, **options).meta_graph
+    lowered = lower(original, meta_graph, args.train_op, Options(data=args.data, batch_size=args.batch_size, seed=args.seed))
+    sidecar = dict(describe(lowered), source=os.path.basename(args.graph), batch_size=args.batch_size)
+    sidecar["column"] = column(sidecar["flops"], args.column == "tf32")
+    path = pathlib.Path(args.output or "%s.%s.hlo" % (pathlib.Path(args.graph).stem, sidecar["column"]))
+    text = json.dumps(sidecar, indent=1, sort_keys=True) + "\n"
+    files = {path.name: lowered.serialized(sidecar["column"] == "tf32"), path.with_suffix(".json").name: text.encode("utf-8")}
+    write_files(path.parent, files)
+    return path, sidecar
+
+
+if __name__ == "__main__":
+    sys.exit(main())

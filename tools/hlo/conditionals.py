@@ -1,0 +1,112 @@
+"""Conditionals of TensorFlow 1 become selections: both branches run, which XLA can compile, and the predicate picks a result.
+
+1. Switch(x, p) -> x, on both sides.
+2. Merge(a, b) -> SelectV2(p, a, b), where p is the predicate that a and b hang on with opposite sides, by data or control edges.
+3. What writes in a branch can't run unasked: such a graph is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, FrozenSet, List, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.editing import Editor
+from graphmp.graph.live import writes
+from graphmp.graph.view import GraphView, Port
+
+SWITCHES = frozenset(("RefSwitch", "Switch"))
+MERGES = frozenset(("Merge", "RefMerge"))
+_COPIES = SWITCHES | {"Identity"}
+_NO_GUARDS: FrozenSet[Tuple[Port, int]] = frozenset()
+
+
+def selected(graph_def: tf.GraphDef) -> tf.GraphDef:
+    """The graph itself where it has no conditional, else a copy without any.
+
+    Raises:
+        GraphmpError: GMP020 for a write in a branch, and for a Merge that is no conditional's.
+    """
+    if not any(node.op in SWITCHES | MERGES for node in graph_def.node):
+        return graph_def
+    result = tf.GraphDef()
+    result.CopyFrom(graph_def)
+    _Selection(GraphView(graph_def), Editor(result)).apply()
+    return result
+
+
+class _Selection:
+    """One graph's: `view` is the graph as it was, `editor` changes the copy."""
+
+    def __init__(self, view: GraphView, editor: Editor):
+        self._view, self._editor = view, editor
+        self._guards: Dict[str, FrozenSet[Tuple[Port, int]]] = {}
+
+    def apply(self) -> None:
+        for name in self._in_order():
+            node = self._view.nodes[name]
+            inputs = [self._guards_of(port) for port in self._view.inputs(name)]
+            guards = _NO_GUARDS.union(*inputs, *(self._guards[control] for control in self._view.controls(name)))
+            if node.op in MERGES:
+                guards = self._select(name, inputs)
+            elif guards and writes(node.op):
+                predicate = sorted(guards)[0][0]
+                raise GraphmpError("GMP020", "node %s: it writes in a branch of a conditional, on %s, and XLA lowers no Switch" % (name, predicate))
+            self._guards[name] = guards
+            self._pass_by(name)
+
+    def _in_order(self) -> List[str]:
+        """The nodes, each behind all that it reads and waits for."""
+        order: Dict[str, None] = {}
+        waiting = list(self._view.nodes)
+        while waiting:
+            name = waiting[-1]
+            before = [n for n in (*(p.node for p in self._view.inputs(name)), *self._view.controls(name)) if n not in order]
+            waiting.extend(before)
+            if not before:
+                order[waiting.pop()] = None
+        return list(order)
+
+    def _guards_of(self, port: Port) -> FrozenSet[Tuple[Port, int]]:
+        """On which sides of which predicates an output is there."""
+        guards = self._guards[port.node]
+        if self._view.nodes[port.node].op not in SWITCHES:
+            return guards
+        return guards | {(self._predicate(port.node), port.output)}
+
+    def _predicate(self, switch: str) -> Port:
+        """What decides, behind its copies: the Switches of one conditional read different ones."""
+        port = self._view.inputs(switch)[1]
+        while self._view.nodes[port.node].op in _COPIES:
+            port = self._view.inputs(port.node)[0]
+        return port
+
+    def _select(self, name: str, inputs: List[FrozenSet[Tuple[Port, int]]]) -> FrozenSet[Tuple[Port, int]]:
+        """Turns a Merge into a selection; returns on what this still hangs."""
+        first, second = inputs if len(inputs) == 2 else (_NO_GUARDS, _NO_GUARDS)
+        opposite = [(predicate, side) for predicate, side in first if (predicate, 1 - side) in second]
+        if len(opposite) != 1 or any(consumer.output for consumer in self._view.consumers(name)):
+            raise GraphmpError("GMP020", "node %s: it merges what no one predicate tells apart, and XLA lowers no Merge" % name)
+        predicate, side = opposite[0]
+        yes, no = [self._value(port) for port in self._view.inputs(name)][:: 1 if side else -1]
+        node = self._editor.nodes[name]
+        node.input[:] = [str(predicate), str(yes), str(no), *(text for text in node.input if text.startswith("^"))]
+        node.op = "SelectV2"
+        del node.attr["N"]
+        return (first - {(predicate, side)}) & (second - {(predicate, 1 - side)})
+
+    def _pass_by(self, name: str) -> None:
+        """Lets what reads a Switch read what that switches, and the Switch itself be a copy of it."""
+        if self._view.nodes[name].op in MERGES:
+            return
+        for slot, port in enumerate(self._view.inputs(name)):
+            self._editor.connect(name, slot, self._value(port))
+        if self._view.nodes[name].op in SWITCHES:
+            self._editor.nodes[name].op = "Identity"
+            del self._editor.nodes[name].input[1]
+
+    def _value(self, port: Port) -> Port:
+        while self._view.nodes[port.node].op in SWITCHES:
+            port = self._view.inputs(port.node)[0]
+        return port

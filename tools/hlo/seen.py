@@ -1,0 +1,69 @@
+"""What a compiled program runs: its matmuls and convolutions by its text, on a GPU also its kernels by JAX's profiler."""
+
+from __future__ import annotations
+
+import collections
+import importlib.util
+import pathlib
+import re
+import tempfile
+from typing import Callable, Counter, Dict, List, NamedTuple
+
+import jax
+
+from hlo.program import Program
+
+_PRODUCT = re.compile(r" = \(?(\w+)\[[\d,]*\][^=]*? (dot|convolution|custom-call)\((?:.*?custom_call_target=\"([^\"]+)\")?")
+_LIBRARY = re.compile(r"gemm|matmul|conv", re.IGNORECASE)
+_NAMES = pathlib.Path(__file__).resolve().parents[2] / "graphmp" / "performance" / "kernel_names.py"
+_STEPS = 3
+
+
+class Kernel(NamedTuple):
+    """A kernel of a GPU.
+
+    Attributes:
+        name: its name.
+        milliseconds: how long it ran in a step, all its launches together.
+        tensor_core: whether it multiplies on Tensor Cores, by its name.
+    """
+
+    name: str
+    milliseconds: float
+    tensor_core: bool
+
+
+def products(text: str) -> Dict[str, int]:
+    """Dots, convolutions and calls of libraries in a compiled program, `f16 dot` or `f32 __cublas$gemm`, with the dtype of the result."""
+    found: Counter[str] = collections.Counter()
+    for dtype, op, target in (match.groups() for match in map(_PRODUCT.search, text.splitlines()) if match):
+        if op != "custom-call" or _LIBRARY.search(target or ""):
+            found["%s %s" % (dtype, target or op)] += 1
+    return dict(sorted(found.items()))
+
+
+def kernels(program: Program) -> List[Kernel]:
+    """The kernels that a program runs on a GPU, those that take longest first, by a profile of three steps."""
+    uses_tensor_cores = _classifier()
+    spent: Dict[str, float] = collections.defaultdict(float)
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            program.seconds(_STEPS)
+        for file in pathlib.Path(folder).rglob("*.xplane.pb"):
+            for plane in jax.profiler.ProfileData.from_file(str(file)).planes:
+                for line in plane.lines if plane.name.startswith("/device:GPU") else ():
+                    for event in line.events if line.name.startswith("Stream") else ():
+                        spent[event.name] += event.duration_ns / 1e6 / _STEPS
+    reduced = program.column != "float32"
+    found = [Kernel(name, milliseconds, uses_tensor_cores(name, reduced)) for name, milliseconds in spent.items()]
+    return sorted(found, key=lambda kernel: -kernel.milliseconds)
+
+
+def _classifier() -> Callable[[str, bool], bool]:
+    """`uses_tensor_cores` of graphmp's table, read as a file: importing the package would take what graphmp needs."""
+    spec = importlib.util.spec_from_file_location("kernel_names", _NAMES)
+    assert spec is not None and spec.loader is not None  # there is a loader for the ending .py
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    classify: Callable[[str, bool], bool] = module.uses_tensor_cores
+    return classify

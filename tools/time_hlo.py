@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Compiles and times training steps that export_hlo.py lowered, one beside the other in one run, on the device that is there.
+
+usage: time_hlo.py FILE.hlo... [--platform cpu|gpu] [--rounds N] [--steps N] [--seed N] [--json]
+
+    python tools/time_hlo.py train.float32.hlo train.tf32.hlo train.float16.hlo
+    python tools/time_hlo.py --json train.float32.hlo train.bfloat16.hlo
+
+Needs JAX and this folder, beside graphmp/ where kernels are to be known by their names; no TensorFlow. The first file is what the
+others are held against. Every file's .json lies beside it; parameters of one name start with the same values in all. After a warm-up
+of each, the files take turns for --rounds rounds of --steps steps (default: as many as take a tenth of a second); the
+variables that a step wrote are the next one's. Says of each:
+
+    ms/step      the median of the rounds, and how far the quarter of the fastest and of the slowest lie off
+    times        how many times as fast as the first file: the median of the ratios within a round
+    GFLOP/s      matmuls and convolutions, by their shapes
+    of rate      the same as a share of what this device reaches in a large matmul of the column's dtype, measured in this run
+    loss         of the last step; a loss that isn't finite is no reason for another time, but the step is not one to train with
+
+then what its matmuls and convolutions became (dtype of the result and op, in the program as compiled), and on a GPU its kernels with
+their time, those that multiply on Tensor Cores marked by *. A step shorter than a millisecond or so is bound by starting it: there
+the kernels' time says more. A float32 file's products keep all bits; a GPU since Ampere computes those of a tf32 file in
+TensorFloat-32; a CPU has one and the same for both.
+
+Exit status: 0, 2 where a file can't be read, compiled or run, or JAX is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import sys
+from typing import Any, Dict, List, Optional
+
+Row = Dict[str, Any]
+ENOUGH = 0.1  # seconds of a program's turn
+MOST_KERNELS = 12
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Measures and prints. Returns the exit status."""
+    args = parse(argv)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA writes of an error what is said here in one line
+    try:
+        import jax  # a tool of JAX alone says in one line where it is missing
+        from hlo.program import ProgramError
+    except ImportError as error:
+        print("time_hlo: %s: pip install 'graphmp[hlo]', on a GPU jax[cuda13]" % error, file=sys.stderr)
+        return 2
+    jax.config.update("jax_enable_x64", True)  # labels are int64
+    try:
+        rows, rates = measure(args)
+    except (ProgramError, RuntimeError) as error:  # JAX has no such platform
+        print("time_hlo: %s" % " ".join(str(error).split()), file=sys.stderr)
+        return 2
+    device = jax.devices(args.platform)[0]
+    found = {"device": device.device_kind, "platform": device.platform, "jax": jax.__version__, "matmul_gflops": rates, "files": rows}
+    print(json.dumps(found, indent=1) if args.json else shown(found), end="\n" if args.json else "")
+    return 0
+
+
+def parse(argv: Optional[List[str]]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+", type=pathlib.Path, metavar="FILE.hlo", help="what export_hlo.py wrote, the yardstick first")
+    parser.add_argument("--platform", choices=("cpu", "gpu"), help="the device (default: JAX's own choice)")
+    parser.add_argument("--rounds", type=positive, default=20, metavar="N", help="turns of each file (default 20)")
+    parser.add_argument("--steps", type=int, default=0, metavar="N", help="steps of a turn (default: a tenth of a second's)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the values that parameters start with (default 0)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser.parse_args(argv)
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("%s: accepted are whole numbers from 1" % text)
+    return number
+
+
+def measure(args: argparse.Namespace) -> Any:
+    """The rows of the files, and the device's matmul rates in GFLOP/s."""
+    import jax
+    from hlo.machine import matmul_rate, share
+    from hlo.program import Program
+    from hlo.seen import kernels, products
+
+    device = jax.devices(args.platform)[0]
+    programs = [Program(path, device, args.seed) for path in args.files]
+    wanted = {dtype if program.column != "tf32" else "tf32" for program in programs for dtype in program.sidecar["flops"]}
+    rates = {column: matmul_rate(column, device) for column in sorted(wanted)}
+    seconds = turns(programs, args.rounds, args.steps)
+    rows = []
+    for program, times in zip(programs, seconds):
+        median = statistics.median(times)
+        flops = program.sidecar["flops"]
+        row = {
+            "file": str(program.path),
+            "column": program.column,
+            "ms": 1e3 * median,
+            "ms_quartiles": [1e3 * value for value in quartiles(times)],
+            "times": statistics.median([first / time for first, time in zip(seconds[0], times)]),
+            "gflops": sum(flops.values()) / median / 1e9,
+            "of_rate": share(flops, program.column, median, rates),
+            "compile_s": program.compile_seconds,
+            "losses": program.losses(),
+            "products": products(program.text),
+            "kernels": [kernel._asdict() for kernel in kernels(program)] if device.platform != "cpu" else [],
+        }
+        rows.append(row)
+    return rows, {column: rate / 1e9 for column, rate in rates.items()}
+
+
+def turns(programs: List[Any], rounds: int, steps: int) -> List[List[float]]:
+    """Seconds a step of each program in each round: all take their turn in every round."""
+    counts = [steps or max(1, int(ENOUGH / program.seconds(2))) for program in programs]
+    for program, count in zip(programs, counts):
+        program.seconds(count)
+    found: List[List[float]] = [[] for _ in programs]
+    for _ in range(rounds):
+        for program, count, times in zip(programs, counts, found):
+            times.append(program.seconds(count))
+    return found
+
+
+def quartiles(times: List[float]) -> List[float]:
+    """The first and the third quartile."""
+    ordered = sorted(times)
+    return [ordered[len(ordered) // 4], ordered[(3 * len(ordered)) // 4 if len(ordered) > 1 else 0]]
+
+
+def shown(found: Dict[str, Any]) -> str:
+    """The table, then what each file runs."""
+    rates = ", ".join("%s %.0f" % item for item in found["matmul_gflops"].items())
+    lines = ["%s (%s), JAX %s; large matmuls, GFLOP/s: %s" % (found["device"], found["platform"], found["jax"], rates), ""]
+    width = max([4, *(len(pathlib.Path(row["file"]).name) for row in found["files"])])
+    lines.append("%-*s  %-8s %10s %20s %7s %10s %8s  %s" % (width, "file", "column", "ms/step", "quartiles", "times", "GFLOP/s", "of rate", "loss"))
+    for row in found["files"]:
+        between = "%.3f..%.3f" % tuple(row["ms_quartiles"])
+        losses = " ".join("%.4g" % loss for loss in row["losses"])
+        values = (row["column"], row["ms"], between, row["times"], row["gflops"], 100 * row["of_rate"], losses)
+        lines.append("%-*s  %-8s %10.3f %20s %7.2f %10.1f %7.1f%%  %s" % ((width, pathlib.Path(row["file"]).name) + values))
+    for row in found["files"]:
+        lines += [
+            "",
+            "%s: %s" % (pathlib.Path(row["file"]).name, ", ".join("%d %s" % (n, what) for what, n in row["products"].items()) or "no products"),
+        ]
+        lines += kernel_lines(row["kernels"])
+    return "\n".join(lines) + "\n"
+
+
+def kernel_lines(kernels: List[Row]) -> List[str]:
+    """The kernels that take longest; * for Tensor Cores."""
+    if not kernels:
+        return []
+    total = sum(kernel["milliseconds"] for kernel in kernels)
+    on = sum(kernel["milliseconds"] for kernel in kernels if kernel["tensor_core"])
+    lines = ["  %.3f ms of kernels a step, %.1f%% on Tensor Cores" % (total, 100 * on / total)]
+    return lines + ["  %s %8.3f ms  %s" % ("*" if k["tensor_core"] else " ", k["milliseconds"], k["name"][:120]) for k in kernels[:MOST_KERNELS]]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
