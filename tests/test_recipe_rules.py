@@ -274,6 +274,24 @@ def test_a_float32_constant_in_the_half_part_is_refused_by_its_line(graph):
         build(*vectors())
 
 
+@pytest.mark.parametrize("dtype, refused", [("float16", True), ("bfloat16", False)])
+def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, dtype, refused):
+    """A mask of -1e9 would be infinite in float16, an epsilon of 1e-12 zero; bfloat16 has float32's range."""
+
+    @graphmp.mixed_precision(engine="recipe", compute_dtype=dtype)
+    def build(x, y):
+        masked = tf.layers.dense(x, 4) + -1e9 * tf.nn.relu(x[:, :1])  # a mask
+        return tf.losses.mean_squared_error(y, tf.layers.dense(masked, 1))
+
+    if not refused:
+        assert build(*vectors()).dtype == tf.float32
+        return
+    with pytest.raises(
+        graphmp.GraphmpError, match=r"GMP012: .*test_recipe_rules.py:\d+: `masked = .*# a mask`: .* holds -1e\+09, which float16 can't"
+    ):
+        build(*vectors())
+
+
 def test_a_keras_layer_is_refused_before_it_runs(graph):
     @recipe_alone
     def build(x):

@@ -16,7 +16,7 @@ from graphmp.recipe import state as states
 from graphmp.recipe.gradients import scaled_gradients, summed_gradients
 from graphmp.recipe.inputs import Call, cast_arguments, flat, map_back
 from graphmp.recipe.plan import Plan
-from graphmp.recipe.refusal import blames, check_coverage, check_variables, recipe_refused
+from graphmp.recipe.refusal import blames, check_constants, check_coverage, check_variables, recipe_refused
 from graphmp.recipe.storage import make_getter, nested
 from graphmp.recipe.training import refuse_unscaled
 from graphmp.recipe.updates import apply_gradients, gate_assign
@@ -104,6 +104,7 @@ def _build(function: Callable[..., Any], config: Config, call: Call, policy: pol
     finally:
         scope.set_custom_getter(outer)
     check_variables(plan, graph, start, config.compute_dtype)
+    check_constants(plan, graph, start, config.compute_dtype)
     check_coverage(plan, graph, start, policy.allow, config.compute_dtype)
     if plan is None:
         current.state.warn("GMP101", getattr(function, "__qualname__", ""), "every float argument was cast to %s" % config.compute_dtype)

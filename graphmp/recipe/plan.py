@@ -19,7 +19,9 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.live import VARIABLE_OPS, is_tensor, variable_op
 from graphmp.hooks.internals import accepts
+from graphmp.policy.formats import FORMATS
 from graphmp.policy.policy import Policy
+from graphmp.rewrite.ranges import misfit
 
 FLOATS = (tf.float32, tf.float64)
 SEEDS = ("seed", "seed2")
@@ -48,6 +50,7 @@ class Plan:
         variables: dtype name of each variable that the call created.
         seeds: the two seeds of each random op that has any: the converted graph draws what the original drew.
         connected: variables whose gradient was taken in the call and was not None.
+        misfits: constants that the compute dtype can't hold, and a value of each that doesn't fit.
     """
 
     half: FrozenSet[str] = frozenset()
@@ -58,6 +61,7 @@ class Plan:
     variables: Dict[str, str] = field(default_factory=dict)
     seeds: Dict[str, List[int]] = field(default_factory=dict)
     connected: FrozenSet[str] = frozenset()
+    misfits: Dict[str, float] = field(default_factory=dict)
 
     def as_json(self) -> Dict[str, Any]:
         """A JSON value; `from_json` reads it back."""
@@ -87,12 +91,18 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
         variables={op.name: tf.as_dtype(op.get_attr("dtype")).base_dtype.name for op in seen.variables},
         seeds={op.name: [op.get_attr(name) for name in SEEDS] for op in seen.forward if _seeded(op)},
         connected=seen.connected,
+        misfits=_misfits(seen.forward, config.compute_dtype),
     )
 
 
 def _may_be_half(op: Any, policy: Policy, config: Config) -> bool:
     kept = matches(config.float32_nodes + policy.keep_float32, op.name) or not accepts(op.type, config.compute_dtype)
     return op.type in policy.allow and floating(op.outputs) and not kept
+
+
+def _misfits(forward: Sequence[Any], compute_dtype: str) -> Dict[str, float]:
+    found = {op.name: misfit(op.node_def, compute_dtype) for op in forward if op.type == "Const"} if compute_dtype in FORMATS else {}
+    return {name: fit.value for name, fit in found.items() if fit is not None}
 
 
 def floating(tensors: Iterable[Any]) -> bool:

@@ -81,6 +81,19 @@ def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
         raise GraphmpError("GMP014", "variable %s does not exist in the float32 build; its name comes from the compute dtype's graph" % name)
 
 
+def check_constants(plan: Optional[Plan], graph: Any, start: int, compute_dtype: str) -> None:
+    """Refuses a build in which Python turned a number into a half-precision constant that can't hold it.
+
+    Raises:
+        GraphmpError: GMP012, naming the constant and the line that made it.
+    """
+    for op in graph.get_operations()[start:] if plan is not None else ():
+        if op.type == "Const" and op.name in plan.misfits and op.outputs[0].dtype.name == compute_dtype:
+            where = user_frame_of(op)
+            place = "%s:%d: `%s`" % where if where else op.name
+            raise GraphmpError("GMP012", "%s: %s holds %g, which %s can't; %s" % (place, op.name, plan.misfits[op.name], compute_dtype, ADVICE))
+
+
 def first_line(error: Exception) -> str:
     """The line of an exception's message that says what happened; the exception's class where it has no message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
