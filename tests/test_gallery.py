@@ -92,10 +92,7 @@ def test_it_trains_alike_in_mixed_precision(trained, forks):
     assert half == every and int(every) > 0
 
 
-INFINITE_MASK = pytest.mark.xfail(strict=True, reason="the recipe turns -1e9 into an infinity of float16, 1e-12 into 0")
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=INFINITE_MASK) if name == "transformer" else name for name in NAMES])
+@pytest.mark.parametrize("name", NAMES)
 def test_it_converts_whole(name, forks, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(builds.subprocess, "run", lambda command, **_: forked(forks, tmp_path, command[-1]))
     status, out, err = graphmp(capfd, "convert", path_of(name), "-o", tmp_path / "out", "--json", "--", "--smoke")

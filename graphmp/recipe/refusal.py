@@ -87,7 +87,9 @@ def check_constants(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
     Raises:
         GraphmpError: GMP012, naming the constant and the line that made it.
     """
-    for op in graph.get_operations()[start:] if plan is not None else ():
+    if plan is None:
+        return
+    for op in graph.get_operations()[start:]:
         if op.type == "Const" and op.name in plan.misfits and op.outputs[0].dtype.name == compute_dtype:
             where = user_frame_of(op)
             place = "%s:%d: `%s`" % where if where else op.name

@@ -211,10 +211,9 @@ class _Painter:
     def _is_indifferent(self, number: int) -> bool:
         """Whether a clear unit costs nothing in either dtype: it looks at a shape alone, or fills a tensor with a constant."""
         name, op = self._graph.units[number].node, self._graph.node(number).op
-        if op in FORGETS_VALUES:
-            return True
         ports = [port for slot, port in enumerate(self._graph.view.inputs(name)) if self._graph.reading(name, slot) == number]
-        return op == "Fill" and all(self._graph.view.nodes[port.node].op == "Const" for port in ports)
+        of_constants = all(self._graph.view.nodes[port.node].op == "Const" for port in ports)
+        return of_constants if op == "Fill" else op in FORGETS_VALUES and not of_constants  # a constant needs no second one for its shape
 
     def _ends_well(self, number: int) -> bool:
         """Whether an infer unit that no allow op reads may be half: a reduction in gradient code, but not a sum of gradients; a test."""
