@@ -197,3 +197,14 @@ def test_ties_go_to_half_without_any_arc_too():
     """The matmul's result is cast for Sin, and an Identity of it moves nothing."""
     painted = painting.decide(painting.graph("x Placeholder", "m MatMul x x", "s Sin m", "y Identity m"))
     assert "y" in painted.half, painted.reasons["y"]
+
+
+@often
+@given(st.lists(problems(st.integers(0, 50)), min_size=2, max_size=6))
+def test_parts_that_share_a_flow_are_cut_as_each_alone(parts):
+    arcs, alone = [], set()
+    for number, part in enumerate(parts):
+        shifted = [tuple(v if v <= SINK else v + number * (MOST_FREE + 2) for v in arc[:2]) + arc[2:] for arc in part]
+        arcs += shifted
+        alone |= placement._half_side(shifted)
+    assert placement._half_side(arcs) == alone

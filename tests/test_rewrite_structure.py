@@ -18,8 +18,9 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.files import serialize
 from graphmp.graph.gradient_code import gradient_nodes, gradient_scopes
+from graphmp.hooks.internals import load_graph
 from graphmp.report.facts import coverage
-from graphmp.rewrite import check
+from graphmp.rewrite import check, graph_parts
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.version import __version__
@@ -27,6 +28,7 @@ from tests import painting
 from tests.corpus import REPOSITORY
 from tests.painting import built, chain, converted, decide, graph, half_nodes, inserted, nodes, rewrite, verified
 from tests.tiny import BFLOAT16, FLOAT16, FLOAT32
+from tests.training_graphs import SHAPES
 
 TF2 = tf.__version__ > "2"
 needs_tf2 = pytest.mark.skipif(not TF2, reason="TensorFlow 1.15 has no such op")
@@ -830,6 +832,37 @@ def test_check_refuses_what_does_not_load():
     with pytest.raises(GraphmpError, match="GMP021: TensorFlow loads the original and not the converted graph: "):
         check.check_loads(before, after)
     check.check_loads(after, after)  # where the original doesn't load either, there is nothing to compare with
+
+
+def test_a_large_graph_is_imported_in_parts(monkeypatch):
+    before = built(SHAPES["plain"].build)
+    sizes = []
+    monkeypatch.setattr(check, "MOST_AT_ONCE", 20)
+    monkeypatch.setattr(check, "load_graph", lambda graph_def: sizes.append(len(graph_def.node)) or load_graph(graph_def))
+    after = converted(before)
+    assert len(sizes) >= len(after.graph_def.node) / 20
+    assert max(sizes) < len(after.graph_def.node)
+    of_op(after, "MatMul")[0].attr["T"].type = tf.qint8.as_datatype_enum  # which no matmul takes
+    with pytest.raises(GraphmpError, match="GMP021: TensorFlow loads the original and not the converted graph: "):
+        check.check_loads(before, after)
+
+
+@pytest.mark.parametrize("build", [build for build, _ in SHAPES.values()], ids=SHAPES)
+def test_parts_of_a_graph_load_where_the_whole_does(build):
+    after = converted(built(build))
+    for part in graph_parts.parts(after.graph_def, OpDefs(after), 40):
+        load_graph(part)
+
+
+@pytest.mark.parametrize("broken", ["colocated", "unknown op", "missing input"])
+def test_what_cannot_be_taken_apart_is_imported_whole(broken):
+    meta_graph = graph(X, W, "own MyOp x" if broken == "unknown op" else "own Sin x", "m MatMul own w", w=EYE)
+    if broken == "colocated":
+        nodes(meta_graph)["own"].attr["_class"].list.s.append(b"loc:@nowhere")
+    elif broken == "missing input":
+        nodes(meta_graph)["m"].input[0] = "nowhere"
+    with pytest.raises(LookupError):
+        list(graph_parts.parts(meta_graph.graph_def, OpDefs(meta_graph), 1))
 
 
 def _shaped(node, *shapes):

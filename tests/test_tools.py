@@ -150,6 +150,17 @@ def test_times_as_json(tool, capsys):
     assert all(row[name] > 0 for name in ("nodes", "read", "rewrite", "command"))
 
 
+def test_memory_as_multiples_of_the_file(tool, capsys):
+    assert tool("time_rewrite").main(["--nodes", "3000", "--memory", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert 0 < row["rewrite_memory"] < row["command_memory"]
+
+
+def test_a_process_that_fails_has_no_peak(tool):
+    with pytest.raises(subprocess.CalledProcessError):
+        tool("peak_memory").above_imports(["-c", "raise SystemExit(3)"])
+
+
 def test_a_command_that_fails_is_told_by_its_last_line(tool, tmp_path):
     seconds, failure = tool("time_rewrite").command(tmp_path / "gone.meta", tmp_path / "out")
     assert seconds > 0

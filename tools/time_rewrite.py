@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Times the rewrite of training graphs of growing size, and the whole command.
 
-usage: time_rewrite.py [--nodes 20000,50000,100000] [--profile] [--json]
+usage: time_rewrite.py [--nodes 20000,50000,100000] [--memory] [--profile] [--json]
 
     python tools/time_rewrite.py --nodes 5000,20000
+    python tools/time_rewrite.py --nodes 20000,100000 --memory
     python tools/time_rewrite.py --nodes 20000 --profile
 
 Builds a network of that many nodes with TensorFlow, writes its .meta to a temporary folder, and says for each size the
 seconds of reading the file and of the rewrite, both of processor time, which other work on the
 machine adds nothing to, and of `python -m graphmp convert FILE` in a process of its own, by the clock; where
 that fails, the last line that it wrote. The last line has the growth between sizes: the exponent of the number of nodes, 1 for
-linear. --profile adds what Python's profiler says of the rewrite of the largest graph; --json prints one object a size instead.
+linear. --memory adds the peak memory of the rewrite, reading included, and of the command, each of a process of its own without
+what the imports take, as a multiple of the graph's file. --profile adds what Python's profiler says of the rewrite of the largest
+graph; --json prints one object a size instead.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from graphmp.policy import policy
 from graphmp.rewrite import pipeline
 
 # isort: split
+import peak_memory
 import tensorflow.compat.v1 as tf
 import training_graph
 from table import print_table
@@ -60,6 +64,8 @@ def main(argv: Optional[List[str]] = None) -> int:
         rows = []
         for nodes in args.nodes:
             rows.append(dict(nodes=training_graph.write(nodes, path), **measure(path, folder / "out")))
+            if args.memory:
+                rows[-1].update(memory(path, folder / "out"))
             if args.json:
                 print(json.dumps(rows[-1]), flush=True)
         if not args.json:
@@ -73,6 +79,7 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     """The command line; sizes come sorted."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=sizes, default="20000,50000,100000", metavar="N,...", help="sizes (default 20000,50000,100000)")
+    parser.add_argument("--memory", action="store_true", help="also measure peak memory")
     parser.add_argument("--profile", action="store_true", help="also profile the rewrite of the largest graph")
     parser.add_argument("--json", action="store_true", help="print one JSON object a size")
     return parser.parse_args(argv)
@@ -93,6 +100,18 @@ def measure(path: pathlib.Path, out: pathlib.Path) -> Row:
     row: Row = {"read": read, "rewrite": rewrite}
     row["command"], failure = command(path, out)
     return dict(row, failure=failure) if failure else row
+
+
+def memory(path: pathlib.Path, out: pathlib.Path) -> Row:
+    """Peak memory of the rewrite and of the command above that of the imports, in sizes of the file; none where the command fails."""
+    processes = {
+        "rewrite_memory": [peak_memory.__file__, "rewrite", str(path)],
+        "command_memory": ["-m", "graphmp", "convert", str(path), "-o", str(out)],
+    }
+    try:
+        return {name: peak_memory.above_imports(process) / path.stat().st_size for name, process in processes.items()}
+    except subprocess.CalledProcessError:
+        return {}
 
 
 def seconds_to_read(path: pathlib.Path) -> float:
@@ -126,6 +145,7 @@ def command(path: pathlib.Path, out: pathlib.Path) -> Tuple[float, str]:
 def show(rows: List[Row]) -> None:
     """The table, then how each time grows."""
     headings = ["nodes", "read s", "rewrite s", "rewrite/read", "command s", "command"]
+    headings += ["rewrite memory/file", "command memory/file"] if "rewrite_memory" in rows[0] else []
     print_table(headings, [cells(row) for row in rows])
     growth = ["%s %s" % (name, " ".join(exponents(rows, name))) for name in TIMED] if len(rows) > 1 else ["one size alone shows none"]
     print("growth, power of nodes from size to size: " + "; ".join(growth))
@@ -139,6 +159,7 @@ def cells(row: Row) -> List[str]:
         "%.1f" % (row["rewrite"] / row["read"]),
         "%.1f" % row["command"],
         row.get("failure", "ok"),
+        *("%.1f" % row[name] for name in ("rewrite_memory", "command_memory") if name in row),
     ]
 
 

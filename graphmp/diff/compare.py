@@ -20,8 +20,11 @@ from graphmp.diff.explain import explained
 from graphmp.diff.model import Diff
 from graphmp.diff.proofs.checks import graph_checks
 from graphmp.diff.values import node_text
+from graphmp.graph.collector import collector_paused
+from graphmp.graph.messages import same_message
 
 
+@collector_paused()
 def compare(
     before: tf.MetaGraphDef, after: tf.MetaGraphDef, report: Optional[Dict[str, Any]] = None, names: Tuple[str, str] = ("original", "converted")
 ) -> Diff:
@@ -55,7 +58,7 @@ def _body_changes(pairing: Pairing) -> Iterator[Change]:
             yield Change(name, categories.REMOVED, node_text(node), None)
             continue
         other = pairing.after.nodes[new_name]
-        if new_name != name or node.SerializeToString(deterministic=True) != other.SerializeToString(deterministic=True):
+        if new_name != name or not same_message(node, other):
             yield from node_changes(name, new_name, pairing)
     for name, node in pairing.after.nodes.items():
         if pairing.before_of(name) is None:

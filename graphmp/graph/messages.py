@@ -27,3 +27,8 @@ def parse(name: str, data: bytes) -> Optional[Any]:
     except DecodeError:
         return None
     return message
+
+
+def same_message(first: Any, second: Any) -> bool:
+    """Whether two messages hold the same: byte for byte, so that NaN equals itself and 0 is not -0."""
+    return bool(first.SerializeToString(deterministic=True) == second.SerializeToString(deterministic=True))

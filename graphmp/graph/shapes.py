@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
@@ -16,11 +17,8 @@ def recorded_elements(node: tf.NodeDef, output: int) -> int:
     """Elements of one output by the node's `_output_shapes`; a constant's by its value."""
     if node.op == "Const" and "value" in node.attr:
         return _elements(node.attr["value"].tensor.tensor_shape)
-    if _SHAPES in node.attr:
-        shapes = node.attr[_SHAPES].list.shape
-        if output < len(shapes):
-            return _elements(shapes[output])
-    return UNKNOWN_RANK
+    shape = recorded_shape(node, output)
+    return UNKNOWN_RANK if shape is None else _elements(shape)
 
 
 def recorded_size(node: tf.NodeDef, output: int) -> Optional[int]:
@@ -31,10 +29,17 @@ def recorded_size(node: tf.NodeDef, output: int) -> Optional[int]:
 
 def recorded_dimensions(node: tf.NodeDef, output: int, unknown: int) -> Optional[List[int]]:
     """Dimensions of one output by the node's `_output_shapes`, `unknown` for the unknown ones; None where the rank is unknown."""
-    shapes = node.attr[_SHAPES].list.shape if _SHAPES in node.attr else ()
-    if output >= len(shapes) or shapes[output].unknown_rank:
+    shape = recorded_shape(node, output)
+    if shape is None or shape.unknown_rank:
         return None
-    return [unknown if dim.size < 0 else int(dim.size) for dim in shapes[output].dim]
+    return [unknown if dim.size < 0 else int(dim.size) for dim in shape.dim]
+
+
+def recorded_shape(node: tf.NodeDef, output: int) -> Optional[Any]:
+    """The TensorShapeProto of one output by the node's `_output_shapes`; None where there is none."""
+    attributes = node.attr
+    shapes = attributes[_SHAPES].list.shape if _SHAPES in attributes else ()
+    return shapes[output] if output < len(shapes) else None
 
 
 def records_shapes(graph_def: tf.GraphDef) -> bool:
@@ -61,6 +66,7 @@ def with_inferred_shapes(graph_def: tf.GraphDef) -> tf.GraphDef:
     copy = tf.GraphDef()
     copy.CopyFrom(graph_def)
     shapes = inferred_shapes(graph_def)
+    gc.collect(0)  # TensorFlow's graphs refer to themselves
     for node in copy.node:
         if shapes.get(node.name):
             node.attr[_SHAPES].list.shape.extend(shapes[node.name])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 from types import MappingProxyType
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Set, Tuple, TypeVar
+from typing import Any, Callable, Dict, Generic, Iterable, List, Mapping, NamedTuple, Set, Tuple, TypeVar
 
 import tensorflow.compat.v1 as tf
 
@@ -44,17 +45,16 @@ def parse_input(text: str) -> Port:
     return Port(name, int(index)) if colon and index.isdecimal() and len(index) <= _MOST_DIGITS else Port(text, 0)
 
 
-def _once(method: Callable[[Any], _Value]) -> Any:
-    """A property computed at its first use (functools.cached_property came with Python 3.8)."""
-    name = "_cached" + method.__name__
+class _Once(Generic[_Value]):
+    """An attribute computed at its first use and found in the instance from then on (functools.cached_property came with Python 3.8)."""
 
-    def get(self: Any) -> _Value:
-        if name not in self.__dict__:
-            self.__dict__[name] = method(self)
-        value: _Value = self.__dict__[name]
+    def __init__(self, method: Callable[[Any], _Value]):
+        self._method = method
+
+    def __get__(self, instance: Any, owner: Any) -> _Value:
+        value: _Value = self._method(instance)
+        instance.__dict__[self._method.__name__] = value
         return value
-
-    return property(get)
 
 
 class GraphView:
@@ -87,8 +87,9 @@ class GraphView:
                 edges = [ports[text] for text in node.input]
             except KeyError as missing:
                 raise GraphmpError("GMP008", "node %s has the input %s, but the graph has no node of that name" % (name, missing.args[0])) from None
-            self._inputs[name] = tuple([port for port in edges if port.output != CONTROL])
-            self._controls[name] = tuple([port.node for port in edges if port.output == CONTROL])
+            data = self._inputs[name] = tuple([port for port in edges if port[1] != CONTROL])
+            if len(data) < len(edges):
+                self._controls[name] = tuple([port[0] for port in edges if port[1] == CONTROL])
 
     def inputs(self, name: str) -> Tuple[Port, ...]:
         """The data inputs of a node, by slot."""
@@ -96,21 +97,21 @@ class GraphView:
 
     def controls(self, name: str) -> Tuple[str, ...]:
         """The nodes that run before a node, by its control inputs."""
-        return self._controls[name]
+        return self._controls.get(name, ())
 
     def consumers(self, name: str) -> Tuple[Consumer, ...]:
         """The data inputs that read any output of a node."""
-        return tuple(self._data_consumers.get(name, ()))
+        return self._data_consumers.get(name, ())
 
     def control_consumers(self, name: str) -> Tuple[str, ...]:
         """The nodes with a control input from a node."""
-        return tuple(self._control_consumers.get(name, ()))
+        return self._control_consumers.get(name, ())
 
     def ancestors(self, names: Iterable[str], control: bool = True) -> Set[str]:
         """The nodes given and all that they depend on, control inputs included unless `control` is false."""
 
         def before(name: str) -> List[str]:
-            return [port.node for port in self._inputs[name]] + (list(self._controls[name]) if control else [])
+            return [port[0] for port in self._inputs[name]] + (list(self.controls(name)) if control else [])
 
         return _closure(names, before)
 
@@ -118,7 +119,7 @@ class GraphView:
         """The nodes given and all that depend on them, through control inputs too unless `control` is false."""
 
         def after(name: str) -> List[str]:
-            return [consumer.node for consumer in self.consumers(name)] + (list(self.control_consumers(name)) if control else [])
+            return [consumer[0] for consumer in self.consumers(name)] + (list(self.control_consumers(name)) if control else [])
 
         return _closure(names, after)
 
@@ -130,21 +131,21 @@ class GraphView:
 
         return _closure(filter(through, starts), after)
 
-    @_once
-    def _data_consumers(self) -> Dict[str, List[Consumer]]:
-        consumers: Dict[str, List[Consumer]] = {}
+    @_Once
+    def _data_consumers(self) -> Dict[str, Tuple[Consumer, ...]]:
+        consumers: Dict[str, List[Consumer]] = collections.defaultdict(list)
         for name, ports in self._inputs.items():
-            for slot, port in enumerate(ports):
-                consumers.setdefault(port.node, []).append(Consumer(name, slot, port.output))
-        return consumers
+            for slot, (node, output) in enumerate(ports):
+                consumers[node].append(Consumer(name, slot, output))
+        return {node: tuple(found) for node, found in consumers.items()}
 
-    @_once
-    def _control_consumers(self) -> Dict[str, List[str]]:
-        consumers: Dict[str, List[str]] = {}
+    @_Once
+    def _control_consumers(self) -> Dict[str, Tuple[str, ...]]:
+        consumers: Dict[str, List[str]] = collections.defaultdict(list)
         for name, nodes in self._controls.items():
             for node in nodes:
-                consumers.setdefault(node, []).append(name)
-        return consumers
+                consumers[node].append(name)
+        return {node: tuple(found) for node, found in consumers.items()}
 
 
 class _Ports(Dict[str, Port]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import Any, Optional
 
@@ -11,10 +12,12 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.dtypes import INVALID
 from graphmp.graph.view import GraphView
 from graphmp.hooks.internals import load_graph
+from graphmp.rewrite.graph_parts import parts
 from graphmp.rewrite.op_defs import OpDefs
 
 _STALE = re.compile(r"Node '([^']+)' has an _output_shapes attribute inconsistent")
 _MOST_STALE = 20
+MOST_AT_ONCE = 5000  # nodes that TensorFlow imports at once
 
 
 def check_types(graph_def: tf.GraphDef, op_defs: OpDefs) -> None:
@@ -41,9 +44,13 @@ def check_types(graph_def: tf.GraphDef, op_defs: OpDefs) -> None:
 def check_loads(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> None:
     """Makes sure that TensorFlow imports the result wherever it imports the original. Stale `_output_shapes` are dropped from it.
 
+    A large graph is imported in parts; as a whole only where that fails.
+
     Raises:
         GraphmpError: GMP021, with TensorFlow's words.
     """
+    if len(converted.graph_def.node) > MOST_AT_ONCE and _parts_load(converted):
+        return
     for _ in range(_MOST_STALE):
         problem = _import_error(converted.graph_def)
         if problem is None:
@@ -59,11 +66,20 @@ def check_loads(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> None:
         raise GraphmpError("GMP021", "TensorFlow loads the original and not the converted graph: %s" % problem)
 
 
+def _parts_load(meta_graph: tf.MetaGraphDef) -> bool:
+    try:
+        return all(_import_error(part) is None for part in parts(meta_graph.graph_def, OpDefs(meta_graph), MOST_AT_ONCE))
+    except LookupError:
+        return False
+
+
 def _import_error(graph_def: tf.GraphDef) -> Optional[str]:
     try:
         load_graph(graph_def)
     except Exception as error:  # TensorFlow raises what it likes here
         return " ".join(str(error).split())[:300]
+    finally:
+        gc.collect(0)  # TensorFlow's graphs refer to themselves
     return None
 
 

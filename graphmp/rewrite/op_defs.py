@@ -45,6 +45,8 @@ class OpDefs:
         self._stripped = {op.name: op for op in meta_graph.meta_info_def.stripped_op_list.op}
         self._functions = {f.signature.name: f.signature for f in meta_graph.graph_def.library.function}
         self._found: Dict[str, Optional[Any]] = {}
+        self._typed_by: Dict[str, List[Tuple[str, str]]] = {}
+        self._allowed: Dict[Tuple[str, str, int], bool] = {}
         self._signatures: Dict[Tuple[Any, ...], Optional[Signature]] = {}
 
     def get(self, op: str) -> Optional[Any]:
@@ -55,21 +57,28 @@ class OpDefs:
 
     def signature(self, node: tf.NodeDef) -> Optional[Signature]:
         """The types of a node's inputs and outputs; None for an op that nobody knows, or whose attributes don't fit its definition."""
-        definition = self.get(WIDER.get(node.op, node.op))
-        if definition is None:
-            return None
-        key = (node.op, *[_attribute_key(node, a.name, a.type) for a in definition.attr if a.type in ("type", "int", "list(type)")])
+        op, attributes = node.op, node.attr
+        if op not in self._typed_by:
+            self._typed_by[op] = self._type_attributes(op)
+        key = (op, *[_attribute_key(attributes, name, kind) for name, kind in self._typed_by[op]])
         if key not in self._signatures:
-            self._signatures[key] = _signature(node, definition)
+            definition = self.get(WIDER.get(op, op))
+            self._signatures[key] = None if definition is None else _signature(node, definition)
         return self._signatures[key]
+
+    def _type_attributes(self, op: str) -> List[Tuple[str, str]]:
+        """The attributes of an op that the types of its ports depend on, with their kinds."""
+        definition = self.get(WIDER.get(op, op))
+        return [(a.name, a.type) for a in definition.attr if a.type in ("type", "int", "list(type)")] if definition is not None else []
 
     def allows(self, op: str, attribute: str, dtype: int) -> bool:
         """Whether a type attribute of an op may be `dtype`."""
-        definition = self.get(WIDER.get(op, op))
-        for a in definition.attr if definition is not None else ():
-            if a.name == attribute:
-                return not a.allowed_values.list.type or dtype in a.allowed_values.list.type
-        return False
+        key = (op, attribute, dtype)
+        if key not in self._allowed:
+            definition = self.get(WIDER.get(op, op))
+            found = next((a.allowed_values.list.type for a in definition.attr if a.name == attribute), None) if definition is not None else None
+            self._allowed[key] = found is not None and (not found or dtype in found)
+        return self._allowed[key]
 
 
 def _registered(op: str) -> Optional[Any]:
@@ -79,10 +88,10 @@ def _registered(op: str) -> Optional[Any]:
         return None
 
 
-def _attribute_key(node: tf.NodeDef, name: str, kind: str) -> Any:
-    if name not in node.attr:
+def _attribute_key(attributes: Any, name: str, kind: str) -> Any:
+    if name not in attributes:
         return None
-    value = node.attr[name]
+    value = attributes[name]
     return value.type if kind == "type" else value.i if kind == "int" else tuple(value.list.type)
 
 

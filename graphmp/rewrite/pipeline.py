@@ -1,12 +1,15 @@
 """The rewrite of a graph: decide, then apply, then check.
 
-Analysis never touches the proto; `casts.apply` edits a copy, the one place that does; `check` runs last.
+What is given is copied first. The loss scale is threaded through the copy, then `casts.apply` changes it by what analysis decided, the one place
+that does; `check` runs last.
 """
 
 from __future__ import annotations
 
 import collections
-from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+import gc
+from dataclasses import dataclass, field
+from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -14,10 +17,10 @@ from graphmp.config import Config
 from graphmp.diff.changes import in_body
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.building import SCOPE
+from graphmp.graph.collector import collector_paused
 from graphmp.graph.contexts import Contexts
-from graphmp.graph.gradient_code import gradient_code, gradient_nodes
+from graphmp.graph.gradient_code import gradient_code
 from graphmp.graph.shapes import with_inferred_shapes
-from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.rewrite import bodies, casts, check, pins, ranges
 from graphmp.rewrite.calibration import overflowed
@@ -29,6 +32,7 @@ from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import FLOAT, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.recognise import Recognised, recognise
+from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.first_step import look_inside
 from graphmp.rewrite.scaling.thread import Threaded, thread
 from graphmp.rewrite.units import TypedGraph
@@ -61,15 +65,34 @@ class Rewriting(NamedTuple):
 
 
 _NONE: Mapping[str, str] = {}
+Row = Tuple[str, str, str]
 Placement = Callable[[TypedGraph, Groups, List[Paint], str], List[Paint]]
 
 
+@dataclass
+class _Painted:
+    """What the painting leaves for the record, body by body.
+
+    Attributes:
+        done: node, what was done, why.
+        kept: how many units stayed float32 by the kind of reason.
+        float32: body, node and reason of nodes that are float32 in every respect.
+        unknown: nodes whose op nobody knows.
+        allowed_kept: matmuls and convolutions that stayed float32, and why.
+    """
+
+    done: List[Row] = field(default_factory=list)
+    kept: Counter[str] = field(default_factory=collections.Counter)
+    float32: List[Row] = field(default_factory=list)
+    unknown: List[str] = field(default_factory=list)
+    allowed_kept: Dict[str, str] = field(default_factory=dict)
+
+
 class _Body(NamedTuple):
-    """A graph body that can be painted: the main graph, or a function's as a GraphDef; and what is changed, the same at first."""
+    """A graph body that can be painted: the main graph, or a function's as a GraphDef of its own."""
 
     name: str
     graph_def: tf.GraphDef
-    target: tf.GraphDef
     function: Optional[Any]
 
 
@@ -80,9 +103,10 @@ def decide(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placemen
         GraphmpError: GMP002 for a --fetch that names no node, GMP008 for what is no graph.
     """
     op_defs = OpDefs(meta_graph)
-    return {body.name: _decide(body, op_defs, config, policy, meta_graph, placement) for body in _bodies(meta_graph, meta_graph, op_defs)}
+    return {body.name: _decide(body, op_defs, config, policy, meta_graph, placement) for body in _bodies(meta_graph, op_defs)}
 
 
+@collector_paused()
 def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placement: Placement = place) -> Rewriting:
     """Converts a graph that is already built.
 
@@ -95,51 +119,58 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placeme
     Raises:
         GraphmpError: GMP002, GMP008; GMP021 where the result fails its check; GMP022 for another conversion's result.
     """
-    view = GraphView(meta_graph.graph_def)
-    special = recognise(meta_graph, view, config, policy, gradient_nodes(view.nodes.keys(), config.gradient_scope))
+    result = tf.MetaGraphDef()
+    result.CopyFrom(meta_graph)
     op_defs = OpDefs(meta_graph)
-    scaled = _copy(meta_graph)
-    threaded = thread(scaled, config, op_defs, frozenset(tensor_core_ops()) | policy.allow, special.leave or special.scales_itself)
-    result = _copy(scaled)
+    special, threaded = _threaded(result, config, policy, op_defs)
+    painted = _Painted()
     if special.leave:
-        return Rewriting(result, _record([], {}, threaded, special))
-    done = list(threaded.done)
-    kept: Counter[str] = collections.Counter()
-    float32: List[Tuple[str, str, str]] = []
-    unknown: List[str] = []
-    allowed_kept: Dict[str, str] = {}
-    for body in _bodies(scaled, result, op_defs) if config.compute_dtype != "float32" else ():
-        decisions = _decide(body, op_defs, config, policy, scaled, placement, threaded.float32)
-        done += _apply(body, decisions, config, result, op_defs)
-        kept.update(_kinds_kept(decisions))
-        float32 += _float32(body.name, decisions)
-        unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
-        allowed_kept.update(_allowed_kept(decisions, policy, body.name + "/" if body.name else ""))
-    done += [
-        (name, "inserted", "scale: a first step shows what scale fits")
-        for name in look_inside(result.graph_def, threaded.first_steps, policy.allow, op_defs)
-    ]
+        return Rewriting(result, _record(threaded, special, painted))
+    gc.collect(0)  # the loss scale's scratch graph: TensorFlow's graphs refer to themselves
+    for body in _bodies(result, op_defs) if config.compute_dtype != "float32" else ():
+        _paint(body, op_defs, config, policy, result, placement, threaded, painted)
+    inside = look_inside(result.graph_def, threaded.first_steps, policy.allow, op_defs)
+    painted.done += [(name, "inserted", "scale: a first step shows what scale fits") for name in inside]
     check.check_types(result.graph_def, op_defs)
     check.check_loads(meta_graph, result)
     mark(result, config, "rewrite")
-    return Rewriting(result, _record(done, kept, threaded, special, unknown, allowed_kept, float32))
+    return Rewriting(result, _record(threaded, special, painted))
 
 
-def _copy(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
-    copy = tf.MetaGraphDef()
-    copy.CopyFrom(meta_graph)
-    return copy
+def _threaded(result: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs) -> Tuple[Recognised, Threaded]:
+    """What is special about a graph, and the loss scale threaded through it."""
+    built = Built(result, config, op_defs)
+    special = recognise(result, built.view, config, policy, built.gradients)
+    return special, thread(built, config, frozenset(tensor_core_ops()) | policy.allow, special.leave or special.scales_itself)
 
 
-def _bodies(meta_graph: tf.MetaGraphDef, result: tf.MetaGraphDef, op_defs: OpDefs) -> Iterator[_Body]:
-    yield _Body("", meta_graph.graph_def, result.graph_def, None)
-    functions = {function.signature.name: function for function in result.graph_def.library.function}
-    for name in called_functions(meta_graph.graph_def):
+def _paint(
+    body: _Body,
+    op_defs: OpDefs,
+    config: Config,
+    policy: Policy,
+    result: tf.MetaGraphDef,
+    placement: Placement,
+    threaded: Threaded,
+    painted: _Painted,
+) -> None:
+    """Decides on one body, notes why, and changes it."""
+    decisions = _decide(body, op_defs, config, policy, result, placement, threaded.float32)
+    painted.kept.update(_kinds_kept(decisions))
+    painted.float32 += _float32(body.name, decisions)
+    painted.unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
+    painted.allowed_kept.update(_allowed_kept(decisions, policy, body.name + "/" if body.name else ""))
+    painted.done += _apply(body, decisions, config, result, op_defs)
+
+
+def _bodies(meta_graph: tf.MetaGraphDef, op_defs: OpDefs) -> Iterator[_Body]:
+    called = called_functions(meta_graph.graph_def)
+    yield _Body("", meta_graph.graph_def, None)
+    functions = {function.signature.name: function for function in meta_graph.graph_def.library.function}
+    for name in called:
         graph_def = bodies.as_graph(functions[name], op_defs)
         if graph_def is not None:
-            target = tf.GraphDef()
-            target.CopyFrom(graph_def)
-            yield _Body(name, graph_def, target, functions[name])
+            yield _Body(name, graph_def, functions[name])
 
 
 def _decide(
@@ -173,25 +204,26 @@ def _fetched(graph: TypedGraph, meta_graph: tf.MetaGraphDef, config: Config, out
         raise GraphmpError("GMP002", "--fetch=%s: the graph has no such node; accepted are names of tensors and ops" % error.args[0]) from None
 
 
-def _apply(body: _Body, decisions: Decisions, config: Config, result: tf.MetaGraphDef, op_defs: OpDefs) -> List[Tuple[str, str, str]]:
+def _apply(body: _Body, decisions: Decisions, config: Config, result: tf.MetaGraphDef, op_defs: OpDefs) -> List[Row]:
     """Changes one body in the result. Returns rows of the record: node, what, why."""
+    stale = casts.stale(decisions.graph)
     contexts = Contexts(tf.MetaGraphDef() if body.function else result)
-    inserted = casts.apply(decisions.graph, decisions.painted, config.compute_dtype, contexts, body.target)
+    inserted = casts.apply(decisions.graph, decisions.painted, config.compute_dtype, contexts, body.graph_def)
     if body.function is not None:
         if not inserted and not any(p.colour == HALF for p in decisions.painted):
             return []
-        check.check_types(body.target, op_defs)
-        bodies.write_back(body.target, body.function, op_defs)
-        return [("library/" + body.name, "rewritten", "rewritten inside: its signature is kept"), *_rows(body.name, decisions, inserted)]
-    return _rows("", decisions, inserted)
+        check.check_types(body.graph_def, op_defs)
+        bodies.write_back(body.graph_def, body.function, op_defs)
+        return [("library/" + body.name, "rewritten", "rewritten inside: its signature is kept"), *_rows(body.name, decisions, stale, inserted)]
+    return _rows("", decisions, stale, inserted)
 
 
-def _rows(body: str, decisions: Decisions, inserted: Mapping[str, str]) -> List[Tuple[str, str, str]]:
+def _rows(body: str, decisions: Decisions, stale: List[str], inserted: Mapping[str, str]) -> List[Row]:
     """Rows of the record for one body: node by its path, what was done, why."""
     rows = [(unit.node, "painted", p.reason) for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF]
     painted = {row[0] for row in rows}
-    stale = [(name, "shapes", "_output_shapes of another TensorFlow's") for name in casts.stale(decisions.graph) if name not in painted]
-    rows += stale + [(name, "inserted", reason) for name, reason in inserted.items()]
+    rows += [(name, "shapes", "_output_shapes of another TensorFlow's") for name in stale if name not in painted]
+    rows += [(name, "inserted", reason) for name, reason in inserted.items()]
     return [(in_body(body, name), did, why) for name, did, why in rows]
 
 
@@ -201,7 +233,7 @@ def _kinds_kept(decisions: Decisions) -> Iterator[str]:
     return (p.reason.split(":")[0] for p in kept)
 
 
-def _float32(body: str, decisions: Decisions) -> Iterator[Tuple[str, str, str]]:
+def _float32(body: str, decisions: Decisions) -> Iterator[Row]:
     """Body, node and reason of each of the model's nodes that is float32 in every respect."""
     half = {unit.node for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF}
     reasons = {unit.node: p.reason for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == FLOAT}
@@ -217,27 +249,19 @@ def _allowed_kept(decisions: Decisions, policy: Policy, prefix: str) -> Dict[str
     return {prefix + graph.units[n].node: decisions.painted[n].reason for n in kept}
 
 
-def _record(
-    done: List[Tuple[str, str, str]],
-    kept: Dict[str, int],
-    threaded: Threaded,
-    special: Recognised,
-    unknown: Sequence[str] = (),
-    allowed_kept: Any = (),
-    float32: Sequence[Tuple[str, str, str]] = (),
-) -> Dict[str, Any]:
+def _record(threaded: Threaded, special: Recognised, painted: _Painted) -> Dict[str, Any]:
     elsewhere = any(row["code"] == "GMP110" for row in threaded.warnings)  # then there is training after all
     warnings = [row for row in special.warnings if row["code"] != "GMP105" or not elsewhere] + threaded.warnings
-    if unknown:
+    if painted.unknown:
         text = "%d nodes have ops that neither TensorFlow here nor the graph defines: kept as they are"
-        warnings.append(warning("GMP109", unknown[0], text % len(unknown)))
+        warnings.append(warning("GMP109", painted.unknown[0], text % len(painted.unknown)))
     return {
-        "done": [list(row) for row in done],
+        "done": [list(row) for row in [*threaded.done, *painted.done]],
         "repaired": [],
         "warnings": warnings,
         "losses": threaded.losses,
         "scales": threaded.scales,
-        "kept": dict(sorted(kept.items())),
-        "kept_allowed": dict(allowed_kept),
-        "float32": list(float32),
+        "kept": dict(sorted(painted.kept.items())),
+        "kept_allowed": painted.allowed_kept,
+        "float32": painted.float32,
     }

@@ -9,14 +9,14 @@ Source = half, sink = float32; a free group is one vertex. What a cut costs is b
 
 Ties go to half.
 
-The cut is scipy's maximum flow, one connected part of the free units at a time. It takes 32-bit capacities and wraps
+The cut is scipy's maximum flow, some connected parts of the free units at a time. It takes 32-bit capacities and wraps
 silently above them, so costs are scaled to fit, and the value of the cut is checked against the flow.
 """
 
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, Iterator, List, Set, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Set, Tuple
 
 import numpy as np
 import scipy.sparse as sparse
@@ -30,7 +30,8 @@ from graphmp.rewrite.ranges import is_exact
 from graphmp.rewrite.units import TypedGraph
 
 SOURCE, SINK = 0, 1
-_LIMIT = 2**30  # sum of all finite capacities of one part; twice that fits 32 bits
+_LIMIT = 2**30  # sum of all finite capacities of one flow; twice that fits 32 bits
+_MOST_ARCS = 500  # of parts that share a flow: scipy before 1.9 looks at all of them for each path that it finds
 
 Arc = Tuple[int, int, float]
 _INFINITE = float("inf")
@@ -134,13 +135,28 @@ def _half_side(arcs: List[Arc]) -> Set[int]:
     for arc in arcs:
         parts[labels[arc[0] if arc[0] > SINK else arc[1]]].append(arc)
     half: Set[int] = set()
-    for part in parts.values():
-        half |= _cut(part)
+    for batch in _batches(parts.values()):
+        half |= _cut(batch)
     return half
 
 
+def _batches(parts: Iterable[List[Arc]]) -> Iterator[List[Arc]]:
+    """Parts that share a flow: they have nothing in common but the terminals, and to set a flow up takes longer than to find it."""
+    batch: List[Arc] = []
+    total = 0.0
+    for part in parts:
+        cost = sum(capacity for _, _, capacity in part if capacity != _INFINITE)
+        if batch and (len(batch) + len(part) > _MOST_ARCS or total + cost > _LIMIT):
+            yield batch
+            batch, total = [], 0.0
+        batch = batch + part
+        total += cost
+    if batch:
+        yield batch
+
+
 def _cut(arcs: List[Arc]) -> Set[int]:
-    """The source side of one part's minimum cut, as large as it can be: a vertex that need not be float32 is half."""
+    """The source side of the minimum cut of some parts, as large as it can be: a vertex that need not be float32 is half."""
     vertices = sorted({v for a, b, _ in arcs for v in (a, b)} | {SOURCE, SINK})
     local = {v: i for i, v in enumerate(vertices)}
     capacities = _scaled([capacity for _, _, capacity in arcs])

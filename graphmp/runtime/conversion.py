@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional
 from graphmp.diff.compare import compare
 from graphmp.diff.explain import explained
 from graphmp.diff.model import Diff
+from graphmp.graph.collector import collector_paused
 from graphmp.graph.files import serialize, write_files
 from graphmp.report.report import to_json
 
@@ -38,14 +39,16 @@ class Conversion:
         """The changes, each with its reason from the report."""
         return explained(self.differences or compare(self.original, self.meta_graph), self.report)
 
+    @collector_paused()
     def files(self) -> Dict[str, bytes]:
         """Contents of the files that `save` writes, by name."""
+        page = self.diff().to_html().encode("utf-8")  # first: what it is made from takes more memory than all files
         return {
             "original.meta": serialize(self.original),
             "converted.meta": serialize(self.meta_graph),
             "report.json": to_json(self.report).encode("utf-8"),
             "flags.txt": "".join(line + "\n" for line in self.flags).encode("utf-8"),
-            "diff.html": self.diff().to_html().encode("utf-8"),
+            "diff.html": page,
         }
 
     def save(self, folder: pathlib.Path) -> List[pathlib.Path]:

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph import saved_model
+from graphmp.graph.collector import collector_paused
 from graphmp.graph.cycles import find_cycle
 from graphmp.graph.files import read_graph, serialize
 from graphmp.graph.view import GraphView
@@ -26,6 +27,7 @@ from graphmp.runtime.stages import Stages
 Convertible = Union[str, pathlib.Path, tf.MetaGraphDef, tf.GraphDef, tf.Graph]
 
 
+@collector_paused()
 def convert(
     source: Convertible,
     *,

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.diff.values import array_text, tensor_text
+from graphmp.graph.messages import same_message
 
 MOST_EXPANDED = 1 << 26  # elements
 
@@ -22,7 +23,7 @@ def tensor_change(before: Any, after: Any) -> Optional[Tuple[str, str]]:
         before: a TensorProto.
         after: a TensorProto.
     """
-    if before.SerializeToString(deterministic=True) == after.SerializeToString(deterministic=True):
+    if same_message(before, after):
         return None
     old, new = _array(before), _array(after)
     if old is None or new is None:

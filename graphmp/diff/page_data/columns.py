@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
 
 from graphmp.diff import kinds
 from graphmp.diff.categories import CATEGORIES
-from graphmp.diff.page_data.nodes import Attributes, Record, recorded
+from graphmp.diff.page_data.nodes import Attributes, Record, recorded, same_node
 from graphmp.diff.page_data.strings import Strings
 from graphmp.diff.page_data.tree import SAME, Tree
 
@@ -86,10 +86,11 @@ def _steps(above: Sequence[Any]) -> Iterator[int]:
 def _records(tree: Tree, attributes: Attributes, strings: Strings) -> Iterator[Tuple[int, Optional[Record], Optional[Record]]]:
     """Each row with a node, and what the node is on both sides."""
     found: List[List[Optional[Record]]] = [[None] * len(tree.rows) for _ in range(2)]
-    for sides in tree.sides.values():
-        for side, column in zip(sides, found):
-            for name, scope in side.rows.items():
-                column[scope.row] = recorded(name, side, attributes, strings)
+    for old, new in tree.sides.values():
+        for name, scope in old.rows.items():
+            found[0][scope.row] = recorded(name, old, attributes, strings)
+        for name, scope in new.rows.items():
+            found[1][scope.row] = found[0][scope.row] if same_node(name, old, new) else recorded(name, new, attributes, strings)
     return ((row, before, after) for row, (before, after) in enumerate(zip(*found)) if before or after)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Set
+from typing import Dict, List, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -12,7 +12,7 @@ from graphmp.graph.frames import loop_depths
 from graphmp.graph.gradient_code import gradient_code
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.rewrite.op_defs import OpDefs, Signature
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
 
@@ -40,11 +40,17 @@ class Built:
         self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
         self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
         self._depths = loop_depths(self.view)
+        self._signatures: Dict[str, Optional[Signature]] = {}
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""
-        signature = self.op_defs.signature(self.view.nodes[port.node])
+        signature = self._signature(port.node)
         return signature.outputs[port.output].dtype if signature is not None and 0 <= port.output < len(signature.outputs) else 0
+
+    def _signature(self, name: str) -> Optional[Signature]:
+        if name not in self._signatures:
+            self._signatures[name] = self.op_defs.signature(self.view.nodes[name])
+        return self._signatures[name]
 
     def is_float(self, port: Port) -> bool:
         """Whether an output holds real floating point numbers."""
@@ -60,7 +66,7 @@ class Built:
 
     def outputs(self, name: str) -> List[Port]:
         """The outputs of a node; those that are read where its op is unknown."""
-        signature = self.op_defs.signature(self.view.nodes[name])
+        signature = self._signature(name)
         if signature is None:
             return self.read_ports(name)
         return [Port(name, output) for output in range(len(signature.outputs))]

@@ -24,7 +24,6 @@ from graphmp.graph.gradient_code import gradient_scopes
 from graphmp.graph.live import UPDATE_PREFIXES, writes
 from graphmp.graph.view import Port
 from graphmp.loss_scale.scales import COLLECTION
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
 from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.first_step import FirstStep
@@ -56,26 +55,24 @@ class Threaded(NamedTuple):
     warnings: List[Dict[str, str]]
 
 
-def thread(meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs, allow: AbstractSet[str], leave: bool) -> Threaded:
+def thread(built: Built, config: Config, allow: AbstractSet[str], leave: bool) -> Threaded:
     """Scales the losses of a graph, which is changed.
 
     Args:
-        meta_graph: the graph.
+        built: the graph.
         config: loss scale, clip, and what names the losses where they aren't found.
-        op_defs: definitions of its ops.
         allow: matmuls and convolutions.
         leave: only list the losses: the graph scales them itself, or is not converted.
 
     Raises:
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
     """
-    built = Built(meta_graph, config, op_defs)
     losses = find_losses(built, config)
     result = Threaded([], [], [], {}, [], [])
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         result.losses.extend(_row(loss) for loss in losses)
         return result
-    result.warnings.extend(_unscaled_functions(meta_graph))
+    result.warnings.extend(_unscaled_functions(built.meta_graph))
     result.warnings.extend(_unscaled_updates(built, losses, config))
     _thread(built, config, allow, losses, result)
     return result

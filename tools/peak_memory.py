@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Peak memory of a Python process above that of one that only imports TensorFlow and graphmp.
+
+usage: peak_memory.py of ARGUMENT...    runs `python ARGUMENT...` and prints the most bytes that it had at once
+       peak_memory.py imports           what is taken off
+       peak_memory.py rewrite GRAPH     what is measured of the rewrite alone
+
+    python tools/peak_memory.py of -m graphmp convert train.meta
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+from typing import List, Sequence
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
+
+
+def above_imports(arguments: Sequence[str]) -> int:
+    """The most bytes that `python ARGUMENTS` has at once above those of the imports.
+
+    Raises:
+        subprocess.CalledProcessError: where it fails.
+    """
+    return _peak(arguments) - _peak([__file__, "imports"])
+
+
+def _peak(arguments: Sequence[str]) -> int:
+    """Measured from a process that is small: the count of a child starts with what its parent has."""
+    run = [sys.executable, __file__, "of", *arguments]
+    return int(subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONPATH=str(ROOT))).stdout)
+
+
+def _measure(arguments: List[str]) -> int:
+    """Runs Python and prints its peak; returns its exit status."""
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    print(usage.ru_maxrss * _UNIT)
+    return int(status != 0)
+
+
+def _rewrite(paths: List[str]) -> int:
+    """Imports all that a conversion does, and rewrites graphs."""
+    from graphmp.config import Config
+    from graphmp.graph.files import read_graph
+    from graphmp.policy import policy
+    from graphmp.rewrite import pipeline
+    from graphmp.runtime import convert
+
+    assert convert
+    config = Config.make()
+    for path in paths:
+        pipeline.rewrite(read_graph(path), config, policy.load(config.compute_dtype, ""))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_measure(sys.argv[2:]) if sys.argv[1] == "of" else _rewrite(sys.argv[2:]))
