@@ -17,6 +17,7 @@ from rich.progress import Progress
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # tf.layers and the RNN cells need Keras 2 on TensorFlow 2.16 and later
+import plotting
 import tensorflow.compat.v1 as tf
 
 IMAGENET = {  # sizes of a classifier of ImageNet's pictures, for `start`
@@ -56,23 +57,34 @@ def _parse_flags(description, sizes, data_format):
     parser.add_argument("--smoke", action="store_true", help="small sizes and few steps, for a laptop; what is given beside it still counts")
     for name, (full, smoke, text, *accepted) in sizes.items():
         parser.add_argument("--" + name, type=type(full), choices=accepted or None, help="%s (default %s; smoke %s)" % (text, full, smoke))
+    parser.set_defaults(data_format="channels_last")
     if data_format:
-        parser.add_argument("--data_format", choices=["channels_last", "channels_first"], default="channels_last")
+        parser.add_argument("--data_format", choices=["channels_last", "channels_first"])
     parser.add_argument("--seed", type=int, default=1, help="of the initial values and the data (default 1)")
     parser.add_argument("--log_every", type=int, default=10, help="how many steps from one printed loss to the next (default 10)")
     parser.add_argument("--mixed_precision", action="store_true", help="build the model through graphmp.mixed_precision")
     parser.add_argument("--compute_dtype", choices=["float16", "bfloat16"], help="for --mixed_precision (default float16)")
     parser.add_argument("--loss_scale", help="for --mixed_precision: dynamic, none or a number")
+    parser.add_argument("--plot", metavar="FILE", help="draw the losses and loss scales of all steps: .png or .svg; needs matplotlib")
     flags = parser.parse_args()
     for name, (full, smoke, *_) in sizes.items():
         if getattr(flags, name) is None:
             setattr(flags, name, smoke if flags.smoke else full)
     for name in list(sizes) + ["log_every"]:
-        if getattr(flags, name) <= 0:
-            parser.error("argument --%s: found %s, accepted is a number above 0" % (name, getattr(flags, name)))
+        value = getattr(flags, name)
+        if not isinstance(value, str) and value <= 0:
+            parser.error("argument --%s: found %s, accepted is a number above 0" % (name, value))
     if (flags.compute_dtype or flags.loss_scale) and not flags.mixed_precision:
         parser.error("arguments --compute_dtype and --loss_scale: they need --mixed_precision")
+    if flags.plot and plotting.obstacle(flags.plot):
+        parser.error("argument --plot: %s" % plotting.obstacle(flags.plot))
     return flags
+
+
+def refuse(text):
+    """Ends the program with status 2 and one line on stderr: what was found, and what is accepted."""
+    print("%s: error: %s" % (os.path.basename(sys.argv[0]), text), file=sys.stderr)
+    raise SystemExit(2)
 
 
 def precision(flags):
@@ -104,7 +116,7 @@ def weight_decay(rate):
     return rate * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
 
 
-def train(flags, losses, train_op, inputs, batches, items, unit="images"):
+def train(flags, losses, train_op, inputs, batches, items, unit="images", finish=None):
     """Trains --steps steps and prints, last of all, how many items a second the steps took, the first one left out.
 
     Args:
@@ -115,17 +127,25 @@ def train(flags, losses, train_op, inputs, batches, items, unit="images"):
         batches: an endless iterator of tuples of arrays, one array for each placeholder.
         items: how many images, tokens or the like a step trains on.
         unit: what they are called.
+        finish: called with the session after the last step.
     """
     seconds = 0.0
+    traces = plotting.Traces(losses) if flags.plot else None
     with tf.Session(config=session_config()) as session, _progress(flags.steps) as advance:
         session.run(tf.global_variables_initializer())
         for step, batch in zip(range(1, flags.steps + 1), batches):
             begin = time.perf_counter()
-            values, _ = session.run([losses, train_op], dict(zip(inputs, batch)))
+            values, summary, _ = session.run([losses, traces.summary if traces else [], train_op], dict(zip(inputs, batch)))
             seconds += time.perf_counter() - begin if step > 1 else 0.0
             advance()
+            if traces:
+                traces.add(step, summary)
             if step % flags.log_every == 0 or step in (1, flags.steps):
                 print("step %4d" % step + "".join("  %s %.4f" % item for item in values.items()), flush=True)
+        if finish:
+            finish(session)
+    if traces:
+        traces.draw(flags.plot)
     if seconds:
         print("%.1f %s/s" % ((flags.steps - 1) * items / seconds, unit))
 
@@ -163,6 +183,27 @@ def image_batches(flags):
     return itertools.cycle(batch() for _ in range(_BATCHES))
 
 
+def images_and_noise(flags):
+    """Endless batches of images from -1 to 1 and of float32 noise (batch_size, noise) of which as many are to be made."""
+    random = np.random.RandomState(flags.seed)
+    for images, _ in image_batches(flags):
+        yield images / 1.5, random.normal(size=(flags.batch_size, flags.noise)).astype(np.float32)
+
+
+def opponents(losses, optimizers):
+    """The operation that trains networks one step, each against what the others are before it.
+
+    Args:
+        losses: by the scope of the variables that a loss is to train.
+        optimizers: one for each; steps of the first are counted.
+    """
+    gradients = [optimizer.compute_gradients(loss, tf.trainable_variables(scope)) for optimizer, (scope, loss) in zip(optimizers, losses.items())]
+    before = [gradient for pairs in gradients for gradient, _ in pairs] + tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    counts = [tf.train.get_or_create_global_step()] + [None] * (len(losses) - 1)
+    with tf.control_dependencies(before):
+        return tf.group([optimizer.apply_gradients(pairs, count) for optimizer, pairs, count in zip(optimizers, gradients, counts)])
+
+
 def sentences(flags, length):
     """Endless int32 arrays (batch_size, length) of tokens from FIRST_TOKEN on; either of two may follow a token, and low ones are frequent."""
     random = np.random.RandomState(flags.seed)
@@ -176,3 +217,18 @@ def sentences(flags, length):
         while len(tokens) < length:
             tokens.append(followers[tokens[-1], random.randint(0, 2, flags.batch_size)])
         yield np.stack(tokens, axis=1)
+
+
+def translations(flags):
+    """Endless pairs of int32 arrays (batch_size, length): sentences, and their words translated one by one, the last one first.
+
+    Sentences have half of `length` tokens at least; zeros stand behind the end.
+    """
+    random = np.random.RandomState(flags.seed)
+    dictionary = np.arange(flags.vocabulary)
+    random.shuffle(dictionary[FIRST_TOKEN:])
+    for sentence in sentences(flags, flags.length):
+        ends = random.randint(flags.length // 2, flags.length + 1, (flags.batch_size, 1))
+        places = np.arange(flags.length)
+        translation = np.take_along_axis(dictionary[sentence], np.maximum(ends - 1 - places, 0), axis=1)
+        yield np.where(places < ends, sentence, 0), np.where(places < ends, translation, 0).astype(np.int32)

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import time
-from typing import Any, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from graphmp.cli import run
 from graphmp.cli.main import COMMANDS
@@ -53,6 +53,7 @@ while job is None:
     else:
         print(answer, flush=True)
 os.chdir(job["folder"])
+os.environ.update(job["env"])
 for number, flags in enumerate((os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)):
     os.dup2(os.open(job["files"][number], flags), number)
 signal.alarm(job["patience"])
@@ -97,11 +98,21 @@ class Fork:
         self._files = files
         self.pid = pid
 
+    @property
+    def out(self) -> str:
+        """What it has written so far."""
+        return _read(self._files[1])
+
+    @property
+    def err(self) -> str:
+        """What it has written to stderr so far."""
+        return _read(self._files[2])
+
     def until(self, text: str) -> None:
         """Waits till it has written this."""
         end = time.time() + PATIENCE
-        while text not in _read(self._files[1]):
-            assert time.time() < end, _read(self._files[2])
+        while text not in self.out:
+            assert time.time() < end, self.err
             time.sleep(0.02)
 
     def kill(self, number: int) -> Ended:
@@ -130,16 +141,28 @@ class Forks:
         self._server.stdin.flush()
         return int(self._server.stdout.readline())
 
-    def start(self, script: str, *argv: str, flags: Optional[Sequence[str]] = (), stdin: str = "") -> Fork:
-        """Starts a script of the working folder by `graphmp run` with these flags; by plain Python where they are None."""
+    def start(
+        self,
+        script: str,
+        *argv: str,
+        flags: Optional[Sequence[str]] = (),
+        stdin: str = "",
+        name: str = "",
+        env: Optional[Dict[str, str]] = None,
+    ) -> Fork:
+        """Starts a script of the working folder by `graphmp run` with these flags; by plain Python where they are None.
+
+        Scripts that run at the same time in one folder need names, for their files.
+        """
         spec = None
         if flags is not None:
             spec = json.dumps(run._spec(build_parser(COMMANDS, "").parse_args(["run", *flags, script, *argv])))
-        files = [os.path.abspath("%s.%s" % (name, "plain" if flags is None else "mixed")) for name in ("stdin", "stdout", "stderr")]
+        name = name or ("plain" if flags is None else "mixed")
+        files = [os.path.abspath("%s.%s" % (kind, name)) for kind in ("stdin", "stdout", "stderr")]
         pathlib.Path(files[0]).write_text(stdin)
         for file in files[1:]:
             pathlib.Path(file).write_text("")
-        pid = self.ask(spec=spec, argv=[script, *argv], folder=os.getcwd(), files=files, patience=PATIENCE)
+        pid = self.ask(spec=spec, argv=[script, *argv], folder=os.getcwd(), files=files, patience=PATIENCE, env=env or {})
         return Fork(self, pid, files)
 
     def run(self, script: str, *argv: str, flags: Optional[Sequence[str]] = (), stdin: str = "") -> Ended:

@@ -49,12 +49,12 @@ def layers():
 
 def test_a_tensor_costs_its_elements(layers):
     elements = 32 * 20
-    assert costs(layers, Port("product", 0)) == (2 * elements, 2 * elements, 6 * elements + LAUNCH)
+    assert costs(layers, Port("product", 0))[:3] == (2 * elements, 2 * elements, 6 * elements + LAUNCH)
 
 
 def test_what_is_fused_is_neither_written_nor_read(layers):
     assert stays_in_kernel(layers, Port("biased", 0))
-    assert costs(layers, Port("biased", 0)) == (0, 0, 6 * 32 * 20 + LAUNCH)
+    assert costs(layers, Port("biased", 0))[:3] == (0, 0, 6 * 32 * 20 + LAUNCH)
     assert not stays_in_kernel(layers, Port("product", 0))  # Sin reads it too
     assert not stays_in_kernel(layers, Port("active", 0))
 
@@ -68,8 +68,8 @@ def test_a_loop_counts_32_times_and_a_cast_of_what_does_not_change_once(layers):
     inside = next(name for name in layers.view.nodes if name.endswith("inside"))
     entered = next(name for name, node in layers.view.nodes.items() if node.op == "Enter" and node.attr["is_constant"].b and "x" in node.input[0])
     elements = 32 * 10
-    assert costs(layers, Port(inside, 0)) == (2 * elements * 32, 2 * elements * 32, 6 * elements * 32 + LAUNCH)
-    assert costs(layers, Port(entered, 0)) == (0, 2 * elements * 32, 6 * elements + LAUNCH)
+    assert costs(layers, Port(inside, 0))[:3] == (2 * elements * 32, 2 * elements * 32, 6 * elements * 32 + LAUNCH)
+    assert costs(layers, Port(entered, 0))[:3] == (0, 2 * elements * 32, 6 * elements + LAUNCH)
 
 
 def test_the_price_of_a_choice():

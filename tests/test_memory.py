@@ -353,7 +353,9 @@ def test_a_graph_without_training_has_a_peak_alone(folder, capsys):
     "argv, message",
     [
         (["model.meta", "--memory", "--batch_size=-1"], "GMP002: --batch_size=-1: accepted are numbers above zero"),
-        (["model.meta", "--measure"], "GMP002: --measure and --batch_size: accepted together with --memory alone"),
+        (["model.meta", "--measure"], "GMP002: --measure: accepted together with --memory alone"),
+        (["model.meta", "--batch_size=8"], "GMP002: --batch_size: accepted together with --memory or --wire alone"),
+        (["model.meta", "--memory", "--wire"], "GMP002: --cost, --memory and --wire: accepted is one of them"),
         (["gone.meta", "--memory"], "GMP003: gone.meta"),
     ],
 )

@@ -9,7 +9,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, List
 
-from graphmp.cli import inspect_cost, inspect_memory
+from graphmp.cli import inspect_cost, inspect_memory, inspect_wire
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.tables import Line, labelled, plural, section, show, size
 from graphmp.cli.terminal import progress
@@ -26,6 +26,7 @@ EXAMPLE = """  graphmp inspect model.ckpt.meta
   graphmp inspect frozen.pb --compute_dtype=bfloat16 --keep_float32='^logits/' --json
   graphmp inspect model.ckpt.meta --cost
   graphmp inspect model.ckpt.meta --memory --batch_size=64
+  graphmp inspect worker0.meta --wire --batch_size=64
   graphmp inspect --policy > ops.txt
 
 GRAPH is a MetaGraphDef or a GraphDef, binary or text, or a SavedModel."""
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cost", action="store_true", help="print the bytes that a step moves instead: by op, by cast, and what the minimum cut chose"
     )
+    parser.add_argument("--wire", action="store_true", help="print the bytes that a step sends from device to device instead")
     inspect_memory.add_arguments(parser)
 
 
@@ -68,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
         return inspect_cost.run(args, config, policy)
     if args.memory:
         return inspect_memory.run(args, config, policy)
+    if args.wire:
+        return inspect_wire.run(args, config, policy)
     with progress(3) as begin:
         begin("reading %s" % args.graph)
         found = inspect(read_graph(args.graph, args.tag), config, policy, begin)

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--memory", action="store_true", help="print what a step keeps in memory instead: activations for the backward pass, the peak"
     )
     parser.add_argument(
-        "--batch_size", type=int, default=0, metavar="N", help="with --memory: unknown dimensions are N, not 32; the rest is inferred"
+        "--batch_size", type=int, default=0, metavar="N", help="with --memory and --wire: unknown dimensions are N, not 32; the rest is inferred"
     )
     parser.add_argument("--measure", action="store_true", help="with --memory: also run a step of both graphs on made-up data and measure its peak")
 
@@ -56,8 +56,12 @@ def check(args: argparse.Namespace) -> None:
     """
     if args.batch_size < 0:
         raise GraphmpError("GMP002", "--batch_size=%d: accepted are numbers above zero" % args.batch_size)
-    if not args.memory and (args.measure or args.batch_size):
-        raise GraphmpError("GMP002", "--measure and --batch_size: accepted together with --memory alone")
+    if args.measure and not args.memory:
+        raise GraphmpError("GMP002", "--measure: accepted together with --memory alone")
+    if args.batch_size and not (args.memory or args.wire):
+        raise GraphmpError("GMP002", "--batch_size: accepted together with --memory or --wire alone")
+    if sum([args.cost, args.memory, args.wire]) > 1:
+        raise GraphmpError("GMP002", "--cost, --memory and --wire: accepted is one of them")
 
 
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:

@@ -79,6 +79,12 @@ def accepts(op_type: str, dtype: Any) -> bool:
     return not allowed or not allowed[0] or tf.as_dtype(dtype).as_datatype_enum in allowed[0]
 
 
+def place(op: Any, device: str) -> None:
+    """Puts an op of a graph on a device; it stays where it is for an empty one."""
+    if device:
+        op._set_device(device)
+
+
 @contextlib.contextmanager
 def outside(graph: Any) -> Iterator[None]:
     """Adds nodes to a graph outside of the caller's scopes, devices and control dependencies, to a finalised one too."""

@@ -14,6 +14,8 @@ from graphmp.hooks import internals, patch
 
 # (session, fetched ops and tensors by structure or name) -> None; may raise, or end the process
 Listener = Callable[[Any, Any], None]
+# (options or None, the session's target, its graph) -> options
+Change = Callable[[Any, str, Any], Any]
 
 
 def install(listener: Listener) -> None:
@@ -24,8 +26,8 @@ def install(listener: Listener) -> None:
         patch.wrap(session, name, getattr(doors, name.lstrip("_")))
 
 
-def configure(change: Callable[[Any], Any]) -> None:
-    """Makes every session with `change(config)` for its options, which may be None."""
+def configure(change: Change) -> None:
+    """Makes every session with `change(config, target, graph)` for its options, which may be None."""
     patch.wrap(internals.base_session(), "__init__", _CONFIGURED.setdefault(change, _configured(change)))
 
 
@@ -44,7 +46,22 @@ def place_softly() -> None:
     configure(_softly_placed)
 
 
-def _softly_placed(config: Any) -> Any:
+def unfused(given: Any) -> Any:
+    """A copy of a session's options, which may be None, under which nothing is fused, unless they say how.
+
+    Of bfloat16 convolutions TensorFlow 2.21's master makes fused ops for the CPU that its servers refuse: `Value for attr 'T' of bfloat16
+    is not in the list of allowed values`. Within one process they run.
+    """
+    config = tf.ConfigProto()
+    if given is not None:
+        config.CopyFrom(given)
+    rewrites = config.graph_options.rewrite_options
+    if rewrites.remapping == type(rewrites).DEFAULT:
+        rewrites.remapping = type(rewrites).OFF
+    return config
+
+
+def _softly_placed(config: Any, target: str, graph: Any) -> Any:
     soft = tf.ConfigProto()
     if config is not None:
         soft.CopyFrom(config)
@@ -52,14 +69,14 @@ def _softly_placed(config: Any) -> Any:
     return soft
 
 
-def _configured(change: Callable[[Any], Any]) -> Callable[..., None]:
+def _configured(change: Change) -> Callable[..., None]:
     def configured(original: Callable[..., Any], session: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
-        original(session, target, graph, change(config))
+        original(session, target, graph, change(config, target, tf.get_default_graph() if graph is None else graph))
 
     return configured
 
 
-_CONFIGURED: Dict[Callable[[Any], Any], Callable[..., None]] = {}
+_CONFIGURED: Dict[Change, Callable[..., None]] = {}
 
 
 class _Doors:

@@ -2,36 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.building import own_scope
 
 
-def unscale(scale: Any, gradients: Sequence[Any]) -> List[Any]:
-    """Each gradient in float32 divided by a loss scale of `scales.py`; sparse ones stay sparse, None stays None."""
-    return [_on_values(scale.unscale, gradient) for gradient in gradients]
+def unscale(scale: Any, gradients: Sequence[Any], readers: Optional[Sequence[Any]] = None) -> List[Any]:
+    """Each gradient in float32 divided by a loss scale of `scales.py`; sparse ones stay sparse, None stays None.
+
+    Args:
+        scale: the scale.
+        gradients: what tf.gradients gave.
+        readers: for each the variable that it is of, on whose device it is divided: what is sent there is half as large before.
+    """
+    devices = [""] * len(gradients) if readers is None else [reader.device for reader in readers]
+    return [_on_values(_on(device, scale.unscale), gradient) for gradient, device in zip(gradients, devices)]
 
 
-def all_finite(gradients: Sequence[Any], scope: str) -> Any:
-    """A scalar bool tensor: whether every value of every gradient is finite."""
-    with own_scope(scope):
+def all_finite(gradients: Sequence[Any], scope: str, device: str = "") -> Any:
+    """A scalar bool tensor, on a device where one is given: whether every value of every gradient is finite."""
+    with own_scope(scope), tf.device(device):
         flat, first = tf.constant([-1], name="flat"), tf.constant([0], name="first")
-        checks = [tf.reduce_all(tf.reshape(_finite(values(g)), flat), first) for g in gradients if g is not None]
+        checks = [_reduced(values(g), lambda g: tf.reduce_all(tf.reshape(tf.is_finite(g), flat), first)) for g in gradients if g is not None]
         return tf.reduce_all(tf.stack(checks), first, name="all_finite")
 
 
 def largest(gradients: Sequence[Any]) -> Any:
     """A float32 scalar tensor: the largest absolute value in all of the gradients."""
     flat, first = tf.constant([-1], name="flat"), tf.constant([0], name="first")
-    found = [tf.reduce_max(tf.abs(tf.reshape(values(g), flat)), first) for g in gradients if g is not None]
+    found = [_reduced(values(g), lambda g: tf.reduce_max(tf.abs(tf.reshape(g, flat)), first)) for g in gradients if g is not None]
     return tf.reduce_max(tf.stack([tf.cast(value, tf.float32) for value in found] + [tf.constant(0.0)]), first)
 
 
-def _finite(tensor: Any) -> Any:
-    with tf.device(tensor.device):  # what is checked is large, what comes of it is one number
-        return tf.is_finite(tensor)
+def _reduced(tensor: Any, function: Callable[[Any], Any]) -> Any:
+    """What is reduced is large, what comes of it is one number: that is what leaves the tensor's device."""
+    return _on(tensor.device, function)(tensor)
+
+
+def _on(device: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that makes its ops on a device; on that of the caller's choice where it is empty."""
+
+    def placed(tensor: Any) -> Any:
+        with tf.device(device):
+            return function(tensor)
+
+    return placed
 
 
 def clip(gradients: Sequence[Any], clip_norm: float, scope: str) -> List[Any]:

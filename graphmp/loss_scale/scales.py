@@ -26,6 +26,7 @@ class NoLossScale:
     """Leaves losses and gradients alone; gradients still come back in float32."""
 
     kind = "none"
+    device = ""  # where its state is, and what is computed from that
     initial: Optional[float] = None
     skips = False
     variables: Tuple[Any, ...] = ()
@@ -102,7 +103,9 @@ class DynamicLossScale(FixedLossScale):
             self._scale = _state("scale", config.loss_scale_initial, tf.float32)
             self._good_steps = _state("good_steps", 0, tf.int64)
             self._skipped_steps = _state("skipped_steps", 0, tf.int64)
-            self.variables = (self._scale, self._good_steps, self._skipped_steps)
+        self.variables = (self._scale, self._good_steps, self._skipped_steps)
+        self.device = self._scale.device
+        with init_scope(), own_scope(scope), tf.device(self.device):
             # A maximum, not an identity: an identity of a reference variable shares its buffer and could change within the step.
             self.current = tf.maximum(_read(self._scale), config.loss_scale_min, name="current")
             self._skipped = tf.identity(_read(self._skipped_steps), name="skipped")
@@ -117,7 +120,7 @@ class DynamicLossScale(FixedLossScale):
         return self.current if self._step is None else self._step
 
     def update(self, finite: Any, gradients: Sequence[Any]) -> Any:
-        with own_scope(self.scope + "/update"):
+        with own_scope(self.scope + "/update"), tf.device(self.device):
             good = _read(self._good_steps) + 1
             grows = good >= self._config.loss_scale_growth_interval
             grown = self.current * self._config.loss_scale_growth_factor

@@ -18,7 +18,7 @@ from graphmp.recipe.inputs import Call, cast_arguments, flat, map_back
 from graphmp.recipe.plan import Plan
 from graphmp.recipe.refusal import blames, check_constants, check_coverage, check_variables, recipe_refused
 from graphmp.recipe.storage import make_getter, nested
-from graphmp.recipe.training import refuse_unscaled
+from graphmp.recipe.training import configured, refuse_unscaled
 from graphmp.recipe.updates import apply_gradients, gate_assign
 
 REFUSALS = ("GMP012", "GMP014", "GMP015", "GMP016")
@@ -59,7 +59,7 @@ def build(function: Callable[..., Any], config: Config, call: Call, plan: Option
 def _refusal(function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, plan: Plan) -> Optional[GraphmpError]:
     """Why the recipe doesn't fit, found in a graph that is thrown away; None where it does, or what is wrong is the function's own."""
     try:
-        observe.in_scratch(call, lambda scratch: _build(function, config, scratch, policy, plan, proven=False))
+        observe.in_scratch(function, call, lambda scratch: _build(function, config, scratch, policy, plan, proven=False))
     except GraphmpError as error:
         return error if error.code in REFUSALS else None
     except Exception:  # whatever the function raises: the live build shows it
@@ -75,6 +75,7 @@ def install() -> None:
     gradients.install_aggregation(summed_gradients)
     optimizers.install(apply_gradients)
     sessions.install(refuse_unscaled)
+    sessions.configure(configured)
 
 
 def on_creation(made: Creation) -> Optional[tuple]:

@@ -12,6 +12,7 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.live import ancestors, connected_variables, is_tensor, variable_op
 from graphmp.hooks import optimizers
+from graphmp.hooks.internals import place
 from graphmp.loss_scale.gradients import clip, unscale, values
 from graphmp.policy import policy as policies
 from graphmp.recipe import creation
@@ -62,8 +63,9 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
     created = len(graph.get_operations())
     raw = take(scaled_ys, scaled_given if grad_ys is not None else None)
     _check_connected(xs, raw)
+    _receive_in_half(raw, xs)
     seeds = _seeds(graph.get_operations()[created:]) or [g.op.name for g in scaled_given if g is not None]
-    gradients = unscale(scale, raw)
+    gradients = unscale(scale, raw, xs)
     present = [g for g in gradients if g is not None]
     finite = group.check(present) if scale.skips and present else None
     call = states.GradientCall(group, _scope_of(seeds), seeds, _names(raw), _names(ys), _names(gradients), finite)
@@ -78,6 +80,14 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
                 "the gradients of %s are taken more than once: each set is clipped by itself" % ", ".join(sorted(group.variables)[:3]),
             )
     return gradients
+
+
+def _receive_in_half(gradients: List[Any], xs: List[Any]) -> None:
+    """Puts the cast of a gradient to float32, the gradient of the variable's cast on read, where the variable is: half the bytes are sent there."""
+    for gradient, x in zip(gradients, xs):
+        op = values(gradient).op if gradient is not None else None
+        if op is not None and op.type == "Cast" and op.inputs[0].dtype in (tf.float16, tf.bfloat16):
+            place(op, x.device)
 
 
 def _names(tensors: Sequence[Any]) -> List[str]:

@@ -76,21 +76,22 @@ def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: 
     if _keeps_state(function, call):
         return None
     try:
-        plan = in_scratch(call, lambda scratch: observed(lambda: function(*scratch[0], **scratch[1]), flat(scratch), policy, config)[1])
+        plan = in_scratch(function, call, lambda scratch: observed(lambda: function(*scratch[0], **scratch[1]), flat(scratch), policy, config)[1])
     except Exception:  # whatever the function raises: the live build will show whose fault it is
         logging.vlog(1, "rehearsal of %s failed", function, exc_info=True)
         return None
     return dataclasses.replace(plan, seeds={})  # TensorFlow derives them from a count of the live graph's ops
 
 
-def in_scratch(call: Call, build: Callable[[Call], Any]) -> Any:
-    """Calls `build(call)` in a graph that is thrown away, with the call's arguments as they are there, and returns what it returns.
+def in_scratch(function: Callable[..., Any], call: Call, build: Callable[[Call], Any]) -> Any:
+    """Calls `build(call)` in a graph that is thrown away, with the arguments of a call of `function` as they are there, and returns what it returns.
 
-    Tensors of the live graph are stood in for, names come out as they will there, and the random states of Python and NumPy are put back.
+    Tensors of the live graph are stood in for, names come out as they will there, and the random states of Python and NumPy are put back,
+    as are the optimizers that the function reaches.
     """
     live = tf.get_default_graph()
     scope, variable_scope = live.get_name_scope(), tf.get_variable_scope()
-    with _random_state_kept(), tf.Graph().as_default() as graph, _standing_in(graph) as stand_in:
+    with _random_state_kept(), _optimizers_kept(_reached(function, call)), tf.Graph().as_default() as graph, _standing_in(graph) as stand_in:
         graph.seed = live.seed
         _reserve_names(live, graph)
         leaves = [stand_in(leaf) if is_tensor(leaf) else leaf for leaf in flat(call)]
@@ -184,6 +185,28 @@ def _random_state_kept() -> Iterator[None]:
         np.random.set_state(numpy)
 
 
+@contextlib.contextmanager
+def _optimizers_kept(reached: List[Any]) -> Iterator[None]:
+    """Puts back what optimizers hold: one made outside of the build function collects what it makes, as SyncReplicasOptimizer its accumulators."""
+    held = [(thing, {name: _copied(value) for name, value in vars(thing).items()}) for thing in reached if isinstance(thing, tf.train.Optimizer)]
+    try:
+        yield
+    finally:
+        for optimizer, values in held:
+            for value in vars(optimizer).values():
+                if hasattr(value, "mark_used"):  # TensorFlow would say, when it is gone, that nobody used it
+                    value.mark_used()
+            vars(optimizer).clear()
+            vars(optimizer).update(values)
+
+
+def _copied(value: Any) -> Any:
+    """Lists and dictionaries anew, at any depth; what they hold stays the same."""
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return {key: _copied(item) for key, item in value.items()} if type(value) is dict else value
+
+
 def _reserve_names(live: Any, graph: Any) -> None:
     """Marks the live graph's names as used, so that uniquified names come out the same."""
     names: Set[str] = set()
@@ -196,6 +219,11 @@ def _reserve_names(live: Any, graph: Any) -> None:
 
 def _keeps_state(function: Callable[..., Any], call: Call) -> bool:
     """Whether the function can reach layers, cells or templates that were made outside: they remember a first call."""
+    return any(isinstance(thing, tf.Module) or hasattr(thing, "_variables_created") for thing in _reached(function, call))
+
+
+def _reached(function: Callable[..., Any], call: Call) -> List[Any]:
+    """Arguments, globals and closure of a function, and what these hold as attributes."""
     target = inspect.unwrap(function)
     reach: List[Any] = flat(call) + [getattr(target, "__self__", None)]
     code = getattr(target, "__code__", None)
@@ -205,7 +233,7 @@ def _keeps_state(function: Callable[..., Any], call: Call) -> bool:
     for thing in list(reach):
         if not isinstance(thing, (ModuleType, type)):
             reach += list(getattr(thing, "__dict__", {}).values())
-    return any(isinstance(thing, tf.Module) or hasattr(thing, "_variables_created") for thing in reach)
+    return reach
 
 
 def _filled(cell: Any) -> bool:

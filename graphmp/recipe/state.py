@@ -38,7 +38,7 @@ class LossGroup:
 
     def check(self, gradients: List[Any]) -> Any:
         """A scalar bool tensor: whether all of the unscaled gradients are finite."""
-        finite = all_finite(gradients, self.scale.scope)
+        finite = all_finite(gradients, self.scale.scope, self.scale.device)
         self.checked[finite.name] = gradients
         return finite
 

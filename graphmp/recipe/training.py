@@ -6,6 +6,7 @@ from typing import Any
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.live import ancestors, as_ops
+from graphmp.hooks import sessions
 from graphmp.recipe import state as states
 from graphmp.recipe.updates import ungated
 
@@ -29,6 +30,13 @@ def refuse_unscaled(session: Any, fetches: Any) -> None:
     for op in state.violations:
         if op in above:
             raise GraphmpError("GMP016", violation(op))
+
+
+def configured(given: Any, target: str, graph: Any) -> Any:
+    """What a session is made with in place of its own options: a server runs no fused ops in bfloat16."""
+    state = states.find(graph)
+    half = state is not None and any(config.compute_dtype == "bfloat16" for config in state.owner_of.values())
+    return sessions.unfused(given) if target and half else given
 
 
 def violation(op: Any) -> str:

@@ -131,7 +131,7 @@ def _update(group: states.LossGroup, finite: Any) -> Any:
     """The op that adapts the group's scale: one for each flag, so that two optimizers on one flag count one step."""
     if finite.name not in group.updates:
         with _unlistened(), init_scope():
-            group.updates[finite.name] = group.scale.update(finite, group.checked[finite.name])
+            group.updates[finite.name] = creations.run_active(None, lambda: group.scale.update(finite, group.checked[finite.name]))
     return group.updates[finite.name]
 
 

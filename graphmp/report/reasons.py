@@ -202,9 +202,16 @@ def _rewired(change: Change, context: Context) -> Optional[Reason]:
     variables = [variable_behind(view, name) if name in view.nodes else None for view, name in ((context.before, old), (context.after, new))]
     if variables[0] is not None and variables[0] == variables[1]:
         return Reason(kinds.LAYERS, "reads the same variable through another read")
-    if re.search(r"(^|/)%s(_\d+)?$" % context.op_of.get(change.path, "/"), change.node):
+    read = context.op_of.get(new, "/")
+    renumbered = old.rpartition("/")[0] == new.rpartition("/")[0] and _is_named_by_op(old, read) and _is_named_by_op(new, read)
+    if renumbered or _is_named_by_op(change.node, context.op_of.get(change.path, "/")):
         return Reason(kinds.LAYERS, "TensorFlow numbers ops without a name by the ops before them")
     return None
+
+
+def _is_named_by_op(name: str, op: str) -> bool:
+    """Whether TensorFlow made the name up: `MatMul_3` from the op, `zeros_like_3` from its Python function."""
+    return re.sub(r"_\d+$|_", "", name.rpartition("/")[2]).lower() == op.lower()
 
 
 _RULES: List[Callable[[Change, Context], Optional[Reason]]] = [_done, _inserted, _reads, _waits, _field, _rebuilt]

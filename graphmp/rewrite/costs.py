@@ -7,8 +7,9 @@
 4. A cast reads each element in one dtype and writes it in the other, 6 bytes; it serves all readers of that dtype. A constant
    costs nothing: there is one of each dtype.
 5. All of it happens as often as the loop around goes round (`graph/trip_counts.py`); a cast of a loop invariant stands before the loop.
-
-6. What no step runs (`idle`: gradients of constants, mostly) moves nothing; a cast for it alone costs no more than its launch.
+6. A tensor is sent once to each device that reads it, in half where its writer or the readers there are in half: the cast is on the side where
+   it saves that. A byte sent counts as a hundred moved in memory.
+7. What no step runs (`idle`: gradients of constants, mostly) moves nothing; a cast for it alone costs no more than its launch.
 
 Elements come from static shapes, unknown dimensions as 32.
 """
@@ -27,6 +28,7 @@ from graphmp.rewrite.units import TypedGraph
 
 CAST_BYTES = 6  # an element read in one dtype and written in the other
 SAVED_BYTES = 2  # an element in half instead of float32
+SENT = 100  # bytes in memory for one on the wire: 10 Gbit Ethernet moves 1.25 GB/s
 LAUNCH = 64  # bytes that stand for starting one more kernel: of two ways that move the same, the one with fewer casts
 
 
@@ -37,11 +39,13 @@ class Costs(NamedTuple):
         written: more to write it in float32.
         read: more for each reader in float32 that touches it.
         cast: for a cast of it, either way; 0 for a constant.
+        sent: more for each other device that it is sent to in float32.
     """
 
     written: int
     read: int
     cast: float
+    sent: int
 
 
 def costs(graph: TypedGraph, port: Port) -> Costs:
@@ -53,7 +57,8 @@ def costs(graph: TypedGraph, port: Port) -> Costs:
     moved = 0 if idle or stays_in_kernel(graph, port) else SAVED_BYTES * elements * trips
     casts = graph.trips(graph.view.inputs(port.node)[0].node) if is_invariant(node) else trips
     cast = 0 if node.op == "Const" else LAUNCH + (0 if idle else CAST_BYTES * elements * casts)
-    return Costs(0 if node.op in MOVES_NOTHING else moved, moved, cast)
+    sent = 0 if idle or node.op == "Const" else SENT * SAVED_BYTES * elements * trips
+    return Costs(0 if node.op in MOVES_NOTHING else moved, moved, cast, sent)
 
 
 def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
@@ -70,6 +75,8 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
         other = wide if producer in half else [consumer.node for consumer in consumers if graph.reader(consumer) in half]
         total += cost.written * (producer not in half)
         total += cost.read * sum(graph.view.nodes[name].op not in MOVES_NOTHING and name not in graph.idle for name in wide)
+        if producer not in half:
+            total += cost.sent * len(graph.elsewhere(port.node, (consumer for consumer in consumers if consumer.node in wide)))
         if other and graph.view.nodes[port.node].op != "Const":
             total += cost.cast if set(other) - graph.idle else LAUNCH
     return total

@@ -5,6 +5,7 @@ Source = half, sink = float32; a free group is one vertex. What a cut costs is b
 - what a float32 unit moves more than a half one, for each tensor that it reads or writes: source -> u;
 - casting a tensor up (half producer, float32 reader): producer -> x, x -> each reader;
 - casting it down costs the same: each reader -> x, x -> producer. A cast serves all its readers, hence x;
+- what two float32 units on different devices send each other; where both are free, half of that for each of the two;
 - what compares or rounds never reads a cast made for its sake: reader -> producer, infinite.
 
 Ties go to half.
@@ -99,6 +100,9 @@ def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
                 yield from _cast(a, ends, SINK, price, fresh)
                 yield from ((y, x, capacity) for x, y, capacity in _cast(a, ends, SOURCE, price, fresh + 1))
                 fresh += 2
+        for there in graph.elsewhere(port.node, consumers).values():
+            yield from _sent(a, {vertex(graph.reader(consumer)) for consumer in there}, cost.sent, fresh)
+            fresh += 1
 
 
 def _cast(producer: int, readers: Set[int], other: int, cost: float, shared: int) -> Iterator[Arc]:
@@ -114,6 +118,17 @@ def _cast(producer: int, readers: Set[int], other: int, cost: float, shared: int
     elif ends:
         yield producer, shared, cost
         yield from ((shared, end, _INFINITE) for end in ends)
+
+
+def _sent(producer: int, readers: Set[int], cost: float, shared: int) -> Iterator[Arc]:
+    """Arcs that cost where producer and any reader are float32. A cut can't charge a pair of free ends for being alike: each bears half."""
+    free = producer > SINK
+    if producer == SOURCE or readers == {SOURCE}:
+        return
+    if free:
+        yield SOURCE, producer, cost if SINK in readers else cost / 2
+    if SINK not in readers:
+        yield from _cast(SOURCE, readers, SINK, cost / 2 if free else cost, shared)
 
 
 def _merged(arcs: Iterator[Arc]) -> Iterator[Arc]:

@@ -38,7 +38,7 @@ class Session(tf.Session):
 
     def __init__(self, target: str = "", graph: Optional[Any] = None, config: Optional[Any] = None, **options: Any):
         settings = Config.make(**options)
-        super().__init__(target, graph, with_session_config(config))
+        super().__init__(target, graph, _with_config(config, target, settings))
         _convert_in(self, settings)
 
 
@@ -49,8 +49,14 @@ class InteractiveSession(tf.InteractiveSession):
 
     def __init__(self, target: str = "", graph: Optional[Any] = None, config: Optional[Any] = None, **options: Any):
         settings = Config.make(**options)
-        super().__init__(target, graph, with_session_config(config))
+        super().__init__(target, graph, _with_config(config, target, settings))
         _convert_in(self, settings)
+
+
+def _with_config(given: Optional[Any], target: str, settings: Config) -> Any:
+    """A session's own options with those for a converted graph."""
+    config = with_session_config(given)
+    return sessions.unfused(config) if target and settings.compute_dtype == "bfloat16" else config
 
 
 def _convert_in(session: Any, settings: Config) -> None:
@@ -97,5 +103,5 @@ def convert_every_session(config: Config, observer: Observer, debug: bool = Fals
         return live
 
     gradients.install(record_gradients)
-    sessions.configure(with_session_config)
+    sessions.configure(lambda given, target, graph: _with_config(given, target, config))
     runs.install(find)

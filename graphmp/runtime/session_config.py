@@ -6,14 +6,20 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.hooks.sessions import unfused
 
-def session_config() -> Any:
+
+def session_config(target: str = "") -> Any:
     """A tf.ConfigProto for a converted graph.
 
     TensorFlow's own mixed-precision rewrite is off, and TensorFlow 2 is told to run channels-first convolutions on the
     CPU, which has no kernels of its own for them (2.15.1, 2.21; 1.15.5 has no such option).
+
+    Args:
+        target: as for tf.Session. On a server nothing is fused, for TensorFlow's fused ops for the CPU take no bfloat16 there.
     """
-    return with_session_config(None)
+    config = with_session_config(None)
+    return unfused(config) if target else config
 
 
 def with_session_config(given: Optional[Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import FrozenSet, NamedTuple, Set
+from typing import FrozenSet, Iterator, NamedTuple, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -20,7 +20,7 @@ class Training(NamedTuple):
     """The nodes that make a step, by names that a conversion keeps.
 
     Attributes:
-        updates: what writes the trained variables; without training, whatever is computed for its own sake.
+        updates: what writes the trained variables, or accumulates their gradients; without training, whatever is computed for its own sake.
         code: gradient code.
         seeds: what the gradients start from.
         trains: whether there is training.
@@ -40,11 +40,16 @@ def find_training(meta_graph: tf.MetaGraphDef, config: Config) -> Training:
     if not losses:
         return Training(frozenset(_results(built)), frozenset(), frozenset(), False)
     return Training(
-        frozenset(update for loss in losses for update in loss.updates),
+        frozenset(update for loss in losses for update in loss.updates) | frozenset(_pushes(built)),
         frozenset(name for scope in scopes for name in scope.nodes),
         frozenset(seed.node for scope in scopes for seed in scope.seeds),
         True,
     )
+
+
+def _pushes(built: Built) -> Iterator[str]:
+    """What hands gradients to the accumulators that an update takes them from: no edge leads from one to the other."""
+    return (name for name, node in built.view.nodes.items() if node.op.endswith("AccumulatorApplyGradient"))
 
 
 def _results(built: Built) -> Set[str]:

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.building import own_scope
+from graphmp.graph.devices import machine
 from graphmp.graph.dtypes import HALF
 from graphmp.graph.editing import Editor
 from graphmp.graph.view import Port
@@ -48,13 +49,13 @@ class Arithmetic:
         self.clipped_apart = False
         self._keep_fetched()
         with self._part.building():
-            with tf.device(_job(built.view.nodes[loss.direct[0]].device)):
+            with tf.device(machine(built.device(loss.direct[0]))):
                 self.scale = scales.make(config, scope)
             for each in loss.scopes:
                 self._scale(each)
                 self._unscale(each)
             checked = [self._tensor(port) for port in loss.arrivals] or [self._results[port] for port in loss.gradients]
-            finite = all_finite(checked, scope) if self.scale.skips else None
+            finite = all_finite(checked, scope, self.scale.device) if self.scale.skips else None
             flag = self._adapted(finite, checked)
             self._clip()
             self._connect_readers()
@@ -69,6 +70,8 @@ class Arithmetic:
 
     def _first_step(self) -> Optional[FirstStep]:
         if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
+            return None
+        if self._loss.arrivals:  # gradient code runs in another step
             return None
         nodes = frozenset(name for scope in self._loss.scopes for name in scope.nodes)
         return FirstStep(self.scale.largest_inside.op.name, self.scale.first_step.op.name, nodes)
@@ -90,10 +93,12 @@ class Arithmetic:
     def _scale(self, scope: GradientScope) -> None:
         """Seeds, results of ops that nobody knows, and what is compared with gradients."""
         for seed in scope.seeds:
-            self._sources[seed] = self.scale.scale(self._tensor(seed), name="scaled_seed")
+            with tf.device(self._built.device(seed.node)):
+                self._sources[seed] = self.scale.scale(self._tensor(seed), name="scaled_seed")
             self._let_read(seed, self._sources[seed], scope)
         for port in (port for name in scope.degrees.rescale for port in self._built.outputs(name) if self._built.is_float(port)):
-            self._sources[port] = self.scale.scale(self._tensor(port), name="rescaled")
+            with tf.device(self._built.device(port.node)):
+                self._sources[port] = self.scale.scale(self._tensor(port), name="rescaled")
             self._let_read(port, self._sources[port], scope)
         for (name, slot), power in scope.degrees.multiply.items():
             self._connections.append((name, slot, self._times(self._tensor(self._built.view.inputs(name)[slot]), power)))
@@ -114,7 +119,7 @@ class Arithmetic:
         for port in dict.fromkeys([*scope.leaving, *(port for port in self._moved if port.node in scope.nodes)]):
             degree = 0 if port.node in scope.degrees.rescale else scope.degrees.of.get(port.node, 0)
             reader = next((c.node for c in self._built.view.consumers(port.node) if c.node not in scope.nodes), port.node)
-            with tf.device(self._built.view.nodes[reader].device):
+            with tf.device(self._built.device(reader)):
                 tensor = self._part.input(self._moved.get(port, port), self._built.dtype(port))
                 self._results[port] = self._divisions[port] = self._divided(tensor, degree)
 
@@ -129,7 +134,7 @@ class Arithmetic:
         """The flag that gates go by: it waits until the scale has been adapted, so that whoever runs an update adapts the scale."""
         if finite is None:
             return None
-        with tf.control_dependencies([self.scale.update(finite, checked)]), own_scope(self._scope):
+        with tf.control_dependencies([self.scale.update(finite, checked)]), own_scope(self._scope), tf.device(self.scale.device):
             return tf.identity(finite, name="finite")
 
     def _clip(self) -> None:
@@ -184,9 +189,3 @@ class Arithmetic:
             port = self._part.port(tensor)
             if port != self._editor.input(name, slot):
                 self._editor.connect(name, slot, port)
-
-
-def _job(device: str) -> str:
-    """The machine that a device is on, such as a parameter server; nothing of the device itself."""
-    spec = tf.DeviceSpec.from_string(device)
-    return str(tf.DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string())

@@ -7,6 +7,7 @@ from typing import Dict, List, Optional, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.devices import devices
 from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, VARIANT
 from graphmp.graph.frames import loop_depths
 from graphmp.graph.gradient_code import gradient_code
@@ -40,6 +41,7 @@ class Built:
         self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
         self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
         self._depths = loop_depths(self.view)
+        self._devices: Dict[str, str] = {}
         self._signatures: Dict[str, Optional[Signature]] = {}
 
     def dtype(self, port: Port) -> int:
@@ -63,6 +65,11 @@ class Built:
     def looped(self, name: str) -> bool:
         """Whether a node lies in a while loop."""
         return self._depths.get(name, 0) > 0
+
+    def device(self, name: str) -> str:
+        """Where a node is; empty where the graph doesn't say."""
+        self._devices = self._devices or devices(self.view)
+        return self._devices[name]
 
     def outputs(self, name: str) -> List[Port]:
         """The outputs of a node; those that are read where its op is unknown."""

@@ -7,15 +7,14 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.errors import GraphmpError
 from graphmp.graph.view import parse_input
 from graphmp.policy.policy import Policy
+from graphmp.rewrite.inspection.attempt import attempt
 from graphmp.rewrite.inspection.islands import alike, pattern
 from graphmp.rewrite.inspection.memory.memory import Kept, Memory, Tensor, memory
-from graphmp.rewrite.inspection.memory.sizes import recorded
-from graphmp.rewrite.inspection.overview import recognised
+from graphmp.rewrite.inspection.memory.sizes import completed, recorded
 from graphmp.rewrite.inspection.training_step import find_training
-from graphmp.rewrite.pipeline import Decisions, decide, rewrite
+from graphmp.rewrite.pipeline import Decisions, decide
 
 _INSERTED = "_graphmp_"  # in the name of a cast, behind that of what it casts
 
@@ -62,23 +61,16 @@ def compare(
     Raises:
         GraphmpError: GMP002 for options that name what the graph doesn't have, GMP008 for what is no graph.
     """
-    special = recognised(meta_graph, config, policy)
     training = find_training(meta_graph, config)
     shapes = recorded(meta_graph.graph_def, batch_size)
-    converted, error = None, ""
-    if not special.leave:
-        progress("converting")
-        try:
-            converted = rewrite(meta_graph, config, policy).meta_graph
-        except GraphmpError as refusal:
-            error = str(refusal)
+    converted, error, notes = attempt(meta_graph, config, policy, progress)
     progress("measuring")
     before = memory(meta_graph, training, shapes)
-    after = memory(converted, training, shapes) if converted is not None else None
+    after = memory(converted, training, completed(shapes, converted.graph_def)) if converted is not None else None
     if after is not None:
         reasons = _Reasons(decide(meta_graph, config, policy)[""])
         after = after._replace(activations=_explained(after.activations, reasons))
-    return Compared(Comparison(shapes.unknown, bool(batch_size), before, after, error, special.warnings), converted)
+    return Compared(Comparison(shapes.unknown, bool(batch_size), before, after, error, notes), converted)
 
 
 def grouped(tensors: Iterable[Tensor]) -> List[Tuple[Tensor, int]]:

@@ -35,6 +35,19 @@ def recorded(graph_def: tf.GraphDef, batch_size: int = 0) -> Recorded:
     return Recorded(_fed(graph_def, batch_size), batch_size) if batch_size else Recorded(graph_def, UNKNOWN_DIMENSION)
 
 
+def completed(shapes: Recorded, converted: tf.GraphDef) -> Recorded:
+    """The shapes of a converted graph: those of the original, and of what was inserted as TensorFlow infers them."""
+    known = {node.name for node in shapes.graph_def.node}
+    inferred = inferred_shapes(converted)
+    graph_def = tf.GraphDef()
+    graph_def.CopyFrom(shapes.graph_def)
+    for node in converted.node:
+        if node.name not in known and node.name in inferred:
+            added = graph_def.node.add(name=node.name, op=node.op)
+            added.attr[_SHAPES].list.shape.extend(inferred[node.name])
+    return Recorded(graph_def, shapes.unknown)
+
+
 def _fed(graph_def: tf.GraphDef, batch_size: int) -> tf.GraphDef:
     """The graph with the shapes that follow from a batch size; as it is where TensorFlow refuses that."""
     bare, copy = tf.GraphDef(), tf.GraphDef()

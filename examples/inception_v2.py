@@ -1,0 +1,108 @@
+"""Inception v2 in float32, as TensorFlow 1 code: Inception modules with batch normalisation, a separable first convolution, momentum.
+
+    python examples/inception_v2.py --smoke
+    graphmp convert examples/inception_v2.py
+    graphmp run --compute_dtype=bfloat16 examples/inception_v2.py --smoke
+
+The network BN-Inception of Ioffe and Szegedy (2015, arXiv:1502.03167, figure 5), with 96 channels in place of 128 behind the
+pooling of two modules, as in TensorFlow's slim: the figure's sums need that. TensorFlow 1.15's CPU runs no channels-first convolution.
+"""
+
+import functools
+
+import inception
+import training  # before TensorFlow: see there
+
+# isort: split
+import tensorflow.compat.v1 as tf
+
+SIZES = dict(
+    training.IMAGENET,
+    image_size=(224, 64, "height and width of the images"),
+    width=(64, 8, "channels of the first convolution"),
+    modules=(4, 1, "most modules one behind the other for images of a size; the network has 2, 4 and 2"),
+    learning_rate=(0.045, 0.01, "of the momentum optimizer"),
+)
+DEPTH_MULTIPLIER = 8  # channels that the first convolution makes of each of the image's
+STAGES = {  # by the size of their images: channels of a 1x1; a 3x3 behind a 1x1; two 3x3 behind a 1x1; the pooling and a 1x1 behind it
+    "28x28": [(64, (64, 64), (64, 96), "avg", 32), (64, (64, 96), (64, 96), "avg", 64)],
+    "to_14x14": [(0, (128, 160), (64, 96), "max", 0)],
+    "14x14": [
+        (224, (64, 96), (96, 128), "avg", 128),
+        (192, (96, 128), (96, 128), "avg", 128),
+        (160, (128, 160), (128, 160), "avg", 96),
+        (96, (128, 192), (160, 192), "avg", 96),
+    ],
+    "to_7x7": [(0, (128, 192), (192, 256), "max", 0)],
+    "7x7": [(352, (192, 320), (160, 224), "avg", 128), (352, (192, 320), (192, 224), "max", 128)],
+}
+MOMENTUM = 0.9
+WEIGHT_DECAY = 4e-5
+
+
+def build_training_model(images, labels, classes, width, modules, learning_rate, data_format):
+    """Builds the model, its loss and its training step.
+
+    Args:
+        images: float32, (batch, height, width, 3), or (batch, 3, height, width) for channels first.
+        labels: int32 classes, (batch,).
+        classes: how many classes there are.
+        width: channels of the first convolution, 64 in the paper.
+        modules: most modules for images of a size, 4 for all.
+        learning_rate: of the momentum optimizer.
+        data_format: channels_last or channels_first.
+
+    Returns:
+        images and labels as they were given, the loss and the operation that trains one step.
+    """
+    build = functools.partial(convolution, data_format=data_format, share=width / 64)
+    top = tf.layers.separable_conv2d(images, width, 7, 2, "same", data_format, depth_multiplier=DEPTH_MULTIPLIER, use_bias=False, name="stem")
+    top = normalised(top, data_format, "stem_norm")
+    top = inception.branch(top, (("max", 3, 2), (64, 1), (192, 3), ("max", 3, 2)), build, data_format, "stem2")
+    for stage, rows in STAGES.items():
+        for number, channels in enumerate(rows[:modules]):
+            top = inception.module(top, branches(*channels), build, data_format, "inception_%s_%d" % (stage, number))
+    top = tf.reduce_mean(top, axis=[2, 3] if data_format == "channels_first" else [1, 2])
+    logits = tf.layers.dense(top, classes, name="logits")
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(WEIGHT_DECAY)
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+        optimizer = tf.train.MomentumOptimizer(learning_rate, MOMENTUM)
+        return images, labels, loss, optimizer.minimize(loss, tf.train.get_or_create_global_step())
+
+
+def branches(ones, threes, doubles, pooling, pooled):
+    """A row of STAGES, in the form that `inception` takes; without the first and last number a module that halves the image."""
+    stride = 1 if ones else 2
+    three = ((threes[0], 1), (threes[1], 3, stride))
+    double = ((doubles[0], 1), (doubles[1], 3), (doubles[1], 3, stride))
+    if not ones:
+        return three, double, ((pooling, 3, stride),)
+    return ((ones, 1),), three, double, ((pooling, 3), (pooled, 1))
+
+
+def convolution(bottom, channels, size, stride, padding, name, data_format, share):
+    """A convolution without bias, of this share of the channels, with batch normalisation."""
+    he = tf.variance_scaling_initializer(2.0)
+    channels = int(channels * share)
+    top = tf.layers.conv2d(bottom, channels, size, stride, padding, data_format, use_bias=False, kernel_initializer=he, name=name)
+    return normalised(top, data_format, name + "_norm")
+
+
+def normalised(top, data_format, name):
+    """Batch normalisation, then a rectifier."""
+    axis = 1 if data_format == "channels_first" else 3
+    return tf.nn.relu(tf.layers.batch_normalization(top, axis, momentum=0.9, epsilon=1e-3, training=True, name=name))
+
+
+def main():
+    """Trains on made-up images."""
+    flags = training.start(__doc__, SIZES, data_format=True)
+    images, labels = training.image_placeholders(flags)
+    build = training.precision(flags)(build_training_model)
+    sizes = flags.classes, flags.width, flags.modules, flags.learning_rate
+    images, labels, loss, train_op = build(images, labels, *sizes, data_format=flags.data_format)
+    training.train(flags, {"loss": loss}, train_op, (images, labels), training.image_batches(flags), flags.batch_size)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""word2vec in float32, as TensorFlow 1 code: skip-grams, noise-contrastive estimation, gradients of the rows that were looked up.
+
+    python examples/word2vec.py --smoke
+    graphmp convert examples/word2vec.py
+    graphmp run --compute_dtype=bfloat16 examples/word2vec.py --smoke
+
+A word guesses one near it (Mikolov et al. 2013, arXiv:1301.3781). tf.nn.nce_loss tells it from sampled words alone (Gutmann and Hyvarinen 2010), so
+that a step touches a few hundred rows of the two tables: their gradients are IndexedSlices, and stay so.
+"""
+
+import numpy as np
+import training  # before TensorFlow: see there
+
+# isort: split
+import tensorflow.compat.v1 as tf
+
+SIZES = {
+    "batch_size": (128, 64, "pairs of words a step"),
+    "steps": (100, 60, "training steps"),
+    "vocabulary": (50000, 200, "how many words there are"),
+    "width": (128, 32, "numbers that represent a word"),
+    "sampled": (64, 16, "words that a step tells the right ones from"),
+    "learning_rate": (1.0, 0.3, "of gradient descent"),
+}
+LENGTH = 20  # words in a sentence
+WINDOW = 1  # how far from a word the one is that it guesses
+
+
+def build_training_model(words, near, vocabulary, width, sampled, learning_rate):
+    """Builds the model, its loss and its training step.
+
+    Args:
+        words: int32, (batch,).
+        near: a word near each, of the same shape.
+        vocabulary: how many words there are; those with low numbers are frequent.
+        width: numbers that represent a word.
+        sampled: how many words, most of them frequent, the right ones are told from.
+        learning_rate: of gradient descent.
+
+    Returns:
+        words and near as they were given, the loss and the operation that trains one step.
+    """
+    table = tf.get_variable("embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-1.0, 1.0))
+    weights = tf.get_variable("nce_weights", [vocabulary, width], initializer=tf.truncated_normal_initializer(stddev=width**-0.5))
+    biases = tf.get_variable("nce_biases", [vocabulary], initializer=tf.zeros_initializer())
+    rows = tf.nn.embedding_lookup(table, words)
+    loss = tf.reduce_mean(tf.nn.nce_loss(weights, biases, near[:, None], rows, sampled, vocabulary))
+    optimizer = tf.train.GradientDescentOptimizer(learning_rate)
+    return words, near, loss, optimizer.minimize(loss, tf.train.get_or_create_global_step())
+
+
+def batches(flags):
+    """Endless batches of words and a word within WINDOW of each, from made-up sentences."""
+    random = np.random.RandomState(flags.seed)
+    for sentences in training.sentences(flags, LENGTH):
+        places = random.randint(WINDOW, LENGTH - WINDOW, flags.batch_size)
+        away = random.choice([-1, 1], flags.batch_size) * random.randint(1, WINDOW + 1, flags.batch_size)
+        every = np.arange(flags.batch_size)
+        yield sentences[every, places], sentences[every, places + away]
+
+
+def main():
+    """Trains on made-up sentences."""
+    flags = training.start(__doc__, SIZES)
+    words, near = (tf.placeholder(tf.int32, [None], name=name) for name in ("words", "near"))
+    build = training.precision(flags)(build_training_model)
+    words, near, loss, train_op = build(words, near, flags.vocabulary, flags.width, flags.sampled, flags.learning_rate)
+    training.train(flags, {"loss": loss}, train_op, (words, near), batches(flags), flags.batch_size, "words")
+
+
+if __name__ == "__main__":
+    main()
