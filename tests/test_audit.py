@@ -16,12 +16,12 @@ import graphmp
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.dtypes import FLOAT16, FLOAT32
-from graphmp.graph.view import GraphView
+from graphmp.graph.view import GraphView, parse_input
 from graphmp.numerics.rows import ACTIVATION, ACTIVATION_GRADIENT, ROLES, WEIGHT, WEIGHT_GRADIENT, Pair
 from graphmp.policy.policy import Policy
 from graphmp.runtime.audit.fix import Fixer, half_nodes
 from graphmp.runtime.audit.options import Options
-from graphmp.runtime.audit.run import audit
+from graphmp.runtime.audit.run import MOST_MEASURED, audit, measured_steps
 from tests import painting
 from tests.models import MODELS, batch_for
 from tests.planted import FAULTS, batches, planted
@@ -88,6 +88,13 @@ def test_what_half_precision_spoils_is_seen(fault, options, data):
     _, audited = found(fault, data, **options)
     assert not audited.agrees
     assert audited.suspects or fault == "identifiers"  # ids that are rounded overflow nothing
+
+
+@pytest.mark.parametrize("fault, first", [("activation", "fault/big"), ("epsilon", "fault/truediv")])
+def test_where_it_is_not_finite_first_is_where_the_fault_is(fault, first, data):
+    _, audited = found(fault, data)
+    assert audited.first_not_finite.range.row.name.startswith(first)
+    assert json.loads(audited.to_json())["first_not_finite"] == audited.first_not_finite.range.row.name
 
 
 @pytest.mark.parametrize("fault, options", SPOILED)
@@ -213,6 +220,14 @@ def rows_of(meta_graph, **options):
     return Pair(conversion.original, conversion.meta_graph, conversion.report["losses"]).rows()
 
 
+def test_rows_stand_behind_all_that_they_depend_on():
+    rows, view = rows_of(graph_of("mask")), GraphView(graph_of("mask").graph_def)
+    assert sorted(row.order for row in rows) == list(range(len(rows)))
+    for row in rows:
+        before = view.ancestors([parse_input(row.name).node]) - {parse_input(row.name).node}
+        assert all(other.order < row.order for other in rows if parse_input(other.name).node in before)
+
+
 def test_rows_of_a_model():
     rows = {(row.name, row.role): row for row in rows_of(graph_of("nothing"))}
     roles = collections.defaultdict(set)
@@ -311,6 +326,15 @@ def test_steps_and_measured_steps(data):
     assert (audited.steps, audited.measured, steps) == (25, 10, list(range(1, 26)))
     weight = next(finding.range for finding in audited.findings if finding.range.row.role == WEIGHT)
     assert weight.elements % 10 == 0 and all(seconds > 0 for seconds in audited.seconds.values())
+
+
+@pytest.mark.parametrize(
+    "steps, tensors, expected",
+    [(25, 100, 10), (7, 100, 7), (50, 3000, 5), (50, 10**6, 3), (2, 10**6, 2), (1, 0, 1)],
+)
+def test_of_graphs_with_many_tensors_fewer_steps_are_measured(steps, tensors, expected):
+    found = measured_steps(steps, tensors)
+    assert len(found) == expected <= MOST_MEASURED and (found[0], found[-1]) == (0, steps - 1)
 
 
 def test_a_fixed_scale_that_is_too_high(data):

@@ -10,13 +10,14 @@ import json
 import math
 import pathlib
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from graphmp.numerics import html, text
 from graphmp.numerics.drawing import NOT_FINITE, OVERFLOWS, SUBNORMAL, VANISHES, ZERO, Frame, drawn, linear_top, loss_chart, scaled, superscript
-from graphmp.numerics.rows import ACTIVATION_GRADIENT, ROLES
+from graphmp.numerics.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
 from graphmp.policy.formats import BFLOAT16, EXPONENT_BIAS, FLOAT16
 from tests.audits import HOSTILE, audit, bad, exponents, finding, good, hostile, loss, many
 
@@ -95,7 +96,8 @@ def test_encodings_that_have_the_blocks(encoding, able):
 def test_the_worst_tensors_stand_first_with_reason_and_flag():
     lines = text.render(bad()).splitlines()
     start = lines.index("2 tensors overflow, or are not finite; the worst first")
-    assert lines[start + 1 : start + 5] == [
+    assert lines[start + 1 : start + 6] == [
+        "  not finite first in a step: g/worse  MatMul",
         "  g/worse  MatMul, weight gradient: 9 values not finite, 12 overflow (12%), relative error 90%",
         "      half precision: allow: MatMul is worth half precision",
         "      keep float32: --keep_float32='^g/worse$'",
@@ -103,6 +105,31 @@ def test_the_worst_tensors_stand_first_with_reason_and_flag():
     ]
     assert "  a/infinite  MatMul, activation: not finite in the original too, relative error infinite" in lines
     assert "  g/nan  MatMul, weight gradient: nothing to compare with" in lines
+
+
+def test_the_first_tensor_that_is_not_finite_is_named():
+    """By its place in a step, not by how bad it is; what isn't finite in the original either doesn't count."""
+    broken = bad()
+    order = {"g/worse": 7, "a/Exp": 4, "a/infinite": 2, "g/nan": 1}
+    later = [
+        replace(each, range=each.range._replace(row=each.range.row._replace(order=order[each.range.row.name]), not_finite=each.range.not_finite or 1))
+        for each in broken.findings
+    ]
+    found = replace(broken, findings=[each for each in later if each.range.row.name != "g/nan"])
+    assert "  not finite first in a step: a/Exp  Exp\n" in text.render(found)
+    form = json.loads(found.to_json())
+    assert form["first_not_finite"] == "a/Exp"
+    assert {each["name"]: each["order"] for each in form["tensors"]} == {name: n for name, n in order.items() if name != "g/nan"}
+    assert "not finite first" not in text.render(good()) and json.loads(good().to_json())["first_not_finite"] is None
+
+
+def test_gradients_too_far_apart_for_any_loss_scale_are_said():
+    each = finding("g", WEIGHT_GRADIENT, exponents(-50, 3) + exponents(-5, 97))
+    found = audit([each], [loss([each])])
+    said = "3% become zero whatever the loss scale: they span 46 powers of two, float16 holds 40; --compute_dtype=bfloat16 holds all"
+    assert line_of(text.render(found), "vanishing") == "vanishing    " + said
+    assert "Of the gradients %s." % said in html.render(found)
+    assert "whatever the loss scale" not in text.render(good()) + html.render(good())
 
 
 def test_at_most_so_many_tensors_are_listed():

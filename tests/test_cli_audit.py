@@ -83,16 +83,18 @@ def test_each_kind_of_data(folder, capfd, data):
 def test_json_has_what_it_is_to_have(folder, capfd):
     value = audited(capfd, "good.meta", "--data=data.npz")
     assert set(value) == {
-        "agrees", "arithmetic", "compute_dtype", "data", "disagreeing", "flags", "left_out", "losses", "measured_steps", "overflowed", "roles",
-        "schema", "seconds", "source", "steps", "tensors", "tolerance",
+        "agrees", "arithmetic", "compute_dtype", "data", "disagreeing", "first_not_finite", "flags", "left_out", "losses", "measured_steps",
+        "overflowed", "roles", "schema", "seconds", "source", "steps", "tensors", "tolerance",
     }  # fmt: skip
     assert (value["schema"], value["source"], value["compute_dtype"], value["tolerance"]) == ("graphmp.audit/1", "good.meta", "float16", 0.1)
     assert set(value["losses"][0]) == {"advice", "converted", "difference", "loss", "original", "scales", "skipped"}
-    assert set(value["losses"][0]["advice"]) >= {"scale", "largest", "powers", "used", "unused_above", "flushed", "flushed_scaled", "flushed_now"}
+    assert set(value["losses"][0]["advice"]) == {
+        "flushed", "flushed_now", "flushed_scaled", "largest", "powers", "scale", "smallest", "unused_above", "used",
+    }  # fmt: skip
     assert set(value["roles"]) == {"activation", "activation gradient", "weight gradient", "weight"}
     assert set(value["tensors"][0]) == {
         "counted", "elements", "exponents", "first_exponent_field", "flag", "flushed", "flushed_share", "half", "largest", "name", "not_finite",
-        "op", "original_not_finite", "overflow", "overflow_share", "reason", "relative_error", "role", "subnormal", "subnormal_share",
+        "op", "order", "original_not_finite", "overflow", "overflow_share", "reason", "relative_error", "role", "subnormal", "subnormal_share",
     }  # fmt: skip
 
 

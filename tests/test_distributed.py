@@ -6,13 +6,16 @@ Each process has a deadline of its own (tests/forks.py), and each cluster ends a
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import sys
+import time
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import graphmp
 from tests.clusters import EXAMPLES, Cluster
 
 NEWEST = tf.__version__ > "2"
@@ -120,3 +123,160 @@ def test_workers_at_their_own_pace_by_the_decorator(kind, forks, example):
     steps = tf.train.load_variable(latest, SHARED + "good_steps")  # counted by both workers, who may write it at once
     assert 60 / 2 <= steps <= tf.train.load_variable(latest, "global_step")
     assert tf.train.load_variable(latest, SHARED + "scale") == 2.0**15
+
+
+META = """
+import json, sys
+import tensorflow.compat.v1 as tf
+import cluster, ps_cluster
+import graphmp
+flags = ps_cluster.training.start("", ps_cluster.SIZES, data_format=True)
+addresses, job, task = cluster.own_role()
+server = tf.train.Server(tf.train.ClusterSpec(addresses), job, task)
+if job == "ps":
+    server.join()
+tf.train.import_meta_graph("converted%d.meta" % task)
+config = graphmp.session_config(server.target)
+config.device_filters.extend(["/job:ps", "/job:worker/task:%d" % task])
+inputs, loss, train_op = tf.get_collection("inputs"), tf.get_collection("losses")[0], tf.get_collection("train_op")[0]
+hooks = [tf.train.StopAtStepHook(last_step=flags.steps)]
+saving = dict(checkpoint_dir="state", save_checkpoint_steps=100, save_checkpoint_secs=None)
+with tf.train.MonitoredTrainingSession(server.target, task == 0, hooks=hooks, config=config, stop_grace_period_secs=2, **saving) as session:
+    for batch in ps_cluster.batches(flags):
+        session.run(train_op, dict(zip(inputs, [array[task :: flags.workers] for array in batch])))
+        if session.should_stop():
+            break
+"""
+
+
+def write_converted_graphs(example, argv, workers, folder):
+    """The graph of each worker, converted: a file each."""
+    flags = example.flags(*SMALL, *argv)
+    spec = tf.train.ClusterSpec({"ps": ["a:1"], "worker": ["b:%d" % task for task in range(workers)]})
+    for task in range(workers):
+        with tf.Graph().as_default():
+            tf.set_random_seed(1)
+            inputs, _, train_op, _ = example.build_worker(flags, spec, task)
+            for tensor in inputs:
+                tf.add_to_collection("inputs", tensor)
+            tf.add_to_collection("train_op", train_op)
+            graphmp.convert(tf.train.export_meta_graph(), compute_dtype=HALF, loss_scale="dynamic").save(folder / str(task))
+        (folder / str(task) / "converted.meta").rename(folder / ("converted%d.meta" % task))
+
+
+def test_converted_graphs_train(forks, example, folder):
+    argv = ["--model=cnn", "--learning_rate=0.002"]
+    write_converted_graphs(example, argv, 2, folder)
+    (folder / "meta.py").write_text(META)
+    with Cluster(forks, 1, 2, *SMALL, *argv, "--workers=2", "--steps=200", script="meta.py") as cluster:
+        cluster.start_workers()
+        assert [each.status for each in cluster.wait()] == [0, 0]
+    latest = tf.train.latest_checkpoint("state")
+    assert loss_of(example, argv, latest) == pytest.approx(loss_of(example, argv, START, steps=200), rel=0.05)  # not synchronised
+    assert tf.train.load_variable(latest, SHARED + "good_steps") > 0
+
+
+TRACE = """
+import json, os
+import tensorflow.compat.v1 as tf
+import cluster, ps_cluster
+flags = ps_cluster.training.start("", ps_cluster.SIZES, data_format=True)
+addresses, job, task = cluster.own_role()
+spec = tf.train.ClusterSpec(addresses)
+server = tf.train.Server(spec, job, task)
+if job == "ps":
+    server.join()
+inputs, loss, train_op, _ = ps_cluster.build_worker(flags, spec, task)
+trace = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+with tf.train.MonitoredTrainingSession(server.target) as session:
+    for step, batch in zip(range(20), ps_cluster.batches(flags)):
+        sent, metadata = {}, tf.RunMetadata()
+        session.run([loss, train_op], dict(zip(inputs, batch)), options=trace, run_metadata=metadata)
+        for node in [node for device in metadata.step_stats.dev_stats for node in device.node_stats]:
+            if node.node_name == "RecvTensor":
+                size = sum(output.tensor_description.allocation_description.requested_bytes for output in node.output)
+                target = node.timeline_label.split(" to ")[-1][:8]
+                sent[target] = sent.get(target, 0) + size
+        if step > 1 and len(sent) == 2:  # the server's part of a trace comes late sometimes
+            break
+    print(json.dumps(sent), flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("way", ["run", "decorator"])
+def test_half_the_bytes_are_sent_both_ways(way, forks, folder):
+    """As TensorFlow's trace of a step has it: what each side received."""
+    (folder / "trace.py").write_text(TRACE)
+    mixed = ["--mixed_precision", "--loss_scale=dynamic"] if way == "decorator" else []
+    sent = []
+    for argv, flags in (([], None), (mixed, ["--compute_dtype=float16"] if way == "run" else None)):
+        with Cluster(forks, 1, 1, "--smoke", "--workers=1", *argv, flags=flags, script="trace.py") as cluster:
+            cluster.start_workers()
+            (ended,) = cluster.wait()
+        assert ended.status == 0, ended.err
+        sent.append(json.loads(ended.out))
+    assert set(sent[0]) == {"/job:ps/", "/job:wor"}
+    for side, before in sent[0].items():
+        assert before > 100000 and sent[1][side] <= 0.51 * before
+
+
+POISON = """
+import sys
+import numpy as np
+import ps_cluster
+clean = ps_cluster.batches
+def batches(flags):
+    role = ps_cluster.cluster.own_role()
+    for number, (features, labels) in enumerate(clean(flags)):
+        if role[1:] == ("worker", 1) and number == 3:
+            features = np.full_like(features, np.inf)
+        yield features, labels
+ps_cluster.batches = batches
+ps_cluster.main()
+"""
+
+
+@pytest.mark.parametrize("updates", ["sync", "async"])
+def test_an_overflow_on_one_worker(updates, forks, folder, example):
+    """In step, it skips the step of all; else its worker's own. Either way the shared scale is halved once."""
+    (folder / "poison.py").write_text(POISON)
+    argv = [*SMALL, "--steps=60", "--learning_rate=0.002", "--checkpoint_dir=state", "--updates=" + updates, "--workers=2"]
+    with Cluster(forks, 1, 2, *argv, flags=[*RUN, "--loss_scale=dynamic"], script="poison.py") as cluster:
+        cluster.start_workers()
+        ended = cluster.wait()
+    assert [each.status for each in ended] == [0, 0], ended[1].err
+    latest = tf.train.latest_checkpoint("state")
+    state = {name: tf.train.load_variable(latest, SHARED + name) for name in ("scale", "skipped_steps")}
+    assert state == {"scale": 2.0**14, "skipped_steps": 1}
+    assert np.isfinite(loss_of(example, argv, latest)) and loss_of(example, argv, latest) < loss_of(example, argv, START)
+
+
+def test_a_chief_that_dies_before_it_has_made_the_variables_is_waited_for(forks, example):
+    with Cluster(forks, 1, 2, *SMALL, "--steps=40", "--checkpoint_dir=state", flags=RUN) as cluster:
+        cluster.start("worker", 1)
+        cluster.start("worker", 0)
+        cluster.kill("worker0")
+        cluster.start("worker", 0)
+        assert [each.status for each in cluster.wait()] == [0, 0]
+    assert tf.train.load_variable(tf.train.latest_checkpoint("state"), "global_step") >= 40
+
+
+def test_nothing_is_lost_over_five_kills_at_random_times(forks, example):
+    """Workers, the chief among them, and the servers: each comes back and goes on, the scale with it."""
+    random = np.random.RandomState(5)
+    argv = [*SMALL, "--log_every=10", "--learning_rate=0.002", "--steps=400", "--checkpoint_dir=state", "--updates=async"]
+    victims = ["worker1", "ps0", "worker0", "ps0", "worker1"]
+    with Cluster(forks, 1, 2, *argv, flags=[*RUN, "--loss_scale=dynamic", "--loss_scale_initial=1024"]) as cluster:
+        cluster.start_workers()
+        cluster.until_any("step   10")
+        for victim in victims:
+            time.sleep(random.uniform(0.2, 1.0))
+            cluster.kill(victim)
+            cluster.start(victim[:-1], int(victim[-1]))
+        ended = cluster.wait()
+    assert [each.status for each in ended] == [0, 0], "\n".join(each.err[-2000:] for each in ended)
+    latest = tf.train.latest_checkpoint("state")
+    assert tf.train.load_variable(latest, "global_step") >= 400
+    assert tf.train.load_variable(latest, SHARED + "scale") == 1024 and tf.train.load_variable(latest, SHARED + "good_steps") > 0
+    assert loss_of(example, argv, latest) < 0.9 * loss_of(example, argv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -11,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphmp.graph.dtypes import FLOAT32
+from graphmp.graph.view import GraphView
 from graphmp.numerics.advice import advise
+from graphmp.numerics.branches import conditional
 from graphmp.numerics.instrument import MAXIMA, PREFIX, SUMS, Instrument, Measured
-from graphmp.numerics.measure import BUCKETS, COLUMNS, MOST_COUNTED, stats
+from graphmp.numerics.measure import COLUMNS, stats
+from graphmp.numerics.reduction import BUCKETS, MOST_COUNTED
 from graphmp.numerics.rows import ACTIVATION, WEIGHT_GRADIENT, Row
 from graphmp.numerics.tally import Tally
 from graphmp.policy.formats import BFLOAT16, FLOAT16, FORMATS
@@ -25,9 +29,10 @@ FORMAT = pytest.mark.parametrize("format_", FORMATS.values(), ids=FORMATS)
 class Measuring:
     """A session of a graph with measurements of some of its tensors."""
 
-    def __init__(self, graph, tensors, format_=FLOAT16, scale=None):
+    def __init__(self, graph, tensors, format_=FLOAT16, scale=None, elements=lambda tensor: 1, compared=False):
         graph_def, self.rows = graph.as_graph_def(), len(tensors)
-        measured = [Measured(tensor.name, FLOAT32, scale.name if scale is not None else "") for tensor in tensors]
+        name = scale.name if scale is not None else ""
+        measured = [Measured(tensor.name, FLOAT32, name, elements(tensor), compared) for tensor in tensors]
         self.instrument = Instrument(graph_def, format_, measured)
         self._format = format_
         with tf.Graph().as_default() as self.graph:
@@ -44,9 +49,9 @@ class Measuring:
 
     def tables(self, feeds=None, fetches=()):
         """Sums and maxima after one run."""
-        targets = [name for name in self.instrument.targets if name]
         self._session.run(self._clear)
-        self._session.run([*fetches, *map(self.graph.get_operation_by_name, targets)], {name + ":0": value for name, value in (feeds or {}).items()})
+        target = self.graph.get_operation_by_name(self.instrument.target)
+        self._session.run([*fetches, target], {name + ":0": value for name, value in (feeds or {}).items()})
         return self._session.run(self._read)
 
     def stats(self, feeds=None, fetches=()):
@@ -185,7 +190,7 @@ def test_of_large_tensors_every_kth_is_counted(size):
     values[random.randint(0, size)] = -(2**27) - 16
     found = measured(values)
     assert (found.elements, found.largest) == (size, 2**27 + 16)
-    assert MOST_COUNTED / 2 < found.counted <= MOST_COUNTED and found.counted == found.exponents.sum()
+    assert MOST_COUNTED / 2 <= found.counted <= MOST_COUNTED and found.counted == found.exponents.sum()
     share = (np.abs(values) >= 65520).mean()
     assert found.overflow / found.counted == pytest.approx(share, rel=0.2)
     np.testing.assert_allclose(found.exponents / found.counted, exponents(values) / size, atol=5 / np.sqrt(found.counted))
@@ -196,6 +201,66 @@ def test_one_value_that_is_not_finite_shows_in_the_largest():
     values[1] = np.nan  # between those that are counted
     found = measured(values)
     assert (found.not_finite, found.largest) == (0, np.inf)
+
+
+# -- several tensors a call ----------------------------------------------------------------------------------------------
+
+SHAPES = [(), (3,), (0,), (BUCKETS, 3), (7, 11, 13), (200,), (MOST_COUNTED,), (MOST_COUNTED + 300,)]
+
+
+def one_of_each(count, seed):
+    """Arrays of the shapes in turn, of any magnitude, every third with edge values among them."""
+    random = np.random.RandomState(seed)
+    arrays = [random.normal(size=SHAPES[n % len(SHAPES)]) * np.exp2(random.uniform(-30, 20)) for n in range(count)]
+    arrays = [np.asarray(array, np.float32) for array in arrays]
+    for array in arrays[::3]:
+        array.flat[: len(EDGES) : 2] = EDGES[: len(array.ravel()[: len(EDGES)]) : 2]
+    return arrays
+
+
+@functools.lru_cache(None)
+def many(count, compared):
+    """Placeholders x0, x1 and so on, together as far as the instrument takes them; scaled where they aren't compared."""
+    with tf.Graph().as_default() as graph:
+        xs = [tf.placeholder(tf.float32, None, "x%d" % number) for number in range(count)]
+        return Measuring(graph, xs, scale=None if compared else tf.constant(4.0), compared=compared)
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 16, 37])
+def test_counts_of_several_tensors_are_those_of_each(count):
+    arrays = one_of_each(count, count)
+    found = many(count, False).stats({"x%d" % number: array for number, array in enumerate(arrays)})
+    for one, array in zip(found, arrays):
+        alone = measured(array, scale=4.0)
+        for name, value in alone._asdict().items():
+            np.testing.assert_allclose(getattr(one, name), value, rtol=1e-4 if name == "sketch" else 0, atol=0, err_msg=name)
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 16, 37])
+def test_what_a_comparison_needs_is_the_same(count):
+    arrays = one_of_each(count, count)
+    arrays[-1].flat[0] = np.nan
+    found = many(count, True).stats({"x%d" % number: array for number, array in enumerate(arrays)})
+    assert found[-1].not_finite
+    for one, array in zip(found, arrays):
+        alone = measured(array)
+        assert (one.elements, one.not_finite, np.isinf(one.largest)) == (alone.elements, alone.not_finite, np.isinf(alone.largest))
+        np.testing.assert_allclose(one.sketch, alone.sketch, rtol=1e-4)
+
+
+def test_a_comparison_sees_one_value_that_is_not_counted():
+    hidden, whole = np.zeros(200000, np.float32), np.zeros(200000, np.float32)
+    hidden[1], whole[1] = -np.inf, 3e38
+    found = many(4, True).stats({"x0": hidden, "x1": whole, "x2": np.float32([3e38] * 500), "x3": np.float32(np.nan)})
+    assert [one.largest == np.inf for one in found] == [True, False, False, True]
+    assert [one.not_finite for one in found] == [0, 0, 0, 1]
+
+
+def test_calls_are_few(graph):
+    xs = [tf.placeholder(tf.float32, [size], "x%d" % size) for size in [*range(1, 38), 2**20, 2**20 + 1]]
+    found = Measuring(graph, xs, elements=lambda x: int(x.shape[0]))
+    calls = found.graph.get_operation_by_name(found.instrument.target).control_inputs
+    assert sorted(len([each for each in call.inputs if each.op.name.startswith("x")]) for call in calls) == [1, 1, 1, 4, 16, 16]
 
 
 # -- sketches ------------------------------------------------------------------------------------------------------------
@@ -277,6 +342,12 @@ def old_loops():
         tf.enable_control_flow_v2()
 
 
+def measured_by(graph, target):
+    """Names of the tensors that an op waits for to be measured."""
+    calls = graph.get_operation_by_name(target).control_inputs
+    return [tensor.op.name for call in calls for tensor in call.inputs if not tensor.name.startswith(PREFIX)]
+
+
 @pytest.mark.usefixtures("old_loops")
 class TestControlFlow:
     def test_a_loop_adds_up_its_steps(self, graph):
@@ -290,7 +361,7 @@ class TestControlFlow:
         last = tf.identity(last, name="last")
         found = Measuring(graph, [*seen, last])
         inside, after = found.stats(fetches=["last:0"])
-        assert found.instrument.left_out == [] and found.instrument.targets[0] == ""
+        assert found.instrument.left_out == [] and measured_by(found.graph, found.instrument.target) == ["last"]
         assert (inside.elements, inside.largest, inside.overflow) == (12, 1e6, 3)
         assert (after.elements, after.largest) == (2, 1e6)
         np.testing.assert_allclose(np.sort(np.abs(inside.sketch))[-2:], [555555, 1111110])
@@ -356,6 +427,25 @@ class TestControlFlow:
         for value, elements in ((True, [2, 0]), (False, [0, 2])):
             assert [s.elements for s in found.stats({"flag": value}, ["last:0"])] == elements
 
+    def test_tensors_around_a_branch_are_measured_whichever_way_it_goes(self, graph):
+        x, outer, inner = tf.placeholder(tf.float32, [2], "x"), tf.placeholder(tf.bool, [], "outer"), tf.placeholder(tf.bool, [], "inner")
+        seen = {"before": tf.multiply(x, 2.0)}
+
+        def nested():
+            seen["inside"] = tf.nn.relu(tf.cond(inner, lambda: x + 1.0, lambda: x - 1.0))
+            return seen["inside"]
+
+        seen["joined"] = tf.cond(outer, nested, lambda: x)
+        seen["after"] = tf.nn.relu(seen["joined"])
+        seen["gradient"] = tf.gradients(seen["after"], x)[0]
+        with tf.control_dependencies([seen["joined"]]):
+            seen["waits"] = tf.add(x, 3.0)
+        assert conditional(GraphView(graph.as_graph_def())) & {each.op.name for each in seen.values()} == {seen["inside"].op.name}
+        found = Measuring(graph, list(seen.values()))
+        for flags in itertools.product((False, True), (False, True)):
+            stats_of = found.stats(dict(zip(("outer", "inner"), flags), x=[1.0, 2.0]))
+            assert [s.elements for s in stats_of] == [2, 2 * flags[0], 2, 2, 2, 2]
+
     def test_a_branch_in_a_loop(self, graph):
         seen = []
 
@@ -381,7 +471,7 @@ class TestControlFlow:
 
         tf.identity(tf.while_loop(lambda i, x: i < 3, body, [0, tf.constant([0.0])])[1], name="last")
         found = Measuring(graph, seen)
-        assert found.instrument.left_out == [1] and found.instrument.targets == ["", ""]
+        assert found.instrument.left_out == [1] and measured_by(found.graph, found.instrument.target) == []
         assert [s.elements for s in found.stats(fetches=["last:0"])] == [3, 0]
 
 
@@ -392,7 +482,7 @@ def test_names_of_what_is_added(graph):
     instrument = Instrument(after, FLOAT16, [Measured("x:0", FLOAT32, "")])
     assert list(after.node[: len(before.node)]) == list(before.node)
     assert all(node.name.startswith(PREFIX + "/") for node in after.node[len(before.node) :])
-    assert instrument.targets == [PREFIX + "/measure_0"] and x.op.name == "x"
+    assert instrument.target == PREFIX + "/measured" and x.op.name == "x"
 
 
 # -- added up over steps -------------------------------------------------------------------------------------------------
@@ -514,7 +604,16 @@ def test_advice_of_gradients_that_are_too_large():
 
 @pytest.mark.parametrize("histograms", [[], [np.zeros(256, np.int64)], [histogram([0.0, np.inf, np.nan])]])
 def test_advice_without_gradients(histograms):
-    assert advise(histograms, FLOAT16, 8.0) == (1.0, None, 40, 0, 40, 0, 0, 0)
+    found = advise(histograms, FLOAT16, 8.0)
+    assert found == (1.0, None, 40, 0, 40, 0, 0, 0, None) and not found.too_wide
+
+
+@pytest.mark.parametrize("lowest, share, too_wide", [(-40, 0.02, True), (-40, 0.005, False), (-39, 0.02, False), (-24, 0.5, False)])
+def test_gradients_further_apart_than_the_format_holds(lowest, share, too_wide):
+    """From 2^lowest to 1."""
+    found = advise([1000 * histogram([1.0]) - int(1000 * share) * (histogram([1.0]) - histogram([2.0**lowest]))], FLOAT16, 1.0)
+    assert (found.largest, found.smallest, found.too_wide) == (0, lowest, too_wide)
+    assert found.flushed_scaled == pytest.approx(share if lowest < -38 else 0)
 
 
 @given(st.lists(st.integers(-126, 127), min_size=1, max_size=30), st.sampled_from([FLOAT16, BFLOAT16]), st.integers(0, 20))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graphmp.numerics.advice import Advice
 from graphmp.numerics.agreement import LOSSES, disagreeing, loss_difference
@@ -111,6 +111,12 @@ class Audit:
         return [finding for finding in self.findings if finding.severity[0] or finding.severity[1]]
 
     @property
+    def first_not_finite(self) -> Optional[Finding]:
+        """Where a step first gives what isn't finite though the original does not; None where it never does."""
+        broken = [finding for finding in self.findings if finding.severity[0]]
+        return min(broken, key=lambda finding: finding.range.row.order, default=None)
+
+    @property
     def disagreeing(self) -> List[Finding]:
         """Weight gradients that are not what the original's are."""
         gradients = self.by_role()[WEIGHT_GRADIENT]
@@ -144,6 +150,7 @@ class Audit:
             "agrees": self.agrees,
             "disagreeing": [finding.range.row.name for finding in self.disagreeing],
             "overflowed": [finding.range.row.name for finding in self.findings if finding.half and finding.range.overflow],
+            "first_not_finite": self.first_not_finite.range.row.name if self.first_not_finite else None,
             "left_out": self.left_out,
             "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
             "flags": self.flags,
@@ -164,6 +171,7 @@ def _tensor(finding: Finding) -> Dict[str, Any]:
         "name": r.row.name,
         "role": r.row.role,
         "op": r.row.op,
+        "order": r.row.order,
         "half": finding.half,
         "reason": finding.reason,
         "flag": finding.flag,

@@ -156,6 +156,8 @@ def _loss(loss: LossFinding, audit: Audit) -> str:
         "Gradients " + text.range_used(loss, audit.compute_dtype),
         "Advice: " + text.scale_advice(loss),
     ]
+    if loss.advice.too_wide:
+        lines.append("Of the gradients " + text.range_advice(loss, audit.compute_dtype))
     kind = "" if loss.agrees(audit.tolerance) else ' class="bad"'
     caption = "".join("<p%s>%s.</p>\n" % (kind if not number else "", escape(_capital(line))) for number, line in enumerate(lines))
     return "<figure>\n<h3><code>%s</code></h3>\n%s\n<figcaption>\n%s</figcaption>\n</figure>\n" % (escape(text.loss_name(loss)), chart, caption)

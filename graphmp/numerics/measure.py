@@ -1,4 +1,4 @@
-"""Statistics of a tensor, reduced where it is computed: a function that adds a row of numbers to a table that the graph holds.
+"""Statistics of tensors, reduced where they are: a function that adds a row of numbers for each tensor to a table that the graph holds.
 
 A row has the counts of the 256 exponents of float32, of what overflows and of the one value that just vanishes; the number of
 elements; and a sketch: the sum of the elements in each of 64 columns, each taken with a sign of its own. The sketch of a
@@ -9,24 +9,21 @@ Counts are exact up to 65,536 elements; of a larger tensor every k-th element is
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple
+import functools
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32, INT32, RESOURCE
-from graphmp.policy.formats import EXPONENT_BIAS, MANTISSA_BITS, Format
+from graphmp.numerics.reduction import BUCKETS, EXPONENTS, compared, counted, side_by_side
+from graphmp.policy.formats import EXPONENT_BIAS, Format
 from graphmp.rewrite import bodies
 from graphmp.rewrite.op_defs import OpDefs
 
-FUNCTION = "graphmp_measure"
-ARGUMENTS = (("x", FLOAT32), ("scale", FLOAT32), ("sums", RESOURCE), ("maxima", RESOURCE), ("row", INT32))
-MOST_COUNTED = 65536
-BUCKETS = 64
-_EXPONENTS = 256
-_OVER, _TIE, _ELEMENTS, _CALLS, _SKETCH = range(_EXPONENTS, _EXPONENTS + 5)
+_OVER, _TIE, _ELEMENTS, _SKETCH = range(EXPONENTS, EXPONENTS + 4)
 COLUMNS = _SKETCH + BUCKETS
-_INFINITE = 0x7F800000
+SHARED = {"scale": FLOAT32, "signs": FLOAT32, "sums": RESOURCE, "maxima": RESOURCE, "rows": INT32}  # what a call takes besides the tensors
 
 
 class Stats(NamedTuple):
@@ -58,7 +55,7 @@ class Stats(NamedTuple):
 def stats(sums: Any, maxima: Any, format_: Format) -> Stats:
     """Reads rows of the table of sums, and the entries of the table of maxima; or one row, and its entry."""
     counts = sums[..., :_SKETCH].astype(np.int64)
-    exponents = counts[..., :_EXPONENTS]
+    exponents = counts[..., :EXPONENTS]
     low, normal = (max(0, e + EXPONENT_BIAS) for e in (format_.bottom, format_.normal))
     flushed = exponents[..., 1 : max(1, low - 1)].sum(-1) + counts[..., _TIE]
     return Stats(
@@ -74,65 +71,75 @@ def stats(sums: Any, maxima: Any, format_: Format) -> Stats:
     )
 
 
-def measuring_function(format_: Format) -> Any:
-    """The FunctionDef: `graphmp_measure(x, scale, sums, maxima, row)` of float32, float32 [], resource, resource, int32 []."""
+@functools.lru_cache(None)
+def measuring_function(format_: Format, compare: bool, count: int) -> Any:
+    """The FunctionDef that measures `count` tensors: `x0`, `x1` and so on, float32, each times `scale`, `rows` of the tables.
+
+    Args:
+        format_: what is counted against.
+        compare: whether only what a comparison needs: the sketch, and what isn't finite.
+        count: how many tensors.
+    """
     with tf.Graph().as_default() as graph:
-        x, scale, sums, maxima, row = (tf.placeholder(dtype, None if name == "x" else [], name) for name, dtype in ARGUMENTS)
-        flat = tf.reshape(x, [-1]) * scale
-        bits = tf.bitwise.bitwise_and(tf.bitcast(flat, tf.int32), 0x7FFFFFFF)
-        largest = tf.bitcast(tf.clip_by_value(tf.reduce_max(bits), 0, _INFINITE), tf.float32)
-        elements = tf.size(flat)
-        stride = tf.maximum(1, tf.floordiv(elements + MOST_COUNTED - 1, MOST_COUNTED))
-        counted, values = bits[::stride], flat[::stride]
-        exponents = tf.raw_ops.Bincount(arr=tf.bitwise.right_shift(counted, MANTISSA_BITS), size=_EXPONENTS, weights=tf.zeros([0], tf.int32))
-        numbers = [_count(counted >= format_.overflows), _count(tf.equal(counted, format_.vanishes)), elements, tf.constant(1)]
-        parts = [tf.cast(exponents, tf.float64), tf.cast(tf.stack(numbers), tf.float64), tf.cast(_sketch(values, counted), tf.float64)]
-        tf.raw_ops.ResourceScatterAdd(resource=sums, indices=row, updates=tf.concat(parts, 0), name="add")
-        tf.raw_ops.ResourceScatterMax(resource=maxima, indices=row, updates=largest, name="max")
-    return _function(graph.as_graph_def())
+        xs = [tf.placeholder(tf.float32, None, name) for name, _ in _arguments(count)[:count]]
+        scale, sign, sums, maxima, rows = (tf.placeholder(dtype, None, name) for name, dtype in SHARED.items())
+        scale.set_shape([])
+        vectors = side_by_side([tf.reshape(x, [-1]) for x in xs])
+        found = compared(vectors, sign) if compare else counted(vectors, scale, sign, format_)
+        numbers = [found.exponents, tf.stack([found.over, found.ties], 1), vectors.sizes[:, tf.newaxis], found.sketch]
+        row = tf.concat([tf.cast(part, tf.float64) for part in numbers], 1)
+        tf.raw_ops.ResourceScatterAdd(resource=sums, indices=rows, updates=row, name="add")
+        tf.raw_ops.ResourceScatterMax(resource=maxima, indices=rows, updates=found.largest, name="max")
+    return _function(graph.as_graph_def(), _name(compare, count))
 
 
-def _count(flags: Any) -> Any:
-    return tf.reduce_sum(tf.cast(flags, tf.int32))
-
-
-def _sketch(values: Any, bits: Any) -> Any:
-    """Sums of the finite values by column of 64, each value times a sign that a hash of its place gives."""
-    finite = tf.raw_ops.Select(condition=bits < _INFINITE, x=values, y=tf.zeros_like(values))
-    missing = tf.floormod(-tf.size(values), BUCKETS)
-    signed = tf.bitwise.bitwise_xor(tf.bitcast(finite, tf.int32), _signs(tf.size(values)))
-    return tf.reduce_sum(tf.reshape(tf.pad(tf.bitcast(signed, tf.float32), [[0, missing]]), [-1, BUCKETS]), 0)
-
-
-def _signs(count: Any) -> Any:
-    """For each place 0 or float32's sign bit, by a multiply-and-shift hash (Wellons: Prospecting for hash functions, 2018)."""
-    places = tf.range(count)
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
-        shifted = tf.bitwise.bitwise_and(tf.bitwise.right_shift(places, shift), (1 << (32 - shift)) - 1)
-        places = tf.bitwise.bitwise_xor(places, shifted) * np.uint32(factor).astype(np.int32)
-    return tf.bitwise.bitwise_and(places, np.int32(-(2**31)))
-
-
-def _function(graph_def: tf.GraphDef) -> Any:
+def _function(graph_def: tf.GraphDef, name: str) -> Any:
     library = tf.GraphDef()
     function = library.library.function.add()
-    function.signature.name = FUNCTION
+    function.signature.name = name
     function.signature.is_stateful = True
-    for name, dtype in ARGUMENTS:
-        function.signature.input_arg.add(name=name, type=dtype)
     for node in graph_def.node:
         if node.op == "Placeholder":
             node.op = bodies.ARGUMENT
-    bodies.write_back(graph_def, function, OpDefs(tf.MetaGraphDef()))
+            function.signature.input_arg.add(name=node.name, type=node.attr["dtype"].type)
+    bodies.write_back(_with_shared_constants(graph_def), function, OpDefs(tf.MetaGraphDef()))
     function.attr["_noinline"].b = True
     return function
 
 
-def call(name: str, x: str, scale: str, row: str, tables: List[str]) -> tf.NodeDef:
-    """A call of the function; each argument an input string, tables those of the sums and the maxima."""
+def _with_shared_constants(graph_def: tf.GraphDef) -> tf.GraphDef:
+    """One node for each constant, where Python made one for each use: running a constant takes as long as many another kernel here."""
+    first: Dict[bytes, str] = {}
+    same = {n.name: first.setdefault(n.attr["value"].SerializeToString(), n.name) for n in graph_def.node if n.op == "Const"}
+    result = tf.GraphDef(versions=graph_def.versions)
+    for node in graph_def.node:
+        if same.get(node.name, node.name) == node.name:
+            node.input[:] = [same.get(text, text) for text in node.input]
+            result.node.add().CopyFrom(node)
+    return result
+
+
+def _name(compare: bool, count: int) -> str:
+    return "graphmp_%s_%d" % ("compare" if compare else "measure", count)
+
+
+def _arguments(count: int) -> List[Tuple[str, int]]:
+    return [("x%d" % number, FLOAT32) for number in range(count)] + list(SHARED.items())
+
+
+def call(name: str, compare: bool, xs: Sequence[str], shared: Sequence[str]) -> tf.NodeDef:
+    """A call of the function that measures as many tensors; `shared` are the input strings of SHARED."""
     node = tf.NodeDef(name=name, op="StatefulPartitionedCall")
-    node.input.extend([x, scale, *tables, row])
-    node.attr["f"].func.name = FUNCTION
-    node.attr["Tin"].list.type.extend(dtype for _, dtype in ARGUMENTS)
+    node.input.extend([*xs, *shared])
+    node.attr["f"].func.name = _name(compare, len(xs))
+    node.attr["Tin"].list.type.extend(dtype for _, dtype in _arguments(len(xs)))
     node.attr["Tout"].list.SetInParent()
+    node.attr["config_proto"].s = _unoptimised()
+    node.attr["_disable_call_shape_inference"].b = True  # 0.65 ms a call at import otherwise, and there is no output (2.21)
     return node
+
+
+def _unoptimised() -> bytes:
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return bytes(config.SerializeToString())

@@ -7,10 +7,12 @@ from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional,
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOATS, HALF
+from graphmp.graph.shapes import recorded_elements
 from graphmp.graph.state import variable_behind
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES, MOVES_NOTHING
+from graphmp.rewrite.inspection.memory.liveness import in_order
 from graphmp.rewrite.op_defs import OpDefs
 
 ACTIVATION, ACTIVATION_GRADIENT, WEIGHT_GRADIENT, WEIGHT = "activation", "activation gradient", "weight gradient", "weight"
@@ -28,6 +30,7 @@ class Row(NamedTuple):
         converted: the converted graph's output; empty where there is none to compare with.
         dtype: its half-precision dtype, a DataType; 0 where it is float32.
         loss: which of the report's losses scales it; -1 for none.
+        order: how many of the rows come before it in a step, each behind all that it depends on.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Row(NamedTuple):
     converted: str
     dtype: int
     loss: int
+    order: int = 0
 
 
 class Pair:
@@ -64,7 +68,18 @@ class Pair:
             number = next((n for n, scaled in enumerate(self._scaled) if name in scaled), -1)
             if number >= 0 or name in forward:
                 found += self._computed(name, ACTIVATION if number < 0 else ACTIVATION_GRADIENT, number)
-        return found + [*self._weight_gradients()]
+        return self._ordered(found + [*self._weight_gradients()])
+
+    def dtype(self, view: GraphView, text: str) -> int:
+        """The DataType of an output of `before` or `after`; 0 where it is unknown."""
+        port = parse_input(text)
+        dtypes = self._dtypes(view, port.node) if port.node in view.nodes else ()
+        return dtypes[port.output] if port.output < len(dtypes) else 0
+
+    def elements(self, name: str) -> int:
+        """How many elements an output of the original has, as far as its graph records that."""
+        port = parse_input(name)
+        return recorded_elements(self.before.nodes[port.node], port.output)
 
     def scale(self, number: int) -> str:
         """The converted graph's tensor that a loss is multiplied by in a step; empty where there is none."""
@@ -131,10 +146,15 @@ class Pair:
         return port
 
     def _row(self, name: str, role: str, converted: str, loss: int) -> Row:
-        port = parse_input(converted)
-        dtypes = self._dtypes(self.after, port.node) if port.node in self.after.nodes else ()
-        dtype = dtypes[port.output] if port.output < len(dtypes) else 0
-        return Row(name, role, self.before.nodes[_node(name)].op, converted if dtypes else "", dtype if dtype in HALF else 0, loss)
+        dtype = self.dtype(self.after, converted)
+        return Row(name, role, self.before.nodes[_node(name)].op, converted if dtype else "", dtype if dtype in HALF else 0, loss)
+
+    def _ordered(self, rows: List[Row]) -> List[Row]:
+        """The rows with their places in a step."""
+        places = {name: place for place, name in enumerate(in_order(self.before, self.before.ancestors(_node(row.name) for row in rows)))}
+        numbers = sorted(range(len(rows)), key=lambda number: (places[_node(rows[number].name)], parse_input(rows[number].name).output))
+        order = {number: place for place, number in enumerate(numbers)}
+        return [row._replace(order=order[number]) for number, row in enumerate(rows)]
 
     def _dtypes(self, view: GraphView, name: str) -> Tuple[int, ...]:
         signature = self._op_defs[id(view)].signature(view.nodes[name])

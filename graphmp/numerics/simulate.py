@@ -12,11 +12,13 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32, HALF
 from graphmp.graph.view import CONTROL, parse_input
-from graphmp.policy.traits import MOVES_NOTHING
+from graphmp.policy.traits import KEEPS_VALUES, MOVES_NOTHING
 from graphmp.rewrite import bodies
 from graphmp.rewrite.op_defs import OpDefs
 
 _SUFFIX = "_graphmp_rounded"
+# What they give is among what they read, or zero: rounded already.
+_EXACT = MOVES_NOTHING | KEEPS_VALUES | {"Abs", "Max", "MaxPool", "Maximum", "Min", "Minimum", "Relu", "ReluGrad"}
 
 
 class Simulation(NamedTuple):
@@ -24,7 +26,7 @@ class Simulation(NamedTuple):
 
     Attributes:
         meta_graph: the graph; names are those of the other, and new ones for rounding.
-        rounded: for an output of a half-precision op (`x`, `x:1`) the node that holds it rounded. Main graph alone.
+        rounded: for an output of a half-precision op (`x`, `x:1`) that needs rounding the node that holds it rounded. Main graph alone.
     """
 
     meta_graph: tf.MetaGraphDef
@@ -59,7 +61,7 @@ def _simulate(graph_def: tf.GraphDef, op_defs: OpDefs) -> Dict[str, str]:
             rounded[node.name] = _cast(graph_def, node.name, node.name + _SUFFIX, outputs[0].dtype, FLOAT32)
             continue
         for index, port in enumerate(outputs):
-            if port.dtype in HALF and not port.is_ref and node.op not in MOVES_NOTHING:
+            if port.dtype in HALF and not port.is_ref and node.op not in _EXACT:
                 text = node.name if index == 0 else "%s:%d" % (node.name, index)
                 name = "%s_%d%s" % (node.name, index, _SUFFIX)
                 down = _cast(graph_def, text, name + "_down", FLOAT32, port.dtype)

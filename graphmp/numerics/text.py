@@ -145,6 +145,13 @@ def scale_advice(loss: LossFinding) -> str:
     return "loss scale %s; gradients that become zero: %s without a scale, %s with it, %s now" % (power(advice.scale), *rates)
 
 
+def range_advice(loss: LossFinding, dtype: str) -> str:
+    """What to do about gradients that no loss scale holds; bfloat16 has the range of float32, so that this is float16's alone."""
+    advice = loss.advice
+    numbers = share(advice.flushed_scaled), advice.largest - advice.smallest + 1, dtype, advice.powers
+    return "%s become zero whatever the loss scale: they span %d powers of two, %s holds %d; --compute_dtype=bfloat16 holds all" % numbers
+
+
 def wrong(finding: Finding) -> str:
     """What half precision does to a tensor."""
     r = finding.range
@@ -224,6 +231,8 @@ def _loss(loss: LossFinding, audit: Audit) -> Iterator[Line]:
     yield Line(ROW, labelled("gradients", range_used(loss, audit.compute_dtype)))
     if loss.advice.largest is not None:
         yield Line(ROW, labelled("advice", scale_advice(loss)))
+    if loss.advice.too_wide:
+        yield Line(NOTE, labelled("vanishing", range_advice(loss, audit.compute_dtype)))
 
 
 def _roles(audit: Audit) -> Iterator[Line]:
@@ -283,6 +292,9 @@ def _worst(audit: Audit, most: int) -> Iterator[Line]:
         yield Line(HEADING, "no tensor was measured" if not audit.findings else "%s measured" % plural(len(audit.findings), "tensor"))
         return
     yield Line(FAILED if count else HEADING, "%s; the worst first" % verdict(audit))
+    first = audit.first_not_finite
+    if first is not None:
+        yield Line(NOTE, "  not finite first in a step: %s  %s" % (shown(first.range.row.name), printable(first.range.row.op)))
     for finding in findings:
         yield from _tensor(finding)
     if len(audit.findings) > len(findings):

@@ -23,7 +23,8 @@ from graphmp.runtime.feeds.attempts import first_line, first_that_runs, random_a
 from graphmp.runtime.feeds.batches import Batches, from_function, from_npz
 from graphmp.runtime.feeds.wanted import wanted_tensors
 
-MOST_MEASURED = 10
+MOST_MEASURED, LEAST_MEASURED = 10, 3  # steps
+ENOUGH_MEASURED = 15000  # tensors in all steps
 
 
 def audit(conversion: Conversion, options: Options, tolerance: float = 0.1, progress: Callable[[int], None] = lambda step: None) -> Audit:
@@ -45,17 +46,18 @@ def audit(conversion: Conversion, options: Options, tolerance: float = 0.1, prog
     with Stepper(paired) as stepper:
         stepper.initialise(options.checkpoint)
         batches = batches_for(stepper, conversion.original, options)
-        steps, seconds = _run(stepper, batches, options.steps, tally, progress)
-    ranges = tally.ranges()
+        measured = measured_steps(options.steps, len(paired.rows))
+        steps, seconds = _run(stepper, batches, options.steps, measured, tally, progress)
+    ranges, reasons = tally.ranges(), _reasons(conversion.report)
     return Audit(
         conversion.report["source"],
         conversion.report["compute_dtype"],
         arithmetic,
         options.data or "random, seed %d" % options.seed,
         options.steps,
-        len(_measured(options.steps)),
+        len(measured),
         _losses(conversion, steps, ranges),
-        sorted((_finding(each, _reasons(conversion.report)) for each in ranges), key=lambda finding: finding.severity, reverse=True),
+        sorted((_finding(each, reasons) for each in ranges), key=lambda finding: finding.severity, reverse=True),
         [row.name for row in paired.left_out],
         seconds,
         conversion.report["flags"],
@@ -83,10 +85,11 @@ def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: Options) -
         return from_function(options.data, wanted)
 
 
-def _run(stepper: Stepper, batches: Batches, count: int, tally: Tally, progress: Callable[[int], None]) -> Tuple[List[Step], Dict[str, float]]:
+def _run(
+    stepper: Stepper, batches: Batches, count: int, measured: Sequence[int], tally: Tally, progress: Callable[[int], None]
+) -> Tuple[List[Step], Dict[str, float]]:
     """The steps. A dynamic scale finds where to start in one that doesn't count."""
     steps, seconds = [], {"plain_steps": 0.0, "measured_steps": 0.0}
-    measured = _measured(count)
     try:
         if stepper.adapts:
             stepper.compare(batches(0), False)
@@ -106,11 +109,12 @@ def _run(stepper: Stepper, batches: Batches, count: int, tally: Tally, progress:
     return steps, seconds
 
 
-def _measured(steps: int) -> Sequence[int]:
-    """Which steps are measured: at most MOST_MEASURED, from the first to the last."""
-    if steps <= MOST_MEASURED:
+def measured_steps(steps: int, tensors: int) -> Sequence[int]:
+    """Which steps are measured, from the first to the last: MOST_MEASURED at most; of a graph of many tensors fewer, LEAST_MEASURED at least."""
+    most = max(LEAST_MEASURED, min(MOST_MEASURED, ENOUGH_MEASURED // max(1, tensors)))
+    if steps <= most:
         return range(steps)
-    return sorted({round(n * (steps - 1) / (MOST_MEASURED - 1)) for n in range(MOST_MEASURED)})
+    return sorted({round(n * (steps - 1) / (most - 1)) for n in range(most)})
 
 
 def _losses(conversion: Conversion, steps: List[Step], ranges: List[Range]) -> List[LossFinding]:

@@ -10,6 +10,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
+from graphmp.graph.collector import collector_paused
+from graphmp.graph.live import ancestors
+from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.numerics.instrument import MAXIMA, SUMS
 from graphmp.numerics.measure import COLUMNS
 from graphmp.runtime.audit.paired import PairedGraph
@@ -64,7 +67,7 @@ class Stepper:
             GraphmpError: GMP024 where TensorFlow refuses it.
         """
         self._paired = paired
-        with quiet_logging(), tf.Graph().as_default() as self.graph:
+        with collector_paused(), quiet_logging(), tf.Graph().as_default() as self.graph:
             self._saver = tf.train.import_meta_graph(paired.meta_graph, clear_devices=True)
             self._clear, self._tables = self._tables_of(2 * len(paired.rows))
         self.updates = self._ops(paired.updates)
@@ -113,6 +116,9 @@ class Stepper:
             variables = tf.global_variables() + tf.local_variables()
         collected = [getattr(variable.initializer, "op", variable.initializer) for variable in variables]
         waiting = list(dict.fromkeys([*collected, *self._ops(self._paired.initializers)]))
+        at_once = set(filter(_needs_nothing, waiting))
+        if self._runs(list(at_once)):
+            waiting = [op for op in waiting if op not in at_once]
         for _ in range(_ROUNDS):
             waiting = [op for op in waiting if not self._runs(op)]
         for op in self.graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS):
@@ -129,9 +135,9 @@ class Stepper:
         except (tf.errors.OpError, ValueError) as error:
             raise GraphmpError("GMP003", "--checkpoint=%s: cannot be restored: %s" % (checkpoint, first_line(error))) from None
 
-    def _runs(self, op: Any) -> bool:
+    def _runs(self, ops: Any) -> bool:
         try:
-            self.session.run(op)
+            self.session.run(ops)
         except tf.errors.OpError:
             return False
         return True
@@ -149,7 +155,7 @@ class Stepper:
 
     def compare(self, feeds: Dict[str, Any], measured: bool) -> Step:
         """Computes a step of both graphs; nothing is trained. Where it is measured, `tables` has the rows afterwards."""
-        targets = self._ops(self._paired.measurements) if measured else []
+        targets = self._ops([self._paired.measurement] if measured else [])
         if measured:
             self.session.run(self._clear)
         found, _ = self.session.run([self._fetches, targets], feeds)
@@ -175,6 +181,14 @@ class Stepper:
 
     def __exit__(self, *_: Any) -> None:
         self.session.close()
+
+
+def _needs_nothing(initializer: Any) -> bool:
+    """Whether an assignment reads nothing that may not be there yet: no variable, no other resource, nothing fed."""
+    if initializer.type not in ("Assign", "AssignVariableOp"):
+        return False
+    read = ancestors([*(tensor.op for tensor in initializer.inputs[1:]), *initializer.control_inputs])
+    return not any(op.type in VARIABLE_OPS or op.type.startswith("Placeholder") or tf.resource in [t.dtype for t in op.outputs] for op in read)
 
 
 def _unoptimised(graph_def: tf.GraphDef) -> tf.ConfigProto:
