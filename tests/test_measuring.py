@@ -11,10 +11,10 @@ import tensorflow.compat.v1 as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphmp.graph.branches import conditional
 from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.view import GraphView
 from graphmp.numerics.advice import advise
-from graphmp.numerics.branches import conditional
 from graphmp.numerics.instrument import MAXIMA, PREFIX, SUMS, Instrument, Measured
 from graphmp.numerics.measure import COLUMNS, stats
 from graphmp.numerics.reduction import BUCKETS, MOST_COUNTED

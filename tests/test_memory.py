@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from graphmp.cli.main import run_command
 from graphmp.config import Config
 from graphmp.graph.files import serialize
+from graphmp.graph.order import in_order
 from graphmp.graph.view import GraphView, Port
 from graphmp.performance.step_stats import peak_bytes, seconds_by_op
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.inspection.memory.aliases import Aliases
 from graphmp.rewrite.inspection.memory.comparison import compare, grouped
-from graphmp.rewrite.inspection.memory.liveness import in_order
 from graphmp.rewrite.inspection.memory.memory import memory
 from graphmp.rewrite.inspection.memory.sizes import Sizes, recorded
 from graphmp.rewrite.inspection.training_step import find_training

@@ -445,3 +445,24 @@ def test_eager_execution_is_a_clear_error():
 def test_bad_options(options):
     with pytest.raises(graphmp.GraphmpError, match=r"GMP002"):
         graphmp.mixed_precision(**options)
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+def test_random_ops_draw_what_they_draw_in_float32(half):
+    """Each of two calls: TensorFlow 1.15 makes seeds from a count of the ops before, which casts change."""
+
+    def tower(images, name):
+        with tf.variable_scope(name):
+            top = tf.nn.dropout(tf.layers.dense(images, 16, tf.nn.relu, name="a"), rate=0.5)
+            return tf.layers.dense(top, 4, name="b", kernel_initializer=tf.truncated_normal_initializer(seed=7))
+
+    found = []
+    for build in (tower, graphmp.mixed_precision(compute_dtype=half)(tower)):
+        with tf.Graph().as_default() as fresh:
+            tf.set_random_seed(3)
+            images = tf.placeholder(tf.float32, [8, 8], name="images")
+            for name in ("first", "second"):
+                build(images, name)
+            random = [op for op in fresh.get_operations() if "seed2" in op.node_def.attr]
+            found.append([(op.name, op.get_attr("seed"), op.get_attr("seed2")) for op in random])
+    assert len(found[0]) == 6 and found[0] == found[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Deque, Dict, Set, Tuple
+from typing import Deque, Dict, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -49,16 +49,3 @@ def _frame_entered(node: tf.NodeDef) -> str:
 def loop_depths(view: GraphView) -> Dict[str, int]:
     """How many while loops the outputs of each node lie in."""
     return {name: len(inside) - (view.nodes[name].op in EXITS) for name, inside in frames(view).items()}
-
-
-def may_be_dead(view: GraphView) -> Set[str]:
-    """Nodes that don't run where a conditional goes the other way: what a Switch leads to, by data or control, up to the Merge."""
-    waiting = [c.node for name, node in view.nodes.items() if node.op in ("RefSwitch", "Switch") for c in view.consumers(name)]
-    seen: Set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in seen and view.nodes[name].op not in ("Merge", "RefMerge"):
-            seen.add(name)
-            waiting.extend(consumer.node for consumer in view.consumers(name))
-            waiting.extend(view.control_consumers(name))
-    return seen

@@ -34,6 +34,21 @@ def op_creation() -> Tuple[Any, int]:
     return (module, 0) if owner is None or hasattr(module, "_apply_op_helper") else (owner, 1)
 
 
+def random_seed() -> ModuleType:
+    """Holds `get_seed`, which every random op asks for its seeds."""
+    return importlib.import_module("tensorflow.python.framework.random_seed")
+
+
+def counts_ops_for_seeds() -> bool:
+    """Whether the seed of an op without one comes from the number of ops before it (1.15.5), not of calls (2.15.1, 2.21)."""
+    return not hasattr(random_seed(), "_graph_to_seed_dict")
+
+
+def op_count(graph: Any) -> int:
+    """How many ops a graph has, where seeds come from that; else 0."""
+    return graph._last_id if counts_ops_for_seeds() else 0
+
+
 def base_session() -> Any:
     """`BaseSession`: tf.Session and tf.InteractiveSession are made of it."""
     return tf.Session.__mro__[1]

@@ -13,11 +13,11 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.branches import conditional
 from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import FLOAT32, FLOAT64
 from graphmp.graph.frames import ENTERS, EXITS, frames
 from graphmp.graph.view import GraphView, parse_input
-from graphmp.numerics.branches import conditional
 from graphmp.numerics.measure import COLUMNS, SHARED, call, measuring_function
 from graphmp.numerics.reduction import signs
 from graphmp.policy.formats import Format

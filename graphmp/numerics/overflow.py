@@ -7,8 +7,9 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.branches import conditional
 from graphmp.graph.building import SCOPE
-from graphmp.graph.frames import frames, may_be_dead
+from graphmp.graph.frames import frames
 from graphmp.graph.live import ancestors
 from graphmp.graph.view import GraphView
 from graphmp.hooks.internals import outside
@@ -94,7 +95,7 @@ def _range(tensor: Any) -> Tuple[Any, Any, Any]:
 def _watched(ops: List[Any]) -> List[Any]:
     """Floating tensors that can be fetched whenever the ops run, each after what it depends on."""
     view = GraphView(ops[0].graph.as_graph_def())
-    hidden = may_be_dead(view) | {name for name, path in frames(view).items() if path and view.nodes[name].op not in ("Exit", "RefExit")}
+    hidden = conditional(view) | {name for name, path in frames(view).items() if path and view.nodes[name].op not in ("Exit", "RefExit")}
     found = [op for op in _in_order(ops) if op.name not in hidden and op.type not in ("Switch", "RefSwitch")]
     return [tensor for op in found for tensor in op.outputs if tensor.dtype in _FLOATS]  # not references to variables
 

@@ -7,12 +7,12 @@ from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional,
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOATS, HALF
+from graphmp.graph.order import in_order
 from graphmp.graph.shapes import recorded_elements
 from graphmp.graph.state import variable_behind
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES, MOVES_NOTHING
-from graphmp.rewrite.inspection.memory.liveness import in_order
 from graphmp.rewrite.op_defs import OpDefs
 
 ACTIVATION, ACTIVATION_GRADIENT, WEIGHT_GRADIENT, WEIGHT = "activation", "activation gradient", "weight gradient", "weight"

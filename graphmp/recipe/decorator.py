@@ -9,9 +9,10 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.hooks import conversions, gradients, op_creation, optimizers, sessions
+from graphmp.hooks.internals import op_count
 from graphmp.hooks.op_creation import Creation
 from graphmp.policy import policy as policies
-from graphmp.recipe import creation, observe
+from graphmp.recipe import creation, observe, seeds
 from graphmp.recipe import state as states
 from graphmp.recipe.gradients import scaled_gradients, summed_gradients
 from graphmp.recipe.inputs import Call, cast_arguments, flat, map_back
@@ -89,7 +90,7 @@ def _build(function: Callable[..., Any], config: Config, call: Call, policy: pol
     """Calls the function under the recipe. `proven`: a float32 build of it has been seen to work."""
     graph = tf.get_default_graph()
     current = creation.Build(config, policy, plan)
-    start = len(graph.get_operations())
+    start, before = len(graph.get_operations()), op_count(graph)
     half = tf.as_dtype(config.compute_dtype)
     chosen = frozenset() if half == tf.float32 else None if plan is None else plan.arguments
     cast, originals = cast_arguments(call, chosen, half, current.state)
@@ -97,13 +98,15 @@ def _build(function: Callable[..., Any], config: Config, call: Call, policy: pol
     outer = scope.custom_getter
     scope.set_custom_getter(nested(outer, make_getter(plan.variables if plan else {})))
     try:
-        result = creation.run_active(current, lambda: function(*cast[0], **cast[1]))
+        with seeds.repeating(plan.counts if plan is not None else (), op_count(graph) - before + current.state.surplus):
+            result = creation.run_active(current, lambda: function(*cast[0], **cast[1]))
     except (TypeError, ValueError) as error:
         if not proven and not blames(error, config.compute_dtype):
             raise
         raise recipe_refused(error, function) from error
     finally:
         scope.set_custom_getter(outer)
+    current.state.surplus += op_count(graph) - before - plan.size if plan is not None and plan.size else 0
     check_variables(plan, graph, start, config.compute_dtype)
     check_constants(plan, graph, start, config.compute_dtype)
     check_coverage(plan, graph, start, policy.allow, config.compute_dtype)

@@ -19,6 +19,7 @@ from graphmp.graph.live import VARIABLE_OPS, connected_variables, is_tensor
 from graphmp.hooks import gradients, internals, op_creation, patch
 from graphmp.hooks.op_creation import Creation
 from graphmp.policy.policy import Policy
+from graphmp.recipe import seeds
 from graphmp.recipe.inputs import Call, flat, replaced
 from graphmp.recipe.plan import Observation, Plan, make_plan
 from graphmp.recipe.storage import nested
@@ -76,11 +77,19 @@ def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: 
     if _keeps_state(function, call):
         return None
     try:
-        plan = in_scratch(function, call, lambda scratch: observed(lambda: function(*scratch[0], **scratch[1]), flat(scratch), policy, config)[1])
+        plan = in_scratch(function, call, lambda scratch: _rehearsal(function, scratch, policy, config))
     except Exception:  # whatever the function raises: the live build will show whose fault it is
         logging.vlog(1, "rehearsal of %s failed", function, exc_info=True)
         return None
     return dataclasses.replace(plan, seeds={})  # TensorFlow derives them from a count of the live graph's ops
+
+
+def _rehearsal(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Plan:
+    graph, before = tf.get_default_graph(), len(_LOCAL.made)
+    start = internals.op_count(graph)
+    with seeds.collecting(lambda: len(_LOCAL.made) - before) as counts:
+        plan = observed(lambda: function(*call[0], **call[1]), flat(call), policy, config)[1]
+    return dataclasses.replace(plan, counts=tuple(counts), size=internals.op_count(graph) - start - (len(_LOCAL.made) - before))
 
 
 def in_scratch(function: Callable[..., Any], call: Call, build: Callable[[Call], Any]) -> Any:
@@ -126,11 +135,11 @@ def _standing_in(graph: Any) -> Iterator[Callable[[Any], Any]]:
 
     op_creation.install(replace_foreign)
     patch.wrap(internals.framework_ops(), "_get_graph_from_inputs", _graph_of_rehearsal)
-    _LOCAL.graph, _LOCAL.stand_in = graph, stand_in
+    _LOCAL.graph, _LOCAL.stand_in, _LOCAL.made = graph, stand_in, made
     try:
         yield stand_in
     finally:
-        _LOCAL.graph = _LOCAL.stand_in = None
+        _LOCAL.graph = _LOCAL.stand_in = _LOCAL.made = None
 
 
 def replace_foreign(creation: Creation) -> Optional[tuple]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set
+from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -24,6 +24,7 @@ from graphmp.policy.policy import Policy
 from graphmp.rewrite.ranges import misfit
 
 FLOATS = (tf.float32, tf.float64)
+_REHEARSED = ("counts", "size")
 SEEDS = ("seed", "seed2")
 BIAS_ADDS = frozenset(["Add", "AddV2", "BiasAdd", "BiasAddV1"])
 
@@ -50,6 +51,8 @@ class Plan:
         variables: dtype name of each variable that the call created.
         seeds: the two seeds of each random op that has any: the converted graph draws what the original drew.
         connected: variables whose gradient was taken in the call and was not None.
+        counts: numbers of ops before each call for a seed, of a rehearsal.
+        size: how many ops the float32 build makes, in a rehearsal.
         misfits: constants that the compute dtype can't hold, and a value of each that doesn't fit.
     """
 
@@ -62,10 +65,12 @@ class Plan:
     seeds: Dict[str, List[int]] = field(default_factory=dict)
     connected: FrozenSet[str] = frozenset()
     misfits: Dict[str, float] = field(default_factory=dict)
+    counts: Tuple[int, ...] = ()
+    size: int = 0
 
     def as_json(self) -> Dict[str, Any]:
-        """A JSON value; `from_json` reads it back."""
-        return {k: dict(v) if isinstance(v, dict) else sorted(v) for k, v in vars(self).items()}
+        """A JSON value; `from_json` reads it back, but for what a rehearsal alone has."""
+        return {k: dict(v) if isinstance(v, dict) else sorted(v) for k, v in vars(self).items() if k not in _REHEARSED}
 
     @classmethod
     def from_json(cls, value: Dict[str, Any]) -> Plan:

@@ -9,11 +9,12 @@ from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.branches import conditional
 from graphmp.graph.building import SCOPE
 from graphmp.graph.devices import devices
 from graphmp.graph.dtypes import FLOAT32, HALF, INT32
 from graphmp.graph.editing import Editor
-from graphmp.graph.frames import loop_depths, may_be_dead
+from graphmp.graph.frames import loop_depths
 from graphmp.graph.view import Consumer, GraphView, Port
 from graphmp.rewrite.op_defs import OpDefs
 
@@ -40,12 +41,12 @@ def look_inside(graph_def: tf.GraphDef, losses: List[FirstStep], allow: Abstract
     if not losses:
         return []
     editor, view = Editor(graph_def), GraphView(graph_def)
-    depths, conditional, places = loop_depths(view), may_be_dead(view), devices(view)
+    depths, hidden, places = loop_depths(view), conditional(view), devices(view)
     for loss in losses:
         ports = [
             port
             for name, node in view.nodes.items()
-            if name in loss.nodes and node.op in allow and not depths.get(name, 0) and name not in conditional
+            if name in loss.nodes and node.op in allow and not depths.get(name, 0) and name not in hidden
             for port in _half_outputs(view, name, op_defs)
             if not _only_unscaled(view, port)
         ]

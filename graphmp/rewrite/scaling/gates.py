@@ -11,9 +11,9 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.branches import conditional
 from graphmp.graph.dtypes import BOOL, INT32, RESOURCE
 from graphmp.graph.editing import Editor
-from graphmp.graph.frames import may_be_dead
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.view import CONTROL, Port
 from graphmp.rewrite.scaling.built import FLOATS, Built
@@ -65,7 +65,7 @@ class Gates:
     def __init__(self, editor: Editor, built: Built):
         """`editor` changes the graph that `built` describes."""
         self._editor, self._built = editor, built
-        self._conditional = may_be_dead(built.view)
+        self._conditional = conditional(built.view)
         self._switched: Dict[Port, Tuple[Port, Port]] = {}
         self._shapes: List[Port] = []
         self.gated: List[str] = []

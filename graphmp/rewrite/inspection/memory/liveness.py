@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import AbstractSet, Dict, Hashable, Iterable, List, Mapping, NamedTuple, Tuple, TypeVar
-
-from graphmp.graph.view import GraphView
+from typing import Hashable, Iterable, Mapping, NamedTuple, Tuple, TypeVar
 
 # They write their result into an input of its size and dtype that nothing needs any more (forward_input_or_allocate_output in
 # their kernels, 2.21), whichever input that is.
@@ -17,7 +15,6 @@ IN_PLACE = frozenset((
     "Softplus", "SoftplusGrad", "Softsign", "SoftsignGrad", "Sqrt", "SqrtGrad", "Square", "SquaredDifference", "Sub", "Tanh",
     "TanhGrad",
 ))  # fmt: skip
-_NEXT = frozenset(("NextIteration", "RefNextIteration"))
 
 _Buffer = TypeVar("_Buffer", bound=Hashable)
 Interval = Tuple[int, int]  # the places of the first and of the last node that needs a buffer
@@ -28,34 +25,6 @@ class Highest(NamedTuple):
 
     place: int
     bytes: int
-
-
-def in_order(view: GraphView, nodes: AbstractSet[str]) -> List[str]:
-    """The nodes by depth, each behind all that it depends on, by name among equals; each while loop is gone through once.
-
-    Args:
-        view: the graph.
-        nodes: what of it runs, with all that this depends on.
-    """
-    waits: Dict[str, int] = {}
-    after: Dict[str, List[str]] = {}
-    for name in nodes:
-        before = {port.node for port in view.inputs(name)} | set(view.controls(name))
-        before = {other for other in before if view.nodes[other].op not in _NEXT}
-        waits[name] = len(before)
-        for other in before:
-            after.setdefault(other, []).append(name)
-    order: List[str] = []
-    wave = sorted(name for name, count in waits.items() if not count)
-    while wave:
-        order += wave
-        ready = []
-        for name in itertools.chain.from_iterable(after.get(name, ()) for name in wave):
-            waits[name] -= 1
-            if not waits[name]:
-                ready.append(name)
-        wave = sorted(ready)
-    return order
 
 
 def highest(sizes: Mapping[_Buffer, int], lives: Mapping[_Buffer, Interval], places: int) -> Highest:

@@ -8,13 +8,14 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.frames import frames, is_invariant
+from graphmp.graph.order import in_order
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.rewrite.inspection.memory.aliases import HANDS_ON
 from graphmp.rewrite.inspection.memory.buffers import Buffers
 from graphmp.rewrite.inspection.memory.functions import Library
 from graphmp.rewrite.inspection.memory.held import Held, held
-from graphmp.rewrite.inspection.memory.liveness import IN_PLACE, Interval, alive, highest, in_order
+from graphmp.rewrite.inspection.memory.liveness import IN_PLACE, Interval, alive, highest
 from graphmp.rewrite.inspection.memory.sizes import Recorded, Sizes
 from graphmp.rewrite.inspection.training_step import Training, is_gradient_code, late_nodes, step_nodes
 from graphmp.rewrite.op_defs import OpDefs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, List, Set, Tuple
 
+from graphmp.graph.order import in_order
 from graphmp.graph.view import GraphView, Port
-from graphmp.rewrite.inspection.memory.liveness import in_order
 
 _SWITCHES, _MERGES, _NEXT = ("RefSwitch", "Switch"), ("Merge", "RefMerge"), ("NextIteration", "RefNextIteration")
 _Conditions = FrozenSet[Tuple[Port, int]]
