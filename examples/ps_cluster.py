@@ -116,6 +116,8 @@ def work(flags, spec, task):
 def main():
     """Starts the cluster, or is the process of it that TF_CONFIG names."""
     flags = training.start(__doc__, SIZES, data_format=True)
+    if flags.plot:
+        training.refuse("argument --plot: a cluster draws nothing; --checkpoint_dir keeps its summaries for TensorBoard")
     role = cluster.own_role()
     if role is None:
         cluster.launch({"ps": flags.ps, "worker": flags.workers}, flags.restarts, flags.prefix)

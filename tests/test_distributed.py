@@ -5,10 +5,15 @@ Each process has a deadline of its own (tests/forks.py), and each cluster ends a
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -17,6 +22,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from tests.clusters import EXAMPLES, Cluster
+from tests.forks import PATIENCE
 
 NEWEST = tf.__version__ > "2"
 HALF = "bfloat16" if NEWEST else "float16"  # 1.15.5's CPU has no bfloat16 convolutions, and emulates float16 slowly
@@ -280,3 +286,38 @@ def test_nothing_is_lost_over_five_kills_at_random_times(forks, example):
     assert tf.train.load_variable(latest, "global_step") >= 400
     assert tf.train.load_variable(latest, SHARED + "scale") == 1024 and tf.train.load_variable(latest, SHARED + "good_steps") > 0
     assert loss_of(example, argv, latest) < 0.9 * loss_of(example, argv)
+
+
+def test_the_example_starts_a_cluster_and_what_dies_in_it_again():
+    """As a user starts it. Its processes are a group of their own, which ends whatever happens."""
+    command = [sys.executable, str(EXAMPLES / "ps_cluster.py"), *SMALL, "--steps=300", "--log_every=5", "--checkpoint_dir=state"]
+    launcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    deadline = threading.Timer(PATIENCE, os.killpg, (launcher.pid, signal.SIGKILL))
+    deadline.start()
+    try:
+        processes, killed = {}, False
+        for line in map(bytes.decode, launcher.stdout):
+            started = re.match(r"(\w+ \d)  process (\d+)$", line)
+            processes.update([started.groups()] if started else [])
+            if not killed and STEP.match(line):
+                os.kill(int(processes["worker 1"]), signal.SIGKILL)
+                killed = True
+        assert killed and launcher.wait() == 0
+        assert tf.train.load_variable(tf.train.latest_checkpoint("state"), "global_step") >= 300
+    finally:
+        deadline.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(launcher.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (["--workers=0"], "argument --workers: found 0, accepted is a number above 0"),
+        (["--updates=never"], "argument --updates: invalid choice: 'never'"),
+        (["--plot=losses.png"], "argument --plot: a cluster draws nothing"),
+    ],
+)
+def test_bad_flags_of_the_example(flags, words, forks):
+    ended = forks.run(str(EXAMPLES / "ps_cluster.py"), "--smoke", *flags, flags=None)
+    assert (ended.status, ended.out) == (2, "") and words in ended.err.splitlines()[-1]
