@@ -20,8 +20,11 @@ def launch(jobs, restarts, prefix=""):
     cluster = {job: free_addresses(count) for job, count in jobs.items()}
     last = list(jobs)[-1]
     prefixes = {last: shlex.split(prefix)}
-    running = {(job, task): start(cluster, job, task, prefixes) for job in jobs for task in range(jobs[job])}
+    running = {}
     try:
+        for job in jobs:
+            for task in range(jobs[job]):
+                running[job, task] = start(cluster, job, task, prefixes)
         while any(job == last for job, _ in running):
             time.sleep(0.1)
             for role, process in list(running.items()):
@@ -40,7 +43,11 @@ def launch(jobs, restarts, prefix=""):
 def start(cluster, job, task, prefixes):
     """Starts one process; it learns from TF_CONFIG which one it is."""
     config = json.dumps({"cluster": cluster, "task": {"type": job, "index": task}})
-    process = subprocess.Popen([*(prefixes.get(job) or [sys.executable]), *sys.argv], env=dict(os.environ, TF_CONFIG=config))
+    command = [*(prefixes.get(job) or [sys.executable]), *sys.argv]
+    try:
+        process = subprocess.Popen(command, env=dict(os.environ, TF_CONFIG=config))
+    except OSError as error:
+        raise SystemExit("%s: can't start %s: %s" % (os.path.basename(sys.argv[0]), command[0], error.strerror)) from None
     print("%s %d  process %d" % (job, task, process.pid), flush=True)
     return process
 

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Writes the reference pages of docs/ from the code: flags.md from the parsers of the commands, errors.md from the table of codes.
+
+usage: reference.py [-o docs] [--check]
+
+    python tools/reference.py
+    python tools/reference.py --check     writes nothing; exit status 1 where a page is not what the code gives today
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+import textwrap
+from types import ModuleType
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from graphmp.cli.main import COMMANDS
+from graphmp.errors import BAD_INPUT, CANNOT_CONVERT, CODES
+from graphmp.runtime.quiet import quiet_stderr
+
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+WIDTH = 150
+MADE = "<!-- Made by `python tools/reference.py`; change the code, not this page. -->"
+FLAGS = """\
+Every flag of every command, as `graphmp COMMAND --help` lists them. `graphmp --version` prints the version.
+
+All commands take `--help` and `--verbosity=N`: from 1 on it shows tracebacks, and what TensorFlow and a script print. Commands that convert also take
+`--flagfile=FILE`: a file with a flag a line, as the `flags.txt` that `graphmp convert` writes. Flags are written `--flag=value` or `--flag value`.
+"""
+CONVERSION = """\
+They are the same on {commands}. In Python they are the arguments of `graphmp.convert`, `graphmp.Session` and
+`graphmp.mixed_precision`, under the same names; a flag that is repeatable takes a list there.
+"""
+ERRORS = """\
+graphmp says what is wrong in one line, as `graphmp: error GMP003: ...`, with the file or node, what was found, what is accepted and what to do.
+In Python that is a `graphmp.GraphmpError` with `code`, `message` and `exit_status`. A code never changes its meaning. `graphmp explain GMP012`
+prints a row of this page. `--verbosity=1` adds the traceback.
+"""
+GROUPS = (
+    (BAD_INPUT, "Bad input", "Exit status 2. Nothing is written."),
+    (CANNOT_CONVERT, "What can't be converted", "Exit status 1. Nothing is written."),
+    (0, "Warnings", "The conversion is done. The summary and `warnings` of report.json have them."),
+)
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Writes the pages, or compares them. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-o", "--output", type=pathlib.Path, default=DOCS, metavar="FOLDER", help="where to (default: docs)")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a page is not what the code gives today")
+    args = parser.parse_args(argv)
+    stale = [name for name, page in PAGES.items() if not _holds(args.output / name, page())]
+    if args.check:
+        print("stale: %s; run python tools/reference.py" % ", ".join(stale) if stale else "the reference is up to date")
+        return int(bool(stale))
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.graph.files import write_atomic
+    for name in stale:
+        write_atomic(args.output / name, PAGES[name]().encode("utf-8"))
+        print("wrote %s" % (args.output / name))
+    return 0
+
+
+def _holds(path: pathlib.Path, page: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == page
+
+
+def flags_page() -> str:
+    """flags.md."""
+    converting = [name for name in sorted(COMMANDS) if hasattr(COMMANDS[name], "FLAGS")]
+    lines = ["# Flags", "", MADE, "", *FLAGS.splitlines(), "", "## Conversion flags", ""]
+    lines += [*_wrapped(CONVERSION.format(commands=_joined("`%s`" % name for name in converting))), ""]
+    lines += table(("flag", "default", "meaning"), conversion_flags(COMMANDS[converting[0]]))
+    for name in sorted(COMMANDS):
+        lines += ["", *command_section(name, COMMANDS[name])]
+    return "\n".join(lines) + "\n"
+
+
+def conversion_flags(command: ModuleType) -> List[Tuple[str, str, str]]:
+    """The absl flags of a command: flag, default, meaning."""
+    rows = []
+    for name in command.FLAGS:
+        flag = command.FLAGS[name]
+        if name in ("flagfile", "undefok"):  # absl's own
+            continue
+        shown = "`--%s`" % name if flag.boolean else "`--%s=`" % name
+        meaning = flag.help.partition("\n")[0].rstrip(";")  # absl adds to what is repeatable that it is
+        rows.append((shown, _default(flag.default), meaning))
+    return rows
+
+
+def command_section(name: str, command: ModuleType) -> List[str]:
+    """The section of one command: what it does, examples, what it takes besides the conversion flags."""
+    examples, _, notes = command.EXAMPLE.partition("\n\n")
+    lines = ["## graphmp %s" % name, "", sentence(command.HELP), "", "```", *textwrap.dedent(examples).splitlines(), "```", ""]
+    if notes:
+        lines += [*_wrapped(notes), ""]
+    if hasattr(command, "FLAGS"):
+        lines += ["It takes the [conversion flags](#conversion-flags), and:", ""]
+    return [*lines, *table(("argument", "default", "meaning"), [argument(action) for action in actions(command)])]
+
+
+def actions(command: ModuleType) -> Iterator[Any]:
+    """What a command takes besides the conversion flags, as argparse has it, in order."""
+    parser = argparse.ArgumentParser(add_help=False)
+    command.add_arguments(parser)
+    yield from parser._actions
+
+
+def argument(action: Any) -> Tuple[str, str, str]:
+    """How an argument is written, its default, what it means."""
+    shown = "|".join(action.choices) if action.choices else action.metavar or action.dest.upper()
+    if not action.option_strings:
+        written = action.metavar
+    elif action.nargs == 0:
+        written = ", ".join(action.option_strings)
+    else:
+        written = "%s %s" % (", ".join(action.option_strings), shown)
+    return "`%s`" % written, "" if action.nargs == 0 else _default(action.default), action.help
+
+
+def _default(value: Any) -> str:
+    return "" if value is None or value is False or value in ("", []) else "`%s`" % value
+
+
+def errors_page() -> str:
+    """errors.md."""
+    lines = ["# Errors and warnings", "", MADE, "", *ERRORS.splitlines()]
+    for status, title, text in GROUPS:
+        rows = [("`%s`" % name, code.meaning, code.cure) for name, code in sorted(CODES.items()) if code.exit_status == status]
+        lines += ["", "## %s" % title, "", text, "", *table(("code", "meaning", "what to do"), rows)]
+    return "\n".join(lines) + "\n"
+
+
+def sentence(text: str) -> str:
+    """A line of help as a sentence."""
+    return text[0].upper() + text[1:] + "."
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> List[str]:
+    """A Markdown table."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return ["| %s |" % " | ".join(headings), "|%s" % ("---|" * len(headings)), *("| %s |" % " | ".join(row) for row in cells)]
+
+
+def _joined(words: Iterable[str]) -> str:
+    *most, last = words
+    return "%s and %s" % (", ".join(most), last)
+
+
+def _wrapped(text: str) -> List[str]:
+    return textwrap.wrap(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+PAGES: Dict[str, Callable[[], str]] = {"flags.md": flags_page, "errors.md": errors_page}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
