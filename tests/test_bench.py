@@ -596,6 +596,7 @@ def test_answers_of_a_child(conversion, tmp_path, monkeypatch):
         processes.value_of(answer(GraphmpError("GMP002", "bad")))
 
 
+@pytest.mark.slow
 def test_a_process_out_of_memory_is_an_answer_and_the_next_one_starts_anew(tmp_path):
     conversion = graphmp.convert(model(units=1024))
     trainings = graphs.make(conversion, tmp_path).trainings

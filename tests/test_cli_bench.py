@@ -278,6 +278,7 @@ def test_the_verdict_is_the_exit_status(folder, capfd, monkeypatch, status, foll
 # -- a process of its own ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nothing_but_the_result_with_processes_of_their_own(folder):
     environment = dict(os.environ, PYTHONPATH=str(pathlib.Path(__file__).resolve().parent.parent), PYTHONWARNINGS="ignore")
     arguments = [sys.executable, "-m", "graphmp", "bench", "train.meta", "--batch_sizes=4", *SHORT, "--json"]

@@ -114,7 +114,7 @@ def test_a_partitioned_embedding_trains_as_in_float32(forks, example):
     argv = ["--model=embedding", "--vocabulary=20", "--batch_size=96"]
     found = []
     for flags in (None, RUN):
-        ended = train(forks, 2, 3, *argv, "--updates=sync", "--partitions=2", "--checkpoint_dir=%s" % bool(flags), flags=flags)
+        ended = train(forks, 2, 3, *argv, "--updates=sync", "--partitions=2", "--checkpoint_dir=%s" % bool(flags), flags=flags, steps=100)
         found.append(loss_of(example, argv, tf.train.latest_checkpoint(str(bool(flags)))))
     assert_whole(ended)
     assert found[1] == pytest.approx(found[0], rel=0.01) and found[0] < 0.5

@@ -21,6 +21,7 @@ from tests.commands import graphmp
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if "training.train(" in path.read_text())
 IMAGES = [name for name in NAMES if "data_format=True" in (FOLDER / (name + ".py")).read_text()]
+DEEP = {"inception_v3"}  # converted with --slow alone: twice as many nodes as Inception v2, which is converted always
 ENGINES = {"vgg": "recipe", "lstm": "rewrite"}  # of `--engine=auto`: what the decorator builds in half precision, what it leaves to the session
 NEWEST = tf.__version__ > "2"
 HALF = "bfloat16" if NEWEST else "float16"  # 1.15.5's CPU has no bfloat16 convolutions
@@ -65,6 +66,13 @@ def trained(request, forks):
 
 
 @pytest.fixture
+def any_time(request, trained):
+    """Skips the deep ones, but with --slow."""
+    if trained[0] in DEEP and not request.config.getoption("--slow"):
+        pytest.skip("takes a minute: run with --slow")
+
+
+@pytest.fixture
 def module(monkeypatch):
     """Imports a module of the folder by name, for one test: other folders have modules of the same names."""
     monkeypatch.syspath_prepend(str(FOLDER))
@@ -104,7 +112,7 @@ def test_it_trains_alike_in_mixed_precision(trained, forks):
     assert half == every and int(every) > 0
 
 
-def test_it_converts_whole(trained, forks, tmp_path, capfd, monkeypatch):
+def test_it_converts_whole(trained, any_time, forks, tmp_path, capfd, monkeypatch):
     name, (losses, _) = trained
     monkeypatch.setattr(builds.subprocess, "run", lambda command, **_: forked(forks, tmp_path, command[-1]))
     status, out, err = graphmp(capfd, "convert", path_of(name), "-o", tmp_path / "out", "--json", "--", "--smoke")
@@ -133,7 +141,7 @@ def test_it_trains_by_the_decorator(name, forks):
 
 
 @pytest.mark.skipif(not NEWEST, reason="1.15.5's CPU has no channels-first convolutions")
-def test_it_trains_alike_with_channels_first(trained, forks):
+def test_it_trains_alike_with_channels_first(trained, any_time, forks):
     name, (expected, _) = trained
     if name not in IMAGES:
         pytest.skip("it has no images")
