@@ -114,10 +114,11 @@ def test_a_partitioned_embedding_trains_as_in_float32(forks, example):
     argv = ["--model=embedding", "--vocabulary=20", "--batch_size=96"]
     found = []
     for flags in (None, RUN):
-        ended = train(forks, 2, 3, *argv, "--updates=sync", "--partitions=2", "--checkpoint_dir=%s" % bool(flags), flags=flags, steps=100)
+        ended = train(forks, 2, 3, *argv, "--updates=sync", "--partitions=2", "--checkpoint_dir=%s" % bool(flags), flags=flags)
         found.append(loss_of(example, argv, tf.train.latest_checkpoint(str(bool(flags)))))
     assert_whole(ended)
-    assert found[1] == pytest.approx(found[0], rel=0.01) and found[0] < 0.5
+    first = loss_of(example, argv, "False/model.ckpt-0")
+    assert found[0] < 0.1 * first and found[1] == pytest.approx(found[0], rel=0.05, abs=0.01 * first)  # a few steps go by before all are there
 
 
 @pytest.mark.parametrize("kind", ["reference", "resource"])
