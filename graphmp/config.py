@@ -42,6 +42,7 @@ class Config:
     train_op: Tuple[str, ...] = ()
     gradient_scope: Tuple[str, ...] = ()
     count_skipped_steps: bool = False
+    allreduce_half: bool = False
     engine_strict: bool = False
 
     @classmethod
@@ -89,8 +90,8 @@ class Config:
 
     @property
     def for_built_graphs(self) -> str:
-        """The first flag that only the rewrite serves, by names in a graph that is built; empty where none is set."""
-        return self.names_training or ("ranges" if self.ranges else "")
+        """The first flag that only the rewrite serves, on a graph that is built; empty where none is set."""
+        return self.names_training or next((name for name in ("ranges", "allreduce_half") if getattr(self, name)), "")
 
     @property
     def tries_first_step(self) -> bool:

@@ -85,7 +85,7 @@ def loss_of(example, argv, weights=None, steps=0):
                     variable.load(tf.train.load_variable(weights, variable.op.name), session)
             for _, batch in zip(range(steps), example.batches(flags)):
                 session.run(train_op, dict(zip(inputs, batch)))
-            return np.mean([session.run(loss, dict(zip(inputs, batch))) for batch in unseen(example, flags)])
+            return float(np.mean([session.run(loss, dict(zip(inputs, batch))) for batch in unseen(example, flags)]))
 
 
 def unseen(example, flags):

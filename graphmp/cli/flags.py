@@ -41,6 +41,7 @@ def conversion_flags() -> flags.FlagValues:
     repeated("train_op", "of a built graph: the op that trains, found by itself otherwise; repeatable")
     repeated("gradient_scope", "of a built graph: name scope of tf.gradients, found by itself otherwise; repeatable")
     flags.DEFINE_boolean("count_skipped_steps", False, "let global_step count steps that a dynamic loss scale skips", flag_values=values)
+    flags.DEFINE_boolean("allreduce_half", False, "of a built graph: all-reduces of half-precision gradients run in half, scaled", flag_values=values)
     flags.DEFINE_boolean("engine_strict", False, "no fallback to another engine, no repair", flag_values=values)
     return values
 

@@ -9,7 +9,8 @@
 5. All of it happens as often as the loop around goes round (`graph/trip_counts.py`); a cast of a loop invariant stands before the loop.
 6. A tensor is sent once to each device that reads it, in half where its writer or the readers there are in half: the cast is on the side where
    it saves that. A byte sent counts as a hundred moved in memory.
-7. What no step runs (`idle`: gradients of constants, mostly) moves nothing; a cast for it alone costs no more than its launch.
+7. What an all-reduce reads is sent once more: where gradients are in half it is, and so is what hands them to it.
+8. What no step runs (`idle`: gradients of constants, mostly) moves nothing; a cast for it alone costs no more than its launch.
 
 Elements come from static shapes, unknown dimensions as 32.
 """
@@ -23,7 +24,7 @@ from graphmp.graph import tables
 from graphmp.graph.frames import is_invariant
 from graphmp.graph.shapes import recorded_elements
 from graphmp.graph.view import GraphView, Port
-from graphmp.policy.traits import MOVES_NOTHING
+from graphmp.policy.traits import MOVES_NOTHING, homogeneity
 from graphmp.rewrite.units import TypedGraph
 
 CAST_BYTES = 6  # an element read in one dtype and written in the other
@@ -77,9 +78,15 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
         total += cost.read * sum(graph.view.nodes[name].op not in MOVES_NOTHING and name not in graph.idle for name in wide)
         if producer not in half:
             total += cost.sent * len(graph.elsewhere(port.node, (consumer for consumer in consumers if consumer.node in wide)))
+        total += cost.sent * sum(sends(graph, name) for name in wide)
         if other and graph.view.nodes[port.node].op != "Const":
             total += cost.cast if set(other) - graph.idle else LAUNCH
     return total
+
+
+def sends(graph: TypedGraph, name: str) -> bool:
+    """Whether a node is an all-reduce of gradients that may run in half."""
+    return name in graph.joined and homogeneity(graph.view.nodes[name].op) == "reduce"
 
 
 def idle_nodes(view: GraphView, scopes: Iterable[AbstractSet[str]]) -> Set[str]:

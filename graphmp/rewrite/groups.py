@@ -5,7 +5,8 @@
 2. A TensorArray with its reads, writes and gradient arrays; a Stack with its pushes and pops; a TensorList with all its
    operations: whatever shares a handle, through control flow too.
 3. The operands and the result of one allow op: BatchMatMulV3 has a type attribute for each, and kernels for all alike.
-4. The inputs and outputs of one function-calling op are its signature; they are pinned, not grouped.
+4. The all-reduces of one key or name, which the towers of a graph run each for itself: they add up one tensor.
+5. The inputs and outputs of one function-calling op are its signature; they are pinned, not grouped.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Groups:
     def __init__(self, graph: TypedGraph, allow: AbstractSet[str]):
         """Finds all groups of a graph body; `allow` are the op types of the policy's allow list."""
         handle_pairs, leaving = _handle_classes(graph)
-        self.of = _components(len(graph.units), [*_loop_variables(graph), *handle_pairs, *_operands(graph, allow)])
+        self.of = _components(len(graph.units), [*_loop_variables(graph), *handle_pairs, *_operands(graph, allow), *_reduces(graph)])
         self.members: List[List[int]] = [[] for _ in range(max(self.of, default=-1) + 1)]
         for unit, group in enumerate(self.of):
             self.members[group].append(unit)
@@ -66,6 +67,20 @@ def _operands(graph: TypedGraph, allow: AbstractSet[str]) -> Iterator[Tuple[int,
         if node.op in allow:
             units = graph.units_of(name)
             yield from zip(units, units[1:])
+
+
+def _reduces(graph: TypedGraph) -> Iterator[Tuple[int, int]]:
+    """Pairs of units of all-reduces that run as one."""
+    first: Dict[Tuple[str, bytes, int], int] = {}
+    for name in sorted(graph.joined):
+        node = graph.view.nodes[name]
+        key = (
+            node.op,
+            node.attr["shared_name"].s if "shared_name" in node.attr else b"",
+            node.attr["instance_key"].i if "instance_key" in node.attr else 0,
+        )
+        if any(key[1:]):
+            yield from ((first.setdefault(key, unit), unit) for unit in graph.units_of(name))
 
 
 def _readers(graph: TypedGraph, name: str, op: str) -> List[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import gc
 from dataclasses import dataclass, field
-from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -32,6 +32,7 @@ from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import FLOAT, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.recognise import Recognised, recognise
+from graphmp.rewrite.scaling.allreduce import with_reduces
 from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.first_step import look_inside
 from graphmp.rewrite.scaling.thread import Threaded, thread
@@ -103,7 +104,9 @@ def decide(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placemen
         GraphmpError: GMP002 for a --fetch that names no node, GMP008 for what is no graph.
     """
     op_defs = OpDefs(meta_graph)
-    return {body.name: _decide(body, op_defs, config, policy, meta_graph, placement) for body in _bodies(meta_graph, op_defs)}
+    joined = Built(meta_graph, config, op_defs).joined if config.allreduce_half else frozenset()
+    bodies_ = _bodies(meta_graph, op_defs)
+    return {body.name: _decide(body, op_defs, config, policy, meta_graph, placement, joined=joined) for body in bodies_}
 
 
 @collector_paused()
@@ -155,7 +158,7 @@ def _paint(
     painted: _Painted,
 ) -> None:
     """Decides on one body, notes why, and changes it."""
-    decisions = _decide(body, op_defs, config, policy, result, placement, threaded.float32)
+    decisions = _decide(body, op_defs, config, policy, result, placement, threaded.float32, threaded.joined)
     painted.kept.update(_kinds_kept(decisions))
     painted.float32 += _float32(body.name, decisions)
     painted.unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
@@ -181,11 +184,16 @@ def _decide(
     meta_graph: tf.MetaGraphDef,
     placement: Placement,
     float32: Mapping[str, str] = _NONE,
+    joined: AbstractSet[str] = frozenset(),
 ) -> Decisions:
     graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
     scopes = gradient_code(names, config.gradient_scope)
     gradients = {name for nodes in scopes.values() for name in nodes}
+    if body.function is None:
+        gradients |= joined
+        graph.joined = joined
+        policy = with_reduces(policy, {graph.view.nodes[name].op for name in joined})
     graph.idle = idle_nodes(graph.view, scopes.values())
     ahead = ahead_of_allow(graph, policy.allow, gradients)
     outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}

@@ -6,7 +6,9 @@ Source = half, sink = float32; a free group is one vertex. What a cut costs is b
 - casting a tensor up (half producer, float32 reader): producer -> x, x -> each reader;
 - casting it down costs the same: each reader -> x, x -> producer. A cast serves all its readers, hence x;
 - what two float32 units on different devices send each other; where both are free, half of that for each of the two;
-- what compares or rounds never reads a cast made for its sake: reader -> producer, infinite.
+- what an all-reduce of gradients sends: source -> u;
+- what compares or rounds never reads a cast made for its sake: reader -> producer, infinite; nor do all-reduces and what hands gradients to
+  them: gradients that are float32 for a reason stay so.
 
 Ties go to half.
 
@@ -24,7 +26,7 @@ import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
-from graphmp.rewrite.costs import LAUNCH, costs
+from graphmp.rewrite.costs import LAUNCH, costs, sends
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.ranges import is_exact
@@ -91,6 +93,10 @@ def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
             op = graph.view.nodes[consumer.node].op
             if b > SINK and op not in MOVES_NOTHING and consumer.node not in graph.idle:
                 yield SOURCE, b, cost.read
+            if b > SINK and sends(graph, consumer.node):
+                yield SOURCE, b, cost.sent
+            if b > SINK and consumer.node in graph.joined:
+                yield b, a, _INFINITE
             if b != a:
                 (idle if consumer.node in graph.idle else readers).add(b)
                 if op in DISCONTINUOUS and b > SINK and not (node.op == "Const" and is_exact(node, compute_dtype)):

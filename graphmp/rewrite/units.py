@@ -38,6 +38,7 @@ class TypedGraph:
         units: all units; elsewhere they are named by their place in this list.
         unknown: nodes whose op nobody knows.
         idle: nodes that no step runs.
+        joined: nodes that hand gradients to all-reduces which may run in half, those included.
     """
 
     def __init__(self, graph_def: tf.GraphDef, op_defs: OpDefs):
@@ -50,6 +51,7 @@ class TypedGraph:
         self.units: List[Unit] = []
         self.unknown: List[str] = []
         self.idle: AbstractSet[str] = frozenset()
+        self.joined: AbstractSet[str] = frozenset()
         self._signatures: Dict[str, Optional[Signature]] = {}
         self._inputs: Dict[str, List[int]] = {}
         self._outputs: Dict[str, List[int]] = {}

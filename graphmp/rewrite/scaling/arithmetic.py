@@ -54,7 +54,7 @@ class Arithmetic:
             for each in loss.scopes:
                 self._scale(each)
                 self._unscale(each)
-            checked = [self._tensor(port) for port in loss.arrivals] or [self._results[port] for port in loss.gradients]
+            checked = [self._result(port) for port in loss.arrivals or loss.checked]
             finite = all_finite(checked, scope, self.scale.device) if self.scale.skips else None
             flag = self._adapted(finite, checked)
             self._clip()
@@ -71,7 +71,7 @@ class Arithmetic:
     def _first_step(self) -> Optional[FirstStep]:
         if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
             return None
-        if self._loss.arrivals:  # gradient code runs in another step
+        if self._loss.arrivals or self._loss.reduced:  # gradient code runs in another step, or holds other values in other processes
             return None
         nodes = frozenset(name for scope in self._loss.scopes for name in scope.nodes)
         return FirstStep(self.scale.largest_inside.op.name, self.scale.first_step.op.name, nodes)
@@ -81,6 +81,10 @@ class Arithmetic:
         if port in self._sources:
             return self._sources[port]
         return self._part.input(self._moved.get(port, port), self._built.dtype(port))
+
+    def _result(self, port: Port) -> Any:
+        """What became of a gradient, where something did."""
+        return self._results[port] if port in self._results else self._tensor(port)
 
     def _keep_fetched(self) -> None:
         for scope in self._loss.scopes if self._config.loss_scale != "none" else ():
@@ -143,8 +147,10 @@ class Arithmetic:
         entries = self._entries()
         if self._loss.arrivals and not self._loss.fetched:
             self._clip_ports(self._loss.arrivals)
-        elif (self._loss.fetched or len(self._loss.scopes) > 1) and entries:
+        elif (self._loss.fetched or self._loss.reduced or len(self._loss.scopes) > 1) and entries:
             self._clip_entries(entries)
+        elif self._loss.reduced:
+            self._clip_ports(self._loss.checked)
         else:
             self.clipped_apart = len(self._loss.scopes) > 1
             for scope in self._loss.scopes:
@@ -157,13 +163,13 @@ class Arithmetic:
 
     def _clip_ports(self, ports: Iterable[Port]) -> None:
         ports = list(dict.fromkeys(ports))
-        tensors = [self._results[port] if port in self._results else self._tensor(port) for port in ports]
+        tensors = [self._result(port) for port in ports]
         self._results.update(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
 
     def _clip_entries(self, entries: List[Tuple[str, int]]) -> None:
         read = {entry: self._built.view.inputs(entry[0])[entry[1]] for entry in entries}
         ports = list(dict.fromkeys(read.values()))
-        tensors = [self._results[port] if port in self._results else self._tensor(port) for port in ports]
+        tensors = [self._result(port) for port in ports]
         clipped = dict(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
         self._at_entries = [(name, slot, clipped[port]) for (name, slot), port in read.items()]
 

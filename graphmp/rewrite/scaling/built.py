@@ -14,6 +14,7 @@ from graphmp.graph.gradient_code import gradient_code
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
 from graphmp.rewrite.op_defs import OpDefs, Signature
+from graphmp.rewrite.scaling.allreduce import AllReduces
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
 
@@ -26,6 +27,8 @@ class Built:
         view: its nodes and edges.
         state: its variables and what writes them.
         op_defs: definitions of its ops.
+        reduces: its all-reduces.
+        joined: nodes that hand gradients to all-reduces which belong to gradient code, those included; none without --allreduce_half.
         code: nodes of gradient code by scope.
         gradients: all nodes of gradient code.
         functions: names of the functions in its library.
@@ -37,12 +40,17 @@ class Built:
         self.op_defs = op_defs
         self.view = GraphView(meta_graph.graph_def)
         self.state = State(meta_graph, self.view)
-        self.code: Dict[str, Set[str]] = gradient_code(self.view.nodes.keys(), config.gradient_scope)
-        self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
-        self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
         self._depths = loop_depths(self.view)
         self._devices: Dict[str, str] = {}
         self._signatures: Dict[str, Optional[Signature]] = {}
+        self.code: Dict[str, Set[str]] = gradient_code(self.view.nodes.keys(), config.gradient_scope)
+        self.reduces = AllReduces(self.view, self.state.writes, self.is_float)
+        joined = self.reduces.joined(self.code) if config.allreduce_half else {}
+        self.joined: Set[str] = {name for nodes in joined.values() for name in nodes}
+        for scope, nodes in joined.items():
+            self.code[scope] |= nodes | self.reduces.ends(nodes)
+        self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
+        self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""

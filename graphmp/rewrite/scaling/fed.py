@@ -50,7 +50,8 @@ def fed_losses(built: Built, idle: List[GradientScope], chosen: Optional[Abstrac
 
 def _fed_loss(scopes: List[GradientScope], gradients: Iterable[Port], updates: List[str], fed: Dict[str, Tuple[Port, ...]]) -> Loss:
     arrivals = dict.fromkeys(port for name in updates for port in fed.pop(name))
-    return Loss(tuple(scopes), tuple(gradients), tuple(arrivals), tuple(sorted(updates)), tuple(sorted(updates)))
+    ports, names = tuple(gradients), tuple(sorted(updates))
+    return Loss(tuple(scopes), ports, ports, False, tuple(arrivals), names, names)
 
 
 def _fed_elsewhere(built: Built, left: List[Tuple[GradientScope, Dict[str, List[Port]]]], fed: Dict[str, Tuple[Port, ...]]) -> Iterator[Loss]:

@@ -148,7 +148,7 @@ class _Analysis:
             return -highest
         if rule in ("root", "inverse_root") and highest % 2 == 0:
             return highest // (2 if rule == "root" else -2)
-        if rule in ("passes", "sum", "square"):
+        if rule in ("passes", "reduce", "sum", "square"):
             return self._equal(name, known, rule != "passes") * (2 if rule == "square" else 1)
         return self._unscaled(name, known)
 

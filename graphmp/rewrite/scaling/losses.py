@@ -97,4 +97,7 @@ def _joined(scopes: List[GradientScope], reached: List[Reach], members: List[int
     updates = direct | {name for number in members for name in reached[number].later}
     arrivals = dict.fromkeys(port for number in members for port in reached[number].taken)
     gradients = tuple(port for number in members for port in reached[number].gradients)
-    return Loss(tuple(scopes[number] for number in members), gradients, tuple(arrivals), tuple(sorted(updates)), tuple(sorted(direct)))
+    checked = dict.fromkeys(port for number in members for port in reached[number].checked)
+    reduced = any(reached[number].reduced for number in members)
+    names = tuple(sorted(updates)), tuple(sorted(direct))
+    return Loss(tuple(scopes[number] for number in members), gradients, tuple(checked), reduced, tuple(arrivals), *names)

@@ -34,6 +34,8 @@ class Loss(NamedTuple):
     Attributes:
         scopes: the gradient scopes, more than one for towers.
         gradients: outputs of gradient code on their way to the updates.
+        checked: where they are looked at: the same, or on their way where an all-reduce has made them whole.
+        reduced: whether there is such a one.
         arrivals: where gradients arrive that did not come by an edge: taken out of accumulators, or fed; else empty.
         updates: the writes that the gradients reach.
         direct: those of them that they reach in the same step; behind accumulators, those that what is taken out reaches.
@@ -41,6 +43,8 @@ class Loss(NamedTuple):
 
     scopes: Tuple[GradientScope, ...]
     gradients: Tuple[Port, ...]
+    checked: Tuple[Port, ...]
+    reduced: bool
     arrivals: Tuple[Port, ...]
     updates: Tuple[str, ...]
     direct: Tuple[str, ...]

@@ -19,6 +19,8 @@ class Reach(NamedTuple):
 
     Attributes:
         gradients: those outputs that come to a write.
+        checked: those of them that no all-reduce is on the way of, and what the last all-reduces have made whole.
+        reduced: whether there are such ones.
         direct: writes, by way of edges and accumulators alone; where there are accumulators, only those behind them.
         later: writes that train, by way of a variable that holds gradients for a later step.
         trained: all that train a variable.
@@ -26,6 +28,8 @@ class Reach(NamedTuple):
     """
 
     gradients: Tuple[Port, ...]
+    checked: Tuple[Port, ...]
+    reduced: bool
     direct: AbstractSet[str]
     later: AbstractSet[str]
     trained: AbstractSet[str]
@@ -49,8 +53,28 @@ def reach(built: Built, scope: GradientScope, chosen: Optional[AbstractSet[str]]
     reads = [c.node for variable in held for c in built.view.consumers(variable) if c.slot or built.view.nodes[c.node].op not in ASSIGNS]
     later = {name for name in _follow(built, reads, frozenset())[0] - direct if state.is_write(name) and is_chosen(name) and is_training(name)}
     into = _toward(built, direct, after)
-    gradients = [p for p in scope.leaving if any(c.output == p.output and c.node in into for c in built.view.consumers(p.node))]
-    return Reach(tuple(gradients), direct, later, {name for name in direct if is_training(name)} | later, tuple(taken))
+    gradients = _read_in(built, scope.leaving, into)
+    checked = _checked(built, gradients, direct, after)
+    reduced = any(port.node in built.reduces.whole for port in checked)
+    trained = {name for name in direct if is_training(name)} | later
+    return Reach(tuple(gradients), tuple(checked), reduced, direct, later, trained, tuple(taken))
+
+
+def _read_in(built: Built, ports: Iterable[Port], among: AbstractSet[str]) -> List[Port]:
+    """Those outputs that some of the nodes read."""
+    return [p for p in ports if any(c.output == p.output and c.node in among for c in built.view.consumers(p.node))]
+
+
+def _checked(built: Built, gradients: List[Port], direct: AbstractSet[str], after: AbstractSet[str]) -> List[Port]:
+    """Gradients as they leave gradient code; those that come to an all-reduce as the last one on their way has made them whole."""
+    into = _toward(built, direct, after)
+    found = built.reduces.whole & into
+    if not found:
+        return gradients
+    before = _toward(built, found, into)
+    last = {name for name in found if not any(consumer.node in before for consumer in built.view.consumers(name))}
+    whole = [port for name in built.view.nodes if name in last for port in built.read_ports(name) if built.is_float(port)]
+    return _read_in(built, gradients, _toward(built, direct, after - last)) + _read_in(built, whole, into)
 
 
 def _is_scatter(built: Built, name: str) -> bool:

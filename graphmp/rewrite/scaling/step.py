@@ -103,7 +103,7 @@ class _Planner:
         """All that a loss's flag depends on."""
         if number not in self._before:
             loss = self._losses[number]
-            self._before[number] = self._built.view.ancestors([port.node for port in (loss.arrivals or loss.gradients)])
+            self._before[number] = self._built.view.ancestors([port.node for port in (loss.arrivals or loss.checked)])
         return self._before[number]
 
     def _steps_always(self, name: str, numbers: AbstractSet[int]) -> bool:

@@ -4,8 +4,9 @@ Order, always: gradients, float32, divide by the scale, finite check, clip, appl
 
 1. Seeds are multiplied by the scale; the loss itself is left as it is.
 2. Each output that leaves gradient code is divided by it, in float32, for all who read it outside.
-3. The finite check looks at the gradients on their way to updates; where they come out of accumulators or are fed, there.
-4. The clip takes the same gradients. Of towers it takes what the updates read: averages.
+3. The finite check looks at the gradients on their way to updates; where they come out of accumulators or are fed, there; where an all-reduce
+   adds those of other processes to them, behind it (`allreduce.py`).
+4. The clip takes the same gradients. Of towers, and behind an all-reduce, it takes what the updates read: averages.
 5. What the step writes goes by the flag (`step.py`, `gates.py`).
 
 The graph is float32 all the while: the painter comes afterwards, and what is below `graphmp/` stays float32.
@@ -45,6 +46,7 @@ class Threaded(NamedTuple):
         float32: nodes that compare with scaled values and stay float32, with the reason.
         first_steps: what a first step is to look at once the graph is painted.
         warnings: rows of the report.
+        joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
     """
 
     losses: List[Dict[str, Any]]
@@ -53,6 +55,7 @@ class Threaded(NamedTuple):
     float32: Dict[str, str]
     first_steps: List[FirstStep]
     warnings: List[Dict[str, str]]
+    joined: AbstractSet[str]
 
 
 def thread(built: Built, config: Config, allow: AbstractSet[str], leave: bool) -> Threaded:
@@ -68,7 +71,7 @@ def thread(built: Built, config: Config, allow: AbstractSet[str], leave: bool) -
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
     """
     losses = find_losses(built, config)
-    result = Threaded([], [], [], {}, [], [])
+    result = Threaded([], [], [], {}, [], [], built.joined)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         result.losses.extend(_row(loss) for loss in losses)
         return result
