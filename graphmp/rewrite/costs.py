@@ -9,7 +9,7 @@
 5. All of it happens as often as the loop around goes round (`graph/trip_counts.py`); a cast of a loop invariant stands before the loop.
 6. A tensor is sent once to each device that reads it, in half where its writer or the readers there are in half: the cast is on the side where
    it saves that. A byte sent counts as a hundred moved in memory.
-7. What an all-reduce reads is sent once more: where gradients are in half it is, and so is what hands them to it.
+7. What an all-reduce of gradients gives is sent once more, where it is in float32.
 8. What no step runs (`idle`: gradients of constants, mostly) moves nothing; a cast for it alone costs no more than its launch.
 
 Elements come from static shapes, unknown dimensions as 32.
@@ -74,11 +74,10 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
         cost = costs(graph, port)
         wide = [consumer.node for consumer in consumers if graph.reader(consumer) not in half]
         other = wide if producer in half else [consumer.node for consumer in consumers if graph.reader(consumer) in half]
-        total += cost.written * (producer not in half)
+        total += (cost.written + cost.sent * sends(graph, port.node)) * (producer not in half)
         total += cost.read * sum(graph.view.nodes[name].op not in MOVES_NOTHING and name not in graph.idle for name in wide)
         if producer not in half:
             total += cost.sent * len(graph.elsewhere(port.node, (consumer for consumer in consumers if consumer.node in wide)))
-        total += cost.sent * sum(sends(graph, name) for name in wide)
         if other and graph.view.nodes[port.node].op != "Const":
             total += cost.cast if set(other) - graph.idle else LAUNCH
     return total

@@ -85,7 +85,7 @@ def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
         cost = costs(graph, port)
         a = vertex(producer)
         if a > SINK:
-            yield SOURCE, a, cost.written
+            yield SOURCE, a, cost.written + cost.sent * sends(graph, port.node)
         readers: Set[int] = set()
         idle: Set[int] = set()
         for consumer in consumers:
@@ -93,8 +93,6 @@ def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
             op = graph.view.nodes[consumer.node].op
             if b > SINK and op not in MOVES_NOTHING and consumer.node not in graph.idle:
                 yield SOURCE, b, cost.read
-            if b > SINK and sends(graph, consumer.node):
-                yield SOURCE, b, cost.sent
             if b > SINK and consumer.node in graph.joined:
                 yield b, a, _INFINITE
             if b != a:
