@@ -118,7 +118,8 @@ def test_a_partitioned_embedding_trains_as_in_float32(forks, example):
         found.append(loss_of(example, argv, tf.train.latest_checkpoint(str(bool(flags)))))
     assert_whole(ended)
     first = loss_of(example, argv, "False/model.ckpt-0")
-    assert found[0] < 0.1 * first and found[1] == pytest.approx(found[0], rel=0.05, abs=0.01 * first)  # a few steps go by before all are there
+    assert found[0] < 0.1 * first
+    assert found[1] == pytest.approx(found[0], abs=0.02 * first)  # who takes part in the first steps, and how often, is chance
 
 
 @pytest.mark.parametrize("kind", ["reference", "resource"])
