@@ -109,6 +109,7 @@ def test_synchronised_workers_train_as_one_process_with_the_whole_batch(forks, e
     assert loss_of(example, argv, latest) == pytest.approx(alone, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_partitioned_embedding_trains_as_in_float32(forks, example):
     """Not as one process: TensorFlow's accumulators don't merge rows that occur several times in a worker's batch."""
     argv = ["--model=embedding", "--vocabulary=20", "--batch_size=96"]

@@ -21,6 +21,7 @@ from tests.commands import graphmp
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if "training.train(" in path.read_text())
 IMAGES = [name for name in NAMES if "data_format=True" in (FOLDER / (name + ".py")).read_text()]
+CHANNELS_FIRST = {"dcgan", "vgg"}  # trained so always; the others with --slow
 DEEP = {"inception_v3"}  # converted with --slow alone: twice as many nodes as Inception v2, which is converted always
 ENGINES = {"vgg": "recipe", "lstm": "rewrite"}  # of `--engine=auto`: what the decorator builds in half precision, what it leaves to the session
 NEWEST = tf.__version__ > "2"
@@ -141,10 +142,12 @@ def test_it_trains_by_the_decorator(name, forks):
 
 
 @pytest.mark.skipif(not NEWEST, reason="1.15.5's CPU has no channels-first convolutions")
-def test_it_trains_alike_with_channels_first(trained, any_time, forks):
+def test_it_trains_alike_with_channels_first(trained, request, forks):
     name, (expected, _) = trained
     if name not in IMAGES:
         pytest.skip("it has no images")
+    if name not in CHANNELS_FIRST and not request.config.getoption("--slow"):
+        pytest.skip("takes a minute in all: run with --slow")
     found, _ = train(forks, name, "--steps=2", "--log_every=1", "--data_format=channels_first")
     assert found[1] + found[2] == pytest.approx(expected[1] + expected[2], rel=2e-3)
 
