@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import time
 
@@ -21,7 +22,8 @@ import graphmp
 from graphmp.errors import GraphmpError
 from graphmp.graph.view import GraphView
 from tests.clusters import Cluster
-from tests.commands import graphmp as command
+from tests.commands import graphmp as run_command
+from tests.forks import PATIENCE, ROOT
 from tests.training import load, undecorated
 
 NEWEST = tf.__version__ > "2"
@@ -29,6 +31,14 @@ PROCESSES, ROWS, STEPS = 2, 16, 6
 X = np.random.RandomState(0).randn(ROWS, 12).astype(np.float32)
 SHAPES = {"hidden/kernel": (12, 16), "hidden/bias": (16,), "out/kernel": (16, 1), "out/bias": (1,)}
 START = {name: np.random.RandomState(1).randn(*shape).astype(np.float32) * 0.3 for name, shape in SHAPES.items()}
+HOROVOD = """
+import signal, sys
+signal.alarm(100)
+import horovod.tensorflow as hvd
+from tests.test_allreduce import results
+hvd.init()
+open("rank%d" % hvd.rank(), "w").writelines(line + "\\n" for line in results(sys.argv[1:], hvd.rank(), lambda _: hvd.DistributedOptimizer))
+"""
 LEADER = "/job:worker/replica:0/task:0"
 SCRIPT = "from tests.test_allreduce import process\nfor line in process():\n    print(line, flush=True)"
 OP = "CollectiveReduce"
@@ -152,19 +162,30 @@ def state_of(sess):
     return dict({v.op.name: sess.run(v).tolist() for v in model}, **own)
 
 
-def process():
-    """Trains in each of the ways that it is told on its part of the batch; process 1's loss overflows. Yields what each way came to, as JSON."""
+def results(ways, task, wrap, **session):
+    """Trains in each of some ways on a process's part of the batch; process 1's loss overflows. Yields what each way came to, as JSON.
+
+    Args:
+        ways: as for `train`.
+        task: the number of the process.
+        wrap: for the number of a way what makes an optimizer of another one.
+        session: arguments of tf.Session.
+    """
     if NEWEST:
         tf.disable_v2_behavior()
+    for number, way in enumerate(ways):
+        yield json.dumps([way, train(way, wrap(number), X[task::PROCESSES], np.inf if task else 1.0, **session)])
+
+
+def process():
+    """The same with this file's own optimizer, in a process of a cluster."""
     role = json.loads(os.environ["TF_CONFIG"])
     task = role["task"]["index"]
     config = tf.ConfigProto(device_filters=["/job:worker/task:%d" % task], isolate_session_state=True)
     config.experimental.collective_group_leader = LEADER
     server = tf.train.Server(tf.train.ClusterSpec(role["cluster"]), "worker", task, config=config)
-    for number, way in enumerate(sys.argv[1:]):
-        wrap = functools.partial(AllReduceOptimizer, processes=PROCESSES, first_key=100 * number)
-        found = train(way, wrap, X[task::PROCESSES], np.inf if task else 1.0, target=server.target, config=config)
-        yield json.dumps([way, found])
+    wrap = functools.partial(AllReduceOptimizer, processes=PROCESSES)
+    yield from results(sys.argv[1:], task, lambda number: functools.partial(wrap, first_key=100 * number), target=server.target, config=config)
     pathlib.Path("done%d" % task).write_text("")
     while not task and not pathlib.Path("done1").exists():  # the leader ends last
         time.sleep(0.05)
@@ -206,6 +227,20 @@ def test_two_processes_train_as_one(forks, folder):
 
 def test_two_processes_train_as_one_under_graphmp_run(forks, folder):
     assert_as_one([each["plain+conditional"] for each in trained(forks, "plain+conditional", flags=[])])
+
+
+@pytest.mark.parametrize(
+    "ways, command", [(["session", "convert", "in_half"], []), (["plain"], ["-m", "graphmp", "run"])], ids=["python", "graphmp run"]
+)
+def test_horovod(ways, command, folder):
+    pytest.importorskip("horovod.tensorflow", reason="Horovod is not installed: BUILD_NOTES.md says how to build it")
+    pathlib.Path("script.py").write_text(HOROVOD)
+    launch = [sys.executable, "-m", "horovod.runner.launch", "-np", str(PROCESSES), "--gloo", sys.executable, *command, "script.py", *ways]
+    ended = subprocess.run(launch, env=dict(os.environ, PYTHONPATH=ROOT), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
+    assert ended.returncode == 0, ended.stdout.decode()
+    found = [dict(json.loads(line) for line in pathlib.Path("rank%d" % rank).read_text().splitlines()) for rank in range(PROCESSES)]
+    for way in ways:
+        assert_as_one([each[way] for each in found])
 
 
 def graph_of(asked="", **wrapping):
@@ -295,6 +330,19 @@ def test_graphmps_clip_takes_what_was_added_up():
 
 
 @pytest.mark.parametrize("options", [{}, {"allreduce_half": True}])
+def test_a_sum_over_several_steps_is_checked_where_gradients_are_added_to_it(options):
+    """As with Horovod's `backward_passes_per_step`: what is added up waits for the check, which can't wait for the all-reduce of the sum."""
+
+    def summed(g):
+        total = tf.Variable(tf.zeros(g.shape), trainable=False, name="total")
+        with tf.control_dependencies([total.assign_add(g)]):
+            return tf.cond(tf.constant(True), total.read_value, lambda: g)
+
+    found = Found(graph_of(before=summed), **options)
+    assert set(found.dtypes.values()) == {"float32"} and found.before == {True} and found.checked == {"RealDiv"}
+
+
+@pytest.mark.parametrize("options", [{}, {"allreduce_half": True}])
 def test_an_op_that_nobody_knows_is_left_alone(options):
     found = Found(renamed(graph_of(), "HorovodAllreduce", known=False), "HorovodAllreduce", **options)
     assert set(found.dtypes.values()) == {"float32"} and found.before == {True}
@@ -333,6 +381,6 @@ def test_the_flag_is_for_graphs_that_are_built():
 
 def test_the_flag_of_the_command(folder, capfd):
     pathlib.Path("model.meta").write_bytes(graph_of().SerializeToString())
-    status, _, err = command(capfd, "convert", "model.meta", "--allreduce_half")
+    status, _, err = run_command(capfd, "convert", "model.meta", "--allreduce_half")
     assert status == 0, err
     assert "--allreduce_half" in pathlib.Path("model_graphmp/flags.txt").read_text()

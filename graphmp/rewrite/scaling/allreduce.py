@@ -5,7 +5,7 @@
    `Switch -> HorovodAllreduce -> RealDiv -> Merge`   whole is what the Merge gives.
 3. Gradients are checked and clipped where they are whole, so that all processes skip the same steps.
 4. With --allreduce_half it belongs to the gradient code that hands it gradients by ops that only move values, and so does all up to where they are
-   whole: there they are unscaled. Not where several calls of `tf.gradients` (towers) hand it theirs.
+   whole: there they are unscaled. Not where several calls of `tf.gradients` (towers) hand it theirs, nor behind a sum over several steps.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class AllReduces:
             return {}
         handed = {scope: self._handed(nodes) for scope, nodes in code.items()}
         times = collections.Counter(name for nodes in handed.values() for name in nodes)
-        own = {s: {n for n in nodes if times[n] == 1 and is_reduce(self._view.nodes[n].op) and self.ends([n])} for s, nodes in handed.items()}
+        late = self._behind_writes({name for nodes in code.values() for name in nodes})
+        fit = {n for n in times if times[n] == 1 and n not in late and is_reduce(self._view.nodes[n].op) and self.ends([n])}
+        own = {scope: nodes & fit for scope, nodes in handed.items()}
         return {scope: nodes & self._view.ancestors(own[scope], control=False) for scope, nodes in handed.items()}
 
     def ends(self, names: Iterable[str]) -> Set[str]:
@@ -69,6 +71,10 @@ class AllReduces:
             elif readers:
                 found.add(name)
         return found
+
+    def _behind_writes(self, code: AbstractSet[str]) -> Set[str]:
+        """What waits for writes of gradients: sums over several steps, which themselves wait for the finite check."""
+        return self._view.descendants(self._view.descendants(code, control=False) & self._writes)
 
     def _handed(self, code: AbstractSet[str]) -> Set[str]:
         """Nodes that gradients come to by ops that only move values, and all-reduces behind them."""

@@ -66,9 +66,13 @@ def _read_in(built: Built, ports: Iterable[Port], among: AbstractSet[str]) -> Li
 
 
 def _checked(built: Built, gradients: List[Port], direct: AbstractSet[str], after: AbstractSet[str]) -> List[Port]:
-    """Gradients as they leave gradient code; those that come to an all-reduce as the last one on their way has made them whole."""
+    """Gradients as they leave gradient code; those that come to an all-reduce as the last one on their way has made them whole.
+
+    Not one behind a write of theirs, a sum over several steps: that write waits for the check.
+    """
     into = _toward(built, direct, after)
     found = built.reduces.whole & into
+    found -= built.view.descendants(direct) if found else set()
     if not found:
         return gradients
     before = _toward(built, found, into)
