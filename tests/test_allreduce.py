@@ -216,12 +216,13 @@ def assert_as_one(found):
     assert found[0]["scales"] == found[1]["scales"] and found[0]["scales"][1] == found[0]["scales"][0] / 2
 
 
+DECORATED = ["around_loss", "around_loss+conditional", "around_loss+functions", "around_all"]
 BUILT = ["session", "convert+conditional", "convert+functions"] + ["in_half", "in_half+conditional"] * NEWEST  # 1.15.5 adds up no float16 on a CPU
 
 
 def test_two_processes_train_as_one(forks, folder):
-    found = trained(forks, *BUILT)
-    for way in BUILT:
+    found = trained(forks, *BUILT, *DECORATED)
+    for way in BUILT + DECORATED:
         assert_as_one([each[way] for each in found])
 
 
@@ -230,7 +231,9 @@ def test_two_processes_train_as_one_under_graphmp_run(forks, folder):
 
 
 @pytest.mark.parametrize(
-    "ways, command", [(["session", "convert", "in_half"], []), (["plain"], ["-m", "graphmp", "run"])], ids=["python", "graphmp run"]
+    "ways, command",
+    [(["session", "convert", "in_half", "around_loss", "around_all"], []), (["plain"], ["-m", "graphmp", "run"])],
+    ids=["python", "graphmp run"],
 )
 def test_horovod(ways, command, folder):
     pytest.importorskip("horovod.tensorflow", reason="Horovod is not installed: BUILD_NOTES.md says how to build it")

@@ -248,7 +248,7 @@ ps_cluster.main()
 
 @pytest.mark.parametrize("updates", ["sync", "async"])
 def test_an_overflow_on_one_worker(updates, forks, folder, example):
-    """In step, it skips the step of all, and the shared scale is halved once; else its worker's own, and the other may write the scale at the same time."""
+    """In step, it skips the step of all, and the shared scale is halved once; else its worker's own, and the other may write the scale meanwhile."""
     (folder / "poison.py").write_text(POISON)
     argv = [*SMALL, "--steps=60", "--learning_rate=0.002", "--checkpoint_dir=state", "--updates=" + updates, "--workers=2"]
     with Cluster(forks, 1, 2, *argv, flags=[*RUN, "--loss_scale=dynamic"], script="poison.py") as cluster:
