@@ -271,6 +271,7 @@ def test_a_chief_that_dies_before_it_has_made_the_variables_is_waited_for(forks,
     assert tf.train.load_variable(tf.train.latest_checkpoint("state"), "global_step") >= 40
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_over_five_kills_at_random_times(forks, example):
     """Workers, the chief among them, and the servers: each comes back and goes on, the scale with it."""
     random = np.random.RandomState(5)
@@ -318,7 +319,6 @@ def test_the_example_starts_a_cluster_and_what_dies_in_it_again():
     [
         (["--workers=0"], "argument --workers: found 0, accepted is a number above 0"),
         (["--updates=never"], "argument --updates: invalid choice: 'never'"),
-        (["--plot=losses.png"], "argument --plot: a cluster draws nothing"),
     ],
 )
 def test_bad_flags_of_the_example(flags, words, forks):
