@@ -15,7 +15,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.graph.devices import apart, devices
+from graphmp.graph.devices import Places, apart
 from graphmp.graph.gradient_code import gradient_nodes
 from graphmp.graph.live import ancestors, is_update, variable_op
 from graphmp.graph.view import GraphView
@@ -224,8 +224,8 @@ def step_of(made):
 def sent(made):
     """The float tensors of a step that go from one device to the other, but for single numbers."""
     view = GraphView(made.graph.as_graph_def())
-    where = devices(view)
-    edges = [(tensor, op) for op in step_of(made) for tensor in op.inputs if apart(where[tensor.op.name], where[op.name])]
+    places = Places(view)
+    edges = [(tensor, op) for op in step_of(made) for tensor in op.inputs if apart(places.of(tensor.op.name), places.of(op.name))]
     return {tensor for tensor, _ in edges if tensor.dtype.is_floating and tensor.shape.num_elements() != 1}
 
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.devices import apart, devices, machine
+from graphmp.graph.devices import Places, apart, machine
 from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.costs import SENT, costs, price
@@ -46,18 +46,24 @@ def test_what_has_to_be_sent(one, other, expected):
     assert apart(one, other) is apart(other, one) is expected
 
 
+def where(graph):
+    """The device of each node."""
+    places = Places(GraphView(graph.graph_def))
+    return {node.name: places.of(node.name) for node in graph.graph_def.node}
+
+
 def test_a_node_is_where_it_says_or_where_what_it_is_placed_with_is():
     graph = meta_graph("v VarHandleOp @%s" % PS, "read ReadVariableOp v", "same Identity read", "near Identity read @%s" % WORKER, "first Abs near")
     for name, beside in (("same", "first"), ("first", "near")):
         graph.graph_def.node[[node.name for node in graph.graph_def.node].index(name)].attr["_class"].list.s.append(b"loc:@" + beside.encode())
-    assert devices(GraphView(graph.graph_def)) == {"v": PS, "read": PS, "same": WORKER, "near": WORKER, "first": WORKER}
+    assert where(graph) == {"v": PS, "read": PS, "same": WORKER, "near": WORKER, "first": WORKER}
 
 
 def test_colocation_in_a_circle_and_with_what_is_gone_is_nowhere():
     graph = meta_graph("a Abs", "b Abs", "c Abs")
     for node, beside in zip(graph.graph_def.node, (b"b", b"a", b"gone")):
         node.attr["_class"].list.s.append(b"loc:@" + beside)
-    assert devices(GraphView(graph.graph_def)) == {"a": "", "b": "", "c": ""}
+    assert where(graph) == {"a": "", "b": "", "c": ""}
 
 
 def test_the_machine_of_a_device():

@@ -33,7 +33,7 @@ from graphmp.policy import policy
 from graphmp.report.facts import casts, coverage
 from graphmp.rewrite import pipeline
 from graphmp.rewrite.inspection.memory.memory import memory
-from graphmp.rewrite.inspection.memory.sizes import Recorded, recorded
+from graphmp.rewrite.inspection.sizes import Recorded, recorded
 from graphmp.rewrite.inspection.traffic import traffic
 from graphmp.rewrite.inspection.training_step import Training, find_training
 from graphmp.runtime.bench import grappler

@@ -7,11 +7,12 @@ import json
 import pathlib
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, List
 
 from graphmp.cli import inspect_cost, inspect_memory, inspect_wire
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.tables import Line, labelled, plural, section, show, size
+from graphmp.cli.inspected import end, head, like
+from graphmp.cli.tables import Line, labelled, plural, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
@@ -75,13 +76,7 @@ def run(args: argparse.Namespace) -> int:
     with progress(3) as begin:
         begin("reading %s" % args.graph)
         found = inspect(read_graph(args.graph, args.tag), config, policy, begin)
-    following = _next(found, args.graph)
-    if args.json:
-        facts = {"schema": SCHEMA, "source": args.graph, "compute_dtype": config.compute_dtype, "flags": config.as_flags(), "next": following}
-        sys.stdout.write(json.dumps(dict(as_json(found), **facts), indent=1, sort_keys=True) + "\n")
-    else:
-        show([*_lines(found, args.graph, config.compute_dtype), ("row", ""), ("next", labelled("next", following))])
-    return 0
+    return end(args, config, SCHEMA, as_json(found), _lines(found, args.graph, config.compute_dtype), _next(found, args.graph))
 
 
 def _policy(policy: Policy, default: Policy, as_json: bool) -> str:
@@ -105,9 +100,8 @@ def _head(found: Inspection, name: str, dtype: str) -> List[Line]:
     ]
     version = "TensorFlow %s" % (facts.tensorflow_version or "version unknown")
     counts = [plural(facts.nodes, "node"), plural(facts.functions, "function"), version, plural(facts.variables, "variable")]
-    lines = [("head", labelled(name.rstrip("/").split("/")[-1], ", ".join(counts)))]
+    lines = head(name, ", ".join(counts), found)
     lines.append(("row", labelled("gradients", ", ".join(scopes) or "none")))
-    lines += [("note", labelled("note", " ".join(filter(None, (note["code"], note["node"], note["message"]))))) for note in found.notes]
     if found.traffic:
         before, after = found.traffic
         share = 100 * after.moved / max(before.moved, 1)
@@ -138,32 +132,27 @@ def _kept(found: Inspection) -> List[Line]:
 
 def _constants(found: Inspection, dtype: str) -> List[Line]:
     """Those that keep anything in float32; the others in one line."""
-    rows = [("%g" % row.value, _like(row), _some(row.kept)) for row in found.constants if row.kept]
+    rows = [("%g" % row.value, like(row.node, row.nodes), _some(row.kept)) for row in found.constants if row.kept]
     idle = [row for row in found.constants if not row.kept]
     heading = "constants that %s can't hold, and what they keep in float32" % dtype
     lines = section(heading, rows, MOST)
     if idle:
         lines = lines or [("row", ""), ("heading", heading)]
-        lines.append(("row", "  without effect, for all that reads them is float32 anyway: %s" % _some([_like(row) for row in idle])))
+        lines.append(("row", "  without effect, for all that reads them is float32 anyway: %s" % _some([like(row.node, row.nodes) for row in idle])))
     return lines
 
 
 def _islands(found: Inspection) -> List[Line]:
     """With the reason and the flag below each."""
-    rows = [(size(row.bytes), row.op, _like(row)) for row in found.islands]
+    rows = [(size(row.bytes), row.op, like(row.node, row.nodes)) for row in found.islands]
     lines = section("float32 between half precision: what the casts around it move, why, and the flag that changes it", rows, MOST)
     below = [("row", "      %s; %s" % (row.reason, row.flag or "no flag changes it")) for row in found.islands[:MOST]]
     return lines[:2] + [line for pair in zip(lines[2:], below) for line in pair] + lines[2 + len(below) :]
 
 
 def _shapes(found: Inspection) -> List[Line]:
-    rows = [(", ".join("%s %d -> %d" % dimension for dimension in row.dimensions), row.op, _like(row)) for row in found.shapes]
+    rows = [(", ".join("%s %d -> %d" % dimension for dimension in row.dimensions), row.op, like(row.node, row.nodes)) for row in found.shapes]
     return section("dimensions that are no multiple of 8, as Tensor Cores want them; the most work first", rows, MOST)
-
-
-def _like(row: Any) -> str:
-    """A row's node, and how many there are like it."""
-    return row.node if row.nodes == 1 else "%s (and %s like it)" % (row.node, format(row.nodes - 1, ","))
 
 
 def _some(names: List[str], most: int = 3) -> str:

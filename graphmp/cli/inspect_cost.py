@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
-import sys
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, List
 
-from graphmp.cli.tables import Line, labelled, plural, section, show, size
+from graphmp.cli.inspected import counted, end, head, like
+from graphmp.cli.tables import Line, labelled, plural, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.runtime.quiet import quiet_stderr
@@ -31,14 +30,9 @@ def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
     with progress(3) as begin:
         begin("reading %s" % args.graph)
         found = inspect_cost(read_graph(args.graph, args.tag), config, policy, begin)
-    following = _next(found, args.graph)
-    if args.json:
-        model = {"cast_bytes": costs.CAST_BYTES, "saved_bytes": costs.SAVED_BYTES, "launch_bytes": costs.LAUNCH}
-        facts = {"schema": SCHEMA, "source": args.graph, "compute_dtype": config.compute_dtype, "flags": config.as_flags(), "next": following}
-        sys.stdout.write(json.dumps(dict(as_json(found), model=model, **facts), indent=1, sort_keys=True) + "\n")
-    else:
-        show([*_lines(found, args.graph, config.compute_dtype), ("row", ""), ("next", labelled("next", following))])
-    return 0
+    model = {"cast_bytes": costs.CAST_BYTES, "saved_bytes": costs.SAVED_BYTES, "launch_bytes": costs.LAUNCH}
+    lines = _lines(found, args.graph, config.compute_dtype)
+    return end(args, config, SCHEMA, dict(as_json(found), model=model), lines, _next(found, args.graph))
 
 
 def _lines(found: Costs, name: str, dtype: str) -> List[Line]:
@@ -50,13 +44,9 @@ def _head(found: Costs, name: str) -> List[Line]:
     from graphmp.graph.shapes import UNKNOWN_DIMENSION
     from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES
 
-    counted = "a training step" if found.trains else "the whole graph, for it has no training step"
     text = "%s; unknown dimensions count as %d, a while loop as %d iterations where the graph names no number"
-    text %= counted, UNKNOWN_DIMENSION, UNKNOWN_DIMENSION
-    lines = [("head", labelled(name.rstrip("/").split("/")[-1], text))]
-    lines += [("note", labelled("note", " ".join(filter(None, (note["code"], note["node"], note["message"]))))) for note in found.notes]
-    if found.error:
-        lines.append(("note", labelled("note", "the graph can't be converted: %s" % found.error)))
+    text %= counted(found.trains), UNKNOWN_DIMENSION, UNKNOWN_DIMENSION
+    lines = head(name, text, found)
     share = 100 * found.after.moved / max(found.before.moved, 1)
     lines.append(("row", labelled("moved", "%s -> %s (%.0f%%)" % (size(found.before.moved), size(found.after.moved), share))))
     lines.append(("row", labelled("casts", "%s -> %s of that" % (size(found.before.cast), size(found.after.cast)))))
@@ -92,17 +82,13 @@ def _ops(found: Costs) -> List[Line]:
 
 
 def _casts(found: Costs) -> List[Line]:
-    rows = [(size(row.bytes), "to %s" % row.to, _like(row), row.reason) for row in found.casts]
+    rows = [(size(row.bytes), "to %s" % row.to, like(row.node, row.nodes), row.reason) for row in found.casts]
     return section("casts that move most, and why there is float32 on one side", rows, MOST)
 
 
 def _wide(found: Costs) -> List[Line]:
-    rows = [(size(row.bytes), row.op, _like(row), row.reason) for row in found.wide]
+    rows = [(size(row.bytes), row.op, like(row.node, row.nodes), row.reason) for row in found.wide]
     return section("float32 that moves most, and why", rows, MOST)
-
-
-def _like(row: Any) -> str:
-    return row.node if row.nodes == 1 else "%s (and %s like it)" % (row.node, format(row.nodes - 1, ","))
 
 
 def _next(found: Costs, name: str) -> str:

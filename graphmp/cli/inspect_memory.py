@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
-import sys
 from typing import TYPE_CHECKING, Callable, List, Optional, Sequence, Tuple
 
-from graphmp.cli.tables import Line, labelled, section, show, size
+from graphmp.cli.inspected import end, head, like, note
+from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
@@ -79,13 +78,8 @@ def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
         if args.measure:
             begin("running")
             measured = measure(original, converted, config, found.unknown)
-    following = _next(found, args)
-    if args.json:
-        facts = {"schema": SCHEMA, "source": args.graph, "compute_dtype": config.compute_dtype, "flags": config.as_flags(), "next": following}
-        sys.stdout.write(json.dumps(dict(as_json(found), measured=as_json(measured), **facts), indent=1, sort_keys=True) + "\n")
-    else:
-        show([*_lines(found, measured, args.graph, config.compute_dtype), ("row", ""), ("next", labelled("next", following))])
-    return 0
+    lines = _lines(found, measured, args.graph, config.compute_dtype)
+    return end(args, config, SCHEMA, dict(as_json(found), measured=as_json(measured)), lines, _next(found, args))
 
 
 def _lines(found: Comparison, measured: Optional[Measured], name: str, dtype: str) -> List[Line]:
@@ -94,7 +88,7 @@ def _lines(found: Comparison, measured: Optional[Measured], name: str, dtype: st
         "memory of a step", _sums(found, measured), titles=("", "original", dtype, "") if found.converted else ("", "bytes")
     )
     if measured is not None and measured.error:
-        lines.append(("note", labelled("note", "not measured: %s" % measured.error)))
+        lines.append(note("not measured: %s" % measured.error))
     return [
         *lines,
         *_tensors("kept for the backward pass (%s)" % title, last.activations.tensors, last.activations.bytes, True),
@@ -109,12 +103,9 @@ def _head(found: Comparison, name: str) -> List[Line]:
     as_well = ", and TensorFlow infers others from that" if found.inferred else " (--batch_size=N: as N)"
     text = "by static shapes; unknown dimensions count as %d%s, a while loop as %d iterations where the graph names no number"
     text %= found.unknown, as_well, UNKNOWN_DIMENSION
-    lines = [("head", labelled(name.rstrip("/").split("/")[-1], text))]
+    lines = head(name, text, found)
     if not found.original.trains:
-        lines.append(("note", labelled("note", "no training step was found: nothing is kept for a backward pass; the peak is that of all results")))
-    lines += [("note", labelled("note", " ".join(filter(None, (note["code"], note["node"], note["message"]))))) for note in found.notes]
-    if found.error:
-        lines.append(("note", labelled("note", "the graph can't be converted: %s" % found.error)))
+        lines.append(note("no training step was found: nothing is kept for a backward pass; the peak is that of all results"))
     return lines
 
 
@@ -136,12 +127,10 @@ def _share(sizes: Sequence[int]) -> List[str]:
 
 def _tensors(heading: str, tensors: Sequence[Tensor], total: int, with_readers: bool) -> List[Line]:
     """The largest tensors; below each, why it is float32."""
-    from graphmp.rewrite.inspection.memory.comparison import grouped
-
     rows, below = [], []
-    for tensor, count in grouped(tensors)[:MOST]:
+    for tensor, count in _summed(tensors)[:MOST]:
         shape = "?" if tensor.shape is None else str(tensor.shape)
-        name = tensor.tensor + (" (and %s like it)" % format(count - 1, ",") if count > 1 else "")
+        name = like(tensor.tensor, count)
         rows.append(
             (size(tensor.bytes), "%.0f%%" % (100 * tensor.bytes / total), tensor.dtype, shape, name) + ((tensor.reader,) if with_readers else ())
         )
@@ -150,14 +139,18 @@ def _tensors(heading: str, tensors: Sequence[Tensor], total: int, with_readers: 
     return lines[:3] + [line for row, why in zip(lines[3:], below) for line in (row, *why)]
 
 
+def _summed(tensors: Sequence[Tensor]) -> List[Tuple[Tensor, int]]:
+    from graphmp.rewrite.inspection.alike import summed
+
+    return summed(tensors, "dtype", "shape", "reason")
+
+
 def _next(found: Comparison, args: argparse.Namespace) -> str:
     """What a user would try next."""
-    from graphmp.rewrite.inspection.memory.comparison import grouped
-
     graph = shlex.quote(args.graph)
     if found.converted is None:
         return "graphmp inspect %s" % graph
-    wide = [tensor for tensor, _ in grouped(found.converted.activations.tensors) if tensor.reason]
+    wide = [tensor for tensor, _ in _summed(found.converted.activations.tensors) if tensor.reason]
     why = ", or: graphmp explain %s %s" % (graph, shlex.quote(wide[0].tensor.split(":")[0])) if wide else ""
     measure = "" if args.measure else ", or: graphmp inspect %s --memory --measure" % graph
     return "graphmp convert %s%s%s" % (graph, why, measure)

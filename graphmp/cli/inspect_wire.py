@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
-import sys
 from typing import TYPE_CHECKING, List
 
-from graphmp.cli.tables import Line, labelled, section, show, size
+from graphmp.cli.inspected import counted, end, head, like, note
+from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.runtime.quiet import quiet_stderr
@@ -31,13 +30,7 @@ def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
     with progress(3) as begin:
         begin("reading %s" % args.graph)
         found = inspect_wire(read_graph(args.graph, args.tag), config, policy, args.batch_size, begin)
-    following = _next(found, args.graph)
-    if args.json:
-        facts = {"schema": SCHEMA, "source": args.graph, "compute_dtype": config.compute_dtype, "flags": config.as_flags(), "next": following}
-        sys.stdout.write(json.dumps(dict(as_json(found), **facts), indent=1, sort_keys=True) + "\n")
-    else:
-        show([*_lines(found, args.graph, config.compute_dtype), ("row", ""), ("next", labelled("next", following))])
-    return 0
+    return end(args, config, SCHEMA, as_json(found), _lines(found, args.graph, config.compute_dtype), _next(found, args.graph))
 
 
 def _lines(found: Wire, name: str, dtype: str) -> List[Line]:
@@ -46,14 +39,10 @@ def _lines(found: Wire, name: str, dtype: str) -> List[Line]:
 
 def _head(found: Wire, name: str) -> List[Line]:
     """What was counted."""
-    counted = "a training step" if found.trains else "the whole graph, for it has no training step"
-    text = "%s by static shapes; unknown dimensions count as %d (--batch_size=N: as N)" % (counted, found.unknown)
-    lines = [("head", labelled(name.rstrip("/").split("/")[-1], text))]
-    lines += [("note", labelled("note", " ".join(filter(None, (note["code"], note["node"], note["message"]))))) for note in found.notes]
-    if found.error:
-        lines.append(("note", labelled("note", "the graph can't be converted: %s" % found.error)))
+    text = "%s by static shapes; unknown dimensions count as %d (--batch_size=N: as N)" % (counted(found.trains), found.unknown)
+    lines = head(name, text, found)
     if not found.pairs:
-        lines.append(("note", labelled("note", "nothing is sent: all nodes of the step name the same device, or none")))
+        lines.append(note("nothing is sent: all nodes of the step name the same device, or none"))
     return lines
 
 
@@ -73,13 +62,12 @@ def _share(pair: Pair) -> str:
 
 
 def _tensors(found: Wire, dtype: str) -> List[Line]:
-    from graphmp.rewrite.inspection.wire import grouped
+    from graphmp.rewrite.inspection.alike import summed
 
     sent = found.before if found.after is None else found.after
     rows = []
-    for row, count in grouped(sent):
-        name = row.tensor + (" (and %s like it)" % format(count - 1, ",") if count > 1 else "")
-        rows.append((size(row.bytes), row.dtype, _shown(row.source), _shown(row.target), name, row.reader))
+    for row, count in summed(sent, "dtype", "source", "target"):
+        rows.append((size(row.bytes), row.dtype, _shown(row.source), _shown(row.target), like(row.tensor, count), row.reader))
     heading = "tensors that send most (%s)" % ("as it is" if found.after is None else dtype)
     return section(heading, rows, MOST, titles=("bytes", "dtype", "from", "to", "tensor", "read there by"))
 

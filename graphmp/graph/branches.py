@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, List, Set, Tuple
 
+from graphmp.graph.control_flow import MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.order import in_order
 from graphmp.graph.view import GraphView, Port
 
-_SWITCHES, _MERGES, _NEXT = ("RefSwitch", "Switch"), ("Merge", "RefMerge"), ("NextIteration", "RefNextIteration")
 _Conditions = FrozenSet[Tuple[Port, int]]
 
 
@@ -18,19 +18,19 @@ def conditional(view: GraphView) -> Set[str]:
     2. A Merge of both sides of a predicate runs wherever the conditional does; of anything else no less rarely than all that it reads.
     3. The Switches of a loop don't count: what lies behind the loop always runs.
     """
-    if not any(node.op in _SWITCHES for node in view.nodes.values()):
+    if not any(node.op in SWITCHES for node in view.nodes.values()):
         return set()
     found: Dict[str, _Conditions] = {}
     for name in in_order(view, set(view.nodes)):
-        reads = [_conditions(view, found, port) for port in view.inputs(name) if view.nodes[port.node].op not in _NEXT]
+        reads = [_conditions(view, found, port) for port in view.inputs(name) if view.nodes[port.node].op not in NEXT_ITERATIONS]
         controls = [found[control] for control in view.controls(name)]
         op = view.nodes[name].op
-        found[name] = (_merged(reads) if op in _MERGES else frozenset().union(*reads)).union(*controls)
+        found[name] = (_merged(reads) if op in MERGES else frozenset().union(*reads)).union(*controls)
     return {name for name, conditions in found.items() if conditions}
 
 
 def _conditions(view: GraphView, found: Dict[str, _Conditions], port: Port) -> _Conditions:
-    if view.nodes[port.node].op not in _SWITCHES:
+    if view.nodes[port.node].op not in SWITCHES:
         return found[port.node]
     predicate = _source(view, view.inputs(port.node)[1])
     return found[port.node] if view.nodes[predicate.node].op == "LoopCond" else found[port.node] | {(predicate, port.output)}

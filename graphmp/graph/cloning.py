@@ -7,7 +7,7 @@ from typing import Dict, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.calls import functions_named
-from graphmp.graph.frames import ENTERS
+from graphmp.graph.control_flow import ENTERS
 from graphmp.graph.view import CONTROL, GraphView, parse_input
 
 FUNCTION_SUFFIX = "_graphmp"

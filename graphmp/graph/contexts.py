@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.control_flow import EXITS
 from graphmp.graph.messages import parse
 
 _KINDS = {"while_context": "tensorflow.WhileContextDef", "cond_context": "tensorflow.CondContextDef"}
@@ -53,7 +54,7 @@ class Contexts:
     def add(self, name: str, beside: tf.NodeDef) -> None:
         """Lists output 0 of a new node in the context of the node beside which it stands. An Exit's neighbour is outside its loop."""
         context = self._of.get(beside.name)
-        if context is not None and beside.op in ("Exit", "RefExit"):
+        if context is not None and beside.op in EXITS:
             context = self._parents[id(context)]
         if context is not None:
             context.values_def.values.append(name + ":0")

@@ -8,10 +8,8 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
+from graphmp.graph.control_flow import MERGES, NEXT_ITERATIONS
 from graphmp.graph.view import GraphView
-
-MERGES = frozenset(("Merge", "RefMerge", "_XlaMerge"))
-NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))
 
 
 def find_cycle(view: GraphView) -> Optional[str]:

@@ -3,45 +3,54 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.variables import VARIABLE_OPS
-from graphmp.graph.view import GraphView
+from graphmp.graph.view import Consumer, GraphView
 
 _COLOCATION = "_class"
 _PREFIX = "loc:@"
 _OWN = "localhost"  # the job of a session without a server
 
 
-def devices(view: GraphView) -> Dict[str, str]:
-    """The device of each node: its own, else that of what it is colocated with, else that of the variable it works on; empty where nothing says."""
-    found: Dict[str, str] = {}
-    for name in view.nodes:
-        _resolve(view, name, found)
-    return found
+class Places:
+    """The device of each node of a graph, found when it is asked for; the graph's devices don't change meanwhile."""
+
+    def __init__(self, view: GraphView):
+        self._view = view
+        self._found: Dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        """A node's own device, else that of what it is colocated with, else that of the variable it works on; empty where nothing says."""
+        chain: List[str] = []
+        last = name
+        while last not in self._found and last not in chain:
+            chain.append(last)
+            beside = _beside(self._view, last)
+            if self._view.nodes[last].device or beside not in self._view.nodes:
+                break
+            last = beside
+        device = self._found.get(last) or self._view.nodes[last].device
+        for each in chain:
+            self._found[each] = self._view.nodes[each].device or device
+        return self._found[name]
+
+    def elsewhere(self, name: str, readers: Iterable[Consumer]) -> Dict[str, List[Consumer]]:
+        """The readers of a node's output that are on other devices than the node, by device."""
+        found: Dict[str, List[Consumer]] = {}
+        for reader in readers:
+            target = self.of(reader.node)
+            if target != self.of(name) and apart(self.of(name), target):
+                found.setdefault(target, []).append(reader)
+        return found
 
 
 def machine(device: str) -> str:
     """The process that a device belongs to, such as `/job:ps/task:0`; empty where the string names none."""
     spec = tf.DeviceSpec.from_string(device)
     return str(tf.DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string())
-
-
-def _resolve(view: GraphView, name: str, found: Dict[str, str]) -> str:
-    """A node's device; chains are followed to their end."""
-    chain: List[str] = []
-    while name not in found and name not in chain:
-        chain.append(name)
-        beside = _beside(view, name)
-        if view.nodes[name].device or beside not in view.nodes:
-            break
-        name = beside
-    device = found.get(name) or view.nodes[name].device
-    for each in chain:
-        found[each] = view.nodes[each].device or device
-    return device
 
 
 def _beside(view: GraphView, name: str) -> str:

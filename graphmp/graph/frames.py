@@ -7,10 +7,8 @@ from typing import Deque, Dict, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.control_flow import ENTERS, EXITS
 from graphmp.graph.view import GraphView
-
-ENTERS = frozenset(("Enter", "RefEnter"))
-EXITS = frozenset(("Exit", "RefExit"))
 
 Frames = Dict[str, Tuple[str, ...]]
 

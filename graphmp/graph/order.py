@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import AbstractSet, Dict, List
 
+from graphmp.graph.control_flow import NEXT_ITERATIONS
 from graphmp.graph.view import GraphView
-
-_NEXT = frozenset(("NextIteration", "RefNextIteration"))
 
 
 def in_order(view: GraphView, nodes: AbstractSet[str]) -> List[str]:
@@ -21,7 +20,7 @@ def in_order(view: GraphView, nodes: AbstractSet[str]) -> List[str]:
     after: Dict[str, List[str]] = {}
     for name in nodes:
         before = {port.node for port in view.inputs(name)} | set(view.controls(name))
-        before = {other for other in before if view.nodes[other].op not in _NEXT}
+        before = {other for other in before if view.nodes[other].op not in NEXT_ITERATIONS}
         waits[name] = len(before)
         for other in before:
             after.setdefault(other, []).append(name)

@@ -15,8 +15,9 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.branches import conditional
 from graphmp.graph.building import SCOPE
+from graphmp.graph.control_flow import ENTERS, EXITS, MERGES
 from graphmp.graph.dtypes import FLOAT32, FLOAT64
-from graphmp.graph.frames import ENTERS, EXITS, frames
+from graphmp.graph.frames import frames
 from graphmp.graph.view import GraphView, parse_input
 from graphmp.numerics.measure import COLUMNS, SHARED, call, measuring_function
 from graphmp.numerics.reduction import signs
@@ -27,7 +28,7 @@ SUMS, MAXIMA = PREFIX + "/sums", PREFIX + "/maxima"
 TOGETHER = (16, 4, 1)  # how many tensors a call measures: few numbers, since each is a function
 MOST_ELEMENTS = 2**17
 LEAST_ELEMENTS = 2**10
-_WITHOUT_CONTROL = frozenset(("Merge", "RefMerge", "LoopCond", "Exit", "RefExit"))  # what must not wait inside a loop
+_WITHOUT_CONTROL = MERGES | EXITS | {"LoopCond"}  # what must not wait inside a loop
 
 
 class Measured(NamedTuple):

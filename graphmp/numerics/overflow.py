@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.branches import conditional
 from graphmp.graph.building import SCOPE
+from graphmp.graph.control_flow import EXITS, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.frames import frames
 from graphmp.graph.live import ancestors
 from graphmp.graph.view import GraphView
@@ -95,8 +96,8 @@ def _range(tensor: Any) -> Tuple[Any, Any, Any]:
 def _watched(ops: List[Any]) -> List[Any]:
     """Floating tensors that can be fetched whenever the ops run, each after what it depends on."""
     view = GraphView(ops[0].graph.as_graph_def())
-    hidden = conditional(view) | {name for name, path in frames(view).items() if path and view.nodes[name].op not in ("Exit", "RefExit")}
-    found = [op for op in _in_order(ops) if op.name not in hidden and op.type not in ("Switch", "RefSwitch")]
+    hidden = conditional(view) | {name for name, path in frames(view).items() if path and view.nodes[name].op not in EXITS}
+    found = [op for op in _in_order(ops) if op.name not in hidden and op.type not in SWITCHES]
     return [tensor for op in found for tensor in op.outputs if tensor.dtype in _FLOATS]  # not references to variables
 
 
@@ -113,6 +114,6 @@ def _in_order(ops: List[Any]) -> List[Any]:
         elif op not in done and op in wanted:
             done.add(op)
             waiting.append((op, True))
-            before = [] if op.type == "NextIteration" else [tensor.op for tensor in op.inputs]
+            before = [] if op.type in NEXT_ITERATIONS else [tensor.op for tensor in op.inputs]
             waiting.extend((each, False) for each in [*before, *op.control_inputs] if each not in done)
     return order

@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.live import ASSIGNS, is_tensor, variable_op
 from graphmp.hooks.internals import accepts, op_def
 from graphmp.hooks.op_creation import Creation
@@ -33,7 +34,7 @@ LOOKUPS = frozenset(["Gather", "GatherV2", "GatherNd", "ResourceGather", "Resour
 FUNCTIONAL = frozenset(["Case", "If", "StatelessCase", "StatelessIf", "StatelessWhile", "While"])
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
 # A loop variable or TensorArray is of one dtype throughout; shapes are the same in any.
-CONTROL_FLOW = frozenset(["Enter", "Exit", "Merge", "NextIteration", "Switch", "RefEnter", "RefExit", "RefMerge", "RefNextIteration", "RefSwitch"])
+CONTROL_FLOW = ENTERS | EXITS | SWITCHES | MERGES | NEXT_ITERATIONS
 SHAPES = frozenset(["Rank", "Shape", "ShapeN", "Size"])
 _ACTIVE = threading.local()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Any, Callable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -18,55 +18,51 @@ _LOCAL = threading.local()
 _MODULUS = 2**31 - 1  # as TensorFlow truncates seeds
 
 
-class _Counts:
-    """Numbers of ops before calls for a seed, in one graph: collected, or given back shifted by `start`."""
+class _Listener(NamedTuple):
+    """What seeds of a graph are made from while it is being built: `next` is called at each, and leaves one to TensorFlow by None."""
 
-    def __init__(self, graph: Any, start: int, ahead: Callable[[], int], known: Optional[Sequence[int]]):
-        self.graph = graph
-        self.collected: List[int] = []
-        self._start = start
-        self._ahead = ahead
-        self._known = None if known is None else iter(known)
-
-    def next(self) -> Optional[int]:
-        """What the next seed is made from; None to leave it to TensorFlow."""
-        if self._known is None:
-            self.collected.append(internals.op_count(self.graph) - self._ahead() - self._start)
-            return None
-        count = next(self._known, None)
-        return None if count is None else self._start + count
+    graph: Any
+    next: Callable[[], Optional[int]]
 
 
 def _get_seed(original: Callable[..., Any], op_seed: Any) -> Any:
-    counts = getattr(_LOCAL, "counts", None)
+    listener: Optional[_Listener] = getattr(_LOCAL, "listener", None)
     seeds = original(op_seed)
-    if counts is None or op_seed is not None or seeds[1] is None or tf.get_default_graph() is not counts.graph:
+    if listener is None or op_seed is not None or seeds[1] is None or tf.get_default_graph() is not listener.graph:
         return seeds
-    count = counts.next()
+    count = listener.next()
     return seeds if count is None else (seeds[0], count % _MODULUS)
 
 
 @contextlib.contextmanager
 def collecting(ahead: Callable[[], int]) -> Iterator[List[int]]:
     """Collects the counts of the default graph while it lasts, from the first op on; `ahead()` says how many ops the float32 graph lacks."""
-    with _counting(_Counts(tf.get_default_graph(), internals.op_count(tf.get_default_graph()), ahead, None)) as counts:
-        yield counts.collected
+    graph, counts = tf.get_default_graph(), []
+    start = internals.op_count(graph)
+    with _listening(_Listener(graph, lambda: counts.append(internals.op_count(graph) - ahead() - start))):
+        yield counts
 
 
 @contextlib.contextmanager
 def repeating(known: Sequence[int], surplus: int) -> Iterator[None]:
     """Seeds are made from known counts while it lasts; `surplus` is how many ops the default graph has more than the float32 one."""
-    graph = tf.get_default_graph()
-    with _counting(_Counts(graph, internals.op_count(graph) - surplus, lambda: 0, known)):
+    graph, counts = tf.get_default_graph(), iter(known)
+    start = internals.op_count(graph) - surplus
+
+    def following() -> Optional[int]:
+        count = next(counts, None)
+        return None if count is None else start + count
+
+    with _listening(_Listener(graph, following)):
         yield
 
 
 @contextlib.contextmanager
-def _counting(counts: _Counts) -> Iterator[_Counts]:
+def _listening(listener: _Listener) -> Iterator[None]:
     if internals.counts_ops_for_seeds():
         patch.wrap(internals.random_seed(), "get_seed", _get_seed)
-    outer, _LOCAL.counts = getattr(_LOCAL, "counts", None), counts
+    outer, _LOCAL.listener = getattr(_LOCAL, "listener", None), listener
     try:
-        yield counts
+        yield
     finally:
-        _LOCAL.counts = outer
+        _LOCAL.listener = outer

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import Any, Callable, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.building import own_scope
-from graphmp.graph.calls import CALLS, functions_named
 from graphmp.graph.live import ASSIGNS, ancestors, is_initializer, is_tensor, is_update, is_write, variable_op
 from graphmp.hooks.internals import init_scope
 from graphmp.hooks.op_creation import Creation
@@ -18,7 +17,7 @@ from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import values
 from graphmp.recipe import creation as creations
 from graphmp.recipe import state as states
-from graphmp.rewrite.scaling.allreduce import is_reduce, reducing_functions
+from graphmp.recipe.allreduces import reduced
 
 _INSIDE = threading.local()
 
@@ -146,41 +145,13 @@ def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, 
     gradients = [g for g, _ in pairs if g is not None]
     calls = _calls(state, gradients)
     if calls:
-        group, reduced = calls[0].group, _reduced(state, gradients)
-        return group, group.check(reduced) if reduced and group.scale.skips else _and(calls), True
+        group, whole = calls[0].group, reduced(gradients, state.call_of)
+        return group, group.check(whole) if whole and group.scale.skips else _and(calls), True
     names = {op.name for op in (variable_op(v) for _, v in pairs) if op is not None}
     for group in state.groups:
         if group.variables & names:
             return group, group.check(gradients) if group.scale.skips else None, not group.updates
     return None, None, False
-
-
-def _reduced(state: states.GraphState, gradients: List[Any]) -> List[Any]:
-    """Where to look whether gradients are finite if all-reduces add those of other processes to them, so that all skip the same steps; else empty.
-
-    What an all-reduce gives is whole outside of the conditional that it is in: a part of one is dead in some steps.
-    """
-    graph = tf.get_default_graph()
-    above = [ancestors([values(g).op], stop=lambda op: op.name in state.call_of, control=False) for g in gradients]
-    reduces = _all_reduces(graph, set().union(*above))
-    if not reduces:
-        return []
-    found = {values(g): None for g, ops in zip(gradients, above) if reduces.isdisjoint(ops)}
-    waiting, behind, outside = sorted(reduces, key=lambda op: str(op.name)), set().union(*above), graph._get_control_flow_context()
-    while waiting:
-        op = waiting.pop()
-        if op._get_control_flow_context() is outside:
-            found.update((tensor, None) for tensor in op.outputs if tensor.dtype.is_floating)
-        else:
-            waiting += [reader for tensor in op.outputs for reader in tensor.consumers() if reader in behind]
-    return list(found)
-
-
-def _all_reduces(graph: Any, ops: Set[Any]) -> Set[Any]:
-    """All-reduces among ops, calls of functions that have one included."""
-    calls = {op for op in ops if op.type in CALLS}
-    reducing = reducing_functions(graph.as_graph_def()) if calls else set()
-    return {op for op in ops if is_reduce(op.type)} | {op for op in calls if not reducing.isdisjoint(functions_named(op.node_def))}
 
 
 def _calls(state: states.GraphState, gradients: List[Any]) -> List[states.GradientCall]:

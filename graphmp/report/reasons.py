@@ -12,6 +12,7 @@ from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional, T
 from graphmp.diff import categories, kinds, roles
 from graphmp.diff.changes import Change
 from graphmp.graph.building import SCOPE
+from graphmp.graph.control_flow import MERGES, SWITCHES
 from graphmp.graph.state import variable_behind
 from graphmp.graph.view import GraphView, parse_input
 from graphmp.policy.policy import Policy
@@ -82,7 +83,7 @@ _REBUILT = {
     categories.ADDED: "made by TensorFlow's layers or gradients for the compute dtype",
     categories.REMOVED: "not needed by TensorFlow's layers or gradients for the compute dtype",
 }
-_GATES = ("Merge", "RefMerge", "RefSwitch", "Switch")
+_GATES = SWITCHES | MERGES
 
 
 class Reason(NamedTuple):

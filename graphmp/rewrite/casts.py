@@ -93,7 +93,7 @@ class _Editor:
             elif is_invariant(producer):
                 self._made[key] = self._second_enter(producer, dtype)
             else:
-                self._made[key] = self._cast(port, dtype, self._graph.device(port.node if dtype == self._half else reader.name))
+                self._made[key] = self._cast(port, dtype, self._graph.places.of(port.node if dtype == self._half else reader.name))
         return self._made[key]
 
     def _cast(self, port: Port, dtype: int, device: str) -> Port:

@@ -77,7 +77,7 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
         total += (cost.written + cost.sent * sends(graph, port.node)) * (producer not in half)
         total += cost.read * sum(graph.view.nodes[name].op not in MOVES_NOTHING and name not in graph.idle for name in wide)
         if producer not in half:
-            total += cost.sent * len(graph.elsewhere(port.node, (consumer for consumer in consumers if consumer.node in wide)))
+            total += cost.sent * len(graph.places.elsewhere(port.node, (consumer for consumer in consumers if consumer.node in wide)))
         if other and graph.view.nodes[port.node].op != "Const":
             total += cost.cast if set(other) - graph.idle else LAUNCH
     return total

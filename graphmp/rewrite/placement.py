@@ -104,7 +104,7 @@ def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
                 yield from _cast(a, ends, SINK, price, fresh)
                 yield from ((y, x, capacity) for x, y, capacity in _cast(a, ends, SOURCE, price, fresh + 1))
                 fresh += 2
-        for there in graph.elsewhere(port.node, consumers).values():
+        for there in graph.places.elsewhere(port.node, consumers).values():
             yield from _sent(a, {vertex(graph.reader(consumer)) for consumer in there}, cost.sent, fresh)
             fresh += 1
 

@@ -6,11 +6,11 @@ float32 value in its lists. Ports whose type an op fixes belong to no unit.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.devices import apart, devices
+from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.frames import Frames, frames
 from graphmp.graph.trip_counts import Counts, trip_counts, trips
@@ -35,6 +35,7 @@ class TypedGraph:
 
     Attributes:
         view: nodes and edges.
+        places: the devices of its nodes.
         units: all units; elsewhere they are named by their place in this list.
         unknown: nodes whose op nobody knows.
         idle: nodes that no step runs.
@@ -48,6 +49,7 @@ class TypedGraph:
             GraphmpError: GMP008 for duplicate names and missing inputs.
         """
         self.view = GraphView(graph_def)
+        self.places = Places(self.view)
         self.units: List[Unit] = []
         self.unknown: List[str] = []
         self.idle: AbstractSet[str] = frozenset()
@@ -57,7 +59,6 @@ class TypedGraph:
         self._outputs: Dict[str, List[int]] = {}
         self._of_node: Dict[str, List[int]] = {}
         self._loops: Optional[Tuple[Frames, Counts]] = None
-        self._devices: Dict[str, str] = {}
         for name, node in self.view.nodes.items():
             self._add(name, op_defs.signature(node))
 
@@ -143,20 +144,6 @@ class TypedGraph:
     def frame(self, name: str) -> Tuple[str, ...]:
         """The while loops that a node runs in, outermost first."""
         return self._looped()[0].get(name, ())
-
-    def device(self, name: str) -> str:
-        """Where a node is, by its device string or that of what it is colocated with; empty where the graph doesn't say."""
-        self._devices = self._devices or devices(self.view)
-        return self._devices[name]
-
-    def elsewhere(self, name: str, readers: Iterable[Consumer]) -> Dict[str, List[Consumer]]:
-        """The readers of a node's output that are on other devices than the node, by device."""
-        found: Dict[str, List[Consumer]] = {}
-        for reader in readers:
-            target = self.device(reader.node)
-            if target != self.device(name) and apart(self.device(name), target):
-                found.setdefault(target, []).append(reader)
-        return found
 
     def trips(self, name: str) -> int:
         """How often a node runs in a step: 32 times for each while loop of which the graph doesn't say how often it goes round."""

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.building import SCOPE
-from graphmp.graph.frames import ENTERS
+from graphmp.graph.control_flow import ENTERS
 from graphmp.graph.view import GraphView
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.scaling.built import Built

@@ -19,10 +19,9 @@ from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, List, Mapp
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.control_flow import NEXT_ITERATIONS
 from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.view import CONTROL, GraphView, Port
-
-BACK_EDGES = frozenset(("NextIteration", "RefNextIteration"))  # the one kind of op that closes a cycle
 
 
 class Pairing(NamedTuple):
@@ -161,7 +160,7 @@ def _folded(side: _Side, edges_of: Callable[[str], List[Edge]], number: Callable
 
 def _comes_first(side: _Side, name: str, other: str) -> bool:
     """Whether a free neighbour must be folded first; the edge that closes a loop is cut, seen from either end."""
-    return other in side.free and not {side.view.nodes[name].op, side.view.nodes[other].op} & BACK_EDGES
+    return other in side.free and not {side.view.nodes[name].op, side.view.nodes[other].op} & NEXT_ITERATIONS
 
 
 def _match_neighbours(sides: _Sides) -> None:

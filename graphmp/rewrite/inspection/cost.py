@@ -15,8 +15,8 @@ from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.costs import price
 from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.inspection.alike import alike, pattern
 from graphmp.rewrite.inspection.explanation import full_name
-from graphmp.rewrite.inspection.islands import alike, pattern
 from graphmp.rewrite.inspection.overview import recognised
 from graphmp.rewrite.inspection.traffic import Moves, Traffic, moves, summed
 from graphmp.rewrite.inspection.training_step import find_training

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Set, TypeVar
+from typing import Dict, Iterator, List, NamedTuple, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -13,6 +13,7 @@ from graphmp.graph.shapes import recorded_elements
 from graphmp.graph.view import Port
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.costs import CAST_BYTES
+from graphmp.rewrite.inspection.alike import alike, pattern
 from graphmp.rewrite.inspection.alternatives import option
 from graphmp.rewrite.inspection.explanation import full_name
 from graphmp.rewrite.inspection.rules import kind_of
@@ -20,8 +21,6 @@ from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide
 
 _MOST_TRIED = 10  # rows whose flag is tried out
-
-_Row = TypeVar("_Row")
 
 
 class IslandRow(NamedTuple):
@@ -97,16 +96,3 @@ def _forcing(nodes: List[str]) -> str:
     """A regular expression for nodes whose names differ in numbers alone; a number that they share stays."""
     columns = zip(*(re.split(r"(\d+)", node) for node in nodes))
     return "^%s$" % "".join(re.escape(parts[0]) if len(set(parts)) == 1 else r"\d+" for parts in columns)
-
-
-def alike(rows: Iterable[_Row], key: Callable[[_Row], Any]) -> List[List[_Row]]:
-    """Rows with the same key together, in the order of each first one."""
-    groups: Dict[str, List[_Row]] = {}
-    for row in rows:
-        groups.setdefault(repr(key(row)), []).append(row)
-    return list(groups.values())
-
-
-def pattern(node: str) -> str:
-    """A name with its numbers left out."""
-    return re.sub(r"\d+", "*", node)

@@ -15,9 +15,8 @@ from graphmp.config import Config
 from graphmp.graph.view import Port
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.inspection.attempt import attempt
-from graphmp.rewrite.inspection.islands import alike, pattern
-from graphmp.rewrite.inspection.memory.sizes import Recorded, Sizes, completed, recorded
-from graphmp.rewrite.inspection.training_step import Training, find_training, step_nodes
+from graphmp.rewrite.inspection.sizes import Recorded, Sizes
+from graphmp.rewrite.inspection.training_step import Training, step_nodes
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import TypedGraph
 
@@ -80,15 +79,9 @@ def inspect_wire(
     Raises:
         GraphmpError: GMP002 for options that name what the graph doesn't have, GMP008 for what is no graph.
     """
-    training = find_training(meta_graph, config)
-    shapes = recorded(meta_graph.graph_def, batch_size)
-    attempted = attempt(meta_graph, config, policy, progress)
-    progress("measuring")
-    before = sent(meta_graph, training, shapes)
-    after = None
-    if attempted.converted is not None:
-        after = sent(attempted.converted, training, completed(shapes, attempted.converted.graph_def))
-    return Wire(shapes.unknown, training.trains, _pairs(before, after), before, after, attempted.error, attempted.notes)
+    found = attempt(sent, meta_graph, config, policy, batch_size, progress)
+    pairs = _pairs(found.before, found.after)
+    return Wire(found.unknown, found.training.trains, pairs, found.before, found.after, found.error, found.notes)
 
 
 def sent(meta_graph: tf.MetaGraphDef, training: Training, shapes: Recorded) -> List[Sent]:
@@ -106,12 +99,12 @@ def sent(meta_graph: tf.MetaGraphDef, training: Training, shapes: Recorded) -> L
 def _crossings(graph: TypedGraph, nodes: Set[str]) -> Iterator[Tuple[Port, str, str, str]]:
     """Outputs that are read elsewhere: from where, to where, and who reads them there. A constant without a device is where it is read."""
     for name in sorted(nodes):
-        if graph.view.nodes[name].op == "Const" and not graph.device(name):
+        if graph.view.nodes[name].op == "Const" and not graph.places.of(name):
             continue
         readers = [consumer for consumer in graph.view.consumers(name) if consumer.node in nodes]
-        for target, there in graph.elsewhere(name, readers).items():
+        for target, there in graph.places.elsewhere(name, readers).items():
             for output in sorted({consumer.output for consumer in there}):
-                yield Port(name, output), graph.device(name), target, next(c.node for c in there if c.output == output)
+                yield Port(name, output), graph.places.of(name), target, next(c.node for c in there if c.output == output)
 
 
 def _pairs(before: List[Sent], after: Optional[List[Sent]]) -> List[Pair]:
@@ -123,10 +116,3 @@ def _pairs(before: List[Sent], after: Optional[List[Sent]]) -> List[Pair]:
     for row in before if after is None else after:
         sums[row.source, row.target][0] += 1
     return sorted((Pair(*ends, *counts) for ends, counts in sums.items()), key=lambda pair: (-pair.before, -pair.after, pair.source, pair.target))
-
-
-def grouped(rows: List[Sent]) -> List[Tuple[Sent, int]]:
-    """Tensors that differ in the numbers of their names alone as one, with the bytes of all, and how many; the largest first."""
-    groups = alike(rows, lambda row: (pattern(row.tensor), row.dtype, row.source, row.target))
-    summed = [(group[0]._replace(bytes=sum(row.bytes for row in group)), len(group)) for group in groups]
-    return sorted(summed, key=lambda group: (-group[0].bytes, group[0].tensor))

@@ -49,7 +49,7 @@ class Arithmetic:
         self.clipped_apart = False
         self._keep_fetched()
         with self._part.building():
-            with tf.device(machine(built.device(loss.direct[0]))):
+            with tf.device(machine(built.places.of(loss.direct[0]))):
                 self.scale = scales.make(config, scope)
             for each in loss.scopes:
                 self._scale(each)
@@ -97,11 +97,11 @@ class Arithmetic:
     def _scale(self, scope: GradientScope) -> None:
         """Seeds, results of ops that nobody knows, and what is compared with gradients."""
         for seed in scope.seeds:
-            with tf.device(self._built.device(seed.node)):
+            with tf.device(self._built.places.of(seed.node)):
                 self._sources[seed] = self.scale.scale(self._tensor(seed), name="scaled_seed")
             self._let_read(seed, self._sources[seed], scope)
         for port in (port for name in scope.degrees.rescale for port in self._built.outputs(name) if self._built.is_float(port)):
-            with tf.device(self._built.device(port.node)):
+            with tf.device(self._built.places.of(port.node)):
                 self._sources[port] = self.scale.scale(self._tensor(port), name="rescaled")
             self._let_read(port, self._sources[port], scope)
         for (name, slot), power in scope.degrees.multiply.items():
@@ -123,7 +123,7 @@ class Arithmetic:
         for port in dict.fromkeys([*scope.leaving, *(port for port in self._moved if port.node in scope.nodes)]):
             degree = 0 if port.node in scope.degrees.rescale else scope.degrees.of.get(port.node, 0)
             reader = next((c.node for c in self._built.view.consumers(port.node) if c.node not in scope.nodes), port.node)
-            with tf.device(self._built.device(reader)):
+            with tf.device(self._built.places.of(reader)):
                 tensor = self._part.input(self._moved.get(port, port), self._built.dtype(port))
                 self._results[port] = self._divisions[port] = self._divided(tensor, degree)
 

@@ -7,7 +7,7 @@ from typing import Dict, List, Optional, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.devices import devices
+from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, VARIANT
 from graphmp.graph.frames import loop_depths
 from graphmp.graph.gradient_code import gradient_code
@@ -25,6 +25,7 @@ class Built:
     Attributes:
         meta_graph: the graph with its collections.
         view: its nodes and edges.
+        places: the devices of its nodes.
         state: its variables and what writes them.
         op_defs: definitions of its ops.
         reduces: its all-reduces.
@@ -39,9 +40,9 @@ class Built:
         self.meta_graph = meta_graph
         self.op_defs = op_defs
         self.view = GraphView(meta_graph.graph_def)
+        self.places = Places(self.view)
         self.state = State(meta_graph, self.view)
         self._depths = loop_depths(self.view)
-        self._devices: Dict[str, str] = {}
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.code: Dict[str, Set[str]] = gradient_code(self.view.nodes.keys(), config.gradient_scope)
         self.reduces = AllReduces(self.view, self.state.writes, self.is_float)
@@ -73,11 +74,6 @@ class Built:
     def looped(self, name: str) -> bool:
         """Whether a node lies in a while loop."""
         return self._depths.get(name, 0) > 0
-
-    def device(self, name: str) -> str:
-        """Where a node is; empty where the graph doesn't say."""
-        self._devices = self._devices or devices(self.view)
-        return self._devices[name]
 
     def outputs(self, name: str) -> List[Port]:
         """The outputs of a node; those that are read where its op is unknown."""

@@ -5,13 +5,13 @@ Comes after the painting, which decides what is half. Only a first step computes
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple
+from typing import AbstractSet, Any, Iterator, List, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.branches import conditional
 from graphmp.graph.building import SCOPE
-from graphmp.graph.devices import devices
+from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import FLOAT32, HALF, INT32
 from graphmp.graph.editing import Editor
 from graphmp.graph.frames import loop_depths
@@ -41,7 +41,7 @@ def look_inside(graph_def: tf.GraphDef, losses: List[FirstStep], allow: Abstract
     if not losses:
         return []
     editor, view = Editor(graph_def), GraphView(graph_def)
-    depths, hidden, places = loop_depths(view), conditional(view), devices(view)
+    depths, hidden, places = loop_depths(view), conditional(view), Places(view)
     for loss in losses:
         ports = [
             port
@@ -72,20 +72,20 @@ def _only_unscaled(view: GraphView, port: Port) -> bool:
     return all(name.startswith(SCOPE + "/") for name in behind)
 
 
-def _largest(editor: Editor, op_defs: OpDefs, view: GraphView, loss: FirstStep, ports: List[Port], places: Dict[str, str]) -> Port:
+def _largest(editor: Editor, op_defs: OpDefs, view: GraphView, loss: FirstStep, ports: List[Port], places: Places) -> Port:
     """A float32 scalar: the largest absolute value of tensors of one half-precision dtype."""
     scope = loss.inside + "_of"
     dtype = op_defs.signature(view.nodes[ports[0].node]).outputs[ports[0].output].dtype  # type: ignore[union-attr]
     flat, first = (_constant(editor, "%s/%s" % (scope, name), value) for name, value in (("flat", -1), ("first", 0)))
     sizes = []
     for port in ports:
-        device = places[port.node]
+        device = places.of(port.node)
         switch = editor.add("%s/%s/switch" % (scope, port.node), "Switch", [port, Port(loss.flag, 0)], _REASON, device, T=dtype)
         size = editor.add("%s/%s/size" % (scope, port.node), "Abs", [Port(switch.node, 1)], _REASON, device, T=dtype)
         row = editor.add("%s/%s/row" % (scope, port.node), "Reshape", [size, flat], _REASON, device, T=dtype, Tshape=INT32)
         sizes.append(_maximum(editor, "%s/%s/largest" % (scope, port.node), row, first, device, dtype))
     count: Any = tf.AttrValue(i=len(sizes))
-    device = places[ports[0].node]
+    device = places.of(ports[0].node)
     packed = editor.add(scope + "/sizes", "Pack", sizes, _REASON, device, T=dtype, N=count)
     cast = editor.add(scope + "/cast", "Cast", [packed], _REASON, device, SrcT=dtype, DstT=FLOAT32)
     return _maximum(editor, scope + "/largest", cast, first, device, FLOAT32)

@@ -88,7 +88,7 @@ class Gates:
         """Lets a write happen only where what it takes is finite."""
         self.gated.append(name)
         scope = "%s/%s" % (OWN_SCOPE, name)
-        value, device = self._built.view.inputs(name)[1], self._built.device(name)
+        value, device = self._built.view.inputs(name)[1], self._built.places.of(name)
         finite = self._editor.add(scope + "/is_finite", "IsFinite", [value], _FINITE, device, T=self._built.dtype(value))
         shape, axis = self._flat()
         flat = self._editor.add(scope + "/flat", "Reshape", [finite, shape], _FINITE, device, T=BOOL, Tshape=INT32)
@@ -213,7 +213,7 @@ class Gates:
         return self._editor.input(name, slot)
 
     def _add(self, name: str, op: str, inputs: List[Port], beside: str, reason: str = _ALIVE, **attributes: Any) -> Port:
-        return self._editor.add(name, op, inputs, reason, self._built.device(beside), **attributes)
+        return self._editor.add(name, op, inputs, reason, self._built.places.of(beside), **attributes)
 
 
 _MAKE: Dict[str, Callable[[Gates, str, Port, int, str], Port]] = {

@@ -15,11 +15,11 @@ from __future__ import annotations
 import collections
 from typing import AbstractSet, Callable, Deque, Dict, Iterator, List, NamedTuple, Set, Tuple
 
+from graphmp.graph.control_flow import MERGES
 from graphmp.graph.values import all_equal
 from graphmp.graph.view import Consumer, GraphView, Port
 from graphmp.policy.traits import homogeneity
 
-_MERGES = frozenset(("Merge", "RefMerge"))
 _CARRIES_ZEROS = frozenset(
     ("BroadcastTo", "Cast", "Enter", "ExpandDims", "Identity", "RefEnter", "Reshape", "Squeeze", "Switch", "Tile", "Transpose")
 )
@@ -84,7 +84,7 @@ class _Analysis:
         ready: Deque[str] = collections.deque(name for name in left if not waiting[name])
         while left:
             if not ready:
-                ready.append(next((name for name in left if self._view.nodes[name].op in _MERGES), next(iter(left))))
+                ready.append(next((name for name in left if self._view.nodes[name].op in MERGES), next(iter(left))))
             name = ready.popleft()
             if name not in left:
                 continue
@@ -179,7 +179,7 @@ class _Analysis:
 
     def _check_loop(self, name: str) -> None:
         """A Merge that was presumed to have a degree must get just that from its loop."""
-        looped = self._view.nodes[name].op in _MERGES and self._code.looped(name)
+        looped = self._view.nodes[name].op in MERGES and self._code.looped(name)
         if looped and any(degree != self._result.of[name] for degree in self._known(name).values()):
             self._result.unclear.append(name)
 

@@ -14,18 +14,16 @@ from __future__ import annotations
 
 from typing import Dict, Mapping, Optional, Tuple
 
+from graphmp.graph.control_flow import MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.dtypes import VARIANT
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.policy.traits import FORGETS_VALUES, MOVES_NOTHING
-from graphmp.rewrite.inspection.memory.sizes import Sizes
+from graphmp.rewrite.inspection.sizes import Sizes
 from graphmp.rewrite.units import TypedGraph
 
 WHILES = frozenset(("StatelessWhile", "While"))
 HANDS_ON = MOVES_NOTHING - FORGETS_VALUES
-_MERGES = frozenset(("Merge", "RefMerge"))
-_SWITCHES = frozenset(("RefSwitch", "Switch"))
-_NEXT = frozenset(("NextIteration", "RefNextIteration"))
 _PUSHES = frozenset(("StackPush", "StackPushV2"))
 _POPS = frozenset(("StackPop", "StackPopV2"))
 _NOTHING: Mapping[Port, Port] = {}
@@ -84,7 +82,7 @@ class Aliases:
             return self.saved.get(self.maker(inputs[0]))
         if op in _PUSHES:
             return inputs[1]
-        if op in _MERGES:
+        if op in MERGES:
             return self._merged(port)
         if op == "IdentityN":
             return inputs[port.output]
@@ -104,21 +102,21 @@ class Aliases:
         if port.output:
             return None
         inputs = view.inputs(port.node)
-        back = [each for each in inputs if view.nodes[each.node].op in _NEXT]
+        back = [each for each in inputs if view.nodes[each.node].op in NEXT_ITERATIONS]
         return (back or [each for each in inputs if not self._passes_through(each)] or list(inputs))[0]
 
     def _passes_through(self, port: Port) -> bool:
         """Whether a tensor is what a Switch lets into a branch."""
         view = self._graph.view
-        while view.nodes[port.node].op in HANDS_ON - _MERGES - _SWITCHES and view.inputs(port.node):
+        while view.nodes[port.node].op in HANDS_ON - MERGES - SWITCHES and view.inputs(port.node):
             port = view.inputs(port.node)[0]
-        return view.nodes[port.node].op in _SWITCHES
+        return view.nodes[port.node].op in SWITCHES
 
     def _entered(self, path: Dict[Port, None]) -> Optional[Port]:
         """What enters a loop that hands a variable round and round; `path` has come back to itself."""
         view = self._graph.view
-        merges = [port.node for port in path if view.nodes[port.node].op in _MERGES]
-        entered = [each for name in merges for each in view.inputs(name) if view.nodes[each.node].op not in _NEXT and each not in path]
+        merges = [port.node for port in path if view.nodes[port.node].op in MERGES]
+        entered = [each for name in merges for each in view.inputs(name) if view.nodes[each.node].op not in NEXT_ITERATIONS and each not in path]
         return entered[0] if entered else None
 
     def _array_gradient(self, port: Port) -> Optional[Port]:

@@ -15,7 +15,7 @@ from graphmp.graph.view import Port
 from graphmp.policy.traits import HANDLE_OPS
 from graphmp.rewrite.inspection.memory.aliases import HANDS_ON, WHILES, Aliases
 from graphmp.rewrite.inspection.memory.functions import Library
-from graphmp.rewrite.inspection.memory.sizes import Sizes
+from graphmp.rewrite.inspection.sizes import Sizes
 from graphmp.rewrite.units import TypedGraph
 
 # Which input an op writes into what its first input refers to.

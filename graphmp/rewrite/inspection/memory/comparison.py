@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -10,10 +10,7 @@ from graphmp.config import Config
 from graphmp.graph.view import parse_input
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.inspection.attempt import attempt
-from graphmp.rewrite.inspection.islands import alike, pattern
 from graphmp.rewrite.inspection.memory.memory import Kept, Memory, Tensor, memory
-from graphmp.rewrite.inspection.memory.sizes import completed, recorded
-from graphmp.rewrite.inspection.training_step import find_training
 from graphmp.rewrite.pipeline import Decisions, decide
 
 _INSERTED = "_graphmp_"  # in the name of a cast, behind that of what it casts
@@ -61,23 +58,12 @@ def compare(
     Raises:
         GraphmpError: GMP002 for options that name what the graph doesn't have, GMP008 for what is no graph.
     """
-    training = find_training(meta_graph, config)
-    shapes = recorded(meta_graph.graph_def, batch_size)
-    converted, error, notes = attempt(meta_graph, config, policy, progress)
-    progress("measuring")
-    before = memory(meta_graph, training, shapes)
-    after = memory(converted, training, completed(shapes, converted.graph_def)) if converted is not None else None
+    found = attempt(memory, meta_graph, config, policy, batch_size, progress)
+    after = found.after
     if after is not None:
         reasons = _Reasons(decide(meta_graph, config, policy)[""])
         after = after._replace(activations=_explained(after.activations, reasons))
-    return Compared(Comparison(shapes.unknown, bool(batch_size), before, after, error, notes), converted)
-
-
-def grouped(tensors: Iterable[Tensor]) -> List[Tuple[Tensor, int]]:
-    """Tensors that differ in the numbers of their names alone as one, with the bytes of all, and how many; the largest first."""
-    groups = alike(tensors, lambda tensor: (pattern(tensor.tensor), tensor.dtype, tensor.shape, tensor.reason))
-    summed = [(group[0]._replace(bytes=sum(tensor.bytes for tensor in group)), len(group)) for group in groups]
-    return sorted(summed, key=lambda group: (-group[0].bytes, group[0].tensor))
+    return Compared(Comparison(found.unknown, bool(batch_size), found.before, after, found.error, found.notes), found.converted)
 
 
 def _explained(kept: Kept, reasons: _Reasons) -> Kept:

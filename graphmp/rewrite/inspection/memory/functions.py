@@ -10,7 +10,7 @@ from graphmp.graph.dtypes import VARIANT
 from graphmp.graph.view import Port
 from graphmp.rewrite import bodies
 from graphmp.rewrite.inspection.memory.aliases import WHILES, Aliases
-from graphmp.rewrite.inspection.memory.sizes import Recorded, Sizes
+from graphmp.rewrite.inspection.sizes import Recorded, Sizes
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import TypedGraph
 

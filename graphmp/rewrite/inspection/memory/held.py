@@ -11,7 +11,7 @@ from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.state import State, variable_behind
 from graphmp.graph.variables import Variable, variables
 from graphmp.graph.view import GraphView, Port
-from graphmp.rewrite.inspection.memory.sizes import Sizes, array_bytes
+from graphmp.rewrite.inspection.sizes import Sizes, array_bytes
 from graphmp.rewrite.inspection.training_step import Training
 from graphmp.rewrite.units import TypedGraph
 

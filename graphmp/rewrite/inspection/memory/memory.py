@@ -16,7 +16,7 @@ from graphmp.rewrite.inspection.memory.buffers import Buffers
 from graphmp.rewrite.inspection.memory.functions import Library
 from graphmp.rewrite.inspection.memory.held import Held, held
 from graphmp.rewrite.inspection.memory.liveness import IN_PLACE, Interval, alive, highest
-from graphmp.rewrite.inspection.memory.sizes import Recorded, Sizes
+from graphmp.rewrite.inspection.sizes import Recorded, Sizes
 from graphmp.rewrite.inspection.training_step import Training, is_gradient_code, late_nodes, step_nodes
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import TypedGraph

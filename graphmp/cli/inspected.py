@@ -1,0 +1,43 @@
+"""What the forms of `graphmp inspect` say alike."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Dict, List, Sequence
+
+from graphmp.cli.tables import Line, labelled, show, write
+from graphmp.config import Config
+
+
+def head(name: str, text: str, found: Any) -> List[Line]:
+    """The first lines: the graph's name and `text`, what is special about the graph, and why it can't be converted if so."""
+    lines = [("head", labelled(name.rstrip("/").split("/")[-1], text))]
+    lines += [note(" ".join(filter(None, (row["code"], row["node"], row["message"])))) for row in found.notes]
+    error = getattr(found, "error", "")
+    return [*lines, note("the graph can't be converted: %s" % error)] if error else lines
+
+
+def note(text: str) -> Line:
+    """A line on what a reader might not expect."""
+    return ("note", labelled("note", text))
+
+
+def counted(trains: bool) -> str:
+    """What of the graph was measured."""
+    return "a training step" if trains else "the whole graph, for it has no training step"
+
+
+def like(name: str, count: int) -> str:
+    """A name, and how many there are that differ in numbers alone."""
+    return name if count == 1 else "%s (and %s like it)" % (name, format(count - 1, ","))
+
+
+def end(args: argparse.Namespace, config: Config, schema: str, found: Dict[str, Any], lines: Sequence[Line], following: str) -> int:
+    """Prints what was found, as --json or as text, and what to do next. Returns the exit status."""
+    if args.json:
+        facts = {"schema": schema, "source": args.graph, "compute_dtype": config.compute_dtype, "flags": config.as_flags(), "next": following}
+        write(json.dumps(dict(found, **facts), indent=1, sort_keys=True) + "\n")
+    else:
+        show([*lines, ("row", ""), ("next", labelled("next", following))])
+    return 0
