@@ -107,12 +107,7 @@ def convolution(bottom, channels, size, stride, padding, name, data_format, shar
 
 def main():
     """Trains on made-up images."""
-    flags = training.start(__doc__, SIZES, data_format=True)
-    images, labels = training.image_placeholders(flags)
-    build = training.precision(flags)(build_training_model)
-    sizes = flags.classes, flags.width, flags.modules, flags.learning_rate
-    images, labels, loss, train_op = build(images, labels, *sizes, data_format=flags.data_format)
-    training.train(flags, {"loss": loss}, train_op, (images, labels), training.image_batches(flags), flags.batch_size)
+    training.train_classifier(__doc__, SIZES, build_training_model, "classes", "width", "modules", "learning_rate")
 
 
 if __name__ == "__main__":

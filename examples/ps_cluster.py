@@ -100,7 +100,7 @@ def work(flags, spec, task):
     inputs, loss, train_op, hooks = build_worker(flags, spec, task)
     config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % task])
     options = dict(checkpoint_dir=flags.checkpoint_dir or None, save_checkpoint_steps=flags.log_every, save_checkpoint_secs=None)
-    begin, images, source = time.time(), 0, batches(flags)
+    begin, images, source, told = time.time(), 0, batches(flags), 0
     with tf.train.MonitoredTrainingSession(
         server.target, task == 0, hooks=hooks, config=config, stop_grace_period_secs=2, log_step_count_steps=None, **options
     ) as session:
@@ -108,7 +108,8 @@ def work(flags, spec, task):
             part = [array[task :: flags.workers] for array in next(source)]
             value, step, _ = session.run([loss, tf.train.get_global_step(), train_op], dict(zip(inputs, part)))
             images += len(part[0])
-            if step % flags.log_every == 0:
+            if step // flags.log_every > told:  # the steps between may be another worker's
+                told = step // flags.log_every
                 print("worker %d  step %4d  loss %.4f" % (task, step, value), flush=True)
     print("worker %d  %.1f %s/s" % (task, images / (time.time() - begin), "images" if flags.model == "cnn" else "sentences"), flush=True)
 

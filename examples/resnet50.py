@@ -76,12 +76,7 @@ def convolution(bottom, channels, size, stride, data_format, name, gamma=1.0):
 
 def main():
     """Trains on made-up images."""
-    flags = training.start(__doc__, SIZES, data_format=True)
-    images, labels = training.image_placeholders(flags)
-    build = training.precision(flags)(build_training_model)
-    sizes = flags.classes, flags.depth, flags.width, flags.learning_rate
-    images, labels, loss, train_op = build(images, labels, *sizes, data_format=flags.data_format)
-    training.train(flags, {"loss": loss}, train_op, (images, labels), training.image_batches(flags), flags.batch_size)
+    training.train_classifier(__doc__, SIZES, build_training_model, "classes", "depth", "width", "learning_rate")
 
 
 if __name__ == "__main__":

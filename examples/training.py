@@ -150,6 +150,21 @@ def train(flags, losses, train_op, inputs, batches, items, unit="images", finish
         print("%.1f %s/s" % ((flags.steps - 1) * items / seconds, unit))
 
 
+def train_classifier(description, sizes, build, *names):
+    """Trains a classifier of images on made-up ones: the whole of an example's main program.
+
+    Args:
+        description: the example's docstring.
+        sizes: its flags, as for `start`.
+        build: called with images, labels, the flags of these names and `data_format`; returns images, labels, the loss and the train op.
+        *names: of flags.
+    """
+    flags = start(description, sizes, data_format=True)
+    chosen = [getattr(flags, name) for name in names]
+    images, labels, loss, train_op = precision(flags)(build)(*image_placeholders(flags), *chosen, data_format=flags.data_format)
+    train(flags, {"loss": loss}, train_op, (images, labels), image_batches(flags), flags.batch_size)
+
+
 @contextlib.contextmanager
 def _progress(total):
     """Yields what to call after each step; shows a bar where the output is a terminal."""

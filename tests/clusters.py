@@ -10,7 +10,7 @@ import pathlib
 import signal
 import sys
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Pattern, Sequence
 
 from tests.forks import PATIENCE, Ended, Fork, Forks
 
@@ -91,9 +91,9 @@ class Cluster:
         """Waits until a process has written this."""
         self.running[name].until(text)
 
-    def until_any(self, text: str) -> None:
-        """Waits until any process has written this."""
+    def until_any(self, pattern: Pattern[str]) -> None:
+        """Waits until any process has written what matches this."""
         end = time.time() + PATIENCE
-        while not any(text in fork.out for fork in self.running.values()):
+        while not any(pattern.search(fork.out) for fork in self.running.values()):
             assert time.time() < end, [fork.err for fork in self.running.values()]
             time.sleep(0.02)

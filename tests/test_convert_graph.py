@@ -180,7 +180,7 @@ def test_a_flag_for_built_graphs_takes_the_rewrite(folder, capfd):
     (folder / "net.py").write_text(scripts.script("run"))
     assert graphmp(capfd, "convert", "net.py", "-o", "out", "--gradient_scope=gradients")[0] == 0
     report = json.loads((folder / "out" / "report.json").read_text())
-    assert report["engine"] == "rewrite" and report["engine_reason"] == "--gradient_scope names a part of the graph"
+    assert report["engine"] == "rewrite" and report["engine_reason"] == "--gradient_scope is for built graphs"
     status, line = refused(capfd, "convert", "net.py", "-o", "out", "--gradient_scope=gradients", "--engine=recipe")
     assert status == 2 and "GMP002" in line
 

@@ -6,9 +6,10 @@ import json
 import pathlib
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.cli.main import run_command
+from graphmp.cli.main import COMMANDS, run_command
 from graphmp.errors import CODES, GraphmpError
 
 SOURCES = [p for p in pathlib.Path(graphmp.__file__).parent.rglob("*.py") if p.name != "errors.py"]
@@ -36,9 +37,14 @@ def test_explain(capfd):
     assert "no such code; accepted are GMP001 to GMP1" in capfd.readouterr().err
 
 
-def test_help_of_every_command_has_an_example(capfd):
-    for command in ("convert", "diff", "doctor", "explain"):
-        with pytest.raises(SystemExit) as ended:
-            run_command(["graphmp", command, "--help"])
-        assert ended.value.code == 0
-        assert "example:\n  graphmp %s" % command in capfd.readouterr().out
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_of_every_command_has_an_example(command, capfd):
+    with pytest.raises(SystemExit) as ended:
+        run_command(["graphmp", command, "--help"])
+    assert ended.value.code == 0
+    assert "example:\n  graphmp %s" % command in capfd.readouterr().out
+
+
+def test_session_options_are_made_for_a_target():
+    with pytest.raises(GraphmpError, match="GMP002: session_config: found a ConfigProto, accepted is a target"):
+        graphmp.session_config(tf.ConfigProto())

@@ -19,7 +19,7 @@ from graphmp.runtime import builds
 from tests.commands import graphmp
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "examples"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if "training.train(" in path.read_text())
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if "training.train" in path.read_text())
 IMAGES = [name for name in NAMES if "data_format=True" in (FOLDER / (name + ".py")).read_text()]
 CHANNELS_FIRST = {"dcgan", "vgg"}  # trained so always; the others with --slow
 DEEP = {"inception_v3"}  # converted with --slow alone: twice as many nodes as Inception v2, which is converted always

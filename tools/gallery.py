@@ -118,7 +118,7 @@ def numbers(text: str) -> List[int]:
 
 def programs() -> List[str]:
     """The programs of the gallery, without .py: those that examples/training.py trains."""
-    return sorted(path.stem for path in EXAMPLES.glob("*.py") if "training.train(" in path.read_text(encoding="utf-8"))
+    return sorted(path.stem for path in EXAMPLES.glob("*.py") if "training.train" in path.read_text(encoding="utf-8"))
 
 
 def read(path: pathlib.Path) -> List[Row]:

@@ -83,11 +83,14 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
 
 
 def _receive_in_half(gradients: List[Any], xs: List[Any]) -> None:
-    """Puts the cast of a gradient to float32, the gradient of the variable's cast on read, where the variable is: half the bytes are sent there."""
+    """Puts the cast of a gradient to float32, which is the gradient of the variable's cast on read, where the variable is: half the bytes are sent there."""
     for gradient, x in zip(gradients, xs):
-        op = values(gradient).op if gradient is not None else None
-        if op is not None and op.type == "Cast" and op.inputs[0].dtype in (tf.float16, tf.bfloat16):
-            place(op, x.device)
+        ops = [values(gradient).op] if gradient is not None else []
+        while ops and ops[-1].type == "Reshape":  # of an embedding's rows
+            ops.append(ops[-1].inputs[0].op)
+        if ops and ops[-1].type == "Cast" and ops[-1].inputs[0].dtype in (tf.float16, tf.bfloat16):
+            for op in ops:
+                place(op, x.device)
 
 
 def _names(tensors: Sequence[Any]) -> List[str]:

@@ -49,7 +49,7 @@ def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: An
         raise GraphmpError("GMP020", text)
     if config.for_built_graphs:
         raise GraphmpError(
-            "GMP020", "%s=: it is for graphs that are built already; a decorated function's losses are known" % config.for_built_graphs
+            "GMP020", "%s=: it is for graphs that are built already; the decorator changes a graph while it is being built" % config.for_built_graphs
         )
 
     def decorate(target: Any) -> Any:

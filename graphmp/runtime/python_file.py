@@ -79,7 +79,7 @@ def convert_file(script: Script, config: Config, stages: Stages, log: Callable[[
     if named and config.engine == "recipe":
         raise GraphmpError("GMP002", "--%s with --engine=recipe: it is for built graphs; accepted are --engine=auto and rewrite" % named)
     if named or config.engine == "rewrite" or not script.source.function:
-        reason = "asked for" if config.engine == "rewrite" else "--%s names a part of the graph" % named if named else "no build function"
+        reason = "asked for" if config.engine == "rewrite" else "--%s is for built graphs" % named if named else "no build function"
         return _by_rewrite(script, config, stages, log, reason)
     try:
         return _by_recipe(script, config, stages, log)

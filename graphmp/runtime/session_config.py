@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.errors import GraphmpError
 from graphmp.hooks.sessions import unfused
 
 
@@ -17,7 +18,12 @@ def session_config(target: str = "") -> Any:
 
     Args:
         target: as for tf.Session. On a server nothing is fused, for TensorFlow's fused ops for the CPU take no bfloat16 there.
+
+    Raises:
+        GraphmpError: GMP002 for what is no target.
     """
+    if not isinstance(target, (str, bytes)):
+        raise GraphmpError("GMP002", "session_config: found a %s, accepted is a target, as tf.Session takes it: a string such as server.target" % type(target).__name__)
     config = with_session_config(None)
     return unfused(config) if target else config
 
