@@ -101,6 +101,21 @@ def test_cifar10s_files_are_read(module, tmp_path):
     assert labels[:20].tolist() == list((tmp_path / "data_batch_1.bin").read_bytes()[:: program.RECORD])
 
 
+def test_without_cifar10_there_are_digits(module):
+    program = module("keras_cifar10")
+    (images, labels), (test, _) = program.pictures("", test=False), program.pictures("", test=True)
+    assert (images.shape, images.dtype, labels.dtype) == ((1597, 32, 32, 3), np.uint8, np.int32) and len(test) == 200
+    assert images.min() == 0 and images.max() == 254 and set(labels) == set(range(10))
+    assert (images[:, ::4, ::4, :1] == images[:, 3::4, 1::4]).all()  # grey squares of 4 x 4 pixels
+
+
+def test_keras_learns_digits(forks, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ended = forks.run(path_of("keras_cifar10"), "--smoke", flags=["--compute_dtype=bfloat16"] if tf.__version__ > "2" else None)
+    assert ended.status == 0, ended.err
+    assert float(ended.out.split("test accuracy ")[1].split()[0]) > 0.5
+
+
 def test_keras_trains_on_cifar10_and_is_tested(forks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cifar10(tmp_path)
