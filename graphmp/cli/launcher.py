@@ -89,7 +89,8 @@ class Run(Observer):
         values = (nodes, found.seconds, cover["converted_ops"], cover["tensor_core_ops"], self.config.compute_dtype, casts, "loss scale " + scales)
         self._say(text % values)
         if self.config.compute_dtype == "float16" and not self._converted and not tf.config.experimental.list_physical_devices("GPU"):
-            self._say("no GPU here: this CPU emulates float16, slowly; --compute_dtype=bfloat16 may be faster")
+            other = "; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else ""  # 1.15's CPU has no convolutions of it
+            self._say("no GPU here: this CPU emulates float16, slowly" + other)
         self._converted = True
         for row in found.record["warnings"]:
             self._say("warning %s: %s%s" % (row["code"], row["node"] + ": " if row["node"] else "", row["message"]))
