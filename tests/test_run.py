@@ -69,7 +69,8 @@ def test_trains_and_says_so(folder):
     assert [first, last] == pytest.approx(expected, rel=2e-2)
     assert err[0] == "graphmp: train.py in float16, loss scale dynamic"
     assert "6 of 6 matmuls and convolutions in float16" in err[1]
-    assert err[2] == "graphmp: no GPU here: this CPU emulates float16, slowly" + ("; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else "")
+    other = "; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else ""
+    assert err[2] == "graphmp: no GPU here: this CPU emulates float16, slowly" + other
     assert err[3:] == ["graphmp: 20 training steps; loss scale 32768; 0 skipped"]
 
 

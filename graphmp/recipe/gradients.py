@@ -83,7 +83,7 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
 
 
 def _receive_in_half(gradients: List[Any], xs: List[Any]) -> None:
-    """Puts the cast of a gradient to float32, which is the gradient of the variable's cast on read, where the variable is: half the bytes are sent there."""
+    """Puts the cast of a gradient to float32, which is the gradient of a cast on read, where the variable is: half the bytes are sent there."""
     for gradient, x in zip(gradients, xs):
         ops = [values(gradient).op] if gradient is not None else []
         while ops and ops[-1].type == "Reshape":  # of an embedding's rows

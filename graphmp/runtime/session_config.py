@@ -23,7 +23,8 @@ def session_config(target: str = "") -> Any:
         GraphmpError: GMP002 for what is no target.
     """
     if not isinstance(target, (str, bytes)):
-        raise GraphmpError("GMP002", "session_config: found a %s, accepted is a target, as tf.Session takes it: a string such as server.target" % type(target).__name__)
+        text = "session_config: found a %s, accepted is a target, as tf.Session takes it: a string such as server.target"
+        raise GraphmpError("GMP002", text % type(target).__name__)
     config = with_session_config(None)
     return unfused(config) if target else config
 
