@@ -69,15 +69,7 @@ def inspect_wire(
 ) -> Wire:
     """Counts what a graph and its conversion send.
 
-    Args:
-        meta_graph: the graph; it is not changed.
-        config: options of the conversion.
-        policy: its op lists.
-        batch_size: as for `sizes.recorded`.
-        progress: told the stage that begins.
-
-    Raises:
-        GraphmpError: GMP002 for options that name what the graph doesn't have, GMP008 for what is no graph.
+    Arguments and errors are those of `attempt.attempt`.
     """
     found = attempt(sent, meta_graph, config, policy, batch_size, progress)
     pairs = _pairs(found.before, found.after)
