@@ -180,10 +180,10 @@ def test_other_settings_are_other_runs(program, tmp_path, monkeypatch):
     program.main(flags)
     monkeypatch.setattr(program.trainer.task("char_lstm"), "LEARNING_RATE", 0.5)
     program.main(flags)
-    assert len(program.asked) == 2 * len(set(program.asked)) == 10
+    assert len(program.asked) == 2 * len(set(program.asked)) == 2 * len(program.SEEDS)
     monkeypatch.setattr(program.trainer.task("char_lstm"), "MARGIN", 0.5)
     program.main(flags)
-    assert len(program.asked) == 10
+    assert len(program.asked) == 2 * len(program.SEEDS)
 
 
 def test_smoke_is_one_seed_and_leaves_no_file(program, monkeypatch):

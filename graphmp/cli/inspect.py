@@ -100,8 +100,8 @@ def _head(found: Inspection, name: str, dtype: str) -> List[Line]:
     ]
     version = "TensorFlow %s" % (facts.tensorflow_version or "version unknown")
     counts = [plural(facts.nodes, "node"), plural(facts.functions, "function"), version, plural(facts.variables, "variable")]
-    lines = head(name, ", ".join(counts), found)
-    lines.append(("row", labelled("gradients", ", ".join(scopes) or "none")))
+    first, *notes = head(name, ", ".join(counts), found)
+    lines = [first, ("row", labelled("gradients", ", ".join(scopes) or "none")), *notes]
     if found.traffic:
         before, after = found.traffic
         share = 100 * after.moved / max(before.moved, 1)
