@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -215,6 +216,13 @@ def test_the_published_runs_are_all_there(published, module):
     assert sorted(keys) == sorted(itertools.product(trainer.TASKS, trainer.COLUMNS, run.SEEDS))
     assert all(made["steps"] == trainer.task(made["task"]).STEPS for made in published["runs"])
     assert all(value is not None for made in published["runs"] for value in made.values())
+
+
+def test_the_readme_says_what_was_published(published, module):
+    text = (FOLDER.parent.parent / "README.md").read_text(encoding="utf-8")
+    cells = [re.sub(r" +", " ", cell.strip()) for line in module("summary").table(published["summary"]) for cell in line.split("|")]
+    intervals = [cell for cell in cells if re.match(r"[-+]\d", cell)]
+    assert len(intervals) == 15 and all("| %s |" % interval in text for interval in intervals)
 
 
 def test_the_table_in_the_text_is_the_published_one(published, module):
