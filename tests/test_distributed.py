@@ -32,6 +32,7 @@ SMALL = ["--smoke", "--width=16", "--image_size=8", "--batch_size=24", "--log_ev
 STEP = re.compile(r"^worker \d  step +(\d+)  loss (\S+)$", re.MULTILINE)
 START = "state/model.ckpt-0"  # what the chief saves before it trains
 SHARED = "graphmp/loss_scale/"
+SIZES = [(1, 2), (2, 3)]  # servers and workers
 
 
 @pytest.fixture(autouse=True)
@@ -100,9 +101,10 @@ def assert_whole(ended):
     assert len(found) == 1 and all(some == every for some, every in found)
 
 
-def test_synchronised_workers_train_as_one_process_with_the_whole_batch(forks, example):
+@pytest.mark.parametrize("ps, workers", SIZES)
+def test_synchronised_workers_train_as_one_process_with_the_whole_batch(ps, workers, forks, example):
     argv = ["--model=cnn", "--learning_rate=0.002"]
-    assert_whole(train(forks, 1, 2, *argv, "--updates=sync", flags=RUN))
+    assert_whole(train(forks, ps, workers, *argv, "--updates=sync", flags=RUN))
     latest = tf.train.latest_checkpoint("state")
     assert tf.train.load_variable(latest, "global_step") >= 200
     first, alone = (loss_of(example, argv, START, steps) for steps in (0, 200))
@@ -117,7 +119,7 @@ def batches(flags):
     random = np.random.RandomState(3)
     while True:
         part = np.arange(flags.vocabulary, dtype="i").reshape(-1, ps_cluster.LENGTH - 1)
-        words = part.repeat(flags.workers, 0)  # of which each worker takes every third row
+        words = part.repeat(flags.workers, 0)  # each worker takes its own of equal rows
         yield words, (words * 7 + random.randint(3, size=words.shape)) % flags.vocabulary
 ps_cluster.batches = batches
 if __name__ == "__main__":
@@ -125,17 +127,18 @@ if __name__ == "__main__":
 """
 
 
-def test_a_partitioned_embedding_trains_as_one_process(forks, folder, example, monkeypatch):
+@pytest.mark.parametrize("ps, workers", SIZES)
+def test_a_partitioned_embedding_trains_as_one_process(ps, workers, forks, folder, example, monkeypatch):
     """Each worker's part of a batch has every word once, in order: TensorFlow's accumulators add up no other rows rightly."""
     monkeypatch.setattr(example, "batches", None)  # for the script sets it, here too
     (folder / "once.py").write_text(ONCE)
     runpy.run_path("once.py")
-    words = ["--model=embedding", "--vocabulary=88", "--learning_rate=0.05", "--workers=3"]
+    words = ["--model=embedding", "--vocabulary=88", "--learning_rate=0.05", "--workers=%d" % workers]
     argv = [*SMALL, "--steps=200", "--checkpoint_dir=state", "--updates=sync", "--partitions=2", *words]
-    with Cluster(forks, 2, 3, *argv, flags=RUN, script="once.py") as cluster:
+    with Cluster(forks, ps, workers, *argv, flags=RUN, script="once.py") as cluster:
         cluster.start_workers()
         ended = cluster.wait()
-    assert [each.status for each in ended] == [0, 0, 0], "\n".join(each.err for each in ended)
+    assert [each.status for each in ended] == [0] * workers, "\n".join(each.err for each in ended)
     assert_whole(ended)
     latest = tf.train.latest_checkpoint("state")
     first, alone = (loss_of(example, words, START, steps) for steps in (0, 200))
@@ -165,7 +168,8 @@ def test_workers_at_their_own_pace_by_the_decorator(kind, forks, example):
     assert loss_of(example, argv[:1], latest) < 0.9 * loss_of(example, argv[:1], START)
     steps = tf.train.load_variable(latest, SHARED + "good_steps")  # of both workers: who is slow may write an old count
     assert 0 < steps <= tf.train.load_variable(latest, "global_step")
-    assert tf.train.load_variable(latest, SHARED + "scale") == 2.0**15
+    state = [tf.train.load_variable(latest, SHARED + name) for name in ("scale", "skipped_steps")]
+    assert state == [2.0**15, 0]
 
 
 META = """

@@ -17,7 +17,7 @@ from graphmp.graph.order import in_order
 from graphmp.graph.view import GraphView, Port
 from graphmp.performance.step_stats import peak_bytes, seconds_by_op
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.inspection.alike import summed
+from graphmp.rewrite.inspection.alike import grouped
 from graphmp.rewrite.inspection.memory.aliases import Aliases
 from graphmp.rewrite.inspection.memory.comparison import compare
 from graphmp.rewrite.inspection.memory.memory import memory
@@ -283,7 +283,7 @@ def test_tensors_alike_are_one_row():
         tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(x))
 
     before, _ = before_and_after(build)
-    (tensor, count), *_ = summed(before.activations.tensors, "dtype", "shape", "reason")
+    (tensor, count), *_ = grouped(before.activations.tensors, "dtype", "shape", "reason")
     assert (tensor.tensor, tensor.bytes, count) == ("h0", 3 * 512, 3)
 
 

@@ -100,7 +100,7 @@ def _head(found: Inspection, name: str, dtype: str) -> List[Line]:
     ]
     version = "TensorFlow %s" % (facts.tensorflow_version or "version unknown")
     counts = [plural(facts.nodes, "node"), plural(facts.functions, "function"), version, plural(facts.variables, "variable")]
-    first, *notes = head(name, ", ".join(counts), found)
+    first, *notes = head(name, ", ".join(counts), found.notes)
     lines = [first, ("row", labelled("gradients", ", ".join(scopes) or "none")), *notes]
     if found.traffic:
         before, after = found.traffic

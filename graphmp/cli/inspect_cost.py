@@ -46,7 +46,7 @@ def _head(found: Costs, name: str) -> List[Line]:
 
     text = "%s; unknown dimensions count as %d, a while loop as %d iterations where the graph names no number"
     text %= counted(found.trains), UNKNOWN_DIMENSION, UNKNOWN_DIMENSION
-    lines = head(name, text, found)
+    lines = head(name, text, found.notes, found.error)
     share = 100 * found.after.moved / max(found.before.moved, 1)
     lines.append(("row", labelled("moved", "%s -> %s (%.0f%%)" % (size(found.before.moved), size(found.after.moved), share))))
     lines.append(("row", labelled("casts", "%s -> %s of that" % (size(found.before.cast), size(found.after.cast)))))

@@ -103,7 +103,7 @@ def _head(found: Comparison, name: str) -> List[Line]:
     as_well = ", and TensorFlow infers others from that" if found.inferred else " (--batch_size=N: as N)"
     text = "by static shapes; unknown dimensions count as %d%s, a while loop as %d iterations where the graph names no number"
     text %= found.unknown, as_well, UNKNOWN_DIMENSION
-    lines = head(name, text, found)
+    lines = head(name, text, found.notes, found.error)
     if not found.original.trains:
         lines.append(note("no training step was found: nothing is kept for a backward pass; the peak is that of all results"))
     return lines
@@ -128,7 +128,7 @@ def _share(sizes: Sequence[int]) -> List[str]:
 def _tensors(heading: str, tensors: Sequence[Tensor], total: int, with_readers: bool) -> List[Line]:
     """The largest tensors; below each, why it is float32."""
     rows, below = [], []
-    for tensor, count in _summed(tensors)[:MOST]:
+    for tensor, count in _grouped(tensors)[:MOST]:
         shape = "?" if tensor.shape is None else str(tensor.shape)
         name = like(tensor.tensor, count)
         rows.append(
@@ -139,10 +139,10 @@ def _tensors(heading: str, tensors: Sequence[Tensor], total: int, with_readers: 
     return lines[:3] + [line for row, why in zip(lines[3:], below) for line in (row, *why)]
 
 
-def _summed(tensors: Sequence[Tensor]) -> List[Tuple[Tensor, int]]:
-    from graphmp.rewrite.inspection.alike import summed
+def _grouped(tensors: Sequence[Tensor]) -> List[Tuple[Tensor, int]]:
+    from graphmp.rewrite.inspection.alike import grouped
 
-    return summed(tensors, "dtype", "shape", "reason")
+    return grouped(tensors, "dtype", "shape", "reason")
 
 
 def _next(found: Comparison, args: argparse.Namespace) -> str:
@@ -150,7 +150,7 @@ def _next(found: Comparison, args: argparse.Namespace) -> str:
     graph = shlex.quote(args.graph)
     if found.converted is None:
         return "graphmp inspect %s" % graph
-    wide = [tensor for tensor, _ in _summed(found.converted.activations.tensors) if tensor.reason]
+    wide = [tensor for tensor, _ in _grouped(found.converted.activations.tensors) if tensor.reason]
     why = ", or: graphmp explain %s %s" % (graph, shlex.quote(wide[0].tensor.split(":")[0])) if wide else ""
     measure = "" if args.measure else ", or: graphmp inspect %s --memory --measure" % graph
     return "graphmp convert %s%s%s" % (graph, why, measure)

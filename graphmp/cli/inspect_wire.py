@@ -40,7 +40,7 @@ def _lines(found: Wire, name: str, dtype: str) -> List[Line]:
 def _head(found: Wire, name: str) -> List[Line]:
     """What was counted."""
     text = "%s by static shapes; unknown dimensions count as %d (--batch_size=N: as N)" % (counted(found.trains), found.unknown)
-    lines = head(name, text, found)
+    lines = head(name, text, found.notes, found.error)
     if not found.pairs:
         lines.append(note("nothing is sent: all nodes of the step name the same device, or none"))
     return lines
@@ -62,11 +62,11 @@ def _share(pair: Pair) -> str:
 
 
 def _tensors(found: Wire, dtype: str) -> List[Line]:
-    from graphmp.rewrite.inspection.alike import summed
+    from graphmp.rewrite.inspection.alike import grouped
 
     sent = found.before if found.after is None else found.after
     rows = []
-    for row, count in summed(sent, "dtype", "source", "target"):
+    for row, count in grouped(sent, "dtype", "source", "target"):
         rows.append((size(row.bytes), row.dtype, _shown(row.source), _shown(row.target), like(row.tensor, count), row.reader))
     heading = "tensors that send most (%s)" % ("as it is" if found.after is None else dtype)
     return section(heading, rows, MOST, titles=("bytes", "dtype", "from", "to", "tensor", "read there by"))

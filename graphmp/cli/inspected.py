@@ -10,11 +10,10 @@ from graphmp.cli.tables import Line, labelled, show, write
 from graphmp.config import Config
 
 
-def head(name: str, text: str, found: Any) -> List[Line]:
+def head(name: str, text: str, notes: Sequence[Dict[str, str]], error: str = "") -> List[Line]:
     """The first lines: the graph's name and `text`, what is special about the graph, and why it can't be converted if so."""
     lines = [("head", labelled(name.rstrip("/").split("/")[-1], text))]
-    lines += [note(" ".join(filter(None, (row["code"], row["node"], row["message"])))) for row in found.notes]
-    error = getattr(found, "error", "")
+    lines += [note(" ".join(filter(None, (row["code"], row["node"], row["message"])))) for row in notes]
     return [*lines, note("the graph can't be converted: %s" % error)] if error else lines
 
 

@@ -1,4 +1,4 @@
-"""Control flow of TensorFlow 1: how deep each node lies in while loops, and what a conditional may leave out."""
+"""While loops of TensorFlow 1: the frames that each node runs in, and how deep it lies in them."""
 
 from __future__ import annotations
 

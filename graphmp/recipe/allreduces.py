@@ -15,11 +15,11 @@ from graphmp.rewrite.scaling.allreduce import is_reduce, reducing_functions
 def reduced(gradients: List[Any], made: Container[str]) -> List[Any]:
     """Where to look whether gradients are finite if all-reduces add those of other processes to them, so that all skip the same steps; else empty.
 
+    What an all-reduce gives is whole outside of the conditional that it is in: a part of one is dead in some steps.
+
     Args:
         gradients: what an optimizer applies.
         made: names of the ops that gradients were made by; nothing above them is looked at.
-
-    What an all-reduce gives is whole outside of the conditional that it is in: a part of one is dead in some steps.
     """
     graph = tf.get_default_graph()
     above = [ancestors([values(g).op], stop=lambda op: op.name in made, control=False) for g in gradients]

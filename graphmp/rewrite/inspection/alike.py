@@ -21,7 +21,7 @@ def pattern(node: str) -> str:
     return re.sub(r"\d+", "*", node)
 
 
-def summed(rows: Iterable[Any], *same: str) -> List[Tuple[Any, int]]:
+def grouped(rows: Iterable[Any], *same: str) -> List[Tuple[Any, int]]:
     """Rows of a `tensor` and its `bytes`, those that agree in the attributes `same` and the tensor's pattern as one.
 
     Returns:
