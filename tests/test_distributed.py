@@ -163,11 +163,12 @@ def test_a_partitioned_embedding_trains_as_in_float32(forks, example):
 @pytest.mark.parametrize("kind", ["reference", "resource"])
 def test_workers_at_their_own_pace_by_the_decorator(kind, forks, example):
     argv = ["--model=cnn", "--mixed_precision", "--compute_dtype=" + HALF, "--loss_scale=dynamic", "--variables=" + kind]
+    argv.append("--learning_rate=0.01")  # at 0.05 late updates make gradients that a scale of 2^15 is too large for, now and then
     train(forks, 2, 2, *argv, steps=60)
     latest = tf.train.latest_checkpoint("state")
     assert loss_of(example, argv[:1], latest) < 0.9 * loss_of(example, argv[:1], START)
-    steps = tf.train.load_variable(latest, SHARED + "good_steps")  # of both workers: who is slow may write an old count
-    assert 0 < steps <= tf.train.load_variable(latest, "global_step")
+    steps = tf.train.load_variable(latest, SHARED + "good_steps")  # counted by both workers, who may write it at once
+    assert 60 / 2 <= steps <= tf.train.load_variable(latest, "global_step")
     state = [tf.train.load_variable(latest, SHARED + name) for name in ("scale", "skipped_steps")]
     assert state == [2.0**15, 0]
 
