@@ -25,7 +25,8 @@ SIZE = 4  # every chain's tensors are SIZE x SIZE
 _LETTERS = {
     "x": "Placeholder dtype=float32",
     "a": "MatMul {before} weight",  # allow
-    "i": "Tanh {before}",  # infer
+    "i": "Tanh {before}",  # infer, bounded
+    "p": "Softplus {before}",  # infer
     "b": "BiasAdd {before} bias/read",  # infer, and a bias
     "c": "Relu {before}",  # clear
     "k": "Abs {before}",  # clear

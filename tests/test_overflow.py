@@ -33,15 +33,15 @@ def graph():
         yield graph
 
 
-def model(size, branch=False):
-    """A net one of whose activations is `size`."""
+def model(size, branch=False, weight=1.0):
+    """A net one of whose activations is `size`; the larger its weight, the smaller its gradients."""
     x = tf.placeholder(tf.float32, [4, 8], "x")
-    hidden = tf.matmul(x, tf.get_variable("w", [8, 8], initializer=tf.ones_initializer()), name="hidden") * (size / 8 / 4)
+    hidden = tf.matmul(x, tf.get_variable("w", [8, 8], initializer=tf.constant_initializer(weight)), name="hidden") * (size / 8 / 4 / weight)
     large = tf.multiply(hidden, 4.0, name="large")
     if branch:
         large = tf.cond(tf.reduce_sum(x) > 0, lambda: tf.identity(large), lambda: large * 2)
         large = tf.while_loop(lambda i, _: i < 2, lambda i, value: (i + 1, value * 1.0), [0, large])[1]
-    loss = tf.reduce_mean(tf.matmul(large / 1e4, tf.get_variable("v", [8, 1])), name="loss")
+    loss = tf.reduce_mean(tf.matmul(large / 1e4, tf.get_variable("v", [8, 1], initializer=tf.ones_initializer())), name="loss")
     tf.train.GradientDescentOptimizer(1e-3).minimize(loss, name="train")
     tf.global_variables_initializer()
 
@@ -72,6 +72,17 @@ def test_nothing_where_all_is_finite(graph):
         assert graphmp.check_overflow(session, FEED) is None
         found = graphmp.check_overflow(session, {"x:0": np.full((4, 8), np.nan)})
         assert (found.node, found.op, found.inputs) == ("x", "Placeholder", [])
+
+
+def test_a_constants_gradient_is_not_named(graph):
+    """It may overflow: it adds up in half, and nothing reads it. The optimizer gates its gradients, so that a step runs it all the same."""
+    model(30000.0, weight=900.0)
+    with graphmp.Session() as session:
+        session.run("init")
+        session.run("train", FEED)
+        sums = [op for op in graph.get_operations() if op.type == "Sum" and "mul_grad" in op.name and op.inputs[0].dtype == tf.float16]
+        assert [np.isfinite(session.run(op.outputs[0], FEED)).all() for op in sums] == [False]
+        assert graphmp.check_overflow(session, FEED) is None
 
 
 def test_a_graph_that_was_converted_before(graph):

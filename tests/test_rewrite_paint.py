@@ -30,8 +30,13 @@ TF2 = tf.__version__ > "2"
         "xCKC".lower(),  # nothing is half without an allow op
         "xic",
         "xdA",  # deny, and what lies downstream of it until the next allow op
+        "xdpA",
+        "xdppAIA",
         "xdiA",
-        "xdiiAIA",
+        "xdiPAIA",  # what is bounded whatever it reads ends the chain
+        "xdpciKPAPA",
+        "xdiip",  # not where no allow op follows
+        "xAsip",  # nor where it is float32 itself, as a last activation
         "xAdiA",
         "xAIAdidAIA",
         "xAmiA",
@@ -86,8 +91,8 @@ def test_reasons_of_the_rules(row, node, reason):
 
 
 def test_a_chain_of_denials_leads_back_to_its_source():
-    because = decide(chain("xdicikA")).because
-    assert [because[name] for name in ("i2", "c3", "i4")] == ["d1", "i2", "c3"] and "d1" not in because
+    because = decide(chain("xdpcpkA")).because
+    assert [because[name] for name in ("p2", "c3", "p4")] == ["d1", "p2", "c3"] and "d1" not in because
 
 
 def test_an_allow_op_ends_the_chain_of_a_denial():

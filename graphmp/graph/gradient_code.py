@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
+from graphmp.graph.view import GraphView
+
 _GRAD = re.compile(r"^(.+)_grad(?:ient_sum)?(_\d+)?$")  # some sums of several gradients have a scope of their own
 _GRADIENTS = re.compile(r"^gradients(_\d+)?$")
 
@@ -36,6 +38,21 @@ def gradient_code(names: AbstractSet[str], given: Iterable[str] = ()) -> Dict[st
 def gradient_nodes(names: AbstractSet[str], given: Iterable[str] = ()) -> Set[str]:
     """All nodes of gradient code."""
     return {name for nodes in gradient_code(names, given).values() for name in nodes}
+
+
+def idle_nodes(view: GraphView, scopes: Iterable[AbstractSet[str]], control: bool = True) -> Set[str]:
+    """Gradient code that leads nowhere, as gradients of constants do: a step runs it only where someone fetches it.
+
+    Args:
+        view: the graph.
+        scopes: the nodes of each call of `tf.gradients`. One of which nothing leads anywhere is fetched, and runs.
+        control: false for what leads nowhere by data: an optimizer gates its gradients, so that a step runs those too that nothing reads.
+    """
+    found: Set[str] = set()
+    for nodes in scopes:
+        needed = view.ancestors((name for name in view.nodes if name not in nodes), control) & nodes
+        found |= nodes - needed if needed else set()
+    return found
 
 
 def differentiated(name: str, names: AbstractSet[str]) -> Optional[str]:

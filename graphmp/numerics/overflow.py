@@ -9,9 +9,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.branches import conditional
 from graphmp.graph.building import SCOPE
-from graphmp.graph.control_flow import EXITS, NEXT_ITERATIONS, SWITCHES
+from graphmp.graph.control_flow import EXITS, SWITCHES
 from graphmp.graph.frames import frames
-from graphmp.graph.live import ancestors
+from graphmp.graph.gradient_code import gradient_code, idle_nodes
+from graphmp.graph.order import in_order
 from graphmp.graph.view import GraphView
 from graphmp.hooks.internals import outside
 
@@ -94,26 +95,11 @@ def _range(tensor: Any) -> Tuple[Any, Any, Any]:
 
 
 def _watched(ops: List[Any]) -> List[Any]:
-    """Floating tensors that can be fetched whenever the ops run, each after what it depends on."""
-    view = GraphView(ops[0].graph.as_graph_def())
-    hidden = conditional(view) | {name for name, path in frames(view).items() if path and view.nodes[name].op not in EXITS}
-    found = [op for op in _in_order(ops) if op.name not in hidden and op.type not in SWITCHES]
-    return [tensor for op in found for tensor in op.outputs if tensor.dtype in _FLOATS]  # not references to variables
-
-
-def _in_order(ops: List[Any]) -> List[Any]:
-    """The ops and all that they depend on, each after what it reads; the way back of a loop doesn't count."""
-    wanted = ancestors(ops)
-    done: Set[Any] = set()
-    order: List[Any] = []
-    waiting = [(op, False) for op in reversed(ops)]
-    while waiting:
-        op, ready = waiting.pop()
-        if ready:
-            order.append(op)
-        elif op not in done and op in wanted:
-            done.add(op)
-            waiting.append((op, True))
-            before = [] if op.type in NEXT_ITERATIONS else [tensor.op for tensor in op.inputs]
-            waiting.extend((each, False) for each in [*before, *op.control_inputs] if each not in done)
-    return order
+    """Floating tensors that can be fetched whenever the ops run, each after what it depends on; gradients that nothing reads are left out."""
+    graph = ops[0].graph
+    view = GraphView(graph.as_graph_def())
+    looped = {name for name, path in frames(view).items() if path and view.nodes[name].op not in EXITS}
+    unread = idle_nodes(view, gradient_code(view.nodes.keys()).values(), control=False)
+    hidden = conditional(view) | looped | unread
+    names = [name for name in in_order(view, view.ancestors(op.name for op in ops)) if name not in hidden and view.nodes[name].op not in SWITCHES]
+    return [tensor for name in names for tensor in graph.get_operation_by_name(name).outputs if tensor.dtype in _FLOATS]  # not references

@@ -18,12 +18,12 @@ Elements come from static shapes, unknown dimensions as 32.
 from __future__ import annotations
 
 import pathlib
-from typing import AbstractSet, Iterable, NamedTuple, Set
+from typing import AbstractSet, NamedTuple
 
 from graphmp.graph import tables
 from graphmp.graph.frames import is_invariant
 from graphmp.graph.shapes import recorded_elements
-from graphmp.graph.view import GraphView, Port
+from graphmp.graph.view import Port
 from graphmp.policy.traits import MOVES_NOTHING, homogeneity
 from graphmp.rewrite.units import TypedGraph
 
@@ -86,20 +86,6 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
 def sends(graph: TypedGraph, name: str) -> bool:
     """Whether a node is an all-reduce of gradients that may run in half."""
     return name in graph.joined and homogeneity(graph.view.nodes[name].op) == "reduce"
-
-
-def idle_nodes(view: GraphView, scopes: Iterable[AbstractSet[str]]) -> Set[str]:
-    """Gradient code that leads nowhere, as gradients of constants do: a step runs it only where someone fetches it.
-
-    Args:
-        view: the graph.
-        scopes: the nodes of each call of `tf.gradients`. One of which nothing leads anywhere is fetched, and runs.
-    """
-    found: Set[str] = set()
-    for nodes in scopes:
-        needed = view.ancestors(name for name in view.nodes if name not in nodes) & nodes
-        found |= nodes - needed if needed else set()
-    return found
 
 
 def stays_in_kernel(graph: TypedGraph, port: Port) -> bool:

@@ -10,11 +10,13 @@ Rules, first match wins:
    an output), and the gradient code of a denied op that isn't linear. Ops on no list are float32.
 6. infer, downstream of a denied unit through infer and clear units: float32.
    `Exp -> Mul -> Add -> MatMul`   Mul and Add are float32, MatMul half.
-7. infer: free between allow ops (`MatMul -> BiasAdd -> MatMul`), a bias behind one, and in gradient code
-   behind one; else float32.
+   What is bounded whatever it reads ends the chain: `Exp -> Tanh -> Mul -> MatMul`   Tanh is float32, Mul free. So does the
+   Sum in a Softmax's gradient, a mean weighted by probabilities.
+7. infer: free between allow ops (`MatMul -> BiasAdd -> MatMul`), behind what ended a chain as behind an allow op, a bias behind
+   one, and in gradient code behind one; else float32.
    A sum of up to eight gradients that leaves gradient code is one of a variable's: float32, and so is a sum in a loop.
 8. clear: free where an allow op lies on either side, where it looks at a shape alone, or fills with a constant; else float32.
-   A Sum that reduces nothing counts as clear.
+   A Sum counts as clear where it is indifferent (`gradient_sums.py`).
 
 What is free goes to the minimum cut.
 """
@@ -26,11 +28,19 @@ from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
 from graphmp.graph.gradient_code import differentiated
-from graphmp.graph.shapes import recorded_size
 from graphmp.graph.state import variable_behind
-from graphmp.graph.symbolic_shapes import SymbolicShapes
 from graphmp.policy.policy import Policy
-from graphmp.policy.traits import BIAS_ADDS, FORGETS_VALUES, LAST_ACTIVATIONS, MOST_SUMMED_IN_FLOAT32, MOVES_NOTHING, NONLINEAR_DENIED, SUMS
+from graphmp.policy.traits import (
+    BIAS_ADDS,
+    BOUNDED,
+    FORGETS_VALUES,
+    LAST_ACTIVATIONS,
+    MOST_SUMMED_IN_FLOAT32,
+    MOVES_NOTHING,
+    NONLINEAR_DENIED,
+    SUMS,
+)
+from graphmp.rewrite.gradient_sums import GradientSums
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.pins import unsupported
@@ -83,8 +93,8 @@ def paint(
     for number, reason in forced.items():
         painted[number] = Paint(HALF, reason)
     _agree(graph, groups, painted)
-    painter.spread_denied(painted, denied - (pins.keys() - guards.keys()), groups)
-    painter.keep_between(painted, groups)
+    tame = painter.spread_denied(painted, denied - (pins.keys() - guards.keys()), groups)
+    painter.keep_between(painted, tame, groups)
     _agree(graph, groups, painted)
     return painted
 
@@ -120,11 +130,11 @@ class _Painter:
         self._policy = policy
         self._gradients = gradients
         self._category = [policy.category(graph.node(number).op) for number in range(len(graph.units))]
-        shapes = SymbolicShapes(graph.view)
+        self._sums = GradientSums(graph, gradients)
         for number, unit in enumerate(graph.units):
             if graph.node(number).op == "Cast" and unit.attribute == "DstT":
                 self._category[number] = "clear"  # a Cast that isn't pinned comes from exact integers
-            elif graph.node(number).op == "Sum" and (adds_nothing(graph, unit.node) or shapes.reduces_nothing(unit.node)):
+            elif graph.node(number).op == "Sum" and self._sums.is_indifferent(unit.node):
                 self._category[number] = "clear"
 
     def listed(self, number: int) -> Paint:
@@ -160,13 +170,14 @@ class _Painter:
                     found[number] = "gradient of a denied op: %s" % forward
         return found
 
-    def spread_denied(self, painted: List[Paint], denied: Iterable[int], groups: Groups) -> None:
-        """Rule 6, breadth first, so that `because` leads back to the source on a shortest chain."""
-        waiting = sorted(denied)
-        seen = set(waiting)
+    def spread_denied(self, painted: List[Paint], denied: AbstractSet[int], groups: Groups) -> Set[int]:
+        """Rule 6, breadth first, so that `because` leads back to the source on a shortest chain. Returns the units that ended a chain."""
+        tame = {number for number in denied if self._sums.is_weighted_mean(self._graph.units[number].node)}
+        waiting = sorted(denied - tame)
+        seen = set(waiting) | tame
         expanded: Set[int] = set()
         while waiting:
-            following = []
+            following: List[int] = []
             for number in waiting:
                 if groups.of[number] in expanded:
                     continue
@@ -175,13 +186,14 @@ class _Painter:
                     if other in seen:
                         continue
                     seen.add(other)
-                    following.append(other)
+                    (tame.add if self._graph.node(other).op in BOUNDED else following.append)(other)
                     if painted[other].colour == FREE:
                         if self._category[other] == "infer":
                             painted[other] = Paint(FLOAT, "infer: downstream of what computes in float32", number)
                         else:
                             painted[other] = Paint(FREE, painted[other].reason, number)
             waiting = following
+        return tame
 
     def _chain(self, number: int, groups: Groups) -> Iterable[int]:
         """Infer and clear units that read a unit, or a unit of its group."""
@@ -192,10 +204,10 @@ class _Painter:
                 if self._category[other] in ("infer", "clear") and self._graph.node(other).op not in FORGETS_VALUES:
                     yield other
 
-    def keep_between(self, painted: List[Paint], groups: Groups) -> None:
-        """Rules 7 and 8."""
+    def keep_between(self, painted: List[Paint], tame: AbstractSet[int], groups: Groups) -> None:
+        """Rules 7 and 8; `tame` are units that ended a chain of rule 6."""
         allowed = [number for number, p in enumerate(painted) if p.colour == HALF]
-        behind = self._reach(allowed, painted, groups, self._graph.downstream)
+        behind = self._reach([*allowed, *sorted(tame)], painted, groups, self._graph.downstream)
         ahead = self._reach(allowed, painted, groups, self._graph.upstream)
         for number, p in enumerate(painted):
             if p.colour != FREE:
@@ -258,17 +270,6 @@ class _Painter:
                     seen.update(members)
                     waiting.extend(members)
         return seen
-
-
-def adds_nothing(graph: TypedGraph, name: str) -> bool:
-    """Whether a Sum reduces no axis, as in the gradient of an addition without broadcasting: what it gives, or is reshaped to, is as large."""
-    view = graph.view
-    source = view.inputs(name)[0]
-    size = recorded_size(view.nodes[source.node], source.output)
-    if size is None:
-        return False
-    reshapes = [c.node for c in view.consumers(name) if view.nodes[c.node].op == "Reshape" and c.slot == 0]
-    return size in [recorded_size(view.nodes[n], 0) for n in [name] + reshapes]
 
 
 def ahead_of_allow(graph: TypedGraph, allow: AbstractSet[str], gradients: AbstractSet[str]) -> Set[str]:

@@ -19,12 +19,11 @@ from graphmp.errors import GraphmpError, warning
 from graphmp.graph.building import SCOPE
 from graphmp.graph.collector import collector_paused
 from graphmp.graph.contexts import Contexts
-from graphmp.graph.gradient_code import gradient_code
+from graphmp.graph.gradient_code import gradient_code, idle_nodes
 from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.rewrite import bodies, casts, check, pins, ranges
 from graphmp.rewrite.calibration import overflowed
-from graphmp.rewrite.costs import idle_nodes
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.mark import mark
@@ -195,6 +194,7 @@ def _decide(
         graph.joined = joined
         policy = with_reduces(policy, {graph.view.nodes[name].op for name in joined})
     graph.idle = idle_nodes(graph.view, scopes.values())
+    graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
     ahead = ahead_of_allow(graph, policy.allow, gradients)
     outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}
     fetched = {} if body.function else {**_fetched(graph, meta_graph, config, outputs), **float32}

@@ -39,6 +39,7 @@ class TypedGraph:
         units: all units; elsewhere they are named by their place in this list.
         unknown: nodes whose op nobody knows.
         idle: nodes that no step runs.
+        unread: nodes of gradient code whose values lead nowhere, run or not.
         joined: nodes that hand gradients to all-reduces which may run in half, those included.
     """
 
@@ -53,6 +54,7 @@ class TypedGraph:
         self.units: List[Unit] = []
         self.unknown: List[str] = []
         self.idle: AbstractSet[str] = frozenset()
+        self.unread: AbstractSet[str] = frozenset()
         self.joined: AbstractSet[str] = frozenset()
         self._signatures: Dict[str, Optional[Signature]] = {}
         self._inputs: Dict[str, List[int]] = {}

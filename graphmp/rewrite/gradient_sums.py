@@ -1,0 +1,75 @@
+"""Sums in gradient code that half precision doesn't harm, though a Sum computes in float32.
+
+The gradient of an addition or product sums over what was broadcast, if anything was: over nothing, mostly.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Optional, Set
+
+from graphmp.graph.dtypes import FLOATS, RESOURCE, VARIANT
+from graphmp.graph.gradient_code import differentiated
+from graphmp.graph.shapes import recorded_size
+from graphmp.graph.symbolic_shapes import SymbolicShapes
+from graphmp.graph.view import Port
+from graphmp.policy.traits import FORGETS_VALUES, WEIGHTED_MEAN_IN_GRADIENT
+from graphmp.rewrite.units import TypedGraph
+
+
+class GradientSums:
+    """What is known of the Sums of a graph body."""
+
+    def __init__(self, graph: TypedGraph, gradients: AbstractSet[str]):
+        """Args: graph: the body; gradients: the nodes of its gradient code."""
+        self._graph = graph
+        self._gradients = gradients
+        self._shapes = SymbolicShapes(graph.view)
+        self._varying: Set[str] = set()
+
+    def is_indifferent(self, name: str) -> bool:
+        """Whether the dtype of a Sum makes no numerical difference: it adds nothing up, or is a constant's gradient, which nobody asked for."""
+        return self._adds_nothing(name) or self._shapes.reduces_nothing(name) or self._is_constants_gradient(name)
+
+    def is_weighted_mean(self, name: str) -> bool:
+        """Whether a Sum is that of a Softmax's gradient: of gradients weighted by probabilities, so no larger than the largest."""
+        forward = self._forward(name)
+        return forward != "" and self._graph.view.nodes[forward].op in WEIGHTED_MEAN_IN_GRADIENT
+
+    def _forward(self, name: str) -> str:
+        """The node whose gradient a Sum belongs to; empty where it belongs to none."""
+        nodes = self._graph.view.nodes
+        return (nodes[name].op == "Sum" and name in self._gradients and differentiated(name, nodes.keys())) or ""
+
+    def _adds_nothing(self, name: str) -> bool:
+        """Whether what a Sum gives, or is reshaped to, is as large as what it reads, by recorded shapes."""
+        view = self._graph.view
+        size = self._size(view.inputs(name)[0])
+        reshapes = [c.node for c in view.consumers(name) if view.nodes[c.node].op == "Reshape" and c.slot == 0]
+        return size is not None and size in [self._size(Port(n, 0)) for n in [name] + reshapes]
+
+    def _is_constants_gradient(self, name: str) -> bool:
+        """Whether nothing reads what a Sum leads to, and what it is the gradient of depends on nothing that has one."""
+        view = self._graph.view
+        axes, forward = view.inputs(name)[1], self._forward(name)
+        if name not in self._graph.unread or not forward:
+            return False
+        constants = [port for port in view.inputs(forward) if port.node not in self._varying_nodes()]
+        if view.nodes[axes.node].op == "BroadcastGradientArgs":  # its outputs are in the order of the operands
+            return axes.output < len(view.inputs(forward)) and view.inputs(forward)[axes.output] in constants
+        size = self._size(Port(name, 0))
+        return size is not None and size in [self._size(port) for port in constants]
+
+    def _size(self, port: Port) -> Optional[int]:
+        return recorded_size(self._graph.view.nodes[port.node], port.output)
+
+    def _varying_nodes(self) -> Set[str]:
+        """Nodes that depend on a variable, or on a placeholder that isn't of integers: what someone may want a gradient of."""
+        if not self._varying:
+            view = self._graph.view
+            sources = [name for name in view.nodes if not view.inputs(name) and view.nodes[name].op != "Const" and self._has_gradient(name)]
+            self._varying = view.followed(sources, lambda name: view.nodes[name].op not in FORGETS_VALUES)
+        return self._varying
+
+    def _has_gradient(self, name: str) -> bool:
+        signature = self._graph.signature(name)
+        return signature is None or any(port.dtype in (*FLOATS, RESOURCE, VARIANT) for port in signature.outputs)
