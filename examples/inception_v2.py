@@ -21,7 +21,7 @@ SIZES = dict(
     image_size=(224, 64, "height and width of the images"),
     width=(64, 8, "channels of the first convolution"),
     modules=(4, 1, "most modules one behind the other for images of a size; the network has 2, 4 and 2"),
-    learning_rate=(0.045, 0.01, "of the momentum optimizer"),
+    learning_rate=(0.045, 0.003, "of the momentum optimizer"),
 )
 DEPTH_MULTIPLIER = 8  # channels that the first convolution makes of each of the image's
 STAGES = {  # by the size of their images: channels of a 1x1; a 3x3 behind a 1x1; two 3x3 behind a 1x1; the pooling and a 1x1 behind it

@@ -26,6 +26,7 @@ DEEP = {"inception_v3"}  # converted with --slow alone: twice as many nodes as I
 ENGINES = {"vgg": "recipe", "lstm": "rewrite"}  # of `--engine=auto`: what the decorator builds in half precision, what it leaves to the session
 NEWEST = tf.__version__ > "2"
 HALF = "bfloat16" if NEWEST else "float16"  # 1.15.5's CPU has no bfloat16 convolutions
+CLOSE = 0.02 if NEWEST else 0.01  # the first three losses: noise of bfloat16's 2^-9 in the weights moves float32's own by 1.2% (Inception v2)
 FEW = [] if NEWEST else ["--steps=2"]  # and emulates float16
 STEP = re.compile(r"^step +(\d+)((?:  \w*loss \S+)+)$", re.MULTILINE)
 BUILD = "import sys\nfrom graphmp.runtime.child import main\nmain(sys.argv[1])\n"
@@ -104,7 +105,8 @@ def test_it_trains_alike_in_mixed_precision(trained, forks):
     found = np.array(list(losses.values()))
     wanted = np.array([expected[step] for step in losses])
     first = wanted[:3].mean(axis=0)
-    assert found[:3].mean(axis=0) == pytest.approx(first, abs=0.01 * np.abs(first).max())
+    assert found[0] == pytest.approx(wanted[0], abs=0.01 * np.abs(wanted[0]).max())  # before any update
+    assert found[:3].mean(axis=0) == pytest.approx(first, abs=CLOSE * np.abs(first).max())
     assert len(first) > 1 or found.mean() == pytest.approx(wanted.mean(), rel=0.06)
     assert NEWEST is (len(found) == len(expected))
     if NEWEST:

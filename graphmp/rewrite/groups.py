@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Iterator, List, Tuple
+from typing import AbstractSet, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 import scipy.sparse as sparse
@@ -87,7 +87,7 @@ def _readers(graph: TypedGraph, name: str, op: str) -> List[str]:
     return [c.node for c in graph.view.consumers(name) if graph.view.nodes[c.node].op == op]
 
 
-def _pairs(graph: TypedGraph, units: List[int], other: str) -> Iterator[Tuple[int, int]]:
+def _pairs(graph: TypedGraph, units: Sequence[int], other: str) -> Iterator[Tuple[int, int]]:
     yield from ((a, b) for a in units for b in graph.units_of(other))
 
 

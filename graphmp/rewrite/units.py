@@ -6,7 +6,7 @@ float32 value in its lists. Ports whose type an op fixes belong to no unit.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -28,6 +28,22 @@ class Unit(NamedTuple):
     node: str
     attribute: str
     place: int = -1
+
+
+class _Layout(NamedTuple):
+    """Where the units of a node are; nodes of the same types share one.
+
+    Attributes:
+        signature: the types of its ports; None where unknown.
+        inputs: for each input FIXED, OTHER or the number of its unit, counted from the node's first.
+        outputs: the same of each output.
+        units: the attribute of each unit, and its place there.
+    """
+
+    signature: Optional[Signature]
+    inputs: Tuple[int, ...]
+    outputs: Tuple[int, ...]
+    units: Tuple[Tuple[str, int], ...]
 
 
 class TypedGraph:
@@ -56,52 +72,34 @@ class TypedGraph:
         self.idle: AbstractSet[str] = frozenset()
         self.unread: AbstractSet[str] = frozenset()
         self.joined: AbstractSet[str] = frozenset()
-        self._signatures: Dict[str, Optional[Signature]] = {}
-        self._inputs: Dict[str, List[int]] = {}
-        self._outputs: Dict[str, List[int]] = {}
-        self._of_node: Dict[str, List[int]] = {}
+        self._layouts: Dict[str, _Layout] = {}
+        self._first: Dict[str, int] = {}
         self._loops: Optional[Tuple[Frames, Counts]] = None
+        shared: Dict[int, _Layout] = {}  # by the identity of a signature, which an OpDefs keeps
         for name, node in self.view.nodes.items():
-            self._add(name, op_defs.signature(node))
-
-    def _add(self, name: str, signature: Optional[Signature]) -> None:
-        self._signatures[name] = signature
-        slots = len(self.view.inputs(name))
-        if signature is None or len(signature.inputs) != slots:
-            self._signatures[name] = None
-            self.unknown.append(name)
-            self._inputs[name] = [FIXED] * slots
-            return
-        own: Dict[Tuple[str, int], int] = {}
-
-        def unit(port: PortType) -> int:
-            if port.dtype != FLOAT32:
-                return OTHER
-            if not port.attribute or port.is_ref:
-                return FIXED
-            if (port.attribute, port.place) not in own:
-                own[port.attribute, port.place] = len(self.units)
-                self.units.append(Unit(name, port.attribute, port.place))
-            return own[port.attribute, port.place]
-
-        self._inputs[name] = [unit(port) for port in signature.inputs]
-        self._outputs[name] = [unit(port) for port in signature.outputs]
-        for attribute in _HANDLE_ATTRIBUTES if self.view.nodes[name].op in HANDLE_OPS else ():
-            if attribute in self.view.nodes[name].attr:
-                unit(PortType(self.view.nodes[name].attr[attribute].type, attribute))
-        self._of_node[name] = list(own.values())
+            signature, slots = op_defs.signature(node), len(self.view.inputs(name))
+            if signature is None or len(signature.inputs) != slots:
+                self.unknown.append(name)
+                self._layouts[name] = _Layout(None, (FIXED,) * slots, (), ())
+                continue
+            layout = shared.get(id(signature)) or shared.setdefault(id(signature), _layout(node, signature))
+            self._layouts[name] = layout
+            if layout.units:
+                self._first[name] = len(self.units)
+                self.units.extend(Unit(name, attribute, place) for attribute, place in layout.units)
 
     def signature(self, name: str) -> Optional[Signature]:
         """The types of a node's ports; None where unknown."""
-        return self._signatures[name]
+        return self._layouts[name].signature
 
     def node(self, unit: int) -> tf.NodeDef:
         """The node that a unit belongs to."""
         return self.view.nodes[self.units[unit].node]
 
-    def units_of(self, name: str) -> List[int]:
+    def units_of(self, name: str) -> Sequence[int]:
         """The units of a node."""
-        return self._of_node.get(name, [])
+        first = self._first.get(name, 0)
+        return range(first, first + len(self._layouts[name].units))
 
     def reader(self, consumer: Consumer) -> int:
         """The unit that reads at an input; FIXED or OTHER where there is none."""
@@ -109,19 +107,21 @@ class TypedGraph:
 
     def reading(self, name: str, slot: int) -> int:
         """The unit at an input slot of a node; FIXED or OTHER where there is none."""
-        return self._inputs[name][slot]
+        number = self._layouts[name].inputs[slot]
+        return number if number < 0 else self._first[name] + number
 
     def writer(self, port: Port) -> int:
         """The unit that an output follows; FIXED for an op that nobody knows."""
-        outputs = self._outputs.get(port.node)
-        return FIXED if outputs is None or port.output >= len(outputs) else outputs[port.output]
+        outputs = self._layouts[port.node].outputs
+        number = FIXED if port.output >= len(outputs) else outputs[port.output]
+        return number if number < 0 else self._first[port.node] + number
 
     def float32_tensors(self) -> Iterator[Tuple[Port, int, List[Consumer]]]:
         """Every float32 output that is read: its port, the unit it follows, and the float32 inputs that read it."""
         for name in self.view.nodes:
             by_output: Dict[int, List[Consumer]] = {}
             for consumer in self.view.consumers(name):
-                if self._inputs[consumer.node][consumer.slot] != OTHER:
+                if self._layouts[consumer.node].inputs[consumer.slot] != OTHER:
                     by_output.setdefault(consumer.output, []).append(consumer)
             for output, consumers in by_output.items():
                 port = Port(name, output)
@@ -131,16 +131,17 @@ class TypedGraph:
     def downstream(self, unit: int) -> Iterator[int]:
         """The units that read what a unit writes."""
         name = self.units[unit].node
-        outputs = self._outputs[name]
+        outputs, number = self._layouts[name].outputs, unit - self._first[name]
         for consumer in self.view.consumers(name):
-            if outputs[consumer.output] == unit and self.reader(consumer) >= 0:
+            if outputs[consumer.output] == number and self.reader(consumer) >= 0:
                 yield self.reader(consumer)
 
     def upstream(self, unit: int) -> Iterator[int]:
         """The units that write what a unit reads."""
         name = self.units[unit].node
+        inputs, number = self._layouts[name].inputs, unit - self._first[name]
         for slot, port in enumerate(self.view.inputs(name)):
-            if self._inputs[name][slot] == unit and self.writer(port) >= 0:
+            if inputs[slot] == number and self.writer(port) >= 0:
                 yield self.writer(port)
 
     def frame(self, name: str) -> Tuple[str, ...]:
@@ -155,3 +156,20 @@ class TypedGraph:
         if self._loops is None:
             self._loops = frames(self.view), trip_counts(self.view)
         return self._loops
+
+
+def _layout(node: tf.NodeDef, signature: Signature) -> _Layout:
+    units: Dict[Tuple[str, int], int] = {}
+
+    def number(port: PortType) -> int:
+        if port.dtype != FLOAT32:
+            return OTHER
+        if not port.attribute or port.is_ref:
+            return FIXED
+        return units.setdefault((port.attribute, port.place), len(units))
+
+    inputs, outputs = tuple(map(number, signature.inputs)), tuple(map(number, signature.outputs))
+    for attribute in _HANDLE_ATTRIBUTES if node.op in HANDLE_OPS else ():
+        if attribute in node.attr:
+            number(PortType(node.attr[attribute].type, attribute))
+    return _Layout(signature, inputs, outputs, tuple(units))
