@@ -10,13 +10,13 @@ Rules, first match wins:
    an output), and the gradient code of a denied op that isn't linear. Ops on no list are float32.
 6. infer, downstream of a denied unit through infer and clear units: float32.
    `Exp -> Mul -> Add -> MatMul`   Mul and Add are float32, MatMul half.
-   What is bounded whatever it reads ends the chain: `Exp -> Tanh -> Mul -> MatMul`   Tanh is float32, Mul free. So does the
-   Sum in a Softmax's gradient, a mean weighted by probabilities.
+   What is bounded whatever it reads ends the chain: `Exp -> Tanh -> Mul -> MatMul`   Tanh is float32, Mul free. In gradient
+   code so do the Sum of a Softmax, a mean weighted by probabilities, and the Exp of an Erf.
 7. infer: free between allow ops (`MatMul -> BiasAdd -> MatMul`), behind what ended a chain as behind an allow op, a bias behind
    one, and in gradient code behind one; else float32.
    A sum of up to eight gradients that leaves gradient code is one of a variable's: float32, and so is a sum in a loop.
 8. clear: free where an allow op lies on either side, where it looks at a shape alone, or fills with a constant; else float32.
-   A Sum counts as clear where it is indifferent (`gradient_sums.py`).
+   A Sum counts as clear where it is indifferent (`gradient_facts.py`).
 
 What is free goes to the minimum cut.
 """
@@ -40,7 +40,7 @@ from graphmp.policy.traits import (
     NONLINEAR_DENIED,
     SUMS,
 )
-from graphmp.rewrite.gradient_sums import GradientSums
+from graphmp.rewrite.gradient_facts import GradientFacts
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.pins import unsupported
@@ -130,11 +130,11 @@ class _Painter:
         self._policy = policy
         self._gradients = gradients
         self._category = [policy.category(graph.node(number).op) for number in range(len(graph.units))]
-        self._sums = GradientSums(graph, gradients)
+        self._facts = GradientFacts(graph, gradients)
         for number, unit in enumerate(graph.units):
             if graph.node(number).op == "Cast" and unit.attribute == "DstT":
                 self._category[number] = "clear"  # a Cast that isn't pinned comes from exact integers
-            elif graph.node(number).op == "Sum" and self._sums.is_indifferent(unit.node):
+            elif graph.node(number).op == "Sum" and self._facts.is_indifferent(unit.node):
                 self._category[number] = "clear"
 
     def listed(self, number: int) -> Paint:
@@ -172,7 +172,7 @@ class _Painter:
 
     def spread_denied(self, painted: List[Paint], denied: AbstractSet[int], groups: Groups) -> Set[int]:
         """Rule 6, breadth first, so that `because` leads back to the source on a shortest chain. Returns the units that ended a chain."""
-        tame = {number for number in denied if self._sums.is_weighted_mean(self._graph.units[number].node)}
+        tame = {number for number in denied if self._facts.is_bounded(self._graph.units[number].node)}
         waiting = sorted(denied - tame)
         seen = set(waiting) | tame
         expanded: Set[int] = set()

@@ -1,4 +1,4 @@
-"""Sums in gradient code that half precision doesn't harm, though a Sum computes in float32.
+"""What is known of denied ops in gradient code, by what they are the gradient of.
 
 The gradient of an addition or product sums over what was broadcast, if anything was: over nothing, mostly.
 """
@@ -12,12 +12,12 @@ from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.shapes import recorded_size
 from graphmp.graph.symbolic_shapes import SymbolicShapes
 from graphmp.graph.view import Port
-from graphmp.policy.traits import FORGETS_VALUES, WEIGHTED_MEAN_IN_GRADIENT
+from graphmp.policy.traits import BOUNDED_IN_GRADIENT, FORGETS_VALUES
 from graphmp.rewrite.units import TypedGraph
 
 
-class GradientSums:
-    """What is known of the Sums of a graph body."""
+class GradientFacts:
+    """What is known of the gradient code of a graph body."""
 
     def __init__(self, graph: TypedGraph, gradients: AbstractSet[str]):
         """Args: graph: the body; gradients: the nodes of its gradient code."""
@@ -30,15 +30,17 @@ class GradientSums:
         """Whether the dtype of a Sum makes no numerical difference: it adds nothing up, or is a constant's gradient, which nobody asked for."""
         return self._adds_nothing(name) or self._shapes.reduces_nothing(name) or self._is_constants_gradient(name)
 
-    def is_weighted_mean(self, name: str) -> bool:
-        """Whether a Sum is that of a Softmax's gradient: of gradients weighted by probabilities, so no larger than the largest."""
+    def is_bounded(self, name: str) -> bool:
+        """Whether what an op gives can't be large, for what it is the gradient of (`policy/traits.txt`)."""
+        nodes = self._graph.view.nodes
+        if not any(pair.endswith("/" + nodes[name].op) for pair in BOUNDED_IN_GRADIENT):
+            return False
         forward = self._forward(name)
-        return forward != "" and self._graph.view.nodes[forward].op in WEIGHTED_MEAN_IN_GRADIENT
+        return forward != "" and "%s/%s" % (nodes[forward].op, nodes[name].op) in BOUNDED_IN_GRADIENT
 
     def _forward(self, name: str) -> str:
-        """The node whose gradient a Sum belongs to; empty where it belongs to none."""
-        nodes = self._graph.view.nodes
-        return (nodes[name].op == "Sum" and name in self._gradients and differentiated(name, nodes.keys())) or ""
+        """The node whose gradient an op belongs to; empty where it belongs to none."""
+        return (name in self._gradients and differentiated(name, self._graph.view.nodes.keys())) or ""
 
     def _adds_nothing(self, name: str) -> bool:
         """Whether what a Sum gives, or is reshaped to, is as large as what it reads, by recorded shapes."""

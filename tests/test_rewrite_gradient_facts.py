@@ -1,4 +1,4 @@
-"""Sums in gradient code that half precision doesn't harm, and what a bounded op frees: attention, and a GELU of `tanh(x + c x^3)`."""
+"""Facts of gradient code: what a bounded op frees, Sums that need no float32. Attention, and GELUs by `tanh` and `erf`."""
 
 import numpy as np
 import pytest
@@ -13,6 +13,11 @@ LENGTH, WIDTH, HIDDEN = 32, 16, 64
 def gelu(x):
     """As in BERT: the cube is a Pow, and denied."""
     return x * (0.5 * (1.0 + tf.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * tf.pow(x, 3)))))
+
+
+def gelu_by_erf(x):
+    """The gradient of Erf has an exp(-x * x) in it, which lies between 0 and 1."""
+    return x * (0.5 * (1.0 + tf.erf(x / np.sqrt(2))))
 
 
 def attention(x, mask=0.0):
@@ -59,6 +64,14 @@ def test_what_a_tanh_leads_to_is_half_forward_and_backward():
     assert forward["add_1"] == forward["mul_2"] == forward["mul_3"] == "half"
     assert dtypes(after, "gradients/layer/Tanh_grad/") == {"TanhGrad": "half"}
     assert dtypes(after, "gradients/layer/Pow_grad/")["Pow"] == "float32"
+
+
+def test_the_exponential_in_an_erfs_gradient_ends_the_chain():
+    original, gradients = network(gelu_by_erf)
+    after = painting.verified(original, gradients, rtol=2e-2)
+    found = dtypes(after, "gradients/layer/Erf_grad/")
+    assert found["Exp"] == "float32" and found["mul"] == found["mul_1"] == "half"
+    assert {dtypes(after, "layer/")[name] for name in ("truediv", "Erf", "add", "mul", "mul_1")} == {"half"}
 
 
 @pytest.mark.parametrize("mask", [0.0, -1e9])
