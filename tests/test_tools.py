@@ -106,6 +106,23 @@ def test_one_bad_graph_does_not_hide_the_rest(tool, files, tmp_path, capsys):
     assert lines[-2].startswith("bad.meta: GraphmpError: GMP008: ")
 
 
+TRAINS = "import json, sys; print(json.dumps({'cosine': [0.5, 0.75], 'files': len(sys.argv)}))"
+FAILS = "print('no JSON')"
+
+
+@needs_peer
+@pytest.mark.parametrize("program, cosine", [(TRAINS, 0.75), (FAILS, None), ("import time; time.sleep(60)", None)])
+def test_rows_of_the_peer(tool, files, tmp_path, capsys, program, cosine):
+    (tmp_path / "pair.py").write_text(program)
+    flags = ["--train_pair=%s" % (tmp_path / "pair.py"), "--seconds=2"]
+    assert tool("peer_rows").main([*flags, files[0], str(tmp_path / "pair.py")]) == 1  # the second is no graph
+    captured = capsys.readouterr()
+    (row,) = map(json.loads, captured.out.splitlines())
+    assert row.get("cosine") == cosine and row["file"] == "train.meta" and 0 < row["half"] <= row["of"]
+    assert row["casts"] > 0 and row["seconds"] > 0 and row["nodes"] > 20
+    assert "peer_rows: " in captured.err and "GMP008" in captured.err
+
+
 @pytest.mark.skipif(tf.__version__ > "2", reason="TensorFlow 2 has what the tool needs")
 def test_compare_says_that_it_needs_tensorflow_2(tool, capsys):
     assert tool("compare_grappler").main(["graph.meta"]) == 2
