@@ -5,14 +5,14 @@ from __future__ import annotations
 # The rule behind each kind of reason, which is what stands before a reason's colon.
 RULES = {
     "allow": "ops on the allow list compute in half precision",
-    "clear": "ops on the clear list take the dtype of their neighbours, whichever moves fewer bytes",
+    "clear": "ops on the clear list, and sums that add nothing up or that nothing reads, take the dtype of their neighbours, whichever moves fewer bytes",
     "deny": "ops on the deny list compute in float32",
     "fetched": "what a signature or a collection names keeps its dtype, for whoever fetches it",
     "flow": "a TensorArray's flow is float32: it orders operations and holds no data",
     "gradient of a denied op": "the gradient of a denied op that isn't linear computes in float32 too",
     "group": "the nodes of a loop variable, or that share a handle, have one dtype",
     "handle": "a handle that other ops use too keeps the dtype of what it holds",
-    "infer": "ops on the infer list compute in half precision between such ops, and in float32 downstream of a denied one",
+    "infer": "ops on the infer list compute in half precision between such ops, and in float32 downstream of a denied one, up to what is bounded",
     "last activation": "a model's last Softmax, LogSoftmax or Sigmoid computes in float32",
     "look-up": "a look-up reads a variable as it is; the rows that it gives are cast",
     "no kernel": "half precision is for ops that have a kernel of it, on CPU and GPU",
