@@ -24,7 +24,7 @@ class GradientFacts:
         self._graph = graph
         self._gradients = gradients
         self._shapes = SymbolicShapes(graph.view)
-        self._varying: Set[str] = set()
+        self._varying: Optional[Set[str]] = None
 
     def is_indifferent(self, name: str) -> bool:
         """Whether the dtype of a Sum makes no numerical difference: it adds nothing up, or is a constant's gradient, which nobody asked for."""
@@ -52,9 +52,10 @@ class GradientFacts:
     def _is_constants_gradient(self, name: str) -> bool:
         """Whether nothing reads what a Sum leads to, and what it is the gradient of depends on nothing that has one."""
         view = self._graph.view
-        axes, forward = view.inputs(name)[1], self._forward(name)
-        if name not in self._graph.unread or not forward:
+        forward = self._forward(name) if name in self._graph.unread else ""
+        if not forward:
             return False
+        axes = view.inputs(name)[1]
         constants = [port for port in view.inputs(forward) if port.node not in self._varying_nodes()]
         if view.nodes[axes.node].op == "BroadcastGradientArgs":  # its outputs are in the order of the operands
             return axes.output < len(view.inputs(forward)) and view.inputs(forward)[axes.output] in constants
@@ -66,7 +67,7 @@ class GradientFacts:
 
     def _varying_nodes(self) -> Set[str]:
         """Nodes that depend on a variable, or on a placeholder that isn't of integers: what someone may want a gradient of."""
-        if not self._varying:
+        if self._varying is None:
             view = self._graph.view
             sources = [name for name in view.nodes if not view.inputs(name) and view.nodes[name].op != "Const" and self._has_gradient(name)]
             self._varying = view.followed(sources, lambda name: view.nodes[name].op not in FORGETS_VALUES)
