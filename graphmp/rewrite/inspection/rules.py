@@ -5,7 +5,7 @@ from __future__ import annotations
 # The rule behind each kind of reason, which is what stands before a reason's colon.
 RULES = {
     "allow": "ops on the allow list compute in half precision",
-    "clear": "ops on the clear list, and sums that add nothing up or that nothing reads, take the dtype of their neighbours, whichever moves fewer bytes",
+    "clear": "ops on the clear list, and sums of nothing or that nothing reads, take the dtype of their neighbours, whichever moves fewer bytes",
     "deny": "ops on the deny list compute in float32",
     "fetched": "what a signature or a collection names keeps its dtype, for whoever fetches it",
     "flow": "a TensorArray's flow is float32: it orders operations and holds no data",
