@@ -331,6 +331,24 @@ W = "w Const"
             id="GatherV2 on a variable",
         ),
         pytest.param(
+            [X, "v VariableV2 shape=[3,4] dtype=float32", "read Identity v", "ids Placeholder dtype=int32 shape=[24]", "g Gather read ids", "m MatMul g x"],
+            {"m", "g"},
+            {"read": "variable: reads v"},
+            id="Gather on a variable that is small beside what it gives",
+        ),
+        pytest.param(
+            [X, "v VariableV2 shape=[3,4] dtype=float32", "read Identity v", "ids Placeholder dtype=int32 shape=[23]", "g Gather read ids", "m MatMul g x"],
+            {"m"},
+            {"g": "look-up: the rows of v are cast, not the table"},
+            id="Gather on a variable that isn't small enough",
+        ),
+        pytest.param(
+            [X, "v VariableV2 shape=[1,4] dtype=float32", "read Identity v", "ids Placeholder dtype=int32", "g Gather read ids", "m MatMul g x"],
+            {"m"},
+            {"g": "look-up: the rows of v are cast, not the table"},
+            id="Gather on a variable of who knows how many rows",
+        ),
+        pytest.param(
             [X, W, "ids Placeholder dtype=int32", "axis Const", "n MatMul x w", "g GatherV2 n ids axis", "m MatMul g w"],
             {"m", "n", "g"},
             {},

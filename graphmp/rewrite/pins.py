@@ -8,7 +8,7 @@ Rules, in order; the first that holds is the reason.
 4. What is fetched: signatures, --fetch, definitions of variables, and in collections the outputs of the model.
 5. --keep_float32.
 6. A cast of the model's own, but for one from bool, uint8 or int8, which half precision holds exactly.
-7. Look-ups in a variable: the rows are cast, not the table.
+7. Look-ups in a variable: the rows are cast, not the table, unless the rows are known to be the larger by far.
 8. Update math: what depends on gradients outside gradient code (clips, norms, averages, optimizers).
 """
 
@@ -22,6 +22,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import BY_NAME, RESOURCE
+from graphmp.graph.shapes import recorded_size
 from graphmp.graph.state import definitions, variable_behind
 from graphmp.graph.view import Port, parse_input
 from graphmp.policy.policy import Policy
@@ -30,6 +31,7 @@ from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import FIXED, TypedGraph
 
 FETCHED = "fetched: keeps its dtype"
+SMALL_TABLE = 8  # of a table that gives so many times its own size a step, in every step, the cast may stand before the look-up
 
 
 def pin(graph: TypedGraph, op_defs: OpDefs, config: Config, policy: Policy, fetched: Dict[str, str], gradients: AbstractSet[str]) -> Dict[int, str]:
@@ -199,5 +201,13 @@ def _own_cast(graph: TypedGraph, number: int) -> str:
 def _look_up(graph: TypedGraph, name: str) -> str:
     if graph.view.nodes[name].op not in LOOK_UPS or not graph.view.inputs(name):
         return ""
-    variable = variable_behind(graph.view, graph.view.inputs(name)[0].node)
-    return "look-up: the rows of %s are cast, not the table" % variable if variable else ""
+    table = graph.view.inputs(name)[0]
+    variable = variable_behind(graph.view, table.node)
+    small = _size(graph, table) * SMALL_TABLE <= _size(graph, Port(name, 0))
+    return "look-up: the rows of %s are cast, not the table" % variable if variable and not small else ""
+
+
+def _size(graph: TypedGraph, port: Port) -> float:
+    """Elements of a tensor; not a number where a dimension is unknown, which is neither more nor less than any other."""
+    size = recorded_size(graph.view.nodes[port.node], port.output)
+    return float("nan") if size is None else size

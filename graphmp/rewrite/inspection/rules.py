@@ -14,7 +14,7 @@ RULES = {
     "handle": "a handle that other ops use too keeps the dtype of what it holds",
     "infer": "ops on the infer list compute in half precision between such ops, and in float32 downstream of a denied one, up to what is bounded",
     "last activation": "a model's last Softmax, LogSoftmax or Sigmoid computes in float32",
-    "look-up": "a look-up reads a variable as it is; the rows that it gives are cast",
+    "look-up": "a look-up reads a variable as it is; the rows that it gives are cast, not the table, unless they are known to be the larger by far",
     "no kernel": "half precision is for ops that have a kernel of it, on CPU and GPU",
     "own cast": "casts of the model's own stay as they are",
     "range guard": "what half precision can't hold keeps the ops that use it in float32",
