@@ -331,13 +331,13 @@ W = "w Const"
             id="GatherV2 on a variable",
         ),
         pytest.param(
-            [X, "v VariableV2 shape=[3,4] dtype=float32", "read Identity v", "ids Placeholder dtype=int32 shape=[24]", "g Gather read ids", "m MatMul g x"],
+            [X, "v VariableV2 shape=[3,4] dtype=float32", "r Identity v", "ids Placeholder dtype=int32 shape=[24]", "g Gather r ids", "m MatMul g x"],
             {"m", "g"},
-            {"read": "variable: reads v"},
+            {"r": "variable: reads v"},
             id="Gather on a variable that is small beside what it gives",
         ),
         pytest.param(
-            [X, "v VariableV2 shape=[3,4] dtype=float32", "read Identity v", "ids Placeholder dtype=int32 shape=[23]", "g Gather read ids", "m MatMul g x"],
+            [X, "v VariableV2 shape=[3,4] dtype=float32", "r Identity v", "ids Placeholder dtype=int32 shape=[23]", "g Gather r ids", "m MatMul g x"],
             {"m"},
             {"g": "look-up: the rows of v are cast, not the table"},
             id="Gather on a variable that isn't small enough",
