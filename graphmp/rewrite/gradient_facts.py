@@ -10,7 +10,7 @@ from typing import AbstractSet, Optional, Set
 from graphmp.graph.dtypes import FLOATS, RESOURCE, VARIANT
 from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.shapes import recorded_size
-from graphmp.graph.symbolic_shapes import SymbolicShapes
+from graphmp.graph.symbolic_shapes import SymbolicShapes, steady_variables
 from graphmp.graph.view import Port
 from graphmp.policy.traits import BOUNDED_IN_GRADIENT, FORGETS_VALUES
 from graphmp.rewrite.units import TypedGraph
@@ -23,7 +23,7 @@ class GradientFacts:
         """Args: graph: the body; gradients: the nodes of its gradient code."""
         self._graph = graph
         self._gradients = gradients
-        self._shapes = SymbolicShapes(graph.view)
+        self._shapes = SymbolicShapes(graph.view, steady_variables(graph.view))
         self._varying: Optional[Set[str]] = None
 
     def is_indifferent(self, name: str) -> bool:

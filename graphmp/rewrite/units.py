@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.frames import Frames, frames
+from graphmp.graph.shapes import records_shapes
 from graphmp.graph.trip_counts import Counts, trip_counts, trips
 from graphmp.graph.view import Consumer, GraphView, Port
 from graphmp.policy.traits import HANDLE_OPS
@@ -59,8 +60,13 @@ class TypedGraph:
         joined: nodes that hand gradients to all-reduces which may run in half, those included.
     """
 
-    def __init__(self, graph_def: tf.GraphDef, op_defs: OpDefs):
+    def __init__(self, graph_def: tf.GraphDef, op_defs: OpDefs, shapes: Optional[tf.GraphDef] = None):
         """Reads types once.
+
+        Args:
+            graph_def: the graph.
+            op_defs: definitions of its ops.
+            shapes: a graph with the same loops, which tells how often they go round where `graph_def` records no shapes.
 
         Raises:
             GraphmpError: GMP008 for duplicate names and missing inputs.
@@ -75,6 +81,7 @@ class TypedGraph:
         self._layouts: Dict[str, _Layout] = {}
         self._first: Dict[str, int] = {}
         self._loops: Optional[Tuple[Frames, Counts]] = None
+        self._shapes = None if shapes is None or records_shapes(graph_def) else shapes
         shared: Dict[int, _Layout] = {}  # by the identity of a signature, which an OpDefs keeps
         for name, node in self.view.nodes.items():
             signature, slots = op_defs.signature(node), len(self.view.inputs(name))
@@ -154,7 +161,7 @@ class TypedGraph:
 
     def _looped(self) -> Tuple[Frames, Counts]:
         if self._loops is None:
-            self._loops = frames(self.view), trip_counts(self.view)
+            self._loops = frames(self.view), trip_counts(self.view if self._shapes is None else GraphView(self._shapes))
         return self._loops
 
 

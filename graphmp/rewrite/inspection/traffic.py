@@ -53,10 +53,10 @@ def moves(meta_graph: tf.MetaGraphDef, shapes: Optional[tf.GraphDef] = None, upd
 
     Args:
         meta_graph: the graph to measure.
-        shapes: a graph to take `_output_shapes` from, by node name, where `meta_graph` lost them.
+        shapes: a graph to take `_output_shapes` and the iterations of loops from, by node name, where `meta_graph` lost them.
         updates: the nodes whose sake a step is for; none for the whole graph.
     """
-    graph = TypedGraph(meta_graph.graph_def, OpDefs(meta_graph))
+    graph = TypedGraph(meta_graph.graph_def, OpDefs(meta_graph), shapes)
     elements = _Elements(graph, shapes)
     present = updates & graph.view.nodes.keys()
     counted = graph.view.ancestors(present) if present else graph.view.nodes.keys()

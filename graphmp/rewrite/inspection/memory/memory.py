@@ -100,7 +100,7 @@ class _Step:
         op_defs = OpDefs(meta_graph)
         self._meta_graph = meta_graph
         self._training = training
-        self._graph = TypedGraph(meta_graph.graph_def, op_defs)
+        self._graph = TypedGraph(meta_graph.graph_def, op_defs, shapes.graph_def)
         self._view = self._graph.view
         self._sizes = Sizes(self._graph, shapes)
         self._buffers = Buffers(self._graph, self._sizes, Library(meta_graph, op_defs))
