@@ -87,7 +87,8 @@ class Ended(NamedTuple):
 
     @property
     def said(self) -> List[str]:
-        return [line[len("graphmp: ") :] for line in self.err.splitlines() if line.startswith("graphmp: ")]
+        """The lines of graphmp's own, behind what another thread may have begun to write."""
+        return re.findall("graphmp: (.*)", self.err)
 
 
 class Fork:

@@ -147,7 +147,8 @@ class Run(Observer):
         Conversion(found.original, found.meta_graph, report, self.config.flagfile_lines()).save(folder)
 
     def _say(self, text: str) -> None:
-        print("graphmp: " + text, file=sys.stderr, flush=True)
+        sys.stderr.write("graphmp: %s\n" % text)  # at once: threads of the script's write too
+        sys.stderr.flush()
 
 
 def main(spec: Dict[str, Any]) -> None:
