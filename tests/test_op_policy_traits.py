@@ -24,7 +24,7 @@ ELSEWHERE = {  # ops that the Python registry of this TensorFlow doesn't have
 NOT_LISTED = set() if TF2 else {"Einsum"}  # tf.einsum of 1.15.5 is made of matmuls: the op itself comes from TensorFlow 2
 LISTED_TRAITS = (
     "MOVES_NOTHING", "DISCONTINUOUS", "KEEPS_VALUES", "FORGETS_VALUES", "LAST_ACTIVATIONS", "SUMS", "BIAS_ADDS", "LOOK_UPS",
-    "NONLINEAR_DENIED", "PASSES_ON", "HANDLE_OPS", "WIDER_STATISTICS", "BOUNDED", "BOUNDED_IN_GRADIENT",
+    "NONLINEAR_DENIED", "PASSES_ON", "HANDLE_OPS", "WIDER_STATISTICS", "BOUNDED", "BOUNDED_OFF_ZERO", "BOUNDED_IN_GRADIENT",
 )  # fmt: skip
 
 

@@ -733,6 +733,16 @@ def test_the_record_counts_what_stayed_float32():
     assert [row[0] for row in record["done"] if row[1] == "inserted"] == ["x0_graphmp_float16", "weight_graphmp_float16", "a1_graphmp_float32"]
 
 
+@pytest.mark.parametrize("epsilon, half", [("1e-3", True), ("1e-7", True), ("1e-12", False), ("0.0", False)])
+@pytest.mark.parametrize("op", ["Add", "Maximum"])
+def test_a_normalisation_is_applied_in_half_where_its_epsilon_bounds_it(op, epsilon, half):
+    """Its statistics are float32 either way."""
+    lines = [X, W, "m MatMul x w", "s Square m", "a %s s epsilon" % op, "r Rsqrt a", "n Mul m r", "k MatMul n w"]
+    found = decide(graph("epsilon Const", *lines, w=np.eye(4), epsilon=float(epsilon)))
+    assert ("n" in found.half) is half
+    assert not found.half & {"s", "a", "r"}
+
+
 @pytest.mark.parametrize("size, half", [(4, True), (1, False)])
 def test_a_sum_that_reduces_nothing_is_clear(size, half):
     """The gradient of an addition sums over the axes that were broadcast: often none."""

@@ -11,7 +11,8 @@ Rules, first match wins:
 6. infer, downstream of a denied unit through infer and clear units: float32.
    `Exp -> Mul -> Add -> MatMul`   Mul and Add are float32, MatMul half.
    What is bounded whatever it reads ends the chain: `Exp -> Tanh -> Mul -> MatMul`   Tanh is float32, Mul free. In gradient
-   code so do the Sum of a Softmax, a mean weighted by probabilities, and the Exp of an Erf.
+   code so do the Sum of a Softmax, a mean weighted by probabilities, and the Exp of an Erf. So does a Rsqrt of a variance and an epsilon
+   that half precision holds.
 7. infer: free between allow ops (`MatMul -> BiasAdd -> MatMul`), behind what ended a chain as behind an allow op, a bias behind
    one, and in gradient code behind one; else float32.
    A sum of up to eight gradients that leaves gradient code is one of a variable's: float32, and so is a sum in a loop.
@@ -33,6 +34,7 @@ from graphmp.policy.policy import Policy
 from graphmp.policy.traits import (
     BIAS_ADDS,
     BOUNDED,
+    BOUNDED_OFF_ZERO,
     FORGETS_VALUES,
     LAST_ACTIVATIONS,
     MOST_SUMMED_IN_FLOAT32,
@@ -44,6 +46,7 @@ from graphmp.rewrite.gradient_facts import GradientFacts
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.pins import unsupported
+from graphmp.rewrite.ranges import is_off_zero
 from graphmp.rewrite.units import TypedGraph
 
 HALF, FLOAT, FREE = "half", "float32", "free"
@@ -172,7 +175,7 @@ class _Painter:
 
     def spread_denied(self, painted: List[Paint], denied: AbstractSet[int], groups: Groups) -> Set[int]:
         """Rule 6, breadth first, so that `because` leads back to the source on a shortest chain. Returns the units that ended a chain."""
-        tame = {number for number in denied if self._facts.is_bounded(self._graph.units[number].node)}
+        tame = {number for number in denied if self._is_bounded(self._graph.units[number].node)}
         waiting = sorted(denied - tame)
         seen = set(waiting) | tame
         expanded: Set[int] = set()
@@ -194,6 +197,10 @@ class _Painter:
                             painted[other] = Paint(FREE, painted[other].reason, number)
             waiting = following
         return tame
+
+    def _is_bounded(self, name: str) -> bool:
+        off_zero = self._graph.view.nodes[name].op in BOUNDED_OFF_ZERO and is_off_zero(self._graph, name)
+        return off_zero or self._facts.is_bounded(name)
 
     def _chain(self, number: int, groups: Groups) -> Iterable[int]:
         """Infer and clear units that read a unit, or a unit of its group."""

@@ -63,6 +63,14 @@ def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
     return Misfit(float(values[sizes.argmin()]), bool(small.all())) if small.any() else None
 
 
+def is_off_zero(graph: TypedGraph, name: str) -> bool:
+    """Whether what a node reads is kept off zero by a constant that half precision holds: `variance + 0.001`, where a variance isn't negative."""
+    nodes = graph.view.nodes
+    sums = [port.node for port in graph.view.inputs(name) if nodes[port.node].op in ("Add", "AddV2", "Maximum")]
+    added = [_values(nodes[port.node]) for each in sums for port in graph.view.inputs(each) if nodes[port.node].op == "Const"]
+    return any(len(values) > 0 and values.min() >= FORMATS["float16"].smallest for values in added)
+
+
 def is_exact(node: tf.NodeDef, compute_dtype: str) -> bool:
     """Whether the compute dtype holds a float32 constant without rounding."""
     values = _values(node)
