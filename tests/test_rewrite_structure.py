@@ -17,7 +17,9 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.files import serialize
+from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_nodes, gradient_scopes
+from graphmp.graph.view import GraphView
 from graphmp.hooks.internals import load_graph
 from graphmp.report.facts import coverage
 from graphmp.rewrite import check, graph_parts
@@ -305,6 +307,25 @@ def test_dynamic_rnn_and_its_gradient():
     after = verified(before, ["loss:0", "gradient0:0", "gradient1:0"], rtol=3e-2)
     frames_agree(after)
     assert {node.attr["T"].type for node in of_op(after, "MatMul")} == {FLOAT16}
+
+
+@pytest.mark.parametrize("batch", [3, None])
+def test_what_a_dynamic_rnn_saves_is_half_whether_its_batch_is_known_or_not(batch):
+    """All but what TensorArrays order by; casts in the loop are those of the weights' gradients, which add up in float32."""
+
+    def build():
+        x = tf.placeholder(tf.float32, [batch, 5, 4], name="x")
+        last = tf.nn.dynamic_rnn(tf.nn.rnn_cell.LSTMCell(6), x, dtype=tf.float32)[0][:, -1]
+        loss = tf.reduce_mean(tf.square(tf.matmul(last, tf.get_variable("w", [6, 2]))))
+        tf.gradients(loss, tf.trainable_variables())
+
+    before = built(build)
+    after = converted(before)
+    inside = frames(GraphView(after.graph_def))
+    casts = [name for name, node in inserted(before, after).items() if node.op == "Cast" and inside.get(name)]
+    assert sorted(name.split("_grad/")[0].split("/")[-1] for name in casts) == ["BiasAdd", "MatMul"]
+    saved = [node for node in of_op(after, "StackV2") if "flow" not in node.name]
+    assert FLOAT32 not in {node.attr["elem_type"].type for node in saved}
 
 
 def test_arrays_and_their_gradient_arrays_hold_one_dtype():

@@ -16,7 +16,8 @@ Rules, first match wins:
 7. infer: free between allow ops (`MatMul -> BiasAdd -> MatMul`), behind what ended a chain as behind an allow op, a bias behind
    one, and in gradient code behind one; else float32.
    A sum of up to eight gradients that leaves gradient code is one of a variable's: float32, and so is a sum in a loop.
-8. clear: free where an allow op lies on either side, where it looks at a shape alone, or fills with a constant; else float32.
+8. clear: free where an allow op lies on either side, where it looks at a shape alone or only its shape is looked at, or fills with
+   a constant; else float32.
    A Sum counts as clear where it is indifferent (`gradient_facts.py`).
 
 What is free goes to the minimum cut.
@@ -47,7 +48,7 @@ from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.pins import unsupported
 from graphmp.rewrite.ranges import is_off_zero
-from graphmp.rewrite.units import TypedGraph
+from graphmp.rewrite.units import OTHER, TypedGraph
 
 HALF, FLOAT, FREE = "half", "float32", "free"
 
@@ -134,6 +135,7 @@ class _Painter:
         self._gradients = gradients
         self._category = [policy.category(graph.node(number).op) for number in range(len(graph.units))]
         self._facts = GradientFacts(graph, gradients)
+        self._shapes_alone: Dict[int, bool] = {}
         for number, unit in enumerate(graph.units):
             if graph.node(number).op == "Cast" and unit.attribute == "DstT":
                 self._category[number] = "clear"  # a Cast that isn't pinned comes from exact integers
@@ -220,7 +222,7 @@ class _Painter:
             if p.colour != FREE:
                 continue
             if self._category[number] == "clear":
-                if number not in behind and number not in ahead and not self._is_indifferent(number):
+                if number not in behind and number not in ahead and not self._is_indifferent(number) and not self._gives_shapes(number, groups):
                     painted[number] = Paint(FLOAT, "clear: no half precision on either side", p.because)
             elif number not in behind:
                 painted[number] = Paint(FLOAT, "infer: no half precision leads to it", p.because)
@@ -233,6 +235,17 @@ class _Painter:
         ports = [port for slot, port in enumerate(self._graph.view.inputs(name)) if self._graph.reading(name, slot) == number]
         of_constants = all(self._graph.view.nodes[port.node].op == "Const" for port in ports)
         return of_constants if op == "Fill" else op in FORGETS_VALUES and not of_constants  # a constant needs no second one for its shape
+
+    def _gives_shapes(self, number: int, groups: Groups) -> bool:
+        """Whether nothing but shapes is read of a group: of the Stack that keeps a tensor for the gradient of a concatenation, say."""
+        group = groups.of[number]
+        if group not in self._shapes_alone:
+            nodes = [self._graph.units[member].node for member in groups.members[group]]
+            readers = [consumer for node in nodes for consumer in self._graph.view.consumers(node) if self._graph.reader(consumer) != OTHER]
+            inside = set(nodes)
+            read = [consumer.node for consumer in readers if consumer.node not in inside]
+            self._shapes_alone[group] = bool(read) and all(self._graph.view.nodes[name].op in FORGETS_VALUES for name in read)
+        return self._shapes_alone[group]
 
     def _ends_well(self, number: int) -> bool:
         """Whether an infer unit that no allow op reads may be half: a reduction in gradient code, but not a sum of gradients; a test."""
