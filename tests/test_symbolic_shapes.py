@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphmp.graph.shapes import with_inferred_shapes
-from graphmp.graph.symbolic_shapes import SymbolicShapes, steady_variables
+from graphmp.graph.steady_variables import steady_variables
+from graphmp.graph.symbolic_shapes import SymbolicShapes
 from graphmp.graph.view import GraphView, Port
 
 

@@ -38,7 +38,7 @@ def reshaped(source: Dims, wanted: Tuple[Hashable, ...], name: Hashable) -> Dims
 
 def replaced(source: Dims, axis: Dims, new: Callable[[Hashable, int], Hashable]) -> Dims:
     """The dimensions with another one at an axis, which a tensor of one number holds; `new` makes it of the old one and its place."""
-    place = place_of(source, axis)
+    place = _place_of(source, axis)
     if source is None or place is None:
         return None
     return tuple(new(dim, at) if at == place else dim for at, dim in enumerate(source))
@@ -48,18 +48,18 @@ def without(source: Dims, axes: Dims, kept: bool = False) -> Dims:
     """The dimensions without those at some axes, or with 1 in their place."""
     if source is None or axes is None:
         return None
-    places = {place_of(source, (axis,)) for axis in axes}
-    ones = [1 if at in places else dim for at, dim in enumerate(source) if kept or at not in places]
-    return None if None in places else tuple(ones)
+    places = {_place_of(source, (axis,)) for axis in axes}
+    left = [1 if at in places else dim for at, dim in enumerate(source) if kept or at not in places]
+    return None if None in places else tuple(left)
 
 
 def with_another(source: Dims, axis: Dims, dim: Hashable) -> Dims:
     """The dimensions with a new one before an axis of the result, which a tensor of one number holds."""
-    place = None if source is None else place_of((*source, dim), axis)
+    place = None if source is None else _place_of((*source, dim), axis)
     return None if source is None or place is None else (*source[:place], dim, *source[place:])
 
 
-def place_of(source: Dims, axis: Dims) -> Optional[int]:
+def _place_of(source: Dims, axis: Dims) -> Optional[int]:
     """Which dimension an axis is, counted from the first; None where it isn't known or there is none."""
     if source is None or not axis or not isinstance(axis[0], int) or not -len(source) <= axis[0] < len(source):
         return None

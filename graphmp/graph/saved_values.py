@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
+from graphmp.graph.control_flow import ENTERS, SWITCHES
 from graphmp.graph.frames import Frames, frames
 from graphmp.graph.view import GraphView, Port
 
-POPS = ("StackPop", "StackPopV2")
-_PUSHES = ("StackPush", "StackPushV2")
-_HANDED_ON = ("Enter", "Identity", "RefEnter", "RefIdentity", "RefSwitch", "Switch")
+POPS, PUSHES = frozenset(("StackPop", "StackPopV2")), frozenset(("StackPush", "StackPushV2"))
+_HANDED_ON = ENTERS | SWITCHES | {"Identity", "RefIdentity"}
 _PUTS_NOTHING_IN = frozenset("TensorArray%sV3" % verb for verb in ("Close", "Concat", "Gather", "Grad", "Read", "Size"))
 
 
@@ -25,7 +25,7 @@ class SavedValues:
     def pushed(self, pop: str) -> Optional[Port]:
         """The tensor that a pop gives back in the iteration that it belongs to; None where several are pushed or popped."""
         users = self._users_of(self._holder(self._view.inputs(pop)[0]))
-        pushes = [name for name in users if self._op(name) in _PUSHES]
+        pushes = [name for name in users if self._op(name) in PUSHES]
         alone = len(pushes) == 1 and [name for name in users if self._op(name) in POPS] == [pop]
         return self._view.inputs(pushes[0])[1] if alone else None
 

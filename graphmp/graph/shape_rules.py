@@ -34,11 +34,6 @@ def _held(port: Port) -> Question:
     return Question(port, True)
 
 
-def _batch_matmul(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
-    first, second = (yield _shape(inputs[0])), (yield _shape(inputs[1]))
-    return dimensions.product_of_matrices(first, second, (_option(node, "adj_x"), _option(node, "adj_y")))
-
-
 def _concat(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
     axis, first = (inputs[0], inputs[1]) if node.op == "Concat" else (inputs[-1], inputs[0])
     return dimensions.replaced((yield _shape(first)), (yield _held(axis)), lambda dim, place: (port, place))
@@ -65,7 +60,8 @@ def _gather(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
 
 def _matmul(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
     first, second = (yield _shape(inputs[0])), (yield _shape(inputs[1]))
-    return dimensions.product_of_matrices(first, second, (_option(node, "transpose_a"), _option(node, "transpose_b")))
+    names = ("transpose_a", "transpose_b") if node.op == "MatMul" else ("adj_x", "adj_y")
+    return dimensions.product_of_matrices(first, second, (_option(node, names[0]), _option(node, names[1])))
 
 
 def _merge(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
@@ -140,8 +136,8 @@ def _unpack(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
 
 
 SHAPES: Dict[str, Callable[[Port, tf.NodeDef, Tuple[Port, ...]], Rule]] = {
-    "BatchMatMul": _batch_matmul,
-    "BatchMatMulV2": _batch_matmul,
+    "BatchMatMul": _matmul,
+    "BatchMatMulV2": _matmul,
     "Concat": _concat,
     "ConcatV2": _concat,
     "ExpandDims": _expand,

@@ -13,6 +13,7 @@ import pathlib
 from typing import AbstractSet, Dict
 
 from graphmp.graph import tables
+from graphmp.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.dimensions import Dims, broadcast
 from graphmp.graph.saved_values import POPS, SavedValues
 from graphmp.graph.shape_rules import HELD, SHAPES, Question, Rule, constant
@@ -31,7 +32,7 @@ class SymbolicShapes:
 
         Args:
             view: the graph; what its nodes record in `_output_shapes` is known.
-            steady: the Merges of loop variables that keep the shape they enter with (`steady_variables`).
+            steady: the Merges of loop variables that keep the shape they enter with (`steady_variables.py`).
         """
         self._view = view
         self._steady = steady
@@ -113,7 +114,7 @@ class SymbolicShapes:
             return tuple(dim.size for dim in node.attr["value"].tensor.tensor_shape.dim)
         if not inputs:
             return None
-        if op in ("Exit", "Merge") and self._is_of_loop(port.node):
+        if op in EXITS or (op in MERGES and any(self._view.nodes[each.node].op in NEXT_ITERATIONS for each in inputs)):
             return (yield from self._variable(port.node))
         if op == "TensorArrayReadV3":
             return (yield from self._row(port.node))
@@ -133,17 +134,13 @@ class SymbolicShapes:
             return None if first is None else first[:1] + tuple((port, axis) for axis in range(1, len(first)))
         return None
 
-    def _is_of_loop(self, name: str) -> bool:
-        """Whether an Exit or a Merge belongs to a while loop, not to a cond."""
-        node = self._view.nodes[name]
-        return node.op == "Exit" or any(self._view.nodes[port.node].op == "NextIteration" for port in self._view.inputs(name))
-
     def _variable(self, name: str) -> Rule:
-        """A loop variable that keeps its shape has that of what enters."""
-        while self._view.nodes[name].op in ("Exit", "Switch"):
+        """The Merge or the Exit of a loop variable: one that keeps its shape has that of what enters."""
+        while self._view.nodes[name].op in EXITS | SWITCHES:
             name = self._view.inputs(name)[0].node
-        entered = [port for port in self._view.inputs(name) if self._view.nodes[port.node].op == "Enter"] if name in self._steady else []
-        return (yield Question(entered[0], False)) if entered else None
+        if name not in self._steady:
+            return None
+        return (yield Question(next(port for port in self._view.inputs(name) if self._view.nodes[port.node].op in ENTERS), False))
 
     def _row(self, name: str) -> Rule:
         rows = self._saved.scattered(name)
@@ -159,27 +156,3 @@ class SymbolicShapes:
         if node.op in _RULES["hands_on"]:
             return (yield Question(inputs[0], True))
         return None
-
-
-_MOST_ROUNDS = 8
-
-
-def steady_variables(view: GraphView) -> AbstractSet[str]:
-    """The Merges of loop variables that keep the shape they enter with, in all iterations, by induction.
-
-    All are taken to keep it; those for which the next value then has another are dropped, until what is left bears itself out.
-    """
-    nodes = view.nodes
-    merges = {name: view.inputs(name) for name, node in nodes.items() if node.op == "Merge"}
-    ends = {name: {nodes[port.node].op: port for port in inputs} for name, inputs in merges.items() if len(inputs) == 2}
-    variables = {name: (end["Enter"], end["NextIteration"]) for name, end in ends.items() if set(end) == {"Enter", "NextIteration"}}
-    steady = set(variables)
-    for _ in range(_MOST_ROUNDS):
-        shapes = SymbolicShapes(view, frozenset(steady))
-        entered = {name: shapes.of(variables[name][0]) for name in steady}
-        following = {name: shapes.of(view.inputs(variables[name][1].node)[0]) for name in steady}
-        broken = {name for name in steady if entered[name] is None or following[name] != entered[name]}
-        if not broken:
-            return steady
-        steady -= broken
-    return _NONE

@@ -10,7 +10,8 @@ from typing import AbstractSet, Optional, Set
 from graphmp.graph.dtypes import FLOATS, RESOURCE, VARIANT
 from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.shapes import recorded_size
-from graphmp.graph.symbolic_shapes import SymbolicShapes, steady_variables
+from graphmp.graph.steady_variables import steady_variables
+from graphmp.graph.symbolic_shapes import SymbolicShapes
 from graphmp.graph.view import Port
 from graphmp.policy.traits import BOUNDED_IN_GRADIENT, FORGETS_VALUES
 from graphmp.rewrite.units import TypedGraph

@@ -31,7 +31,7 @@ from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import FIXED, TypedGraph
 
 FETCHED = "fetched: keeps its dtype"
-SMALL_TABLE = 8  # of a table that gives so many times its own size a step, in every step, the cast may stand before the look-up
+_SMALL_TABLE = 8  # a table of which a look-up gives so many times its size may be cast itself
 
 
 def pin(graph: TypedGraph, op_defs: OpDefs, config: Config, policy: Policy, fetched: Dict[str, str], gradients: AbstractSet[str]) -> Dict[int, str]:
@@ -203,11 +203,6 @@ def _look_up(graph: TypedGraph, name: str) -> str:
         return ""
     table = graph.view.inputs(name)[0]
     variable = variable_behind(graph.view, table.node)
-    small = _size(graph, table) * SMALL_TABLE <= _size(graph, Port(name, 0))
+    size, given = recorded_size(graph.view.nodes[table.node], table.output), recorded_size(graph.view.nodes[name], 0)
+    small = size is not None and given is not None and size * _SMALL_TABLE <= given
     return "look-up: the rows of %s are cast, not the table" % variable if variable and not small else ""
-
-
-def _size(graph: TypedGraph, port: Port) -> float:
-    """Elements of a tensor; not a number where a dimension is unknown, which is neither more nor less than any other."""
-    size = recorded_size(graph.view.nodes[port.node], port.output)
-    return float("nan") if size is None else size

@@ -16,6 +16,7 @@ from typing import Dict, Mapping, Optional, Tuple
 
 from graphmp.graph.control_flow import MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.dtypes import VARIANT
+from graphmp.graph.saved_values import POPS, PUSHES
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.policy.traits import FORGETS_VALUES, MOVES_NOTHING
@@ -24,8 +25,6 @@ from graphmp.rewrite.units import TypedGraph
 
 WHILES = frozenset(("StatelessWhile", "While"))
 HANDS_ON = MOVES_NOTHING - FORGETS_VALUES
-_PUSHES = frozenset(("StackPush", "StackPushV2"))
-_POPS = frozenset(("StackPop", "StackPopV2"))
 _NOTHING: Mapping[Port, Port] = {}
 _ELEMENTS = {"TensorArrayReadV3": 0, "TensorListGetItem": 0, "TensorListPopBack": 1}  # op: the output that is an element
 
@@ -51,7 +50,7 @@ class Aliases:
         self._makers: Dict[Port, Port] = {}
         self._array_gradients: Dict[Tuple[Port, bytes], Port] = {}
         self.saved: Dict[Port, Port] = {}
-        for name in [name for name, node in graph.view.nodes.items() if node.op in _PUSHES]:
+        for name in [name for name, node in graph.view.nodes.items() if node.op in PUSHES]:
             handle, element = graph.view.inputs(name)[:2]
             self.saved[self.maker(handle)] = element
         self._makers.clear()  # not all pushes were known
@@ -78,9 +77,9 @@ class Aliases:
             return self._given[port]
         if not inputs or op in VARIABLE_OPS:
             return None
-        if op in _POPS:
+        if op in POPS:
             return self.saved.get(self.maker(inputs[0]))
-        if op in _PUSHES:
+        if op in PUSHES:
             return inputs[1]
         if op in MERGES:
             return self._merged(port)
