@@ -42,8 +42,13 @@ class NoLossScale:
         """Returns the gradient, a dense tensor, in float32 (float64 stays) divided by the scale."""
         return _at_least_float32(gradient)
 
-    def update(self, finite: Any, gradients: Sequence[Any]) -> Any:
-        """An op that adapts the scale to this step's unscaled gradients and whether they were finite (a scalar bool tensor)."""
+    def update(self, finite: Any, gradients: Sequence[Any] = ()) -> Any:
+        """An op that adapts the scale to whether this step's gradients were finite (a scalar bool tensor) and, on a first step, to their size.
+
+        Args:
+            finite: the scalar.
+            gradients: the unscaled gradients; none where something else is put in the place of `largest`.
+        """
         return tf.no_op()
 
 
@@ -89,7 +94,7 @@ class DynamicLossScale(FixedLossScale):
 
     Attributes:
         first_step: a scalar bool tensor, whether this is the step that finds where to start; None where that is given.
-        largest_inside: what such a step takes for the largest value inside gradient code: 0, for want of better.
+        largest: what such a step takes for the largest absolute value that it need not look for itself: 0, for want of better.
     """
 
     kind = "dynamic"
@@ -113,13 +118,13 @@ class DynamicLossScale(FixedLossScale):
             if config.tries_first_step:
                 taken = tf.add(_read(self._good_steps), self._skipped)
                 self.first_step = tf.logical_and(tf.equal(taken, 0), tf.equal(_read(self._scale), config.loss_scale_initial), name="first_step")
-                self.largest_inside = tf.constant(0.0, name="first_step/inside")
+                self.largest = tf.constant(0.0, name="first_step/largest")
                 self._step = tf.identity(_select(self.first_step, tf.constant(config.loss_scale_min), self.current), name="in_step")
 
     def _in_step(self) -> Any:
         return self.current if self._step is None else self._step
 
-    def update(self, finite: Any, gradients: Sequence[Any]) -> Any:
+    def update(self, finite: Any, gradients: Sequence[Any] = ()) -> Any:
         with own_scope(self.scope + "/update"), tf.device(self.device):
             good = _read(self._good_steps) + 1
             grows = good >= self._config.loss_scale_growth_interval
@@ -138,10 +143,13 @@ class DynamicLossScale(FixedLossScale):
         """The scale after a good step: as it is, but for a first one that it would have made overflow. Then a power of two with two bits to spare."""
         if self.first_step is None:
             return self.current
-        size = tf.cond(self.first_step, lambda: tf.maximum(largest(gradients), self.largest_inside), lambda: tf.constant(0.0))
+        size = tf.cond(self.first_step, lambda: self._size(gradients), lambda: tf.constant(0.0))
         fits = _power_of_two_below(_FLOAT16_MAX / 4 / tf.maximum(size, 1.0))
         lowered = tf.maximum(tf.minimum(fits, self.current), self._config.loss_scale_min)
         return _select(self.current * size > _FLOAT16_MAX, lowered, self.current)
+
+    def _size(self, gradients: Sequence[Any]) -> Any:
+        return tf.maximum(largest(gradients), self.largest) if gradients else tf.identity(self.largest)
 
 
 def make(config: Config, scope: str) -> NoLossScale:

@@ -33,7 +33,7 @@ from graphmp.rewrite.placement import place
 from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.scaling.allreduce import with_reduces
 from graphmp.rewrite.scaling.built import Built
-from graphmp.rewrite.scaling.first_step import look_inside
+from graphmp.rewrite.scaling.first_step import look
 from graphmp.rewrite.scaling.thread import Threaded, thread
 from graphmp.rewrite.units import TypedGraph
 
@@ -131,8 +131,8 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placeme
     gc.collect(0)  # the loss scale's scratch graph: TensorFlow's graphs refer to themselves
     for body in _bodies(result, op_defs) if config.compute_dtype != "float32" else ():
         _paint(body, op_defs, config, policy, result, placement, threaded, painted)
-    inside = look_inside(result.graph_def, threaded.first_steps, policy.allow, op_defs)
-    painted.done += [(name, "inserted", "scale: a first step shows what scale fits") for name in inside]
+    looks = look(result.graph_def, threaded.first_steps, policy.allow, op_defs)
+    painted.done += [(name, "inserted", "scale: a first step shows what scale fits") for name in looks]
     check.check_types(result.graph_def, op_defs)
     check.check_loads(meta_graph, result)
     mark(result, config, "rewrite")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -56,25 +56,24 @@ class Arithmetic:
                 self._unscale(each)
             checked = [self._result(port) for port in loss.arrivals or loss.checked]
             finite = all_finite(checked, scope, self.scale.device) if self.scale.skips else None
-            flag = self._adapted(finite, checked)
+            flag = self._adapted(finite)
             self._clip()
             self._connect_readers()
         self._connect()
         self.waits = {t.op.name: [c.node for c in editor.controls(port.node)] for port, t in self._divisions.items() if port in self._moved}
         self.flag: Optional[Port] = None if flag is None else self._part.port(flag)
         self.finite = "" if finite is None else finite.op.name
-        self.first_step = self._first_step()
+        self.first_step = self._first_step([self._part.port(tensor) for tensor in checked])
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
         self.clip = "graphmp/%s/clip_by_global_norm" % scope if config.clip_norm else ""
         self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self._divisions.values()) if self.current and name.startswith("graphmp/")]
 
-    def _first_step(self) -> Optional[FirstStep]:
+    def _first_step(self, checked: Sequence[Port]) -> Optional[FirstStep]:
         if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
             return None
-        if self._loss.arrivals or self._loss.reduced:  # gradient code runs in another step, or holds other values in other processes
-            return None
-        nodes = frozenset(name for scope in self._loss.scopes for name in scope.nodes)
-        return FirstStep(self.scale.largest_inside.op.name, self.scale.first_step.op.name, nodes)
+        elsewhere = self._loss.arrivals or self._loss.reduced  # gradient code runs in another step, or holds other values in other processes
+        nodes = frozenset() if elsewhere else frozenset(name for scope in self._loss.scopes for name in scope.nodes)
+        return FirstStep(self.scale.largest.op.name, self.scale.first_step.op.name, checked, nodes)
 
     def _tensor(self, port: Port) -> Any:
         """A stand-in for an output, or what was made of it: a scaled seed, a scaled result."""
@@ -134,11 +133,11 @@ class Arithmetic:
             tensor = unscale(self.scale, [tensor])[0]
         return tensor
 
-    def _adapted(self, finite: Any, checked: List[Any]) -> Any:
+    def _adapted(self, finite: Any) -> Any:
         """The flag that gates go by: it waits until the scale has been adapted, so that whoever runs an update adapts the scale."""
         if finite is None:
             return None
-        with tf.control_dependencies([self.scale.update(finite, checked)]), own_scope(self._scope), tf.device(self.scale.device):
+        with tf.control_dependencies([self.scale.update(finite)]), own_scope(self._scope), tf.device(self.scale.device):
             return tf.identity(finite, name="finite")
 
     def _clip(self) -> None:

@@ -1,11 +1,12 @@
-"""A first step also looks inside gradient code: what a matmul of it returns in half precision may be larger than any gradient that leaves.
+"""What a first step looks at: gradients, and inside gradient code, where a matmul may return larger half-precision values than any that leave.
 
 Comes after the painting, which decides what is half. Only a first step computes this: elsewhere it is dead behind a Switch.
+The recipe's `loss_scale.gradients.largest` is built by TensorFlow; of thousands of gradients that took a third of a rewrite's memory.
 """
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Iterator, List, NamedTuple
+from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -26,34 +27,36 @@ class FirstStep(NamedTuple):
     """What is known of one loss before the painting.
 
     Attributes:
-        inside: the constant that stands for the largest value inside gradient code.
+        largest: the constant that stands for the largest absolute value.
         flag: the node that says whether this is the first step.
+        gradients: unscaled gradients, those that the finite check looks at.
         nodes: the gradient code.
     """
 
-    inside: str
+    largest: str
     flag: str
+    gradients: Sequence[Port]
     nodes: AbstractSet[str]
 
 
-def look_inside(graph_def: tf.GraphDef, losses: List[FirstStep], allow: AbstractSet[str], op_defs: OpDefs) -> List[str]:
-    """Has the first steps look at matmuls and convolutions of gradient code. Returns the nodes that were added."""
+def look(graph_def: tf.GraphDef, losses: List[FirstStep], allow: AbstractSet[str], op_defs: OpDefs) -> List[str]:
+    """Has the first steps look at gradients, and at matmuls and convolutions of gradient code. Returns the nodes that were added."""
     if not losses:
         return []
     editor, view = Editor(graph_def), GraphView(graph_def)
     depths, hidden, places = loop_depths(view), conditional(view), Places(view)
     for loss in losses:
-        ports = [
+        inside = [
             port
             for name, node in view.nodes.items()
             if name in loss.nodes and node.op in allow and not depths.get(name, 0) and name not in hidden
             for port in _half_outputs(view, name, op_defs)
             if not _only_unscaled(view, port)
         ]
-        if ports:
-            largest = _largest(editor, op_defs, view, loss, ports[:: len(ports) // _MOST + 1], places)
-            for consumer in view.consumers(loss.inside):
-                editor.connect(consumer.node, consumer.slot, largest)
+        ports = [*dict.fromkeys(loss.gradients), *inside[:: len(inside) // _MOST + 1]]
+        largest = _Look(editor, op_defs, view, loss, places).largest(ports)
+        for consumer in view.consumers(loss.largest):
+            editor.connect(consumer.node, consumer.slot, largest)
     return list(editor.added)
 
 
@@ -72,28 +75,49 @@ def _only_unscaled(view: GraphView, port: Port) -> bool:
     return all(name.startswith(SCOPE + "/") for name in behind)
 
 
-def _largest(editor: Editor, op_defs: OpDefs, view: GraphView, loss: FirstStep, ports: List[Port], places: Places) -> Port:
-    """A float32 scalar: the largest absolute value of tensors of one half-precision dtype."""
-    scope = loss.inside + "_of"
-    dtype = op_defs.signature(view.nodes[ports[0].node]).outputs[ports[0].output].dtype  # type: ignore[union-attr]
-    flat, first = (_constant(editor, "%s/%s" % (scope, name), value) for name, value in (("flat", -1), ("first", 0)))
-    sizes = []
-    for port in ports:
-        device = places.of(port.node)
-        switch = editor.add("%s/%s/switch" % (scope, port.node), "Switch", [port, Port(loss.flag, 0)], _REASON, device, T=dtype)
-        size = editor.add("%s/%s/size" % (scope, port.node), "Abs", [Port(switch.node, 1)], _REASON, device, T=dtype)
-        row = editor.add("%s/%s/row" % (scope, port.node), "Reshape", [size, flat], _REASON, device, T=dtype, Tshape=INT32)
-        sizes.append(_maximum(editor, "%s/%s/largest" % (scope, port.node), row, first, device, dtype))
-    count: Any = tf.AttrValue(i=len(sizes))
-    device = places.of(ports[0].node)
-    packed = editor.add(scope + "/sizes", "Pack", sizes, _REASON, device, T=dtype, N=count)
-    cast = editor.add(scope + "/cast", "Cast", [packed], _REASON, device, SrcT=dtype, DstT=FLOAT32)
-    return _maximum(editor, scope + "/largest", cast, first, device, FLOAT32)
+class _Look:
+    """Nodes that find the largest absolute value of tensors, each on its own device and in its own dtype, down to a number."""
 
+    def __init__(self, editor: Editor, op_defs: OpDefs, view: GraphView, loss: FirstStep, places: Places):
+        self._editor, self._op_defs, self._view, self._loss, self._places = editor, op_defs, view, loss, places
+        self._scope = loss.largest + "_of"
+        self._device = places.of(loss.largest)
+        self._flat, self._first = self._constant("flat", -1), self._constant("first", 0)
 
-def _maximum(editor: Editor, name: str, row: Port, axis: Port, device: str, dtype: int) -> Port:
-    return editor.add(name, "Max", [row, axis], _REASON, device, T=dtype, Tidx=INT32, keep_dims=False)
+    def largest(self, ports: Sequence[Port]) -> Port:
+        """A float32 scalar: the largest of all."""
+        by_dtype: Dict[int, List[Port]] = {}
+        for port in ports:
+            signature = self._op_defs.signature(self._view.nodes[port.node])
+            dtype = signature.outputs[port.output].dtype  # type: ignore[union-attr]
+            by_dtype.setdefault(dtype, []).append(self._size(port, dtype))
+        found = [self._packed(sizes, dtype) for dtype, sizes in by_dtype.items()]
+        return self._largest("largest", self._pack("largest_of", found, FLOAT32), self._device, FLOAT32)
 
+    def _size(self, port: Port, dtype: int) -> Port:
+        """The largest of one tensor, on a first step."""
+        device = self._places.of(port.node)
+        scope = port.node[len(SCOPE) + 1 :] if port.node.startswith(SCOPE + "/") else port.node
+        switch = self._add(scope + "/switch", "Switch", [port, Port(self._loss.flag, 0)], device, T=dtype)
+        row = self._add(scope + "/row", "Reshape", [Port(switch.node, 1), self._flat], device, T=dtype, Tshape=INT32)
+        return self._largest(scope + "/largest", self._add(scope + "/size", "Abs", [row], device, T=dtype), device, dtype)
 
-def _constant(editor: Editor, name: str, number: int) -> Port:
-    return editor.add(name, "Const", (), _REASON, dtype=INT32, value=tf.make_tensor_proto([number], tf.int32))
+    def _packed(self, sizes: List[Port], dtype: int) -> Port:
+        """A float32 scalar: the largest of scalars of one dtype."""
+        packed = self._pack("sizes", sizes, dtype)
+        if dtype != FLOAT32:
+            packed = self._add("cast", "Cast", [packed], self._device, SrcT=dtype, DstT=FLOAT32)
+        return self._largest("sizes/largest", packed, self._device, FLOAT32)
+
+    def _pack(self, name: str, scalars: List[Port], dtype: int) -> Port:
+        count: Any = tf.AttrValue(i=len(scalars))
+        return self._add(name, "Pack", scalars, self._device, T=dtype, N=count)
+
+    def _largest(self, name: str, row: Port, device: str, dtype: int) -> Port:
+        return self._add(name, "Max", [row, self._first], device, T=dtype, Tidx=INT32, keep_dims=False)
+
+    def _constant(self, name: str, number: int) -> Port:
+        return self._add(name, "Const", (), self._device, dtype=INT32, value=tf.make_tensor_proto([number], tf.int32))
+
+    def _add(self, name: str, op: str, inputs: Sequence[Port], device: str, **attributes: Any) -> Port:
+        return self._editor.add("%s/%s" % (self._scope, name), op, inputs, _REASON, device, **attributes)
