@@ -8,7 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # From top to bottom.
 LAYERS = ["cli", "runtime", "recipe", "performance", "numerics", "rewrite", "report", "loss_scale", "diff", "policy", "hooks", "graph"]
-BOTTOM = ["config", "errors", "environment", "version"]  # beside each other, below all layers
+BOTTOM = ["config", "errors", "environment", "once", "version"]  # beside each other, below all layers
 ENTRY_POINTS = ["graphmp", "graphmp.__main__"]
 INSIDE_FUNCTIONS = {
     # (how the module's name begins, how the name of what it imports there begins): why not at the top

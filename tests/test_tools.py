@@ -108,10 +108,11 @@ def test_one_bad_graph_does_not_hide_the_rest(tool, files, tmp_path, capsys):
 
 TRAINS = "import json, sys; print(json.dumps({'cosine': [0.5, 0.75], 'files': len(sys.argv)}))"
 FAILS = "print('no JSON')"
+NOT_A_NUMBER = "print('{\"cosine\": [NaN, NaN]}')"
 
 
 @needs_peer
-@pytest.mark.parametrize("program, cosine", [(TRAINS, 0.75), (FAILS, None), ("import time; time.sleep(60)", None)])
+@pytest.mark.parametrize("program, cosine", [(TRAINS, 0.75), (FAILS, None), (NOT_A_NUMBER, None), ("import time; time.sleep(60)", None)])
 def test_rows_of_the_peer(tool, files, tmp_path, capsys, program, cosine):
     (tmp_path / "pair.py").write_text(program)
     flags = ["--train_pair=%s" % (tmp_path / "pair.py"), "--seconds=2"]

@@ -47,6 +47,7 @@ def _rewrite(paths: List[str]) -> int:
     """Imports all that a conversion does, and rewrites graphs."""
     from graphmp.config import Config
     from graphmp.graph.files import read_graph
+    from graphmp.graph.stored import stored
     from graphmp.policy import policy
     from graphmp.rewrite import pipeline
     from graphmp.runtime import convert
@@ -54,7 +55,7 @@ def _rewrite(paths: List[str]) -> int:
     assert convert
     config = Config.make()
     for path in paths:
-        pipeline.rewrite(read_graph(path), config, policy.load(config.compute_dtype, ""))
+        pipeline.rewrite(stored(read_graph(path)), config, policy.load(config.compute_dtype, ""))
     return 0
 
 

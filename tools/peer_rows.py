@@ -8,7 +8,7 @@ usage: peer_rows.py [--compute_dtype bfloat16|float16] [--train_pair FILE] [--se
 A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Needs TensorFlow 2, and no GPU. One JSON object a graph: `file`, `half` of `of` matmuls
 and convolutions in half precision, `casts` put in, `seconds`, `nodes`. With --train_pair, a program that trains two graphs side by side and prints
 JSON, also `cosine`: the median over the variables of the cosine between what they learn in the original and in the pass's graph; it is missing where
-the original can't be trained within --seconds.
+the original can't be trained within --seconds, or becomes NaN.
 
 Exit status: 0, 1 where a graph can't be read or converted, 2 for bad usage or TensorFlow 1.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -95,7 +96,7 @@ def trained(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, train_pair: s
         except (subprocess.TimeoutExpired, IndexError, ValueError):
             return None
     cosines = found.get("cosine")
-    return None if cosines is None else float(cosines[1])
+    return None if cosines is None or not math.isfinite(cosines[1]) else float(cosines[1])
 
 
 if __name__ == "__main__":

@@ -49,14 +49,14 @@ def run(args: argparse.Namespace) -> int:
     if not args.check:
         check_writable(folder)
     with quiet_stderr():  # TensorFlow 2.21 says things while it is imported, whatever its log level
-        from graphmp.report.report import to_json
+        from graphmp.report.report import as_json
     with progress(3) as begin:
         conversion = convert_source(args, options_of(FLAGS), begin)
     if args.check:
         return check(conversion, folder, args)
     written = conversion.save(folder)
     if args.json:
-        sys.stdout.write(to_json(conversion.report))
+        sys.stdout.write(as_json(conversion.report).decode("utf-8"))
         return 0
     for line in summary(conversion.report, written, next_command(folder, conversion.report)):
         print(line)

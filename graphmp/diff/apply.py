@@ -63,7 +63,7 @@ def _apply_body(nodes: Any, changes: Iterable[Change], parse: Callable[[str], Po
             node.attr["_class"].list.s[:] = [_with(text, renamed) for text in node.attr["_class"].list.s]
     for change in changes:
         if change.category == categories.ADDED:
-            by_name[change.node] = change.value
+            by_name[change.node] = tf.NodeDef.FromString(change.value)
         elif change.node in by_name:
             _apply_to_node(by_name, change, parse)
         elif change.node.startswith(bodies.RESULTS):
@@ -106,7 +106,7 @@ def _apply_to_node(by_name: Dict[str, tf.NodeDef], change: Change, parse: Callab
         if change.part in node.attr:
             del node.attr[change.part]
         if change.value is not None:
-            node.attr[change.part].CopyFrom(change.value)
+            node.attr[change.part].MergeFromString(change.value)
 
 
 def _with(location: bytes, renamed: Dict[Any, str]) -> bytes:

@@ -24,7 +24,7 @@ class Change:
         part: the attribute, or `input 2` for the data input in slot 2; empty where the category says it all.
         body: the function whose body holds the node; empty for the main graph.
         kind: the kind of the reason, one of `graphmp.diff.kinds.KINDS`; empty if the report doesn't say.
-        value: what `Diff.apply` puts in place, as the protobuf has it.
+        value: what `Diff.apply` puts in place: the binary form of a node or an attribute, text of anything else, a message of what is no node.
     """
 
     node: str

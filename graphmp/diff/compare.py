@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-import tensorflow.compat.v1 as tf
-
 from graphmp.diff import categories
 from graphmp.diff.changes import Body, Change
 from graphmp.diff.comparing import bodies
@@ -21,13 +19,11 @@ from graphmp.diff.model import Diff
 from graphmp.diff.proofs.checks import graph_checks
 from graphmp.diff.values import node_text
 from graphmp.graph.collector import collector_paused
-from graphmp.graph.messages import same_message
+from graphmp.graph.stored import Readable, stored
 
 
 @collector_paused()
-def compare(
-    before: tf.MetaGraphDef, after: tf.MetaGraphDef, report: Optional[Dict[str, Any]] = None, names: Tuple[str, str] = ("original", "converted")
-) -> Diff:
+def compare(before: Readable, after: Readable, report: Optional[Dict[str, Any]] = None, names: Tuple[str, str] = ("original", "converted")) -> Diff:
     """All differences between two graphs.
 
     Args:
@@ -39,7 +35,8 @@ def compare(
     Raises:
         GraphmpError: GMP008 if a node name is not unique, or an input names a node that isn't there.
     """
-    changes: List[Change] = [*part_changes(before, after), *function_changes(before, after)]
+    before, after = stored(before), stored(after)
+    changes: List[Change] = [*part_changes(before.rest, after.rest), *function_changes(before.rest, after.rest)]
     compared = []
     for name, old, new in bodies.pairs(before, after):
         pairing = pair(old, new)
@@ -52,14 +49,13 @@ def compare(
 
 
 def _body_changes(pairing: Pairing) -> Iterator[Change]:
-    for name, node in pairing.before.nodes.items():
+    for name in pairing.before.nodes:
         new_name = pairing.after_of(name)
         if new_name is None:
-            yield Change(name, categories.REMOVED, node_text(node), None)
+            yield Change(name, categories.REMOVED, node_text(pairing.before.nodes[name]), None)
             continue
-        other = pairing.after.nodes[new_name]
-        if new_name != name or not same_message(node, other):
+        if new_name != name or pairing.before.message(name) != pairing.after.message(new_name):
             yield from node_changes(name, new_name, pairing)
-    for name, node in pairing.after.nodes.items():
+    for name in pairing.after.nodes:
         if pairing.before_of(name) is None:
-            yield Change(name, categories.ADDED, None, node_text(node), value=node)
+            yield Change(name, categories.ADDED, None, node_text(pairing.after.nodes[name]), value=pairing.after.message(name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 from dataclasses import replace
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from graphmp.diff import categories
 from graphmp.diff.changes import Change, Kept, in_body
@@ -23,13 +23,16 @@ def explained(diff: Diff, report: Dict[str, Any]) -> Diff:
     reasons: Dict[Tuple[str, str, str], List[Reason]] = collections.defaultdict(list)
     for row in report.get("changes") or ():
         reasons[(row.get("body") or "", row["node"], row.get("change") or "")].append((row.get("kind") or "", row.get("reason") or ""))
-    changes = tuple(_joined(change, reasons) for change in diff.changes)
-    known = {(change.body, change.node, words) for change in changes for words in _spellings(change)}
-    stale = tuple("%s: %s" % (in_body(body, node), words or "changed") for body, node, words in sorted(reasons.keys() - known))
+    changes, unmatched = [], set(reasons)
+    for change in diff.changes:
+        rows = [key for key in _keys(change) if key in reasons]
+        unmatched.difference_update(rows)
+        changes.append(_joined(change, [reason for row in rows for reason in reasons[row]]))
+    stale = tuple("%s: %s" % (in_body(body, node), words or "changed") for body, node, words in sorted(unmatched))
     kept = tuple(
         sorted(Kept(node, row["body"], row["kind"], row["reason"]) for row in report.get("float32_nodes") or () for node in row.get("nodes", ()))
     )
-    found = replace(diff, changes=changes, has_report=True, stale=stale, kept=kept)
+    found = replace(diff, changes=tuple(changes), has_report=True, stale=stale, kept=kept)
     return replace(found, checks=report_checks(found, report))
 
 
@@ -44,13 +47,13 @@ def _of(part: str) -> str:
     return " of " + part if part else ""
 
 
-def _spellings(change: Change) -> Tuple[str, ...]:
+def _keys(change: Change) -> Iterator[Tuple[str, str, str]]:
     """How a row may name a change: in full, by its category and values, by its category, or not at all."""
-    return (described(change), "%s: %s -> %s" % (change.category, change.before, change.after), change.category, "")
+    words = (described(change), "%s: %s -> %s" % (change.category, change.before, change.after), change.category, "")
+    return ((change.body, change.node, word) for word in dict.fromkeys(words))
 
 
-def _joined(change: Change, reasons: Dict[Tuple[str, str, str], List[Reason]]) -> Change:
-    rows = [row for words in dict.fromkeys(_spellings(change)) for row in reasons.get((change.body, change.node, words), ())]
-    if not rows:
+def _joined(change: Change, reasons: List[Reason]) -> Change:
+    if not reasons:
         return change
-    return replace(change, kind=rows[0][0], reason="; ".join(dict.fromkeys(reason for _, reason in rows if reason)))
+    return replace(change, kind=reasons[0][0], reason="; ".join(dict.fromkeys(reason for _, reason in reasons if reason)))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import collections
 from types import MappingProxyType
-from typing import Any, Callable, Dict, Generic, Iterable, List, Mapping, NamedTuple, Set, Tuple, TypeVar
+from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Set, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
+from graphmp.graph.stored import StoredGraphDef
+from graphmp.once import once
 
 CONTROL = -1
 _MOST_DIGITS = 10  # of an output's index, 32 bits: Python refuses to read a number of thousands of digits
-
-_Value = TypeVar("_Value")
 
 
 class Port(NamedTuple):
@@ -45,18 +45,6 @@ def parse_input(text: str) -> Port:
     return Port(name, int(index)) if colon and index.isdecimal() and len(index) <= _MOST_DIGITS else Port(text, 0)
 
 
-class _Once(Generic[_Value]):
-    """An attribute computed at its first use and found in the instance from then on (functools.cached_property came with Python 3.8)."""
-
-    def __init__(self, method: Callable[[Any], _Value]):
-        self._method = method
-
-    def __get__(self, instance: Any, owner: Any) -> _Value:
-        value: _Value = self._method(instance)
-        instance.__dict__[self._method.__name__] = value
-        return value
-
-
 class GraphView:
     """What there is to ask about a GraphDef, each in constant time. It neither changes the GraphDef nor follows its changes.
 
@@ -67,18 +55,18 @@ class GraphView:
         nodes: its nodes by name, in the order of the graph.
     """
 
-    def __init__(self, graph_def: tf.GraphDef, parse: Callable[[str], Port] = parse_input):
+    def __init__(self, graph_def: Union[tf.GraphDef, StoredGraphDef], parse: Callable[[str], Port] = parse_input):
         """Reads all edges once.
 
         Args:
-            graph_def: the graph.
+            graph_def: the graph. The nodes of a stored one are parsed at each look.
             parse: reads an input string; functions spell theirs in another way than graphs do.
 
         Raises:
             GraphmpError: GMP008 if two nodes share a name, or an input names a node that isn't there.
         """
         self.graph_def = graph_def
-        self.nodes: Mapping[str, tf.NodeDef] = MappingProxyType(_by_name(graph_def))
+        self.nodes = nodes_by_name(graph_def)
         self._inputs: Dict[str, Tuple[Port, ...]] = {}
         self._controls: Dict[str, Tuple[str, ...]] = {}
         ports = _Ports(self.nodes, parse)
@@ -90,6 +78,13 @@ class GraphView:
             data = self._inputs[name] = tuple([port for port in edges if port[1] != CONTROL])
             if len(data) < len(edges):
                 self._controls[name] = tuple([port[0] for port in edges if port[1] == CONTROL])
+
+    def message(self, name: str) -> bytes:
+        """A node's binary form, the same bytes for the same node: so NaN equals itself, and 0 is not -0."""
+        if isinstance(self.graph_def, StoredGraphDef):
+            return self.graph_def.nodes.message(name)
+        data: bytes = self.nodes[name].SerializeToString(deterministic=True)
+        return data
 
     def inputs(self, name: str) -> Tuple[Port, ...]:
         """The data inputs of a node, by slot."""
@@ -131,7 +126,7 @@ class GraphView:
 
         return _closure(filter(through, starts), after)
 
-    @_Once
+    @once
     def _data_consumers(self) -> Dict[str, Tuple[Consumer, ...]]:
         consumers: Dict[str, List[Consumer]] = collections.defaultdict(list)
         for name, ports in self._inputs.items():
@@ -139,7 +134,7 @@ class GraphView:
                 consumers[node].append(Consumer(name, slot, output))
         return {node: tuple(found) for node, found in consumers.items()}
 
-    @_Once
+    @once
     def _control_consumers(self) -> Dict[str, Tuple[str, ...]]:
         consumers: Dict[str, List[str]] = collections.defaultdict(list)
         for name, nodes in self._controls.items():
@@ -153,23 +148,30 @@ class _Ports(Dict[str, Port]):
 
     def __init__(self, nodes: Mapping[str, tf.NodeDef], parse: Callable[[str], Port]):
         super().__init__()
-        self._nodes = nodes
+        self._names = {name: name for name in nodes}
         self._parse = parse
 
     def __missing__(self, text: str) -> Port:
         port = self._parse(text)
-        if port.node not in self._nodes:
+        if port.node not in self._names:
             raise KeyError(text)
-        self[text] = port
+        self[text] = port = Port(self._names[port.node], port.output)  # one string for a name, however often it is read
         return port
 
 
-def _by_name(graph_def: tf.GraphDef) -> Dict[str, tf.NodeDef]:
+def nodes_by_name(graph_def: Union[tf.GraphDef, StoredGraphDef]) -> Mapping[str, tf.NodeDef]:
+    """The nodes of a graph, in its order.
+
+    Raises:
+        GraphmpError: GMP008 if two nodes share a name.
+    """
+    if isinstance(graph_def, StoredGraphDef):
+        return graph_def.nodes
     nodes: Dict[str, tf.NodeDef] = {}
     for node in graph_def.node:
         if nodes.setdefault(node.name, node) is not node:
             raise GraphmpError("GMP008", "two nodes have the name %s; accepted are unique names" % node.name)
-    return nodes
+    return MappingProxyType(nodes)
 
 
 def _closure(names: Iterable[str], neighbours: Callable[[str], List[str]]) -> Set[str]:

@@ -99,7 +99,7 @@ class Context(NamedTuple):
     Attributes:
         policy: the op lists.
         done: what the engine did to a node, by its path: its words for it, and why.
-        op_of: the ops of the converted graph's nodes by path.
+        op_of: the ops of nodes of the converted graph that are new or have another dtype, by path.
         new: paths of the nodes that only the converted graph has, or has under another name.
         before: the main graph of the original.
         after: the main graph of the converted one.

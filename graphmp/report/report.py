@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import pathlib
-from typing import Any, Dict, List, Optional, Tuple
+from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.diff.categories import ADDED, RENAMED
-from graphmp.diff.changes import in_body
+from graphmp.diff.categories import ADDED, DTYPE, RENAMED
+from graphmp.diff.changes import Body, in_body
 from graphmp.diff.compare import compare
 from graphmp.diff.explain import described, explained
 from graphmp.diff.model import Diff
@@ -98,7 +99,7 @@ def changes(differences: Diff, config: Config, record: Dict[str, Any], engine: s
     context = Context(
         policies.load(config.compute_dtype, config.op_policy),
         done,
-        {in_body(body.name, name): node.op for body in differences.bodies for name, node in body.after.nodes.items()},
+        _ops(differences.bodies, {change.path for change in differences.changes if change.category in (ADDED, DTYPE)}),
         {change.path for change in differences.changes if change.category in (ADDED, RENAMED)},
         differences.bodies[0].before,
         differences.bodies[0].after,
@@ -106,6 +107,12 @@ def changes(differences: Diff, config: Config, record: Dict[str, Any], engine: s
     )
     found = [(change, reason(change, context)) for change in differences.changes]
     return [{"body": c.body, "node": c.node, "change": described(c), "kind": why.kind, "reason": why.text} for c, why in found if why]
+
+
+def _ops(bodies: Sequence[Body], paths: AbstractSet[str]) -> Dict[str, str]:
+    """The ops of nodes of the converted graph."""
+    named = ((in_body(body.name, name), body.after, name) for body in bodies for name in body.after.nodes)
+    return {path: view.nodes[name].op for path, view, name in named if path in paths}
 
 
 def check_variables(original: Any, converted: Any) -> None:
@@ -127,9 +134,13 @@ def check_variables(original: Any, converted: Any) -> None:
         raise GraphmpError("GMP014", "variable %s of the converted graph is not in the original" % added[0])
 
 
-def to_json(report: Dict[str, Any]) -> str:
-    """The text of report.json: sorted keys, one line a value."""
-    return json.dumps(report, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+def as_json(report: Dict[str, Any]) -> bytes:
+    """Contents of report.json: sorted keys, one line a value."""
+    written = io.BytesIO()  # piece by piece: the pieces of a large report are as large as the graph
+    for piece in json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False).iterencode(report):
+        written.write(piece.encode("utf-8"))
+    written.write(b"\n")
+    return written.getvalue()
 
 
 def sha256(path: pathlib.Path) -> str:

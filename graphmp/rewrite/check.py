@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import re
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.dtypes import INVALID
+from graphmp.graph.stored import Readable, StoredGraphDef, StoredMetaGraph, copied, stored
 from graphmp.graph.view import GraphView
 from graphmp.hooks.internals import load_graph
 from graphmp.rewrite.graph_parts import parts
@@ -20,7 +21,7 @@ _MOST_STALE = 20
 MOST_AT_ONCE = 5000  # nodes that TensorFlow imports at once
 
 
-def check_types(graph_def: tf.GraphDef, op_defs: OpDefs) -> None:
+def check_types(graph_def: Union[tf.GraphDef, StoredGraphDef], op_defs: OpDefs) -> None:
     """Makes sure that names are unique, inputs exist, and both ends of every edge have the same dtype.
 
     Raises:
@@ -41,32 +42,34 @@ def check_types(graph_def: tf.GraphDef, op_defs: OpDefs) -> None:
                 raise GraphmpError("GMP021", text % (name, port, tf.as_dtype(expected).name, tf.as_dtype(found).name))
 
 
-def check_loads(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> None:
-    """Makes sure that TensorFlow imports the result wherever it imports the original. Stale `_output_shapes` are dropped from it.
+def loaded(original: Readable, converted: Readable) -> StoredMetaGraph:
+    """The result, without stale `_output_shapes`; TensorFlow imports it wherever it imports the original.
 
     A large graph is imported in parts; as a whole only where that fails.
 
     Raises:
         GraphmpError: GMP021, with TensorFlow's words.
     """
+    converted = stored(converted)
     if len(converted.graph_def.node) > MOST_AT_ONCE and _parts_load(converted):
-        return
-    for _ in range(_MOST_STALE):
-        problem = _import_error(converted.graph_def)
+        return converted
+    graph = converted.parsed()
+    for dropped in range(_MOST_STALE):
+        problem = _import_error(graph.graph_def)
         if problem is None:
-            return
+            return stored(graph) if dropped else converted
         stale = _STALE.search(problem)
-        if not stale or not _drop_shapes(converted.graph_def, stale.group(1)):
+        if not stale or not _drop_shapes(graph.graph_def, stale.group(1)):
             break
-    bare = tf.GraphDef()
-    bare.CopyFrom(original.graph_def)
+    bare = copied(original).graph_def
     for node in bare.node:
         node.attr.pop("_output_shapes", None)
     if _import_error(bare) is None:
         raise GraphmpError("GMP021", "TensorFlow loads the original and not the converted graph: %s" % problem)
+    return stored(graph)
 
 
-def _parts_load(meta_graph: tf.MetaGraphDef) -> bool:
+def _parts_load(meta_graph: StoredMetaGraph) -> bool:
     try:
         return all(_import_error(part) is None for part in parts(meta_graph.graph_def, OpDefs(meta_graph), MOST_AT_ONCE))
     except LookupError:

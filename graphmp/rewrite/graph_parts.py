@@ -7,22 +7,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Sequence, Set
+from typing import Any, Dict, Iterator, List, Mapping, Sequence, Set, Union
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.shapes import recorded_shape
-from graphmp.graph.view import CONTROL, Port, parse_input
+from graphmp.graph.stored import StoredGraphDef
+from graphmp.graph.view import CONTROL, Port, nodes_by_name, parse_input
 from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
 
 
-def parts(graph_def: tf.GraphDef, op_defs: OpDefs, size: int) -> Iterator[tf.GraphDef]:
+def parts(graph_def: Union[tf.GraphDef, StoredGraphDef], op_defs: OpDefs, size: int) -> Iterator[tf.GraphDef]:
     """The parts of a graph, of so many nodes each and what comes along.
 
     Raises:
         LookupError: for an input or a colocation that names no node, and where nobody knows the type of what is read.
     """
-    nodes = {node.name: node for node in graph_def.node}
+    nodes = nodes_by_name(graph_def)
     names, signatures = list(nodes), _Signatures(nodes, op_defs)
     for start in range(0, len(names), size):
         part = tf.GraphDef(versions=graph_def.versions, library=graph_def.library)
@@ -33,7 +34,7 @@ def parts(graph_def: tf.GraphDef, op_defs: OpDefs, size: int) -> Iterator[tf.Gra
 class _Signatures(Dict[str, Signature]):
     """The types of nodes by name, each found once: a restore op has thousands of readers, and as many types."""
 
-    def __init__(self, nodes: Dict[str, tf.NodeDef], op_defs: OpDefs):
+    def __init__(self, nodes: Mapping[str, tf.NodeDef], op_defs: OpDefs):
         super().__init__()
         self._nodes, self._op_defs = nodes, op_defs
 
@@ -46,7 +47,7 @@ class _Signatures(Dict[str, Signature]):
 
 
 class _Part:
-    def __init__(self, nodes: Dict[str, tf.NodeDef], signatures: _Signatures, part: tf.GraphDef):
+    def __init__(self, nodes: Mapping[str, tf.NodeDef], signatures: _Signatures, part: tf.GraphDef):
         self._nodes, self._signatures, self._part = nodes, signatures, part
         self._stand_ins: Dict[Port, str] = {}
 

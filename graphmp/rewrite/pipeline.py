@@ -7,7 +7,6 @@ that does; `check` runs last.
 from __future__ import annotations
 
 import collections
-import gc
 from dataclasses import dataclass, field
 from typing import AbstractSet, Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -20,7 +19,10 @@ from graphmp.graph.building import SCOPE
 from graphmp.graph.collector import collector_paused
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.gradient_code import gradient_code, idle_nodes
+from graphmp.graph.heap import give_back
 from graphmp.graph.shapes import with_inferred_shapes
+from graphmp.graph.stored import Readable, StoredMetaGraph, copied, emptied
+from graphmp.once import once
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.rewrite import bodies, casts, check, pins, ranges
 from graphmp.rewrite.calibration import overflowed
@@ -52,16 +54,21 @@ class Decisions(NamedTuple):
     painted: List[Paint]
 
 
-class Rewriting(NamedTuple):
+class Rewriting:
     """A rewritten graph.
 
     Attributes:
-        meta_graph: the converted MetaGraphDef.
+        converted: the converted graph, stored.
         record: facts for the report, as the recipe's record.
     """
 
-    meta_graph: tf.MetaGraphDef
-    record: Dict[str, Any]
+    def __init__(self, converted: StoredMetaGraph, record: Dict[str, Any]):
+        self.converted, self.record = converted, record
+
+    @once
+    def meta_graph(self) -> tf.MetaGraphDef:
+        """The converted MetaGraphDef."""
+        return self.converted.parsed()
 
 
 _NONE: Mapping[str, str] = {}
@@ -109,11 +116,11 @@ def decide(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placemen
 
 
 @collector_paused()
-def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placement: Placement = place) -> Rewriting:
+def rewrite(meta_graph: Readable, config: Config, policy: Policy, placement: Placement = place) -> Rewriting:
     """Converts a graph that is already built.
 
     Args:
-        meta_graph: the graph; it is not changed.
+        meta_graph: the graph; it is not changed. Of a stored one there is a single copy in memory while it is rewritten.
         config: the options.
         policy: the op lists.
         placement: decides on what painting left free.
@@ -121,22 +128,28 @@ def rewrite(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placeme
     Raises:
         GraphmpError: GMP002, GMP008; GMP021 where the result fails its check; GMP022 for another conversion's result.
     """
-    result = tf.MetaGraphDef()
-    result.CopyFrom(meta_graph)
     op_defs = OpDefs(meta_graph)
+    changed, record = _changed(meta_graph, config, policy, placement, op_defs)
+    give_back()
+    check.check_types(changed.graph_def, op_defs)
+    return Rewriting(check.loaded(meta_graph, changed), record)
+
+
+def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Placement, op_defs: OpDefs) -> Tuple[StoredMetaGraph, Dict[str, Any]]:
+    """The graph with all changes made, and the record of them."""
+    result = copied(meta_graph)
     special, threaded = _threaded(result, config, policy, op_defs)
     painted = _Painted()
     if special.leave:
-        return Rewriting(result, _record(threaded, special, painted))
-    gc.collect(0)  # the loss scale's scratch graph: TensorFlow's graphs refer to themselves
+        return emptied(result), _record(threaded, special, painted)
+    give_back()  # the loss scale's scratch graph
     for body in _bodies(result, op_defs) if config.compute_dtype != "float32" else ():
         _paint(body, op_defs, config, policy, result, placement, threaded, painted)
+    give_back()
     looks = look(result.graph_def, threaded.first_steps, policy.allow, op_defs)
     painted.done += [(name, "inserted", "scale: a first step shows what scale fits") for name in looks]
-    check.check_types(result.graph_def, op_defs)
-    check.check_loads(meta_graph, result)
     mark(result, config, "rewrite")
-    return Rewriting(result, _record(threaded, special, painted))
+    return emptied(result), _record(threaded, special, painted)
 
 
 def _threaded(result: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs) -> Tuple[Recognised, Threaded]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import List, NamedTuple
 
-import tensorflow.compat.v1 as tf
-
 from graphmp.config import Config
 from graphmp.diff.compare import compare
+from graphmp.graph.stored import StoredMetaGraph
 from graphmp.policy import policy as policies
 from graphmp.report.report import check_variables, make_report
 from graphmp.rewrite.pipeline import rewrite
@@ -23,8 +22,8 @@ class Identity(NamedTuple):
     reason: str
 
 
-def convert_graph(original: tf.MetaGraphDef, identity: Identity, config: Config, stages: Stages, flags: List[str]) -> Conversion:
-    """Rewrites a MetaGraphDef; it is not changed itself.
+def convert_graph(original: StoredMetaGraph, identity: Identity, config: Config, stages: Stages, flags: List[str]) -> Conversion:
+    """Rewrites a graph.
 
     Raises:
         GraphmpError: as `graphmp.rewrite.pipeline.rewrite`; GMP014 where a variable would change.
@@ -32,9 +31,9 @@ def convert_graph(original: tf.MetaGraphDef, identity: Identity, config: Config,
     with stages.stage("rewrite", "painting the graph"):
         done = rewrite(original, config, policies.load(config.compute_dtype, config.op_policy))
     with stages.stage("report", "comparing the graphs"):
-        check_variables(original, done.meta_graph)
-        diff = compare(original, done.meta_graph)
+        check_variables(original, done.converted)
+        diff = compare(original, done.converted)
         name, digest, reason = identity
-        report = make_report(original, done.meta_graph, config, name, digest, "rewrite", reason, done.record, stages.seconds, diff)
+        report = make_report(original, done.converted, config, name, digest, "rewrite", reason, done.record, stages.seconds, diff)
     report["seconds"] = stages.rounded()
-    return Conversion(original, done.meta_graph, report, flags, diff)
+    return Conversion(original, done.converted, report, flags, diff)

@@ -4,49 +4,63 @@ from __future__ import annotations
 
 import json
 import pathlib
-from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
 
 from graphmp.diff.compare import compare
 from graphmp.diff.explain import explained
 from graphmp.diff.model import Diff
 from graphmp.graph.collector import collector_paused
-from graphmp.graph.files import serialize, write_files
-from graphmp.report.report import to_json
+from graphmp.graph.files import write_files
+from graphmp.graph.stored import Readable, stored
+from graphmp.once import once
+from graphmp.report.report import as_json
 
 FILES = ("original.meta", "converted.meta", "report.json", "flags.txt", "diff.html")
 
 
-@dataclass(frozen=True, repr=False)
 class Conversion:
-    """A converted graph with its report.
+    """A converted graph with its report. Both graphs are stored as bytes, and parsed where somebody asks for them.
 
     Attributes:
-        original: the MetaGraphDef before.
-        meta_graph: the converted MetaGraphDef.
+        before: the graph before, stored.
+        after: the converted graph, stored.
         report: a JSON value of schema `graphmp.report/1`.
         flags: lines of an absl flagfile that repeats the conversion.
-        differences: the comparison of the two graphs, where it has been made already.
     """
 
-    original: Any
-    meta_graph: Any
-    report: Dict[str, Any]
-    flags: List[str] = field(default_factory=list)
-    differences: Optional[Diff] = field(default=None, compare=False)
+    def __init__(
+        self, original: Readable, meta_graph: Readable, report: Dict[str, Any], flags: Sequence[str] = (), differences: Optional[Diff] = None
+    ):
+        """Both graphs as they are now, and the comparison of the two where it has been made already."""
+        self.before, self.after = stored(original), stored(meta_graph)
+        self.report = report
+        self.flags = list(flags)
+        self._differences = differences
+
+    @once
+    def original(self) -> tf.MetaGraphDef:
+        """The MetaGraphDef before. To change it doesn't change what `save` writes."""
+        return self.before.parsed()
+
+    @once
+    def meta_graph(self) -> tf.MetaGraphDef:
+        """The converted MetaGraphDef. To change it doesn't change what `save` writes."""
+        return self.after.parsed()
 
     def diff(self) -> Any:
         """The changes, each with its reason from the report."""
-        return explained(self.differences or compare(self.original, self.meta_graph), self.report)
+        return explained(self._differences or compare(self.before, self.after), self.report)
 
     @collector_paused()
     def files(self) -> Dict[str, bytes]:
         """Contents of the files that `save` writes, by name."""
         page = self.diff().to_html().encode("utf-8")  # first: what it is made from takes more memory than all files
         return {
-            "original.meta": serialize(self.original),
-            "converted.meta": serialize(self.meta_graph),
-            "report.json": to_json(self.report).encode("utf-8"),
+            "original.meta": self.before.data,
+            "converted.meta": self.after.data,
+            "report.json": as_json(self.report),
             "flags.txt": "".join(line + "\n" for line in self.flags).encode("utf-8"),
             "diff.html": page,
         }

@@ -14,7 +14,9 @@ from graphmp.errors import GraphmpError
 from graphmp.graph import saved_model
 from graphmp.graph.collector import collector_paused
 from graphmp.graph.cycles import find_cycle
-from graphmp.graph.files import read_graph, serialize
+from graphmp.graph.files import read_graph
+from graphmp.graph.heap import give_back
+from graphmp.graph.stored import StoredMetaGraph, stored
 from graphmp.graph.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.report.report import sha256
@@ -75,21 +77,22 @@ def convert(
         name, kind = str(source), "no source"
     else:
         original, kind = _meta_graph(source)
-        name, digest = "<%s>" % kind, hashlib.sha256(serialize(original)).hexdigest()
+        name, digest = "<%s>" % kind, hashlib.sha256(original.data).hexdigest()
     if config.engine == "recipe":
         raise GraphmpError("GMP002", "--engine=recipe: %s is a graph; the recipe takes Python files, accepted here are auto and rewrite" % name)
     return convert_graph(original, Identity(name, digest, kind), config, stages, _flagfile(config, name, tag))
 
 
-def _read(path: str, tag: str, stages: Stages) -> Tuple[tf.MetaGraphDef, str]:
+def _read(path: str, tag: str, stages: Stages) -> Tuple[StoredMetaGraph, str]:
     with stages.stage("read", "reading %s" % path):
-        graph = read_graph(path, tag)
+        graph = stored(read_graph(path, tag))
+        give_back()
     file = saved_model.file_in(path) if pathlib.Path(path).is_dir() else path
     return graph, sha256(pathlib.Path(str(file)))  # a folder without one was no graph
 
 
-def _meta_graph(source: Any) -> Tuple[tf.MetaGraphDef, str]:
-    """The MetaGraphDef of what was given, which is not changed, and what that was."""
+def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:
+    """The graph that was given, which is not changed, and what that was."""
     if isinstance(source, tf.MetaGraphDef):
         return _checked(source), "MetaGraphDef"
     if isinstance(source, tf.GraphDef):
@@ -98,17 +101,17 @@ def _meta_graph(source: Any) -> Tuple[tf.MetaGraphDef, str]:
         return _checked(meta_graph), "GraphDef"
     if isinstance(source, tf.Graph):
         with source.as_default():
-            return tf.train.export_meta_graph(graph=source), "tf.Graph"
+            return stored(tf.train.export_meta_graph(graph=source)), "tf.Graph"
     accepted = "accepted are a MetaGraphDef, a GraphDef, a tf.Graph and the path of a graph or Python file"
     raise GraphmpError("GMP002", "convert: found %s; %s" % (type(source).__name__, accepted))
 
 
-def _checked(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
-    """The same graph. Raises GMP008 for what no TensorFlow can run."""
+def _checked(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
+    """The same graph, stored. Raises GMP008 for what no TensorFlow can run."""
     node = find_cycle(GraphView(meta_graph.graph_def))
     if node is not None:
         raise GraphmpError("GMP008", "the graph has a cycle outside while loops (node %s depends on itself)" % node)
-    return meta_graph
+    return stored(meta_graph)
 
 
 def _flagfile(config: Config, source: str, tag: str) -> List[str]:

@@ -12,6 +12,7 @@ from graphmp import environment
 from graphmp.config import Config
 from graphmp.diff.compare import compare
 from graphmp.errors import GraphmpError
+from graphmp.graph.stored import stored
 from graphmp.report.report import check_variables, make_report, sha256
 from graphmp.rewrite.mark import mark
 from graphmp.runtime import built_graph, legacy
@@ -101,6 +102,7 @@ def _by_recipe(script: Script, config: Config, stages: Stages, log: Callable[[st
         check_variables(original, converted)
         mark(converted, config, "recipe")
         reason = "%s is a build function" % script.source.function
+        original, converted = stored(original), stored(converted)
         diff = compare(original, converted)
         name, digest = str(script.source), sha256(script.source.path)
         report = make_report(original, converted, config, name, digest, "recipe", reason, done["record"], stages.seconds, diff)
@@ -112,7 +114,7 @@ def _by_recipe(script: Script, config: Config, stages: Stages, log: Callable[[st
 def _by_rewrite(script: Script, config: Config, stages: Stages, log: Callable[[str], None], reason: str) -> Conversion:
     """One build, as the file is; its graph is rewritten."""
     with stages.stage("original", "building the original graph"):
-        original, _ = build(dict(script.spec(config), plain=True), log)
+        original = stored(build(dict(script.spec(config), plain=True), log)[0])
     identity = built_graph.Identity(str(script.source), sha256(script.source.path), reason)
     return built_graph.convert_graph(original, identity, config, stages, _flagfile(config, script))
 

@@ -44,11 +44,16 @@ def _attribute_change(name: str, attribute: str, old: Optional[tf.AttrValue], ne
     if _is_tensor(old) and _is_tensor(new):
         values = tensor_change(old.tensor, new.tensor)  # type: ignore[union-attr]  # _is_tensor has seen to it
         if values:
-            yield Change(name, categories.CONSTANT, values[0], values[1], part=attribute, value=new)
+            yield Change(name, categories.CONSTANT, values[0], values[1], part=attribute, value=_bytes(new))
     else:
         texts = short_pair(*(value if value is None else attribute_text(value) for value in (old, new)))
         yield Change(
-            name, categories.DTYPE if _is_dtype(old) or _is_dtype(new) else categories.ATTRIBUTE, texts[0], texts[1], part=attribute, value=new
+            name,
+            categories.DTYPE if _is_dtype(old) or _is_dtype(new) else categories.ATTRIBUTE,
+            texts[0],
+            texts[1],
+            part=attribute,
+            value=_bytes(new),
         )
 
 

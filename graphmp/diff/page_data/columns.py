@@ -8,7 +8,7 @@ from graphmp.diff import kinds
 from graphmp.diff.categories import CATEGORIES
 from graphmp.diff.page_data.nodes import Attributes, Record, recorded, same_node
 from graphmp.diff.page_data.strings import Strings
-from graphmp.diff.page_data.tree import SAME, Tree
+from graphmp.diff.page_data.tree import SAME, Scope, Side, Tree
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff
@@ -44,32 +44,30 @@ def page_data(diff: Diff) -> Dict[str, Any]:
 
 
 def _rows(tree: Tree, strings: Strings) -> Columns:
-    renamed = [(number, strings[row.scope.old]) for number, row in enumerate(tree.rows) if row.scope.old]
+    renamed = [(row.row, strings[row.old]) for row in tree.rows if row.old]
     return {
         "depth": [row.depth for row in tree.rows],
         "label": [strings[row.label] for row in tree.rows],
-        "what": [row.scope.what for row in tree.rows],
+        "what": [row.what for row in tree.rows],
         "renamed": [number for pair in renamed for number in pair],
     }
 
 
 def _nodes(tree: Tree, attributes: Attributes, strings: Strings) -> Columns:
     """The nodes of both sides in the order of rows, the original's first; one for both sides where nothing differs."""
-    found: List[Record] = []
+    columns: Columns = {name: [] for name in ("op", "device", "attributes", "inputs", "above", "output")}
     for row, before, after in _records(tree, attributes, strings):
         if before == after:
-            tree.rows[row].scope.what |= SAME
+            row.what |= SAME
             after = None
-        found.extend(record for record in (before, after) if record)
-    edges = [number for record in found for number in record.inputs]
-    return {
-        "op": [record.op for record in found],
-        "device": [record.device for record in found],
-        "attributes": [record.attributes for record in found],
-        "inputs": [len(record.inputs) // 2 for record in found],
-        "above": [step for record in found for step in _steps(record.inputs[::2])],
-        "output": edges[1::2],
-    }
+        for record in filter(None, (before, after)):
+            columns["op"].append(record.op)
+            columns["device"].append(record.device)
+            columns["attributes"].append(record.attributes)
+            columns["inputs"].append(len(record.inputs) // 2)
+            columns["above"].extend(_steps(record.inputs[::2]))
+            columns["output"].extend(record.inputs[1::2])
+    return columns
 
 
 def _steps(above: Sequence[Any]) -> Iterator[int]:
@@ -83,15 +81,26 @@ def _steps(above: Sequence[Any]) -> Iterator[int]:
         at = rows
 
 
-def _records(tree: Tree, attributes: Attributes, strings: Strings) -> Iterator[Tuple[int, Optional[Record], Optional[Record]]]:
+def _records(tree: Tree, attributes: Attributes, strings: Strings) -> Iterator[Tuple[Scope, Optional[Record], Optional[Record]]]:
     """Each row with a node, and what the node is on both sides."""
-    found: List[List[Optional[Record]]] = [[None] * len(tree.rows) for _ in range(2)]
-    for old, new in tree.sides.values():
-        for name, scope in old.rows.items():
-            found[0][scope.row] = recorded(name, old, attributes, strings)
-        for name, scope in new.rows.items():
-            found[1][scope.row] = found[0][scope.row] if same_node(name, old, new) else recorded(name, new, attributes, strings)
-    return ((row, before, after) for row, (before, after) in enumerate(zip(*found)) if before or after)
+    for row, (old, new), (old_name, new_name) in _named(tree):
+        before = recorded(old_name, old, attributes, strings) if old_name else None
+        if new_name and old_name == new_name and same_node(new_name, old, new):
+            yield row, before, before
+        else:
+            yield row, before, recorded(new_name, new, attributes, strings) if new_name else None
+
+
+def _named(tree: Tree) -> Iterator[Tuple[Scope, Tuple[Side, Side], Tuple[str, str]]]:
+    """Each row with a node, in order: both sides of its body, and the node's name on each, empty on one that lacks it."""
+    names = [[""] * len(tree.rows) for _ in range(2)]
+    sides: List[Optional[Tuple[Side, Side]]] = [None] * len(tree.rows)
+    for both in tree.sides.values():
+        for column, side in zip(names, both):
+            for name, scope in side.rows.items():
+                column[scope.row] = name
+                sides[scope.row] = both
+    return ((row, found, (old, new)) for row, found, old, new in zip(tree.rows, sides, *names) if found)
 
 
 def _changes(diff: Diff, tree: Tree, strings: Strings, of_change: Dict[int, int]) -> Columns:

@@ -11,7 +11,6 @@ import tensorflow.compat.v1 as tf
 from graphmp.diff.page_data.strings import Strings
 from graphmp.diff.page_data.tree import Side
 from graphmp.diff.values import array_text, attribute_text, dtype_text, printable, tensor_text
-from graphmp.graph.messages import same_message
 from graphmp.graph.view import CONTROL
 
 MOST_CHARACTERS = 160  # of an attribute
@@ -92,7 +91,7 @@ def same_node(name: str, before: Side, after: Side) -> bool:
     """Whether both sides have a node, and the same one: then all that is recorded of it is the same."""
     if before.view is None or after.view is None or name not in before.view.nodes or name not in after.view.nodes:
         return False
-    return same_message(before.view.nodes[name], after.view.nodes[name])
+    return before.view.message(name) == after.view.message(name)
 
 
 def _main_dtype(node: tf.NodeDef) -> str:

@@ -19,33 +19,39 @@ if TYPE_CHECKING:
 IN_BEFORE, IN_AFTER, SAME, FIELD, SECTION, IN_FUNCTION = 1, 2, 4, 8, 16, 32
 
 LIBRARY, META = "library", "meta graph"
+_CHILDLESS: Dict[str, Scope] = {}  # most rows: a dict for each would be as large as all else of it
 _SIDES = {ADDED: IN_AFTER, REMOVED: IN_BEFORE}
 _DIGITS = re.compile("([0-9]+)")
 
 
 class Scope:
-    """A row while the tree grows.
+    """A row of the tree.
 
     Attributes:
         children: the rows inside, by the last part of their names.
         what: what the row is.
         old: the name in the original, where it is another.
-        row: the row's number, once the tree is numbered.
+        label: the last part of its name.
+        row: its number in the order in which the tree is shown; known, as `depth`, once the tree has grown.
+        depth: how many scopes it lies in.
     """
 
-    __slots__ = ("children", "old", "row", "what")
+    __slots__ = ("children", "depth", "label", "old", "row", "what")
 
-    def __init__(self, what: int = 0) -> None:
-        self.children: Dict[str, Scope] = {}
+    def __init__(self, label: str = "", what: int = 0) -> None:
+        self.children: Dict[str, Scope] = _CHILDLESS
+        self.label = label
         self.what = what
         self.old = ""
-        self.row = -1
+        self.row = self.depth = -1
 
     def child(self, label: str, what: int = 0) -> Scope:
         """The row inside of that name, made where there is none."""
+        if self.children is _CHILDLESS:
+            self.children = {}
         found = self.children.get(label)
         if found is None:
-            found = self.children[label] = Scope(what)
+            found = self.children[label] = Scope(label, what)
         return found
 
 
@@ -54,14 +60,6 @@ class Side(NamedTuple):
 
     view: Optional[GraphView]
     rows: Dict[str, Scope]
-
-
-class Numbered(NamedTuple):
-    """A row in the order in which the tree is shown."""
-
-    depth: int
-    label: str
-    scope: Scope
 
 
 class Tree:
@@ -74,8 +72,9 @@ class Tree:
 
     def __init__(self, diff: Diff) -> None:
         self._main = Scope()
-        self._library = Scope(SECTION)
-        self._meta = Scope(SECTION)
+        self._library = Scope(LIBRARY, SECTION)
+        self._meta = Scope(META, SECTION)
+        self._labels: Dict[str, str] = {}
         self.sides: Dict[str, Tuple[Side, Side]] = {}
         for body in diff.bodies:
             self._add_body(body)
@@ -83,7 +82,7 @@ class Tree:
             self._add_change(change)
         for kept in diff.kept:
             self._ensure(kept.body, kept.node, IN_BEFORE | IN_AFTER)
-        self.rows: List[Numbered] = list(self._numbered())
+        self.rows: List[Scope] = list(self._numbered())
 
     def of_change(self, change: Change) -> int:
         """The row that shows a change."""
@@ -143,23 +142,26 @@ class Tree:
         """The row of a node, entered on the sides that `what` names where the body has no node of that name yet."""
         scope = self._library.child(body, IN_FUNCTION) if body else self._main
         for part in node.split("/"):
-            scope = scope.child(part)
+            scope = scope.child(self._labels.setdefault(part, part))  # one string for a label that comes up in every layer
         scope.what |= what
         for side, bit in zip(self._body(body), (IN_BEFORE, IN_AFTER)):
             if what & bit:
                 side.rows.setdefault(node, scope)
         return scope
 
-    def _numbered(self) -> Iterator[Numbered]:
-        sections = [(LIBRARY, self._library), (META, self._meta)]
-        waiting = [(0, label, scope) for label, scope in _sorted(self._main) + [section for section in sections if section[1].children]][::-1]
+    def _numbered(self) -> Iterator[Scope]:
+        waiting = (_sorted(self._main) + [section for section in (self._library, self._meta) if section.children])[::-1]
+        for scope in waiting:
+            scope.depth = 0
         number = 0
         while waiting:
-            depth, label, scope = waiting.pop()
+            scope = waiting.pop()
             scope.row = number
             number += 1
-            yield Numbered(depth, label, scope)
-            waiting.extend((depth + 1, name, child) for name, child in reversed(_sorted(scope)))
+            yield scope
+            for child in reversed(_sorted(scope)):
+                child.depth = scope.depth + 1
+                waiting.append(child)
 
 
 def _function(path: str) -> str:
@@ -167,8 +169,8 @@ def _function(path: str) -> str:
     return path[len(LIBRARY) + 1 :] if path.startswith(LIBRARY + "/") else path
 
 
-def _sorted(scope: Scope) -> List[Tuple[str, Scope]]:
-    return sorted(scope.children.items(), key=lambda item: natural(item[0])) if len(scope.children) > 1 else list(scope.children.items())
+def _sorted(scope: Scope) -> List[Scope]:
+    return sorted(scope.children.values(), key=lambda child: natural(child.label)) if len(scope.children) > 1 else list(scope.children.values())
 
 
 def natural(label: str) -> Tuple[Sequence[object], str]:

@@ -116,7 +116,7 @@ class Fixer:
     def _converted(self, kept: FrozenSet[str]) -> Conversion:
         patterns = tuple("^(?:%s)$" % "|".join(map(re.escape, part)) for part in _parts(sorted(kept)))
         config = replace(self._config, keep_float32=self._config.keep_float32 + patterns)
-        return convert_graph(self._conversion.original, Identity("", "", ""), config, Stages(lambda stage: None), [])
+        return convert_graph(self._conversion.before, Identity("", "", ""), config, Stages(lambda stage: None), [])
 
 
 def _parts(names: Sequence[str], most: int = 1000) -> Iterable[Sequence[str]]:

@@ -1,0 +1,20 @@
+"""Attributes that are computed at their first use (functools.cached_property came with Python 3.8)."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Generic, TypeVar
+
+_Value = TypeVar("_Value")
+
+
+class once(Generic[_Value]):  # noqa: N801 - a decorator, as property is
+    """A method as an attribute, found in the instance from its first use on."""
+
+    def __init__(self, method: Callable[[Any], _Value]):
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, instance: Any, owner: Any) -> _Value:
+        value: _Value = self._method(instance)
+        instance.__dict__[self._method.__name__] = value
+        return value
