@@ -10,11 +10,11 @@ import re
 from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional, Tuple
 
 from graphmp.diff import categories, kinds, roles
-from graphmp.diff.changes import Change
+from graphmp.diff.changes import Body, Change
 from graphmp.graph.building import SCOPE
 from graphmp.graph.control_flow import MERGES, SWITCHES
 from graphmp.graph.state import variable_behind
-from graphmp.graph.view import GraphView, parse_input
+from graphmp.graph.view import parse_input
 from graphmp.policy.policy import Policy
 
 # The kind of reason, by what stands before the colon of an engine's words.
@@ -99,20 +99,21 @@ class Context(NamedTuple):
     Attributes:
         policy: the op lists.
         done: what the engine did to a node, by its path: its words for it, and why.
-        op_of: the ops of nodes of the converted graph that are new or have another dtype, by path.
+        bodies: the graphs, body by body.
         new: paths of the nodes that only the converted graph has, or has under another name.
-        before: the main graph of the original.
-        after: the main graph of the converted one.
         is_recipe: whether TensorFlow's Python built the graph, rather than the rewrite.
     """
 
     policy: Policy
     done: Mapping[str, List[Tuple[str, str]]]
-    op_of: Mapping[str, str]
+    bodies: Mapping[str, Body]
     new: AbstractSet[str]
-    before: GraphView
-    after: GraphView
     is_recipe: bool
+
+    def op_of(self, node: str, body: str = "") -> str:
+        """The op of a node of the converted graph; empty where there is no such node."""
+        nodes = self.bodies[body].after.nodes
+        return str(nodes[node].op) if node in nodes else ""
 
 
 def reason(change: Change, context: Context) -> Optional[Reason]:
@@ -183,9 +184,9 @@ def _rebuilt(change: Change, context: Context) -> Optional[Reason]:
     if change.part in ("seed", "seed2") or (change.category == categories.CONSTANT and change.node.endswith("/seed")):
         return Reason(kinds.LAYERS, "TensorFlow numbers random ops by the ops before them")
     if change.category == categories.DTYPE:
-        listed = context.policy.category(context.op_of.get(change.path, ""))
+        listed = context.policy.category(context.op_of(change.node, change.body))
         return Reason(_KINDS.get(listed, kinds.LAYERS), _POLICY[listed])
-    if change.category == categories.ADDED and (context.op_of[change.path] in _GATES or "/cond" in change.node):
+    if change.category == categories.ADDED and (context.op_of(change.node, change.body) in _GATES or "/cond" in change.node):
         return Reason(kinds.SKIP_GATE, "skip gate: reads through the gate")
     if change.category == categories.REWIRED:
         return _rewired(change, context)
@@ -197,22 +198,23 @@ def _rewired(change: Change, context: Context) -> Optional[Reason]:
     """An edge of a graph that was built again: to what is new there, to another read of its variable, or of an op that TensorFlow named."""
     old, new = (parse_input(text or "").node for text in (change.before, change.after))
     if change.after is None or new in context.new:
-        if context.op_of.get(new) in _GATES:
+        if context.op_of(new) in _GATES:
             return Reason(kinds.SKIP_GATE, "skip gate: reads through the gate")
         return Reason(kinds.LAYERS, "reads a value that changed")
-    variables = [variable_behind(view, name) if name in view.nodes else None for view, name in ((context.before, old), (context.after, new))]
+    sides = zip((context.bodies[""].before, context.bodies[""].after), (old, new))
+    variables = [variable_behind(view, name) if name in view.nodes else None for view, name in sides]
     if variables[0] is not None and variables[0] == variables[1]:
         return Reason(kinds.LAYERS, "reads the same variable through another read")
-    read = context.op_of.get(new, "/")
+    read = context.op_of(new)
     renumbered = old.rpartition("/")[0] == new.rpartition("/")[0] and _is_named_by_op(old, read) and _is_named_by_op(new, read)
-    if renumbered or _is_named_by_op(change.node, context.op_of.get(change.path, "/")):
+    if renumbered or _is_named_by_op(change.node, context.op_of(change.node, change.body)):
         return Reason(kinds.LAYERS, "TensorFlow numbers ops without a name by the ops before them")
     return None
 
 
 def _is_named_by_op(name: str, op: str) -> bool:
     """Whether TensorFlow made the name up: `MatMul_3` from the op, `zeros_like_3` from its Python function."""
-    return re.sub(r"_\d+$|_", "", name.rpartition("/")[2]).lower() == op.lower()
+    return bool(op) and re.sub(r"_\d+$|_", "", name.rpartition("/")[2]).lower() == op.lower()
 
 
 _RULES: List[Callable[[Change, Context], Optional[Reason]]] = [_done, _inserted, _reads, _waits, _field, _rebuilt]

@@ -6,13 +6,12 @@ import hashlib
 import io
 import json
 import pathlib
-from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.diff.categories import ADDED, DTYPE, RENAMED
-from graphmp.diff.changes import Body, in_body
+from graphmp.diff.categories import ADDED, RENAMED
 from graphmp.diff.compare import compare
 from graphmp.diff.explain import described, explained
 from graphmp.diff.model import Diff
@@ -99,20 +98,12 @@ def changes(differences: Diff, config: Config, record: Dict[str, Any], engine: s
     context = Context(
         policies.load(config.compute_dtype, config.op_policy),
         done,
-        _ops(differences.bodies, {change.path for change in differences.changes if change.category in (ADDED, DTYPE)}),
+        {body.name: body for body in differences.bodies},
         {change.path for change in differences.changes if change.category in (ADDED, RENAMED)},
-        differences.bodies[0].before,
-        differences.bodies[0].after,
         engine == "recipe",
     )
     found = [(change, reason(change, context)) for change in differences.changes]
     return [{"body": c.body, "node": c.node, "change": described(c), "kind": why.kind, "reason": why.text} for c, why in found if why]
-
-
-def _ops(bodies: Sequence[Body], paths: AbstractSet[str]) -> Dict[str, str]:
-    """The ops of nodes of the converted graph."""
-    named = ((in_body(body.name, name), body.after, name) for body in bodies for name in body.after.nodes)
-    return {path: view.nodes[name].op for path, view, name in named if path in paths}
 
 
 def check_variables(original: Any, converted: Any) -> None:
