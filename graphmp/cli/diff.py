@@ -66,14 +66,15 @@ def _run(args: argparse.Namespace) -> int:
     with quiet_stderr():  # TensorFlow speaks while it is imported
         from graphmp.diff.compare import compare
         from graphmp.graph.files import read_graph, write_atomic
+        from graphmp.graph.stored import stored
 
     _check_usage(args)
     report = _report(args)
     with progress(3) as begin:
         begin("reading %s" % args.a)
-        before = read_graph(args.a)
+        before = stored(read_graph(args.a))
         begin("reading %s" % args.b)
-        after = read_graph(args.b)
+        after = stored(read_graph(args.b))
         begin("comparing")
         diff = compare(before, after, report, (args.a, args.b))
     if args.output and args.format == FOLDER:
