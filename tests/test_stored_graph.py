@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import tensorflow.compat.v1 as tf
 from google.protobuf.internal import encoder
@@ -107,9 +109,17 @@ def test_a_stored_graph_is_stored_once_and_copied_apart():
     assert stored(kept) is kept
     graph.graph_def.node[0].op = "Sub"  # what was stored stays
     assert kept.graph_def.nodes["d"].op == "Add"
-    copy = copied(kept)
-    copy.graph_def.node[0].op = "Mul"
+    own = copied(kept)
+    own.graph_def.node[0].op = "Mul"
     assert kept.graph_def.nodes["d"].op == "Add" and copied(graph) == graph and copied(graph) is not graph
+
+
+def test_only_fields_are_those_of_the_message():
+    kept = stored(trained())
+    for absent in ("SerializeToString", "CopyFrom", "ByteSize", "nothing"):
+        assert not hasattr(kept, absent) and not hasattr(kept.graph_def, absent)
+    again = copy.copy(kept)
+    assert again.data is kept.data and again.collection_def == kept.collection_def
 
 
 def test_names_that_are_not_unique():

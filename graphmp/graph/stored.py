@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 from array import array
-from typing import Any, Dict, Iterator, Mapping, NamedTuple, Tuple, Union
+from typing import Any, Dict, Iterator, Mapping, Union
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
+from graphmp.graph.wire_format import counted, counted_key, fields
 from graphmp.once import once
 
 _GRAPH_DEF, _NODE = 2, 1  # fields of MetaGraphDef and GraphDef (tensorflow/core/protobuf/meta_graph.proto, framework/graph.proto)
-# How a field is written (https://protobuf.dev/programming-guides/encoding); groups are long deprecated, but a field that nobody knows may be one.
-_VARINT, _EIGHT_BYTES, _COUNTED, _GROUP, _END_OF_GROUP, _FOUR_BYTES = range(6)
 _KEPT = 16  # nodes that stay parsed: a restore op has thousands of readers, each of which looks at it, and as many outputs
 
 
@@ -31,11 +30,11 @@ class StoredMetaGraph:
         self.data = data
         self.rest = tf.MetaGraphDef()
         bounds = array("Q")
-        for field in _fields(self.data, 0, len(self.data)):
+        for field in fields(self.data, 0, len(self.data)):
             if field.number != _GRAPH_DEF:
                 self.rest.MergeFromString(self.data[field.start : field.end])
                 continue
-            for inner in _fields(self.data, field.content, field.end):
+            for inner in fields(self.data, field.content, field.end):
                 if inner.number == _NODE:
                     bounds.extend((inner.content, inner.end))
                 else:
@@ -47,7 +46,7 @@ class StoredMetaGraph:
         return tf.MetaGraphDef.FromString(self.data)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.rest, name)
+        return _field(self.__dict__.get("rest"), name)
 
 
 class StoredNodes(Mapping[str, tf.NodeDef]):
@@ -108,7 +107,14 @@ class StoredGraphDef:
         self._rest, self.nodes, self.node = rest, nodes, nodes.values()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._rest, name)
+        return _field(self.__dict__.get("_rest"), name)
+
+
+def _field(message: Any, name: str) -> Any:
+    """A field of a message; no method, which would know nothing of the nodes."""
+    if message is None or name not in message.DESCRIPTOR.fields_by_name:
+        raise AttributeError(name)
+    return getattr(message, name)
 
 
 Readable = Union[tf.MetaGraphDef, StoredMetaGraph]
@@ -121,11 +127,11 @@ def stored(meta_graph: Readable) -> StoredMetaGraph:
 
 def emptied(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
     """The graph, stored; the MetaGraphDef, which has nodes, loses them. At once, protobuf would take three times the bytes besides (upb)."""
-    nodes = [_counted(_NODE, node.SerializeToString(deterministic=True)) for node in meta_graph.graph_def.node]
+    nodes = [counted(_NODE, node.SerializeToString(deterministic=True)) for node in meta_graph.graph_def.node]
     del meta_graph.graph_def.node[:]
     rest = meta_graph.SerializeToString(deterministic=True)
-    graph = next(field for field in _fields(rest, 0, len(rest)) if field.number == _GRAPH_DEF)  # nodes have the lowest number in it: they come first
-    key = _key(_GRAPH_DEF, sum(map(len, nodes)) + graph.end - graph.content)
+    graph = next(field for field in fields(rest, 0, len(rest)) if field.number == _GRAPH_DEF)  # nodes have the lowest number in it: they come first
+    key = counted_key(_GRAPH_DEF, sum(map(len, nodes)) + graph.end - graph.content)
     return StoredMetaGraph(b"".join((rest[: graph.start], key, *nodes, rest[graph.content :])))
 
 
@@ -136,60 +142,3 @@ def copied(meta_graph: Readable) -> tf.MetaGraphDef:
     copy = tf.MetaGraphDef()
     copy.CopyFrom(meta_graph)
     return copy
-
-
-class _Field(NamedTuple):
-    """One field of a message: its number, where it starts, where its content does, and where both end."""
-
-    number: int
-    start: int
-    content: int
-    end: int
-
-
-def _fields(data: bytes, start: int, end: int) -> Iterator[_Field]:
-    """The fields of a message that lies in `data`, in the order of the bytes."""
-    while start < end:
-        key, content = _varint(data, start)
-        content, after = _content(data, key & 7, content)
-        yield _Field(key >> 3, start, content, after)
-        start = after
-
-
-def _content(data: bytes, kind: int, position: int) -> Tuple[int, int]:
-    """Where the content of a field starts and ends; `position` is behind its key."""
-    if kind == _COUNTED:
-        size, start = _varint(data, position)
-        return start, start + size
-    if kind == _GROUP:
-        start, kind = position, _GROUP
-        while kind != _END_OF_GROUP:
-            key, position = _varint(data, position)
-            kind = key & 7
-            position = position if kind == _END_OF_GROUP else _content(data, kind, position)[1]
-        return start, position
-    return position, _varint(data, position)[1] if kind == _VARINT else position + {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}[kind]
-
-
-def _counted(number: int, content: bytes) -> bytes:
-    """A whole field."""
-    return _key(number, len(content)) + content
-
-
-def _key(number: int, size: int) -> bytes:
-    """What stands before the content of a counted field."""
-    key = bytearray([number << 3 | _COUNTED])
-    while size >= 0x80:
-        key.append(size & 0x7F | 0x80)
-        size >>= 7
-    key.append(size)
-    return bytes(key)
-
-
-def _varint(data: bytes, position: int) -> Tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and where it ends."""
-    value = shift = 0
-    while data[position] >= 0x80:
-        value |= (data[position] & 0x7F) << shift
-        position, shift = position + 1, shift + 7
-    return value | data[position] << shift, position + 1
