@@ -140,7 +140,7 @@ def _function(spec: str) -> Callable[..., Any]:
     name, _, function = spec.rpartition(":")
     label = "--data=%s" % spec
     if not name.endswith(".py") or not function:
-        raise GraphmpError("GMP002", "%s: accepted are file.npz and file.py:function" % label)
+        raise GraphmpError("GMP002", "%s: accepted are file.npz and file.py:function, or --random_data in its place" % label)
     path = pathlib.Path(name).resolve()
     read_tree(path)
     module_spec = importlib.util.spec_from_file_location("graphmp_data_" + path.stem, str(path))
