@@ -14,7 +14,7 @@ from scipy import stats
 import graphmp
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import serialize
+from graphmp.graph.messages import serialize
 from graphmp.performance import text
 from graphmp.performance.bench import FAILED, FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED, Bench, Input, Memory, Run
 from graphmp.performance.causes import CASTS, FEW_PRODUCTS, IDLE, INPUT, KERNELS, SCALING, SHAPES, Measured, causes

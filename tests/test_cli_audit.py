@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.cli.main import run_command
-from graphmp.graph.files import serialize
+from graphmp.graph.messages import serialize
 from graphmp.policy.policy import Policy
 from graphmp.runtime.audit.fix import half_nodes
 from tests.commands import graphmp as command

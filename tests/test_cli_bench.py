@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.cli import bench as command_module
 from graphmp.cli.main import run_command
-from graphmp.graph.files import serialize
+from graphmp.graph.messages import serialize
 from graphmp.performance import kernels
 from graphmp.performance.device import Device
 from graphmp.runtime.bench import device, run

@@ -16,7 +16,7 @@ from graphmp.cli import diff
 from graphmp.cli.parser import build_parser
 from graphmp.diff import compare as compare_module
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import serialize
+from graphmp.graph.messages import serialize
 from tests.tiny import meta_graph
 
 BEFORE = meta_graph("x X", "y Relu x T=float32")

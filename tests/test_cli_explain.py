@@ -16,7 +16,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.cli.main import run_command
 from graphmp.config import Config
-from graphmp.graph.files import read_graph, serialize
+from graphmp.graph.files import read_graph
+from graphmp.graph.messages import serialize
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.inspection.explanation import explain
 from graphmp.rewrite.inspection.rules import RULES

@@ -17,7 +17,8 @@ from graphmp.cli.main import run_command
 from graphmp.cli.tables import section, size
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import read_graph, serialize
+from graphmp.graph.files import read_graph
+from graphmp.graph.messages import serialize
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.inspection import overview
 from graphmp.rewrite.inspection.rules import RULES, kind_of

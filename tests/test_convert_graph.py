@@ -13,7 +13,8 @@ import tensorflow.compat.v1 as tf
 
 import graphmp as package
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import read_graph, serialize
+from graphmp.graph.files import read_graph
+from graphmp.graph.messages import serialize
 from graphmp.graph.variables import variables
 from graphmp.report import facts
 from graphmp.runtime.conversion import FILES

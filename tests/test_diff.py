@@ -16,7 +16,8 @@ import graphmp
 from graphmp.diff.compare import compare
 from graphmp.diff.values import attribute_text
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import read_graph, serialize
+from graphmp.graph.files import read_graph
+from graphmp.graph.messages import serialize
 from tests.corpus import corpus_graphs
 from tests.tiny import meta_graph, report, with_nodes_reversed
 

@@ -9,7 +9,7 @@ import pathlib
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.files import serialize
+from graphmp.graph.messages import serialize
 
 TOOLS = pathlib.Path(__file__).resolve().parent.parent / "tools"
 NEWEST = tf.__version__ > "2"

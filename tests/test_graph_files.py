@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.graph import files, saved_model
 from graphmp.graph.cycles import find_cycle
-from graphmp.graph.files import read_graph, serialize, write_atomic
+from graphmp.graph.files import read_graph, write_atomic
+from graphmp.graph.messages import serialize
 from graphmp.graph.view import GraphView
 from tests.corpus import corpus_graphs
 from tests.tiny import meta_graph

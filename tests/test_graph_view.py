@@ -8,7 +8,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import read_graph, serialize
+from graphmp.graph.files import read_graph
+from graphmp.graph.messages import serialize
 from graphmp.graph.variables import Variable, saved_names, variables
 from graphmp.graph.view import CONTROL, Consumer, GraphView, Port, parse_input
 from tests.corpus import corpus_graphs

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import serialize
+from graphmp.graph.messages import serialize
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.runtime.audit.options import Options
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from graphmp.cli.main import run_command
 from graphmp.config import Config
-from graphmp.graph.files import serialize
+from graphmp.graph.messages import serialize
 from graphmp.graph.order import in_order
 from graphmp.graph.view import GraphView, Port
 from graphmp.performance.step_stats import peak_bytes, seconds_by_op

@@ -16,9 +16,9 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.contexts import Contexts
-from graphmp.graph.files import serialize
 from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_nodes, gradient_scopes
+from graphmp.graph.messages import serialize
 from graphmp.graph.view import GraphView
 from graphmp.hooks.internals import load_graph
 from graphmp.report.facts import coverage
@@ -670,7 +670,8 @@ def test_the_same_bytes_in_any_process(tmp_path):
     script = (
         "import tests.conftest, hashlib, sys\n"
         "from tests import painting\n"
-        "from graphmp.graph.files import read_graph, serialize\n"
+        "from graphmp.graph.files import read_graph\n"
+        "from graphmp.graph.messages import serialize\n"
         "print(hashlib.sha256(serialize(painting.converted(read_graph(sys.argv[1])))).hexdigest())\n"
     )
     path = tmp_path / "graph.meta"

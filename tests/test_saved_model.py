@@ -12,7 +12,8 @@ from google.protobuf import text_format
 
 from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.graph import saved_model
-from graphmp.graph.files import read_graph, serialize
+from graphmp.graph.files import read_graph
+from graphmp.graph.messages import serialize
 from tests.tiny import meta_graph
 
 TINY = meta_graph("x Placeholder dtype=float32", "y Relu x T=float32")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import graphmp
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import read_graph, serialize
+from graphmp.graph.files import read_graph
+from graphmp.graph.messages import serialize
 from graphmp.graph.stored import StoredMetaGraph, copied, emptied, stored
 from graphmp.graph.view import GraphView
 from graphmp.rewrite.op_defs import OpDefs
@@ -48,7 +49,7 @@ def assert_alike(kept, graph):
     assert list(view.nodes) == list(before.nodes)
     for name, node in before.nodes.items():
         assert view.nodes[name] == node
-        assert view.message(name) == before.message(name) == node.SerializeToString(deterministic=True)
+        assert view.serialized(name) == before.serialized(name) == serialize(node)
         assert (view.inputs(name), view.controls(name)) == (before.inputs(name), before.controls(name))
         assert (view.consumers(name), view.control_consumers(name)) == (before.consumers(name), before.control_consumers(name))
 

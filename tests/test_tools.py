@@ -14,7 +14,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.files import serialize
+from graphmp.graph.messages import serialize
 from graphmp.policy.policy import Policy
 from graphmp.report.facts import casts, coverage
 from graphmp.rewrite import pipeline

@@ -23,7 +23,9 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.config import Config
+from graphmp.diff.compare import compare
 from graphmp.errors import GraphmpError
+from graphmp.graph.stored import stored
 from graphmp.hooks import patch, sessions
 from graphmp.report import facts
 from graphmp.report.report import make_report, sha256
@@ -143,8 +145,10 @@ class Run(Observer):
         digest = sha256(pathlib.Path(self._spec["path"])) if self._spec["path"] else ""
         reason = "the graph that a session trains"
         seconds = {"convert": found.seconds}
-        report = make_report(found.original, found.meta_graph, self.config, self._spec["name"], digest, "rewrite", reason, found.record, seconds)
-        Conversion(found.original, found.meta_graph, report, self.config.flagfile_lines()).save(folder)
+        before, after = stored(found.original), stored(found.meta_graph)
+        diff = compare(before, after)
+        report = make_report(before, after, self.config, self._spec["name"], digest, "rewrite", reason, found.record, seconds, diff)
+        Conversion(before, after, report, self.config.flagfile_lines(), diff).save(folder)
 
     def _say(self, text: str) -> None:
         sys.stderr.write("graphmp: %s\n" % text)  # at once: threads of the script's write too

@@ -54,8 +54,8 @@ def _body_changes(pairing: Pairing) -> Iterator[Change]:
         if new_name is None:
             yield Change(name, categories.REMOVED, node_text(pairing.before.nodes[name]), None)
             continue
-        if new_name != name or pairing.before.message(name) != pairing.after.message(new_name):
+        if new_name != name or pairing.before.serialized(name) != pairing.after.serialized(new_name):
             yield from node_changes(name, new_name, pairing)
     for name in pairing.after.nodes:
         if pairing.before_of(name) is None:
-            yield Change(name, categories.ADDED, None, node_text(pairing.after.nodes[name]), value=pairing.after.message(name))
+            yield Change(name, categories.ADDED, None, node_text(pairing.after.nodes[name]), value=pairing.after.serialized(name))

@@ -25,9 +25,9 @@ def explained(diff: Diff, report: Dict[str, Any]) -> Diff:
         reasons[(row.get("body") or "", row["node"], row.get("change") or "")].append((row.get("kind") or "", row.get("reason") or ""))
     changes, unmatched = [], set(reasons)
     for change in diff.changes:
-        rows = [key for key in _keys(change) if key in reasons]
-        unmatched.difference_update(rows)
-        changes.append(_joined(change, [reason for row in rows for reason in reasons[row]]))
+        keys = [key for key in _keys(change) if key in reasons]
+        unmatched.difference_update(keys)
+        changes.append(_joined(change, [reason for key in keys for reason in reasons[key]]))
     stale = tuple("%s: %s" % (in_body(body, node), words or "changed") for body, node, words in sorted(unmatched))
     kept = tuple(
         sorted(Kept(node, row["body"], row["kind"], row["reason"]) for row in report.get("float32_nodes") or () for node in row.get("nodes", ()))

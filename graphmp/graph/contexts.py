@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.control_flow import EXITS
-from graphmp.graph.messages import parse
+from graphmp.graph.messages import parse, serialize
 
 _KINDS = {"while_context": "tensorflow.WhileContextDef", "cond_context": "tensorflow.CondContextDef"}
 _ENTRANCES = frozenset(("Enter", "Switch"))
@@ -86,4 +86,4 @@ class Contexts:
         if self._changed:
             for key, roots in self._roots.items():
                 if roots:
-                    self._meta_graph.collection_def[key].bytes_list.value[:] = [root.SerializeToString(deterministic=True) for root in roots]
+                    self._meta_graph.collection_def[key].bytes_list.value[:] = [serialize(root) for root in roots]

@@ -70,12 +70,6 @@ def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
     return meta_graph
 
 
-def serialize(meta_graph: tf.MetaGraphDef) -> bytes:
-    """The binary form of a graph: the same bytes for the same graph, in any process."""
-    data: bytes = meta_graph.SerializeToString(deterministic=True)
-    return data
-
-
 def write_atomic(path: Path, data: bytes) -> None:
     """Writes a file as a whole or not at all: under a temporary name in the same folder, then renamed.
 

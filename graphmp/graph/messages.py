@@ -1,4 +1,4 @@
-"""TensorFlow's protobuf messages that compat.v1 doesn't export, by their full names."""
+"""TensorFlow's protobuf messages: those that compat.v1 doesn't export, by their full names, and the binary form of any."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def parse(name: str, data: bytes) -> Optional[Any]:
     return message
 
 
-def same_message(first: Any, second: Any) -> bool:
-    """Whether two messages hold the same: byte for byte, so that NaN equals itself and 0 is not -0."""
-    return bool(first.SerializeToString(deterministic=True) == second.SerializeToString(deterministic=True))
+def serialize(message: Any) -> bytes:
+    """The binary form of a message: the same bytes for the same message, in any process. So NaN equals itself, and 0 is not -0."""
+    data: bytes = message.SerializeToString(deterministic=True)
+    return data

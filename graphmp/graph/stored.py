@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, Mapping, Union
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
+from graphmp.graph.messages import serialize
 from graphmp.graph.wire_format import counted, counted_key, fields
 from graphmp.once import once
 
@@ -26,7 +27,7 @@ class StoredMetaGraph:
     """
 
     def __init__(self, data: bytes):
-        """`data` is a MetaGraphDef's binary form as `SerializeToString(deterministic=True)` gives it."""
+        """`data` is a MetaGraphDef's binary form as `messages.serialize` gives it."""
         self.data = data
         self.rest = tf.MetaGraphDef()
         bounds = array("Q")
@@ -67,12 +68,12 @@ class StoredNodes(Mapping[str, tf.NodeDef]):
         for number in range(len(self)):
             name = _node(self._data, self._bounds, number).name
             if numbers.setdefault(name, number) != number:
-                raise GraphmpError("GMP008", "two nodes have the name %s; accepted are unique names" % name)
+                raise not_unique(name)
         return numbers
 
-    def message(self, name: str) -> bytes:
+    def serialized(self, name: str) -> bytes:
         """A node's binary form, the same bytes for the same node."""
-        return _message(self._data, self._bounds, self._numbers[name])
+        return _slice(self._data, self._bounds, self._numbers[name])
 
     def __getitem__(self, name: str) -> tf.NodeDef:
         return self._parsed(self._numbers[name])
@@ -87,12 +88,17 @@ class StoredNodes(Mapping[str, tf.NodeDef]):
         return len(self._bounds) // 2
 
 
-def _message(data: bytes, bounds: array[int], number: int) -> bytes:
+def not_unique(name: str) -> GraphmpError:
+    """The error for two nodes of one name."""
+    return GraphmpError("GMP008", "two nodes have the name %s; accepted are unique names" % name)
+
+
+def _slice(data: bytes, bounds: array[int], number: int) -> bytes:
     return data[bounds[2 * number] : bounds[2 * number + 1]]
 
 
 def _node(data: bytes, bounds: array[int], number: int) -> tf.NodeDef:
-    return tf.NodeDef.FromString(_message(data, bounds, number))
+    return tf.NodeDef.FromString(_slice(data, bounds, number))
 
 
 class StoredGraphDef:
@@ -122,14 +128,14 @@ Readable = Union[tf.MetaGraphDef, StoredMetaGraph]
 
 def stored(meta_graph: Readable) -> StoredMetaGraph:
     """The graph as it is now, stored; itself where it is already."""
-    return meta_graph if isinstance(meta_graph, StoredMetaGraph) else StoredMetaGraph(meta_graph.SerializeToString(deterministic=True))
+    return meta_graph if isinstance(meta_graph, StoredMetaGraph) else StoredMetaGraph(serialize(meta_graph))
 
 
 def emptied(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
     """The graph, stored; the MetaGraphDef, which has nodes, loses them. At once, protobuf would take three times the bytes besides (upb)."""
-    nodes = [counted(_NODE, node.SerializeToString(deterministic=True)) for node in meta_graph.graph_def.node]
+    nodes = [counted(_NODE, serialize(node)) for node in meta_graph.graph_def.node]
     del meta_graph.graph_def.node[:]
-    rest = meta_graph.SerializeToString(deterministic=True)
+    rest = serialize(meta_graph)
     graph = next(field for field in fields(rest, 0, len(rest)) if field.number == _GRAPH_DEF)  # nodes have the lowest number in it: they come first
     key = counted_key(_GRAPH_DEF, sum(map(len, nodes)) + graph.end - graph.content)
     return StoredMetaGraph(b"".join((rest[: graph.start], key, *nodes, rest[graph.content :])))

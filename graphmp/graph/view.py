@@ -9,7 +9,8 @@ from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Set, Tup
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.graph.stored import StoredGraphDef
+from graphmp.graph.messages import serialize
+from graphmp.graph.stored import StoredGraphDef, StoredNodes, not_unique
 from graphmp.once import once
 
 CONTROL = -1
@@ -79,12 +80,9 @@ class GraphView:
             if len(data) < len(edges):
                 self._controls[name] = tuple([port[0] for port in edges if port[1] == CONTROL])
 
-    def message(self, name: str) -> bytes:
-        """A node's binary form, the same bytes for the same node: so NaN equals itself, and 0 is not -0."""
-        if isinstance(self.graph_def, StoredGraphDef):
-            return self.graph_def.nodes.message(name)
-        data: bytes = self.nodes[name].SerializeToString(deterministic=True)
-        return data
+    def serialized(self, name: str) -> bytes:
+        """A node's binary form, the same bytes for the same node."""
+        return self.nodes.serialized(name) if isinstance(self.nodes, StoredNodes) else serialize(self.nodes[name])
 
     def inputs(self, name: str) -> Tuple[Port, ...]:
         """The data inputs of a node, by slot."""
@@ -170,7 +168,7 @@ def nodes_by_name(graph_def: Union[tf.GraphDef, StoredGraphDef]) -> Mapping[str,
     nodes: Dict[str, tf.NodeDef] = {}
     for node in graph_def.node:
         if nodes.setdefault(node.name, node) is not node:
-            raise GraphmpError("GMP008", "two nodes have the name %s; accepted are unique names" % node.name)
+            raise not_unique(node.name)
     return MappingProxyType(nodes)
 
 

@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import serialize
+from graphmp.graph.messages import serialize
 from graphmp.hooks import gradients, sessions
 from graphmp.policy import policy as policies
 from graphmp.recipe import decorator, observe

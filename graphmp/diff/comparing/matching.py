@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.control_flow import NEXT_ITERATIONS
 from graphmp.graph.dtypes import FLOATS
+from graphmp.graph.messages import serialize
 from graphmp.graph.view import CONTROL, GraphView, Port
 
 
@@ -281,8 +282,7 @@ def _value(value: tf.AttrValue) -> bytes:
     """A value's bytes; a floating tensor's as float16."""
     if value.HasField("tensor") and value.tensor.dtype in FLOATS:
         return _rounded(value.tensor)
-    data: bytes = value.SerializeToString(deterministic=True)
-    return data
+    return serialize(value)
 
 
 def _rounded(tensor: Any) -> bytes:
@@ -290,5 +290,5 @@ def _rounded(tensor: Any) -> bytes:
         with np.errstate(all="ignore"):
             array = np.asarray(tf.make_ndarray(tensor)).astype(np.float16)
     except (TypeError, ValueError, KeyError, IndexError):
-        return bytes(tensor.SerializeToString(deterministic=True))
+        return serialize(tensor)
     return str(array.shape).encode("ascii") + array.tobytes()

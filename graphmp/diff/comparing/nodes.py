@@ -12,6 +12,7 @@ from graphmp.diff.changes import Change
 from graphmp.diff.comparing.matching import Pairing
 from graphmp.diff.comparing.tensors import tensor_change
 from graphmp.diff.values import attribute_text, short_pair
+from graphmp.graph.messages import serialize
 from graphmp.graph.view import GraphView, Port
 
 _MOST_CONTROLS = 6
@@ -47,14 +48,8 @@ def _attribute_change(name: str, attribute: str, old: Optional[tf.AttrValue], ne
             yield Change(name, categories.CONSTANT, values[0], values[1], part=attribute, value=_bytes(new))
     else:
         texts = short_pair(*(value if value is None else attribute_text(value) for value in (old, new)))
-        yield Change(
-            name,
-            categories.DTYPE if _is_dtype(old) or _is_dtype(new) else categories.ATTRIBUTE,
-            texts[0],
-            texts[1],
-            part=attribute,
-            value=_bytes(new),
-        )
+        category = categories.DTYPE if _is_dtype(old) or _is_dtype(new) else categories.ATTRIBUTE
+        yield Change(name, category, texts[0], texts[1], part=attribute, value=_bytes(new))
 
 
 def _edge_changes(old_name: str, name: str, pairing: Pairing) -> Iterator[Change]:
@@ -114,7 +109,7 @@ def _classes(value: tf.AttrValue, renamed: Mapping[str, str]) -> Set[str]:
 
 
 def _bytes(value: Optional[tf.AttrValue]) -> Optional[bytes]:
-    return None if value is None else value.SerializeToString(deterministic=True)
+    return None if value is None else serialize(value)
 
 
 def _is_tensor(value: Optional[tf.AttrValue]) -> bool:

@@ -11,6 +11,7 @@ from graphmp.diff.changes import Change
 from graphmp.diff.comparing.bodies import library
 from graphmp.diff.text import plural
 from graphmp.diff.values import dtype_text
+from graphmp.graph.messages import serialize
 
 MAPS = ("collection_def", "signature_def")
 
@@ -66,13 +67,13 @@ def _parts(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, _Part]]:
             if field.name in MAPS:
                 yield from (("%s/%s" % (field.name, key), _message(value[key], value[key])) for key in value)
             elif field.name not in ("graph_def", "node", "library", "function"):
-                rows = sorted(value, key=_bytes) if prefix else value  # the order of a library's rows means nothing
+                rows = sorted(value, key=serialize) if prefix else value  # the order of a library's rows means nothing
                 alone = type(owner)(**{field.name: rows})
-                yield prefix + field.name, _message(alone, alone) if field.message_type else _Part(_bytes(alone), str(value), alone)
+                yield prefix + field.name, _message(alone, alone) if field.message_type else _Part(serialize(alone), str(value), alone)
 
 
 def _message(message: Any, value: Any) -> _Part:
-    return _Part(_bytes(message), plural(message.ByteSize(), "byte"), value)
+    return _Part(serialize(message), plural(message.ByteSize(), "byte"), value)
 
 
 def _functions(meta_graph: tf.MetaGraphDef) -> Dict[str, _Part]:
@@ -85,14 +86,9 @@ def _function(function: Any) -> _Part:
     for field in ("node_def", "ret"):
         head.ClearField(field)
     arguments, results = (", ".join(_argument(a) for a in args) for args in (function.signature.input_arg, function.signature.output_arg))
-    return _Part(_bytes(head), "(%s) -> (%s), %s" % (arguments, results, plural(len(function.node_def), "node")), function)
+    return _Part(serialize(head), "(%s) -> (%s), %s" % (arguments, results, plural(len(function.node_def), "node")), function)
 
 
 def _argument(argument: Any) -> str:
     dtype = argument.type_attr or argument.type_list_attr or dtype_text(argument.type)
     return "%s %s" % (argument.name, dtype)
-
-
-def _bytes(message: Any) -> bytes:
-    data: bytes = message.SerializeToString(deterministic=True)
-    return data

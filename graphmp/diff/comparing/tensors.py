@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.diff.values import array_text, tensor_text
-from graphmp.graph.messages import same_message
+from graphmp.graph.messages import serialize
 
 MOST_EXPANDED = 1 << 26  # elements
 
@@ -23,7 +23,7 @@ def tensor_change(before: Any, after: Any) -> Optional[Tuple[str, str]]:
         before: a TensorProto.
         after: a TensorProto.
     """
-    if same_message(before, after):
+    if serialize(before) == serialize(after):
         return None
     old, new = _array(before), _array(after)
     if old is None or new is None:

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.diff.page_data.strings import Strings
 from graphmp.diff.page_data.tree import Side
 from graphmp.diff.values import array_text, attribute_text, dtype_text, printable, tensor_text
+from graphmp.graph.messages import serialize
 from graphmp.graph.view import CONTROL
 
 MOST_CHARACTERS = 160  # of an attribute
@@ -64,7 +65,7 @@ class Attributes:
         return found
 
     def _pair(self, name: str, value: tf.AttrValue) -> int:
-        data = value.SerializeToString(deterministic=True)
+        data = serialize(value)
         key = name, data if len(data) <= MOST_BYTES else hashlib.sha256(data).digest()
         found = self._pair_of.get(key)
         if found is None:
@@ -91,7 +92,7 @@ def same_node(name: str, before: Side, after: Side) -> bool:
     """Whether both sides have a node, and the same one: then all that is recorded of it is the same."""
     if before.view is None or after.view is None or name not in before.view.nodes or name not in after.view.nodes:
         return False
-    return before.view.message(name) == after.view.message(name)
+    return before.view.serialized(name) == after.view.serialized(name)
 
 
 def _main_dtype(node: tf.NodeDef) -> str:

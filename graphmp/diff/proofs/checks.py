@@ -18,6 +18,7 @@ from graphmp.diff.text import plural
 from graphmp.diff.values import dtype_text
 from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import FLOAT32, FLOAT64, INVALID, compute_dtype
+from graphmp.graph.messages import serialize
 from graphmp.graph.variables import Variable, saved_names, variables
 from graphmp.graph.view import GraphView, parse_input
 
@@ -108,7 +109,7 @@ def _inputs(body: Body) -> Check:
 
 def _fed(view: GraphView, name: str) -> Any:
     node = view.nodes.get(name)
-    return node and (node.op, node.attr["dtype"].type, node.attr["shape"].SerializeToString(deterministic=True) if "shape" in node.attr else b"")
+    return node and (node.op, node.attr["dtype"].type, serialize(node.attr["shape"]) if "shape" in node.attr else b"")
 
 
 def _scaled_losses(view: GraphView) -> List[str]:

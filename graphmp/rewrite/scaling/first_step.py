@@ -1,7 +1,7 @@
 """What a first step looks at: gradients, and inside gradient code, where a matmul may return larger half-precision values than any that leave.
 
 Comes after the painting, which decides what is half. Only a first step computes this: elsewhere it is dead behind a Switch.
-The recipe's `loss_scale.gradients.largest` is built by TensorFlow; of thousands of gradients that took a third of a rewrite's memory.
+The recipe's `loss_scale.gradients.largest` is built by TensorFlow; of thousands of gradients that took a seventh of a rewrite's memory.
 """
 
 from __future__ import annotations

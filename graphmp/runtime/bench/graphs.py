@@ -9,7 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import serialize
+from graphmp.graph.messages import serialize
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, parse_input
 from graphmp.performance.bench import FLOAT32, GRAPHMP, TENSORFLOW

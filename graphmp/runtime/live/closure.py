@@ -15,6 +15,7 @@ from typing import AbstractSet, Dict, Iterable, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.frames import frames
+from graphmp.graph.messages import serialize
 from graphmp.graph.view import GraphView
 from graphmp.policy.traits import HANDLE_OPS, PASSES_ON
 
@@ -29,8 +30,8 @@ def nodes_to_clone(before: tf.GraphDef, after: GraphView, shared: AbstractSet[st
         after: the converted graph.
         shared: nodes that the live graph has already, from a conversion before.
     """
-    old = {node.name: node.SerializeToString(deterministic=True) for node in before.node}
-    changed = [name for name, node in after.nodes.items() if old.get(name) != node.SerializeToString(deterministic=True)]
+    old = {node.name: serialize(node) for node in before.node}
+    changed = [name for name in after.nodes if old.get(name) != after.serialized(name)]
     return with_dependents(after, (name for name in changed if name not in shared), shared)
 
 
