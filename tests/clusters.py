@@ -69,7 +69,7 @@ class Cluster:
         name = "%s%d" % (job, task)
         config = {"cluster": self.addresses, "task": {"type": job, "index": task}}
         flags = self._flags if job == "worker" else None
-        self.running[name] = self._forks.start("process.py", *self._argv, flags=flags, name=name, env={"TF_CONFIG": json.dumps(config)})
+        self.running[name] = self._forks.start("process.py", *self._argv, flags=flags, env={"TF_CONFIG": json.dumps(config)})
         return self.running[name]
 
     def start_workers(self) -> None:

@@ -4,14 +4,15 @@ import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its se
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.forks import NET, Forks
+from graphmp.runtime import builds
+from tests.forks import NET, Forks, builds_in_forks
 
 if tf.__version__ > "2":
     tf.disable_v2_behavior()
 
 
 def pytest_addoption(parser):
-    parser.addoption("--slow", action="store_true", help="also run the tests that take a minute or more")
+    parser.addoption("--slow", action="store_true", help="also run the tests that take long")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -19,7 +20,7 @@ def pytest_collection_modifyitems(config, items):
         return
     for item in items:
         if "slow" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="takes a minute or more: run with --slow"))
+            item.add_marker(pytest.mark.skip(reason="takes long: run with --slow"))
 
 
 @pytest.fixture
@@ -34,6 +35,12 @@ def forks():
     """The process that runs scripts by forking."""
     with Forks() as forks:
         yield forks
+
+
+@pytest.fixture
+def built_in_forks(forks, tmp_path_factory, monkeypatch):
+    """Has `graphmp convert` build a script's graphs in forks: TensorFlow is imported once, not by each process."""
+    monkeypatch.setattr(builds, "subprocess", builds_in_forks(forks, tmp_path_factory.mktemp("builds")))
 
 
 @pytest.fixture

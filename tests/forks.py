@@ -11,7 +11,9 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
+import types
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from graphmp.cli import run
@@ -132,10 +134,12 @@ class Forks:
         env = dict(os.environ, PYTHONWARNINGS="ignore")
         command = [sys.executable, "-c", SERVER, ROOT]
         self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        self._folder = tempfile.TemporaryDirectory()
         return self
 
     def __exit__(self, *_: Any) -> None:
         self._server.communicate()
+        self._folder.cleanup()
 
     def ask(self, **order: Any) -> int:
         self._server.stdin.write(json.dumps(order).encode() + b"\n")
@@ -148,18 +152,14 @@ class Forks:
         *argv: str,
         flags: Optional[Sequence[str]] = (),
         stdin: str = "",
-        name: str = "",
         env: Optional[Dict[str, str]] = None,
     ) -> Fork:
-        """Starts a script of the working folder by `graphmp run` with these flags; by plain Python where they are None.
-
-        Scripts that run at the same time in one folder need names, for their files.
-        """
+        """Starts a script of the working folder by `graphmp run` with these flags; by plain Python where they are None."""
         spec = None
         if flags is not None:
             spec = json.dumps(run._spec(build_parser(COMMANDS, "").parse_args(["run", *flags, script, *argv])))
-        name = name or ("plain" if flags is None else "mixed")
-        files = [os.path.abspath("%s.%s" % (kind, name)) for kind in ("stdin", "stdout", "stderr")]
+        own = tempfile.mkdtemp(dir=self._folder.name)
+        files = [os.path.join(own, kind) for kind in ("stdin", "stdout", "stderr")]
         pathlib.Path(files[0]).write_text(stdin)
         for file in files[1:]:
             pathlib.Path(file).write_text("")
@@ -168,6 +168,18 @@ class Forks:
 
     def run(self, script: str, *argv: str, flags: Optional[Sequence[str]] = (), stdin: str = "") -> Ended:
         return self.start(script, *argv, flags=flags, stdin=stdin).end()
+
+
+def builds_in_forks(forks: Forks, folder: pathlib.Path) -> Any:
+    """What stands for `subprocess` in `runtime/builds.py`: a script's graph is built in a fork. `folder` is where a file for it may be."""
+    script = folder / "build_in_fork.py"
+    script.write_text("import sys\nfrom graphmp.runtime.child import main\nmain(sys.argv[1])\n")
+
+    def run_build(command: Sequence[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        ended = forks.run(str(script), command[-1], flags=None)
+        return subprocess.CompletedProcess(command, ended.status, (ended.out + ended.err).encode())
+
+    return types.SimpleNamespace(run=run_build, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
 
 
 def _read(file: str) -> str:

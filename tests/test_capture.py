@@ -15,10 +15,10 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.files import read_graph
 from graphmp.graph.variables import variables
 from graphmp.report import facts
-from graphmp.runtime.builds import CHILD, ROOT
 from graphmp.runtime.conversion import FILES
 from tests import scripts
 from tests.commands import graphmp, refused
+from tests.forks import builds_in_forks
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_talks_script_unmodified(folder, capfd):
     assert all(change["reason"] for change in report["changes"])
 
 
-def test_flags_file_and_json_repeat_the_conversion(folder, capfd):
+def test_flags_file_and_json_repeat_the_conversion(folder, built_in_forks, capfd):
     (folder / "net.py").write_text(scripts.script("run"))
     assert graphmp(capfd, "convert", "net.py", "-o", "first", "--loss_scale=64", "--keep_float32=dense_1", "--clip_norm=2")[0] == 0
     status, out, _ = graphmp(capfd, "convert", "--flagfile=first/flags.txt", "net.py", "-o", "second", "--json")
@@ -66,8 +66,8 @@ def test_flags_file_and_json_repeat_the_conversion(folder, capfd):
 
 
 @pytest.mark.parametrize("door", sorted(scripts.DOORS))
-def test_doors(folder, door):
-    """One build, as the command runs it: it ends at the training step and nothing of the script runs after."""
+def test_doors(folder, forks, tmp_path_factory, door):
+    """One build: it ends at the training step and nothing of the script runs after."""
     (folder / "net.py").write_text(scripts.script(door))
     config = dict(engine="auto", compute_dtype="float16", loss_scale="dynamic", keep_float32=[], force_compute=[])
     spec = dict(
@@ -83,7 +83,7 @@ def test_doors(folder, door):
         output=".",
     )
     (folder / "spec.json").write_text(json.dumps(spec))
-    done = subprocess.run([sys.executable, "-c", CHILD, ROOT, "spec.json"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = builds_in_forks(forks, tmp_path_factory.mktemp("build")).run(["spec.json"])
     assert (folder / "graph.meta").exists(), done.stdout.decode()
     assert not (folder / "left_behind").exists()
     names = {n.name for n in read_graph(folder / "graph.meta").graph_def.node}
@@ -104,7 +104,7 @@ def test_runs_as_under_python(folder, capfd):
     assert "1 of 1 matmuls" in out and "GMP105" in out
 
 
-def test_a_function_that_nobody_calls(folder, capfd):
+def test_a_function_that_nobody_calls(folder, built_in_forks, capfd):
     (folder / "net.py").write_text(scripts.NET.split("def leave")[0].replace("(x, y):", "(x, y, units=1):").replace(", 1)\n", ", units)\n"))
     status, line = refused(capfd, "convert", "net.py")
     assert status == 2 and "GMP007" in line and "needs x, y: pass --input x=" in line and not (folder / "net_graphmp").exists()
@@ -137,7 +137,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", sorted(BAD))
-def test_bad_input_is_one_line_and_nothing_is_written(folder, capfd, name):
+def test_bad_input_is_one_line_and_nothing_is_written(folder, built_in_forks, capfd, name):
     text, arguments, expected, pattern = BAD[name]
     if text is not None:
         (folder / "bad.py").write_text(text)
@@ -148,7 +148,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(folder, capfd, name):
     assert sorted(os.listdir(str(folder))) == before
 
 
-def test_what_the_recipe_cannot_serve(folder, capfd):
+def test_what_the_recipe_cannot_serve(folder, built_in_forks, capfd):
     """The line of the model is named, exit 1, and an older conversion stays."""
     (folder / "net.py").write_text(scripts.script("run").replace("tf.layers.dense(x, 16", "tf.layers.dense(x * tf.constant(2.0), 16"))
     (folder / "net_graphmp").mkdir()
@@ -159,14 +159,14 @@ def test_what_the_recipe_cannot_serve(folder, capfd):
     assert (folder / "net_graphmp" / "report.json").read_text() == "old" and os.listdir("net_graphmp") == ["report.json"]
 
 
-def test_inputs_that_are_no_arguments(folder, capfd):
+def test_inputs_that_are_no_arguments(folder, built_in_forks, capfd):
     (folder / "net.py").write_text(scripts.script("run").replace("def build_training_model(x, y):", "def build_training_model(*unused):"))
     status, line = refused(capfd, "convert", "net.py", "--engine_strict")
     assert status == 1 and "GMP015" in line and "none of the 6 matmuls and convolutions, dense/MatMul the first, would run in float16" in line
 
 
 @pytest.mark.parametrize("flags", [["--loss_scale=128", "--clip_norm=5"], []], ids=["fixed", "dynamic"])
-def test_ten_steps_of_original_and_converted(folder, capfd, flags):
+def test_ten_steps_of_original_and_converted(folder, built_in_forks, capfd, flags):
     """From the same initial values on the same batches; then an overflow, and a good batch again."""
     (folder / "steady.py").write_text(scripts.STEADY)
     status, _, err = graphmp(capfd, "convert", "steady.py", "-o", "out", *flags)
@@ -210,7 +210,7 @@ def check_overflow(sess, step):
     assert all(before[n].tobytes() != last[n].tobytes() for n in names if n.endswith("kernel"))
 
 
-def test_a_function_that_trains_inside_itself(folder, capfd):
+def test_a_function_that_trains_inside_itself(folder, built_in_forks, capfd):
     text = "%sdef main():\n    loss, train = build_training_model(x, y)\n    sess = tf.Session()\n    sess.run(tf.global_variables_initializer())\n    sess.run(train, {x: X, y: Y})\n\nmain()\n"
     (folder / "net.py").write_text(text % scripts.NET.split("early = ")[0])
     status, line = refused(capfd, "convert", "net.py:main", "--engine=recipe")
@@ -222,7 +222,7 @@ def test_a_function_that_trains_inside_itself(folder, capfd):
     assert graphmp(capfd, "convert", "net.py")[0] == 0
 
 
-def test_a_function_that_has_no_part_in_the_matmuls(folder, capfd):
+def test_a_function_that_has_no_part_in_the_matmuls(folder, built_in_forks, capfd):
     (folder / "net.py").write_text(
         scripts.script("run")
         .replace("    late =", "    other(loss)\n    late =")

@@ -142,7 +142,7 @@ def test_converting_again(folder, net, capfd):
     assert status == 2 and "GMP022" in line and "--compute_dtype=float16" in line and "convert the original again" in line
 
 
-def test_a_recipes_result_is_recognised(folder, capfd):
+def test_a_recipes_result_is_recognised(folder, built_in_forks, capfd):
     (folder / "net.py").write_text(scripts.script("run"))
     assert graphmp(capfd, "convert", "net.py", "-o", "out")[0] == 0
     status, line = refused(capfd, "convert", "out/converted.meta", "-o", "again", "--loss_scale=none")
@@ -177,7 +177,7 @@ def test_the_default_scale_follows_the_compute_dtype(net):
     assert [loss["scale"] for loss in found["bfloat16"]["losses"]] == [""]
 
 
-def test_a_flag_for_built_graphs_takes_the_rewrite(folder, capfd):
+def test_a_flag_for_built_graphs_takes_the_rewrite(folder, built_in_forks, capfd):
     (folder / "net.py").write_text(scripts.script("run"))
     assert graphmp(capfd, "convert", "net.py", "-o", "out", "--gradient_scope=gradients")[0] == 0
     report = json.loads((folder / "out" / "report.json").read_text())
@@ -203,7 +203,7 @@ FALLS_BACK = {
 
 
 @pytest.mark.parametrize("name", sorted(FALLS_BACK))
-def test_the_rewrite_where_the_recipe_does_not_fit(folder, capfd, name):
+def test_the_rewrite_where_the_recipe_does_not_fit(folder, built_in_forks, capfd, name):
     change, source, reason = FALLS_BACK[name]
     (folder / "net.py").write_text(change(scripts.script("run")))
     status, out, err = graphmp(capfd, "convert", source, "--compute_dtype=float16", "--json")
@@ -213,7 +213,7 @@ def test_the_rewrite_where_the_recipe_does_not_fit(folder, capfd, name):
     assert report["coverage"]["converted_ops"] == report["coverage"]["tensor_core_ops"] == 6
 
 
-def test_the_rewrite_of_a_python_file(folder, capfd):
+def test_the_rewrite_of_a_python_file(folder, built_in_forks, capfd):
     (folder / "net.py").write_text(scripts.script("run"))
     status, out, err = graphmp(capfd, "convert", "net.py", "--engine=rewrite", "--loss_scale=none")
     assert status == 0, err
@@ -222,7 +222,7 @@ def test_the_rewrite_of_a_python_file(folder, capfd):
     assert facts.coverage(converted.graph_def) == {"tensor_core_ops": 6, "converted_ops": 6}
 
 
-def test_a_function_that_trains_inside_itself_is_rewritten(folder, capfd):
+def test_a_function_that_trains_inside_itself_is_rewritten(folder, built_in_forks, capfd):
     text = scripts.NET.split("early = ")[0] + (
         "def main():\n    loss, train = build_training_model(x, y)\n    sess = tf.Session()\n"
         "    sess.run(tf.global_variables_initializer())\n    sess.run(train, {x: X, y: Y})\n\nmain()\n"

@@ -2,8 +2,6 @@
 
 import ast
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,23 +14,23 @@ CHANNELS_LAST = ["--data_format=channels_last"]
 CPU_FORMATS = [[], CHANNELS_LAST] if tf.__version__ > "2" else [CHANNELS_LAST]  # 1.15.5's CPU has no channels first
 
 
-def losses(flags):
+def losses(forks, flags):
     """What the example prints, as numbers."""
-    done = subprocess.run([sys.executable, str(EXAMPLE), "--smoke"] + flags, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [float(line.split()[-1]) for line in done.stdout.splitlines()]
+    ended = forks.run(str(EXAMPLE), "--smoke", *flags, flags=None)
+    assert ended.status == 0, ended.err
+    return [float(line.split()[-1]) for line in ended.out.splitlines()]
 
 
 @pytest.mark.parametrize("flags", CPU_FORMATS)
-def test_it_trains_by_itself(flags):
-    found = losses(flags + ["--steps=12"])
+def test_it_trains_by_itself(flags, forks):
+    found = losses(forks, flags + ["--steps=12"])
     assert len(found) == 12
     assert np.all(np.isfinite(found))
     assert min(found) < found[0] / 2, "the loss never halved: %s" % found
 
 
-def test_the_smoke_run_is_five_steps():
-    assert len(losses(CHANNELS_LAST)) == 5
+def test_the_smoke_run_is_five_steps(forks):
+    assert len(losses(forks, CHANNELS_LAST)) == 5
 
 
 def test_it_knows_nothing_of_graphmp():
@@ -79,11 +77,10 @@ def names_before(op):
 
 
 @pytest.mark.parametrize("flags", CPU_FORMATS)
-def test_run_converted_trains_what_convert_wrote(flags, tmp_path, capfd):
+def test_run_converted_trains_what_convert_wrote(flags, built_in_forks, forks, tmp_path, capfd):
     assert run_command(["graphmp", "convert", str(EXAMPLE), "-o", str(tmp_path / "out"), "--", "--smoke", *flags]) == 0
     capfd.readouterr()
-    command = [sys.executable, str(EXAMPLE.parent / "run_converted.py"), str(tmp_path / "out"), "--steps=3"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=str(EXAMPLE.parent.parent))
-    lines = done.stdout.splitlines()
-    assert done.returncode == 0 and len(lines) == 3, done.stderr
+    ended = forks.run(str(EXAMPLE.parent / "run_converted.py"), str(tmp_path / "out"), "--steps=3", flags=None)
+    lines = ended.out.splitlines()
+    assert ended.status == 0 and len(lines) == 3, ended.err
     assert all("loss scale" in line and "images/s" in line and "nan" not in line for line in lines)

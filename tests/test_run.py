@@ -139,6 +139,7 @@ print("%.6f" % value)
 )
 
 
+@pytest.mark.slow
 def test_monitored_sessions_resume_both_ways(folder):
     def scale_steps():
         import tensorflow.compat.v1 as tf

@@ -154,6 +154,7 @@ def test_a_graph_of_the_size_that_is_asked_for(tool, tmp_path):
     assert abs(nodes - 2000) < 200
 
 
+@pytest.mark.slow
 def test_times(tool, capsys):
     assert tool("time_rewrite").main(["--nodes", "600,500", "--profile"]) == 0
     heading, small, large, growth = capsys.readouterr().out.splitlines()[:4]
@@ -168,6 +169,7 @@ def test_times_as_json(tool, capsys):
     assert all(row[name] > 0 for name in ("nodes", "read", "rewrite", "command"))
 
 
+@pytest.mark.slow
 def test_memory_as_multiples_of_the_file(tool, capsys):
     assert tool("time_rewrite").main(["--nodes", "3000", "--memory", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
