@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any, Iterator
+
+import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.hand_written import AdamWeightDecay
@@ -23,3 +27,15 @@ OPTIMIZERS = {
 }
 GRADIENTS_ALL_DENSE = {"AdamWeightDecay"}  # its arithmetic takes no IndexedSlices
 TAKE_NO_STEP = {"AdamWeightDecay"}  # leaves global_step to its caller, as BERT's does
+
+
+def _kinds() -> Iterator[Any]:
+    for (number, optimizer), sparse, use_resource in itertools.product(enumerate(sorted(OPTIMIZERS)), (False, True), (False, True)):
+        if sparse and optimizer in GRADIENTS_ALL_DENSE:
+            continue
+        name = "%s-%s-%s" % (optimizer, "sparse" if sparse else "dense", "resource" if use_resource else "reference")
+        marks = [pytest.mark.slow] if (sparse == use_resource) == bool(number % 2) else []
+        yield pytest.param(optimizer, sparse, use_resource, id=name, marks=marks)
+
+
+KINDS = list(_kinds())  # optimizer, sparse gradients, resource variables: two of an optimizer's four always, the others with --slow

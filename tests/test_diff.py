@@ -407,8 +407,9 @@ def half(graph):
     return final
 
 
-def test_corpus_shuffling_changes_nothing():
-    for path in corpus_graphs():
+@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_corpus_shuffling_changes_nothing(first):
+    for path in corpus_graphs()[first::2]:
         graph = read_graph(path)
         assert compare(graph, graph).identical, path.name
         assert compare(graph, shuffled(graph, 1)).identical, path.name

@@ -10,13 +10,11 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from tests.models import IDS, TARGETS, VECTORS, two_layers
-from tests.optimizers import GRADIENTS_ALL_DENSE, OPTIMIZERS, TAKE_NO_STEP
+from tests.optimizers import KINDS, OPTIMIZERS, TAKE_NO_STEP
 from tests.training import state
 from tests.training_graphs import SHAPES, vectors
 
 OWN = ["graphmp/loss_scale/good_steps", "graphmp/loss_scale/scale", "graphmp/loss_scale/skipped_steps"]
-KINDS = [(o, s, r) for o in sorted(OPTIMIZERS) for s in (False, True) for r in (False, True) if not (s and o in GRADIENTS_ALL_DENSE)]
-NAMES = ["%s-%s-%s" % (o, "sparse" if s else "dense", "resource" if r else "reference") for o, s, r in KINDS]
 GOOD = {"x:0": VECTORS, "ids:0": IDS, "y:0": TARGETS, "factor:0": 1.0}
 BAD = dict(GOOD, **{"factor:0": np.inf})
 
@@ -72,7 +70,7 @@ def trained(meta_graph, steps=3, start=None, feed=GOOD, fetches="train"):
         return before, state(sess)
 
 
-@pytest.mark.parametrize("optimizer, sparse, use_resource", KINDS, ids=NAMES)
+@pytest.mark.parametrize("optimizer, sparse, use_resource", KINDS)
 def test_updates_are_bit_equal_whatever_the_scale(optimizer, sparse, use_resource):
     """Of a power of two, with nothing in half precision."""
     graph = built(optimizer, sparse, use_resource)
@@ -97,7 +95,7 @@ def everything_run(graph):
     return [op for op in own if "Apply" in op.type or not op.outputs], tensors
 
 
-@pytest.mark.parametrize("optimizer, sparse, use_resource", KINDS, ids=NAMES)
+@pytest.mark.parametrize("optimizer, sparse, use_resource", KINDS)
 def test_a_skipped_step_writes_nothing(optimizer, sparse, use_resource):
     converted = graphmp.convert(built(optimizer, sparse, use_resource), loss_scale_initial=64.0)
     with session(converted.meta_graph) as sess:

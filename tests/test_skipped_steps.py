@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from tests.models import CLASSES, IDS, MODELS, PICTURES, TARGETS, VECTORS, batch_for, two_layers
-from tests.optimizers import GRADIENTS_ALL_DENSE, OPTIMIZERS, TAKE_NO_STEP
+from tests.optimizers import KINDS, OPTIMIZERS, TAKE_NO_STEP
 from tests.training import state
 
 OWN = ("graphmp/loss_scale/scale", "graphmp/loss_scale/good_steps", "graphmp/loss_scale/skipped_steps")
@@ -36,12 +36,8 @@ def changed(before, after):
     return sorted(name for name in before if before[name].tobytes() != after[name].tobytes())
 
 
-@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("optimizer, sparse, use_resource", KINDS)
 def test_optimizer(optimizer, sparse, use_resource):
-    if sparse and optimizer in GRADIENTS_ALL_DENSE:
-        pytest.skip("%s takes no sparse gradients" % optimizer)
     with tf.Graph().as_default():
         loss, train_op, placeholders = model(optimizer, sparse, use_resource)
         good = dict(zip(placeholders, (VECTORS, IDS, TARGETS, 1.0)))
