@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.runtime import builds
-from tests.forks import NET, Forks, builds_in_forks
+from tests.support.forks import NET, Forks, builds_in_forks
 
 if tf.__version__ > "2":
     tf.disable_v2_behavior()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
-import pathlib
 import re
 import shlex
 import shutil
@@ -24,9 +23,9 @@ from graphmp.cli.main import COMMANDS, run_command
 from graphmp.cli.parser import build_parser, split_script_arguments
 from graphmp.errors import CODES
 from graphmp.graph.files import read_graph
-from tests import commands
+from tests.support import commands
+from tests.support.places import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 PAGES = [README, *sorted(DOCS.glob("*.md"))]

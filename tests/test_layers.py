@@ -1,11 +1,11 @@
 """The rules of the source tree, checked by parsing every module: imports point downwards, and nothing below cli/ prints."""
 
 import ast
-import pathlib
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tests.support.places import ROOT
+
 # From top to bottom.
 LAYERS = ["cli", "runtime", "recipe", "performance", "numerics", "rewrite", "report", "loss_scale", "diff", "policy", "hooks", "graph"]
 BOTTOM = ["config", "errors", "environment", "once", "version"]  # beside each other, below all layers

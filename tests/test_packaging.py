@@ -1,7 +1,6 @@
 """What pip installs on each Python, and that an existing TensorFlow of another name is left alone."""
 
 import hashlib
-import pathlib
 import re
 import runpy
 import shutil
@@ -12,7 +11,8 @@ import zipfile
 import pytest
 from packaging.requirements import Requirement
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from tests.support.places import ROOT
+
 SHIPPED = ["setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "requirements", "graphmp"]
 STAND_IN = "nvidia-tensorflow"
 STAND_IN_FILES = {

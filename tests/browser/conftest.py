@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser import chromium
+from tests.support import chromium
 
 
 @pytest.fixture(scope="module")

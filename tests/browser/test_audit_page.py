@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphmp.numerics import html
-from tests.audits import HOSTILE, audit, bad, good, hostile, many
-from tests.browser import chromium
+from tests.support import chromium
+from tests.support.audits import HOSTILE, audit, bad, good, hostile, many
 
 chromium.skip_without_one()
 NAMES = "return [...document.querySelectorAll('#rows .row bdi')].map((name) => name.textContent)"

@@ -9,8 +9,8 @@ import pytest
 from graphmp.diff import html
 from graphmp.diff.changes import Body
 from graphmp.diff.model import Diff
-from tests.browser import chromium
-from tests.pages import HOSTILE, hostile, layers, sample, view
+from tests.support import chromium
+from tests.support.pages import HOSTILE, hostile, layers, sample, view
 
 chromium.skip_without_one()
 ROWS = "return [...document.querySelectorAll('[role=treeitem]')].map((row) => row.getAttribute('aria-label').split(',')[0])"

@@ -1,0 +1,205 @@
+"""The proofs of a diff: each holds on conversions, and fails when what it proves is broken."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.diff.compare import compare
+from graphmp.diff.explain import explained
+from graphmp.graph.files import read_graph
+from tests.support.corpus import corpus_graphs
+from tests.support.models import MODELS
+from tests.support.tiny import meta_graph
+
+
+@pytest.fixture(scope="module")
+def conversion():
+    """A small net with a Saver and a collected loss, converted with a dynamic scale and a clip."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [4, 8], "x")
+        hidden = tf.layers.dense(x, 8, tf.nn.relu)
+        loss = tf.losses.mean_squared_error(tf.placeholder(tf.float32, [4, 2], "y"), tf.layers.dense(hidden, 2))
+        tf.train.AdamOptimizer().minimize(loss)
+        tf.train.Saver()
+        original = tf.train.export_meta_graph()
+    return graphmp.convert(original, clip_norm=5.0)
+
+
+def checks(conversion, graph=None, report=None):
+    """Status and text of each check by name, of the conversion or of another converted graph."""
+    diff = compare(conversion.original, graph or conversion.meta_graph, conversion.report if report is None else report)
+    return {check.name: (check.status, check.text, check.nodes) for check in diff.checks}
+
+
+def changed(conversion):
+    graph = tf.MetaGraphDef()
+    graph.CopyFrom(conversion.meta_graph)
+    return graph, {node.name: node for node in graph.graph_def.node}
+
+
+def test_all_hold(conversion):
+    found = checks(conversion)
+    assert {name: status for name, (status, _, _) in found.items()} == dict.fromkeys(
+        (
+            "explained",
+            "report",
+            "variables",
+            "checkpoint",
+            "inputs",
+            "loss",
+            "loss scale cancels",
+            "clip after unscale",
+            "finite check before clip",
+            "skipped steps",
+        ),
+        "passed",
+    )
+    assert found["variables"][1] == "14 of 14 float32; names, dtypes and shapes of all 14 unchanged"
+    assert found["checkpoint"][1] == "all 14 names of the Savers unchanged; 3 of the loss scale added"
+    assert found["loss"][1] == "float32: mean_squared_error/value"
+    assert found["skipped steps"][1] == "all 6 updates of gradients behind the finite check"
+
+
+def failing(conversion, change):
+    """The checks that fail once `change` was made to the converted graph, without a report."""
+    graph, nodes = changed(conversion)
+    change(nodes, graph)
+    diff = compare(conversion.original, graph)
+    return {check.name: check.nodes for check in diff.checks if check.status == "failed"}
+
+
+def test_a_variable_in_another_dtype(conversion):
+    def change(nodes, graph):
+        nodes["dense/kernel"].attr["dtype"].type = 19
+
+    assert failing(conversion, change) == {"variables": ("dense/kernel",)}
+
+
+def test_a_variable_of_another_shape(conversion):
+    def change(nodes, graph):
+        nodes["dense/kernel"].attr["shape"].shape.dim[0].size = 3
+
+    assert failing(conversion, change) == {"variables": ("dense/kernel",)}
+
+
+def test_a_new_variable(conversion):
+    def change(nodes, graph):
+        graph.graph_def.node.add(name="more", op="VariableV2").attr["dtype"].type = 1
+
+    assert failing(conversion, change) == {"variables": ("more",)}
+
+
+def test_another_name_in_the_checkpoint(conversion):
+    def change(nodes, graph):
+        saved = nodes["graphmp/loss_scale/saver/save/tensor_names"].attr["value"].tensor
+        saved.string_val[:] = [text.replace(b"dense/bias", b"dense/offset") for text in saved.string_val]
+
+    assert set(failing(conversion, change)["checkpoint"]) >= {"dense/bias", "dense/offset"}
+
+
+def test_a_placeholder_in_half_precision(conversion):
+    def change(nodes, graph):
+        nodes["x"].attr["dtype"].type = 19
+
+    assert failing(conversion, change) == {"inputs": ("x",)}
+
+
+def test_a_loss_in_half_precision(conversion):
+    def change(nodes, graph):
+        nodes["mean_squared_error/value"].attr["T"].type = 19
+
+    assert failing(conversion, change) == {"loss": ("mean_squared_error/value",)}
+
+
+def test_an_update_without_unscale(conversion):
+    def change(nodes, graph):
+        unscales = [name for name in nodes if name.startswith("graphmp/loss_scale/unscale")]
+        scaled = nodes[unscales[0]].input[0]
+        for node in nodes.values():
+            node.input[:] = [scaled if text == unscales[0] else text for text in node.input]
+
+    found = failing(conversion, change)
+    assert [name for name in found["loss scale cancels"] if "ApplyAdam" in name]
+    assert "clip after unscale" in found
+
+
+def test_a_finite_check_behind_the_clip(conversion):
+    def change(nodes, graph):
+        clipped = next(name for name in nodes if name.startswith("graphmp/loss_scale/clip_by_global_norm_1/mul_"))
+        nodes["graphmp/loss_scale/IsFinite"].input[0] = clipped
+
+    assert failing(conversion, change) == {"finite check before clip": ("graphmp/loss_scale/all_finite",)}
+
+
+def test_an_update_that_is_not_skipped(conversion):
+    def change(nodes, graph):
+        update = next(node for name, node in nodes.items() if name.endswith("dense/kernel/ApplyAdam"))
+        update.input[:] = [text for text in update.input if not text.startswith("^")]
+        update.input[9] = "graphmp/loss_scale/unscale"
+
+    (node,) = failing(conversion, change)["skipped steps"]
+    assert node == "Adam/update_dense/kernel/ApplyAdam"
+
+
+def test_a_deleted_row_of_the_report_is_unexplained(conversion):
+    for number in (0, 7, len(conversion.report["changes"]) - 1):
+        report = copy.deepcopy(conversion.report)
+        row = report["changes"].pop(number)
+        diff = compare(conversion.original, conversion.meta_graph, report)
+        assert [change.node for change in diff.unexplained] == [row["node"]]
+        assert [check.name for check in diff.failed] == ["explained"]
+        assert diff.stale == ()
+
+
+def test_a_row_of_another_graph_is_stale(conversion):
+    report = copy.deepcopy(conversion.report)
+    report["changes"].append({"node": "dense/MatMul", "body": "", "change": "op: MatMul -> Gone", "kind": "allow", "reason": "allow"})
+    diff = compare(conversion.original, conversion.meta_graph, report)
+    assert diff.stale == ("dense/MatMul: op: MatMul -> Gone",)
+    assert [check.name for check in diff.failed] == ["report"]
+    assert diff.unexplained == ()
+
+
+def test_a_change_after_the_conversion_is_unexplained(conversion):
+    graph, nodes = changed(conversion)
+    nodes["dense/MatMul"].attr["transpose_a"].b = True
+    diff = compare(conversion.original, graph, conversion.report)
+    assert [(c.node, c.category, c.part) for c in diff.unexplained] == [("dense/MatMul", "attribute", "transpose_a")]
+
+
+def test_nothing_to_prove_is_no_proof():
+    diff = compare(meta_graph("a NoOp"), meta_graph("a NoOp"))
+    assert {check.status for check in diff.checks} == {"not checked"}
+    assert diff.failed == ()
+
+
+@pytest.mark.parametrize(
+    "flags", [{}, {"loss_scale": "dynamic", "clip_norm": 1.0}, {"loss_scale": 128, "clip_norm": 1.0}, {"compute_dtype": "bfloat16"}]
+)
+def test_recorded_graphs_pass_and_are_explained(flags):
+    for path in corpus_graphs()[len(flags) :: 4]:
+        conversion = graphmp.convert(path, **flags)
+        diff = conversion.diff()
+        assert diff.failed == (), path.name
+        assert diff.unexplained == (), path.name
+        assert diff.stale == (), path.name
+        assert {kept.kind for kept in diff.kept} >= {"variable kept"}, path.name
+        assert compare(diff.apply(read_graph(path)), conversion.meta_graph).identical, path.name
+
+
+@pytest.mark.parametrize("name", sorted(MODELS)[::3])
+def test_models_pass_and_are_explained(name):
+    with tf.Graph().as_default():
+        MODELS[name](lambda function: function)
+        original = tf.train.export_meta_graph()
+    diff = graphmp.convert(original, loss_scale="dynamic").diff()
+    assert (diff.failed, diff.unexplained, diff.stale) == ((), (), ())
+
+
+def test_a_report_without_rows_explains_nothing(conversion):
+    diff = explained(compare(conversion.original, conversion.meta_graph), {})
+    assert len(diff.unexplained) == len(diff.changes)

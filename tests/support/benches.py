@@ -1,0 +1,28 @@
+"""Benches in the process of the test."""
+
+from __future__ import annotations
+
+import json
+
+from graphmp.runtime.bench import processes
+from graphmp.runtime.bench.child import Child
+
+
+class Local:
+    """In a process's place: the same orders, carried out here."""
+
+    def __init__(self, specification, folder):
+        self._specification = json.loads(json.dumps(specification))
+        self.close()
+
+    def ask(self, order, *arguments):
+        return processes.value_of(json.loads(json.dumps(self._child.answer({"order": order, "arguments": arguments}))))
+
+    def close(self):
+        self._child = Child(self._specification)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass

@@ -1,0 +1,30 @@
+"""Chromium without a window (tools/browser.py) for tests: where there is none, they are skipped, unless GRAPHMP_BROWSER is set."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from tests.support.places import TOOLS
+
+sys.path.insert(0, str(TOOLS))
+from browser import WIDE, complaints, missing, open_page, prefer, requests, resize, start, wait_for
+
+__all__ = ["WIDE", "complaints", "missing", "open_page", "prefer", "requests", "resize", "skip_without_one", "start", "start_or_fail", "wait_for"]
+
+VARIABLE = "GRAPHMP_BROWSER"  # set where there must be one
+
+
+def skip_without_one():
+    """Skips a whole module, in one line, where there is no browser."""
+    if missing() and VARIABLE not in os.environ:
+        pytest.skip(missing(), allow_module_level=True)
+
+
+def start_or_fail(profile):
+    """A browser; where something it needs is missing the test fails with that."""
+    if missing():
+        pytest.fail(missing())
+    return start(profile)

@@ -1,0 +1,99 @@
+"""Clusters of parameter servers and workers on this machine, each a forked process that runs examples/ps_cluster.py or a script of its own.
+
+Every process has a deadline, by an alarm, and none is left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import signal
+import sys
+import time
+from typing import Any, Dict, List, Optional, Pattern, Sequence
+
+from tests.support.forks import PATIENCE, Ended, Fork, Forks
+from tests.support.places import EXAMPLES
+
+# A worker that comes before the chief has made the variables asks again after 30 seconds.
+SCRIPT = """
+import runpy, sys
+import tensorflow.compat.v1 as tf
+made = tf.train.SessionManager.__init__
+def __init__(self, *args, **kwargs):
+    made(self, *args, **dict(kwargs, recovery_wait_secs=0.2))
+tf.train.SessionManager.__init__ = __init__
+sys.path.insert(0, {folder!r})
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+class Cluster:
+    """The processes of a cluster; a context manager."""
+
+    def __init__(self, forks: Forks, ps: int, workers: int, *argv: str, flags: Optional[Sequence[str]] = None, script: str = "ps_cluster.py"):
+        """Nothing runs yet.
+
+        Args:
+            forks: what forks.
+            ps: how many servers.
+            workers: how many workers.
+            *argv: flags of the example.
+            flags: of `graphmp run`, under which the workers are; None for plain Python.
+            script: a file of the examples, or of the working folder.
+        """
+        sys.path.insert(0, str(EXAMPLES))
+        try:
+            import cluster  # the examples' own
+        finally:
+            sys.path.remove(str(EXAMPLES))
+        self.addresses = {"ps": cluster.free_addresses(ps), "worker": cluster.free_addresses(workers)}
+        self._forks, self._flags = forks, flags
+        self._argv = [*argv, "--workers=%d" % workers, "--ps=%d" % ps] if script == "ps_cluster.py" else list(argv)
+        self.running: Dict[str, Fork] = {}
+        self.ended: Dict[str, List[Ended]] = {}
+        path = EXAMPLES / script if (EXAMPLES / script).is_file() else pathlib.Path(script).resolve()
+        pathlib.Path("process.py").write_text(SCRIPT.format(folder=str(EXAMPLES), path=str(path)))
+
+    def __enter__(self) -> Cluster:
+        for task in range(len(self.addresses["ps"])):
+            self.start("ps", task)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for name in list(self.running):
+            self.kill(name)
+
+    def start(self, job: str, task: int) -> Fork:
+        """Starts one process; again, if it has died."""
+        name = "%s%d" % (job, task)
+        config = {"cluster": self.addresses, "task": {"type": job, "index": task}}
+        flags = self._flags if job == "worker" else None
+        self.running[name] = self._forks.start("process.py", *self._argv, flags=flags, env={"TF_CONFIG": json.dumps(config)})
+        return self.running[name]
+
+    def start_workers(self) -> None:
+        for task in range(len(self.addresses["worker"])):
+            self.start("worker", task)
+
+    def kill(self, name: str) -> None:
+        """SIGKILL."""
+        self.ended.setdefault(name, []).append(self.running.pop(name).kill(signal.SIGKILL))
+
+    def wait(self) -> List[Ended]:
+        """Waits until all workers have ended; how each did, by number."""
+        names = sorted(name for name in self.running if name.startswith("worker"))
+        for name in names:
+            self.ended.setdefault(name, []).append(self.running.pop(name).end())
+        return [self.ended[name][-1] for name in names]
+
+    def until(self, name: str, text: str) -> None:
+        """Waits until a process has written this."""
+        self.running[name].until(text)
+
+    def until_any(self, pattern: Pattern[str]) -> None:
+        """Waits until any process has written what matches this."""
+        end = time.time() + PATIENCE
+        while not any(pattern.search(fork.out) for fork in self.running.values()):
+            assert time.time() < end, [fork.err for fork in self.running.values()]
+            time.sleep(0.02)

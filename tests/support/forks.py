@@ -1,0 +1,186 @@
+"""Scripts in forks of one process that has imported TensorFlow: `graphmp run` from its start on, and plain Python, without the wait.
+
+A fork runs the script as its main program, so that uncaught exceptions, signals and exit hooks end it as they would end the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import types
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+from graphmp.cli import run
+from graphmp.cli.main import COMMANDS
+from graphmp.cli.parser import build_parser
+from tests.support.places import ROOT
+
+PATIENCE = 100  # seconds; a script that hangs ends by SIGALRM
+NET = """
+import sys, time
+import numpy as np
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior() if tf.__version__ > "2" else None
+tf.logging.set_verbosity(tf.logging.ERROR)
+X = np.random.RandomState(0).randn(16, 8).astype("f")
+def build():
+    tf.set_random_seed(1)
+    x = tf.placeholder(tf.float32, [None, 8], "x")
+    hidden = tf.layers.dense(x, 16, tf.nn.relu, name="hidden")
+    loss = tf.reduce_mean(tf.square(tf.layers.dense(hidden, 1, name="out") - x[:, :1] * 2), name="loss")
+    return x, loss, tf.train.AdamOptimizer(0.01).minimize(loss, tf.train.get_or_create_global_step(), name="train")
+"""
+NUMBER = re.compile(r"\d+\.\d+")
+SERVER = """
+import gc, json, os, signal, sys
+sys.path.append(sys.argv[1])
+from graphmp.cli import launcher
+launcher.tf.layers.dense  # imports Keras
+gc.freeze()  # a fork that ends would look through all that was imported
+job = None
+while job is None:
+    line = sys.stdin.readline()
+    if not line:
+        os._exit(0)
+    order = json.loads(line)
+    answer = os.waitpid(order["wait"], 0)[1] if "wait" in order else os.fork()
+    if not answer and "wait" not in order:
+        job = order
+    else:
+        print(answer, flush=True)
+os.chdir(job["folder"])
+os.environ.update(job["env"])
+for number, flags in enumerate((os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)):
+    os.dup2(os.open(job["files"][number], flags), number)
+signal.alarm(job["patience"])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
+if job["spec"]:
+    launcher.start(job["spec"])
+else:
+    import runpy
+    sys.argv = job["argv"]
+    sys.path[0] = os.path.dirname(os.path.realpath(job["argv"][0]))
+    runpy.run_path(job["argv"][0], run_name="__main__")
+"""
+
+
+class Ended(NamedTuple):
+    """How a script ended: its exit status as `subprocess` has it, what it wrote, and what graphmp said."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        """What it wrote, without its fractions."""
+        return NUMBER.sub("_", self.out)
+
+    @property
+    def numbers(self) -> List[float]:
+        """The fractions that it wrote."""
+        return [float(text) for text in NUMBER.findall(self.out)]
+
+    @property
+    def said(self) -> List[str]:
+        """The lines of graphmp's own, behind what another thread may have begun to write."""
+        return re.findall("graphmp: (.*)", self.err)
+
+
+class Fork:
+    """A script that runs."""
+
+    def __init__(self, forks: Forks, pid: int, files: Sequence[str]):
+        self._forks = forks
+        self._files = files
+        self.pid = pid
+
+    @property
+    def out(self) -> str:
+        """What it has written so far."""
+        return _read(self._files[1])
+
+    @property
+    def err(self) -> str:
+        """What it has written to stderr so far."""
+        return _read(self._files[2])
+
+    def until(self, text: str) -> None:
+        """Waits till it has written this."""
+        end = time.time() + PATIENCE
+        while text not in self.out:
+            assert time.time() < end, self.err
+            time.sleep(0.02)
+
+    def kill(self, number: int) -> Ended:
+        os.kill(self.pid, number)
+        return self.end()
+
+    def end(self) -> Ended:
+        status = self._forks.ask(wait=self.pid)
+        return Ended(-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), _read(self._files[1]), _read(self._files[2]))
+
+
+class Forks:
+    """The process that forks; a context manager."""
+
+    def __enter__(self) -> Forks:
+        env = dict(os.environ, PYTHONWARNINGS="ignore")
+        command = [sys.executable, "-c", SERVER, str(ROOT)]
+        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        self._folder = tempfile.TemporaryDirectory()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._server.communicate()
+        self._folder.cleanup()
+
+    def ask(self, **order: Any) -> int:
+        self._server.stdin.write(json.dumps(order).encode() + b"\n")
+        self._server.stdin.flush()
+        return int(self._server.stdout.readline())
+
+    def start(
+        self,
+        script: str,
+        *argv: str,
+        flags: Optional[Sequence[str]] = (),
+        stdin: str = "",
+        env: Optional[Dict[str, str]] = None,
+    ) -> Fork:
+        """Starts a script of the working folder by `graphmp run` with these flags; by plain Python where they are None."""
+        spec = None
+        if flags is not None:
+            spec = json.dumps(run._spec(build_parser(COMMANDS, "").parse_args(["run", *flags, script, *argv])))
+        own = tempfile.mkdtemp(dir=self._folder.name)
+        files = [os.path.join(own, kind) for kind in ("stdin", "stdout", "stderr")]
+        pathlib.Path(files[0]).write_text(stdin)
+        for file in files[1:]:
+            pathlib.Path(file).write_text("")
+        pid = self.ask(spec=spec, argv=[script, *argv], folder=os.getcwd(), files=files, patience=PATIENCE, env=env or {})
+        return Fork(self, pid, files)
+
+    def run(self, script: str, *argv: str, flags: Optional[Sequence[str]] = (), stdin: str = "") -> Ended:
+        return self.start(script, *argv, flags=flags, stdin=stdin).end()
+
+
+def builds_in_forks(forks: Forks, folder: pathlib.Path) -> Any:
+    """What stands for `subprocess` in `runtime/builds.py`: a script's graph is built in a fork. `folder` is where a file for it may be."""
+    script = folder / "build_in_fork.py"
+    script.write_text("import sys\nfrom graphmp.runtime.child import main\nmain(sys.argv[1])\n")
+
+    def run_build(command: Sequence[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
+        ended = forks.run(str(script), command[-1], flags=None)
+        return subprocess.CompletedProcess(command, ended.status, (ended.out + ended.err).encode())
+
+    return types.SimpleNamespace(run=run_build, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+
+
+def _read(file: str) -> str:
+    return pathlib.Path(file).read_text()

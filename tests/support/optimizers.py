@@ -1,0 +1,41 @@
+"""Every optimizer that TensorFlow 1 ships, and one that people write themselves."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Iterator
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.support.hand_written import AdamWeightDecay
+
+OPTIMIZERS = {
+    "GradientDescent": lambda: tf.train.GradientDescentOptimizer(0.01),
+    "Momentum": lambda: tf.train.MomentumOptimizer(0.01, 0.9),
+    "Nesterov": lambda: tf.train.MomentumOptimizer(0.01, 0.9, use_nesterov=True),
+    "Adam": lambda: tf.train.AdamOptimizer(0.01),
+    "RMSProp": lambda: tf.train.RMSPropOptimizer(0.01),
+    "CentredRMSProp": lambda: tf.train.RMSPropOptimizer(0.01, centered=True),
+    "Adagrad": lambda: tf.train.AdagradOptimizer(0.01),
+    "AdagradDA": lambda: tf.train.AdagradDAOptimizer(0.01, tf.train.get_or_create_global_step()),
+    "Adadelta": lambda: tf.train.AdadeltaOptimizer(0.01),
+    "Ftrl": lambda: tf.train.FtrlOptimizer(0.01),
+    "ProximalGradientDescent": lambda: tf.train.ProximalGradientDescentOptimizer(0.01),
+    "ProximalAdagrad": lambda: tf.train.ProximalAdagradOptimizer(0.01),
+    "AdamWeightDecay": lambda: AdamWeightDecay(0.01),
+}
+GRADIENTS_ALL_DENSE = {"AdamWeightDecay"}  # its arithmetic takes no IndexedSlices
+TAKE_NO_STEP = {"AdamWeightDecay"}  # leaves global_step to its caller, as BERT's does
+
+
+def _kinds() -> Iterator[Any]:
+    for (number, optimizer), sparse, use_resource in itertools.product(enumerate(sorted(OPTIMIZERS)), (False, True), (False, True)):
+        if sparse and optimizer in GRADIENTS_ALL_DENSE:
+            continue
+        name = "%s-%s-%s" % (optimizer, "sparse" if sparse else "dense", "resource" if use_resource else "reference")
+        marks = [pytest.mark.slow] if (sparse == use_resource) == bool(number % 2) else []
+        yield pytest.param(optimizer, sparse, use_resource, id=name, marks=marks)
+
+
+KINDS = list(_kinds())  # optimizer, sparse gradients, resource variables: two of an optimizer's four always, the others with --slow

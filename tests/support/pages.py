@@ -1,0 +1,127 @@
+"""Diffs for tests of the page: a small one with everything on it, and layers without end."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED, Body, Change, Check, Kept
+from graphmp.diff.model import Diff
+from graphmp.graph.view import GraphView
+from tests.support.tiny import meta_graph
+
+HOSTILE = "</script><img src=x onerror=alert(1)>|`[b]\x1b[31m\u202e&amp;"
+
+BEFORE = (
+    "images Placeholder dtype=float32",
+    "conv1/kernel VariableV2 dtype=float32",
+    "conv1/Conv2D Conv2D images conv1/kernel T=float32",
+    "conv2/kernel VariableV2 dtype=float32",
+    "conv2/Conv2D Conv2D conv1/Conv2D conv2/kernel T=float32",
+    "conv10/kernel VariableV2 dtype=float32",
+    "conv10/Conv2D Conv2D conv2/Conv2D conv10/kernel T=float32",
+    "tower/out Identity conv10/Conv2D T=float32",
+    "loss Mean tower/out T=float32",
+    "summary/loss Summary loss T=float32",
+    "init NoOp ^summary/loss",
+)
+AFTER = (
+    "images Placeholder dtype=float32",
+    "images_graphmp_float16 Cast images SrcT=float32 DstT=float16",
+    "conv1/kernel VariableV2 dtype=float32",
+    "conv1/kernel_graphmp_float16 Cast conv1/kernel SrcT=float32 DstT=float16",
+    "conv1/Conv2D Conv2D images_graphmp_float16 conv1/kernel_graphmp_float16 T=float16",
+    "conv2/kernel VariableV2 dtype=float32",
+    "conv2/kernel_graphmp_float16 Cast conv2/kernel SrcT=float32 DstT=float16",
+    "conv2/Conv2D Conv2D conv1/Conv2D conv2/kernel_graphmp_float16 T=float16",
+    "conv10/kernel VariableV2 dtype=float32",
+    "conv10/kernel_graphmp_float16 Cast conv10/kernel SrcT=float32 DstT=float16",
+    "conv10/Conv2D Conv2D conv2/Conv2D conv10/kernel_graphmp_float16 T=float16",
+    "conv10/Conv2D_graphmp_float32 Cast conv10/Conv2D SrcT=float16 DstT=float32",
+    "tower_1/result Identity conv10/Conv2D_graphmp_float32 T=float32",
+    "loss Mean tower_1/result T=float32",
+    "graphmp/loss_scale/scaled_loss Mul loss T=float32",
+    "init NoOp",
+)
+FUNCTION = ("x _Arg T=float32", "y Relu x T=float32"), ("x _Arg T=float32", "y Relu x T=float16")
+
+
+def sample():
+    """Every category and status, a function, a renamed node, checks of each kind, a stale row."""
+    return Diff(
+        tuple(_changes()),
+        True,
+        ("before.meta", "after.meta"),
+        (
+            Check("variables", PASSED, "3 of 3 float32", ("conv1/kernel", "conv2/kernel", "conv10/kernel")),
+            Check("loss scale cancels", FAILED, "nothing divides by it", ("graphmp/loss_scale/scaled_loss",)),
+            Check("clip after unscale", NOT_CHECKED, "no clip"),
+        ),
+        ("conv7/Conv2D: dtype of T: float32 -> float16",),
+        (
+            Kept("loss", "", "loss kept", "loss: stays float32"),
+            Kept("conv1/kernel", "", "variable kept", "variable: stored in float32"),
+            Kept("conv2/kernel", "", "variable kept", "variable: stored in float32"),
+            Kept("x", "f", "pinned", "pinned: an argument"),
+        ),
+        (
+            Body("", view(*BEFORE), view(*AFTER), {"tower/out": "tower_1/result"}),
+            Body("f", view(*FUNCTION[0]), view(*FUNCTION[1]), {}),
+        ),
+    )
+
+
+def _changes():
+    yield Change("summary/loss", "node removed", "Summary T=float32", None)  # unexplained
+    yield Change("init", "control", "^summary/loss", None, "waits for what is left", kind="bookkeeping")
+    yield Change("library/f", "function", "2 nodes", "2 nodes", "rewritten inside", kind="bookkeeping")
+    yield Change("collection_def/losses", "meta graph", "7 bytes", "9 bytes", "list of what the graph holds", kind="bookkeeping")
+    yield Change("tower_1/result", "node renamed", "tower/out", "tower_1/result")  # unexplained
+    for layer in ("conv1", "conv10", "conv2"):
+        yield Change(layer + "/Conv2D", "dtype", "float32", "float16", "Conv2D is worth half precision", "T", kind="allow")
+    yield Change("y", "dtype", "float32", "float16", "between half-precision ops", "T", "f", "infer")
+    for layer in ("conv1", "conv10", "conv2"):
+        edge = layer + "/kernel", layer + "/kernel_graphmp_float16"
+        yield Change(layer + "/Conv2D", "edge via cast", edge[0], edge[1], "reads its input through a cast", "input 1", kind="cast down")
+    for name in ("images", "conv1/kernel", "conv10/kernel", "conv2/kernel"):
+        yield Change(name + "_graphmp_float16", "node added", None, "Cast DstT=float16 SrcT=float32", "cast where both meet", kind="cast down")
+    yield Change("conv10/Conv2D_graphmp_float32", "node added", None, "Cast DstT=float32 SrcT=float16", "cast where both meet", kind="cast up")
+    yield Change("graphmp/loss_scale/scaled_loss", "node added", None, "Mul T=float32", "the loss is multiplied by the scale", kind="scale")
+
+
+def layers(count):
+    """So many layers of five nodes each, all changed alike."""
+    before, after, changes = tf.GraphDef(), tf.GraphDef(), []
+    for number in range(count):
+        for part in ("kernel", "Conv2D", "bias", "BiasAdd", "Relu"):
+            name = "net/block%d/layer%d/%s" % (number // 10, number, part)
+            before.node.add(name=name, op=part).attr["T"].type = 1
+            after.node.add(name=name, op=part).attr["T"].type = 1 if part == "kernel" else 19
+            if part != "kernel":
+                changes.append(Change(name, "dtype", "float32", "float16", part + " is worth half precision", "T", kind="allow"))
+    return Diff(tuple(changes), True, bodies=(Body("", GraphView(before), GraphView(after), {}),))
+
+
+def hostile():
+    """Names, ops, values and reasons that would do harm if they were more than text."""
+    graph = tf.GraphDef()
+    for name in (HOSTILE, HOSTILE + "/x", "javascript:alert(1)", "\u05d0\u05d1/\u202eevil"):
+        graph.node.add(name=name, op=HOSTILE, device=HOSTILE).attr[HOSTILE].s = HOSTILE.encode("utf-8")
+    changes = tuple(Change(node.name, "dtype", HOSTILE, "x", HOSTILE, HOSTILE) for node in graph.node)
+    checks = (Check(HOSTILE, PASSED, HOSTILE, (HOSTILE,)),)
+    body = Body("", GraphView(graph), GraphView(graph), {})
+    return Diff(changes, True, (HOSTILE, HOSTILE), checks, (HOSTILE,), (), (body,))
+
+
+def view(*lines):
+    return GraphView(meta_graph(*lines).graph_def)
+
+
+def page_json(page):
+    """The data inside a page."""
+    packed = re.search(r'<script id="data" type="text/plain">([^<]*)</script>', page).group(1)
+    return json.loads(gzip.decompress(base64.b64decode(packed)).decode("utf-8"))

@@ -1,0 +1,68 @@
+"""Graphs that were built without graphmp, their sessions, and which variables a step changes."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from tests.support.models import IDS, TARGETS, VECTORS, two_layers
+from tests.support.optimizers import OPTIMIZERS
+from tests.support.training import state
+from tests.support.training_graphs import SHAPES
+
+OWN = ["graphmp/loss_scale/good_steps", "graphmp/loss_scale/scale", "graphmp/loss_scale/skipped_steps"]
+GOOD = {"x:0": VECTORS, "ids:0": IDS, "y:0": TARGETS, "factor:0": 1.0}
+BAD = dict(GOOD, **{"factor:0": np.inf})
+
+
+def built(optimizer, sparse, use_resource):
+    """A graph with a loss, its train op, and placeholders of which `factor` multiplies the loss."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        x, ids = tf.placeholder(tf.float32, (None, 12), "x"), tf.placeholder(tf.int32, (None, 4), "ids")
+        y, factor = tf.placeholder(tf.float32, (None, 1), "y"), tf.placeholder(tf.float32, (), "factor")
+        step = tf.train.get_or_create_global_step()
+        with tf.variable_scope("net", use_resource=use_resource):
+            if sparse:
+                x = tf.reshape(tf.nn.embedding_lookup(tf.get_variable("table", [20, 8]), ids), [-1, 32])
+            loss = tf.multiply(tf.reduce_mean(tf.square(y - two_layers(x))), factor, name="loss")
+            train = OPTIMIZERS[optimizer]().minimize(loss, global_step=step)
+        tf.group(train, name="train")
+        tf.global_variables_initializer()
+        return graph
+
+
+def shaped(name):
+    """A graph of one of the shapes that training code has."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        SHAPES[name].build()
+        tf.global_variables_initializer()
+        return graph
+
+
+@contextlib.contextmanager
+def session(meta_graph, start=None):
+    """A session of an imported graph, its own init op run, its variables given values."""
+    with tf.Graph().as_default() as graph:
+        tf.train.import_meta_graph(meta_graph)
+        with tf.Session(graph=graph) as sess:
+            sess.run("init")
+            for variable in tf.global_variables():
+                if start is not None and variable.op.name in start:
+                    variable.load(start[variable.op.name], sess)
+            yield sess
+
+
+def changed(before, after):
+    return sorted(name for name in before if before[name].tobytes() != after[name].tobytes())
+
+
+def trained(meta_graph, steps=3, start=None, feed=GOOD, fetches="train"):
+    with session(meta_graph, start) as sess:
+        before = state(sess)
+        for _ in range(steps):
+            sess.run(fetches, feed)
+        return before, state(sess)

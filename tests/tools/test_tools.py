@@ -1,0 +1,296 @@
+"""The tools: what they measure on small graphs, and what they say where they can't."""
+
+import importlib
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.messages import serialize
+from graphmp.policy.policy import Policy
+from graphmp.report.facts import casts, coverage
+from graphmp.rewrite import pipeline
+from tests.support import chromium
+from tests.support.places import ROOT
+
+TOOLS = ROOT / "tools"
+PICTURES = sorted((ROOT / "docs").glob("*.png"))
+CONFIG = Config.make(loss_scale="none")
+needs_peer = pytest.mark.skipif(tf.__version__ < "2", reason="TensorFlow's own pass can be called ahead of time on TensorFlow 2 only")
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    """Imports a tool by name, as Python would from its folder."""
+    monkeypatch.syspath_prepend(str(TOOLS))
+    return importlib.import_module
+
+
+def concatenated():
+    """A concat of one half-precision tensor and two float32 ones, which float32 ops read: a flood fill makes it half."""
+    with tf.Graph().as_default():
+        x, w = tf.placeholder(tf.float32, [8, 8]), tf.placeholder(tf.float32, [8, 8])
+        tf.reduce_sum(tf.concat([tf.matmul(x, w), tf.exp(x), tf.exp(w)], 0))
+        return tf.train.export_meta_graph()
+
+
+def calling():
+    """Two matmuls in a function that the graph calls."""
+
+    @tf.function
+    def twice(x, w):
+        return tf.matmul(tf.matmul(x, w), w)
+
+    with tf.Graph().as_default():
+        twice(tf.placeholder(tf.float32, [8, 8]), tf.placeholder(tf.float32, [8, 8]))
+        return tf.train.export_meta_graph()
+
+
+@pytest.fixture
+def files(tmp_path, tool):
+    """A training graph, and the graph on which cut and flood fill differ."""
+    paths = [tmp_path / "train.meta", tmp_path / "concatenated.meta"]
+    tool("training_graph").write(500, paths[0])
+    paths[1].write_bytes(serialize(concatenated()))
+    return [str(path) for path in paths]
+
+
+@needs_peer
+@pytest.mark.parametrize("compute_dtype", ["float16", "bfloat16"])
+def test_compare_measures_all_three(tool, files, capsys, compute_dtype):
+    flags = ["--json", "--flood_fill", "--compute_dtype", compute_dtype]
+    assert tool("compare_grappler").main(flags + files) == 0
+    train, concat = map(json.loads, capsys.readouterr().out.splitlines())
+    for name in ("ours", "flood", "peer"):
+        found = train[name]
+        assert 0 < found["half"] <= train["of"]
+        assert 0 < found["bytes_cast"] < found["bytes_moved"]
+        assert found["casts"] > 0 and found["seconds"] > 0
+    assert train["ours"]["half"] == train["of"] == train["flood"]["half"]
+    assert train["original"] == dict(train["original"], half=0, casts=0, bytes_cast=0)
+    assert train["original"]["bytes_moved"] > 0
+    kept = {name: train[name]["bytes_kept"] for name in ("original", "ours", "flood", "peer")}
+    assert 0 < kept["ours"] <= kept["peer"] and kept["ours"] < kept["original"] and kept["flood"] > 0
+    assert train["original"]["bytes_of_kept_variable_casts"] == 0 < train["ours"]["bytes_of_kept_variable_casts"]
+    assert concat["nodes"] > concat["of"] == 1
+    assert concat["original"]["bytes_kept"] == concat["ours"]["bytes_kept"] == 0 < concat["original"]["bytes_at_peak"]
+    assert concat["ours"]["casts"] < concat["flood"]["casts"]
+    assert concat["ours"]["bytes_moved"] < concat["flood"]["bytes_moved"]
+
+
+@needs_peer
+def test_compare_prints_a_table_its_sums_and_ratios(tool, files, capsys):
+    assert tool("compare_grappler").main(files) == 0
+    heading, train, concat, total, ratios = capsys.readouterr().out.splitlines()
+    assert heading.split()[:4] == ["graph", "nodes", "half", "ours/peer"]
+    assert (train.split()[0], concat.split()[0], total.split()[:3]) == ("train.meta", "concatenated.meta", ["sum", "of", "2"])
+    assert ratios.startswith("ours/peer: half 1.00, casts ")
+    assert "; ours/float32: bytes moved " in ratios and ", bytes kept 0." in ratios.split("; ")[-1]
+
+
+@needs_peer
+def test_one_bad_graph_does_not_hide_the_rest(tool, files, tmp_path, capsys):
+    bad = tmp_path / "bad.meta"
+    bad.write_bytes(b"no graph")
+    assert tool("compare_grappler").main([str(bad), *files]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3].startswith("sum of 2 ")
+    assert lines[-2].startswith("bad.meta: GraphmpError: GMP008: ")
+
+
+TRAINS = "import json, sys; print(json.dumps({'cosine': [0.5, 0.75], 'files': len(sys.argv)}))"
+FAILS = "print('no JSON')"
+NOT_A_NUMBER = "print('{\"cosine\": [NaN, NaN]}')"
+
+
+@needs_peer
+@pytest.mark.parametrize("program, cosine", [(TRAINS, 0.75), (FAILS, None), (NOT_A_NUMBER, None), ("import time; time.sleep(60)", None)])
+def test_rows_of_the_peer(tool, files, tmp_path, capsys, program, cosine):
+    (tmp_path / "pair.py").write_text(program)
+    flags = ["--train_pair=%s" % (tmp_path / "pair.py"), "--seconds=2"]
+    assert tool("peer_rows").main([*flags, files[0], str(tmp_path / "pair.py")]) == 1  # the second is no graph
+    captured = capsys.readouterr()
+    (row,) = map(json.loads, captured.out.splitlines())
+    assert row.get("cosine") == cosine and row["file"] == "train.meta" and 0 < row["half"] <= row["of"]
+    assert row["casts"] > 0 and row["seconds"] > 0 and row["nodes"] > 20
+    assert "peer_rows: " in captured.err and "GMP008" in captured.err
+
+
+@pytest.mark.skipif(tf.__version__ > "2", reason="TensorFlow 2 has what the tool needs")
+def test_compare_says_that_it_needs_tensorflow_2(tool, capsys):
+    assert tool("compare_grappler").main(["graph.meta"]) == 2
+    assert (
+        capsys.readouterr().err.splitlines(True)[-1]  # threads of other tests may have spoken before
+        == "compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2\n" % tf.__version__
+    )
+
+
+def test_the_cut_needs_fewer_casts_than_a_flood_fill(tool):
+    graph, policy = concatenated(), Policy.default("float16")
+    assert casts(pipeline.rewrite(graph, CONFIG, policy).meta_graph.graph_def) == 3
+    assert casts(pipeline.rewrite(graph, CONFIG, policy, tool("flood_fill").flood).meta_graph.graph_def) == 5
+
+
+def test_a_flood_fill_reaches_into_functions(tool):
+    graph, policy = calling(), Policy.default("float16")
+    for converted in (
+        pipeline.rewrite(graph, CONFIG, policy).meta_graph,
+        pipeline.rewrite(graph, CONFIG, policy, tool("flood_fill").flood).meta_graph,
+    ):
+        assert coverage(converted.graph_def) == {"tensor_core_ops": 2, "converted_ops": 2}
+        assert casts(converted.graph_def) == 3
+
+
+def test_a_graph_of_the_size_that_is_asked_for(tool, tmp_path):
+    nodes = tool("training_graph").write(2000, tmp_path / "train.meta")
+    assert abs(nodes - 2000) < 200
+
+
+@pytest.mark.slow
+def test_times(tool, capsys):
+    assert tool("time_rewrite").main(["--nodes", "600,500", "--profile"]) == 0
+    heading, small, large, growth = capsys.readouterr().out.splitlines()[:4]
+    assert small.endswith("ok") and large.endswith("ok")
+    assert heading.startswith("nodes  read s  rewrite s")
+    assert growth.startswith("growth, power of nodes from size to size: read ")
+
+
+def test_times_as_json(tool, capsys):
+    assert tool("time_rewrite").main(["--nodes", "500", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert all(row[name] > 0 for name in ("nodes", "read", "rewrite", "command"))
+
+
+@pytest.mark.slow
+def test_memory_as_multiples_of_the_file(tool, capsys):
+    assert tool("time_rewrite").main(["--nodes", "3000", "--memory", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert 0 < row["rewrite_memory"] < row["command_memory"]
+
+
+def test_a_process_that_fails_has_no_peak(tool):
+    with pytest.raises(subprocess.CalledProcessError):
+        tool("peak_memory").above_imports(["-c", "raise SystemExit(3)"])
+
+
+def test_a_command_that_fails_is_told_by_its_last_line(tool, tmp_path):
+    seconds, failure = tool("time_rewrite").command(tmp_path / "gone.meta", tmp_path / "out")
+    assert seconds > 0
+    assert failure.startswith("graphmp: error GMP003: gone.meta: ")
+
+
+def test_tables_on_a_terminal(tool, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    tool("table").print_table(["name", "number"], [["[bold]x", "1"]])
+    assert "[bold]x" in capsys.readouterr().out
+
+
+def full_check(*argv, **environment):
+    command = ["bash", str(TOOLS / "full_check"), *argv]
+    done = subprocess.run(command, env=dict(os.environ, **environment), capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_full_check_is_bash():
+    assert subprocess.run(["bash", "-n", str(TOOLS / "full_check")]).returncode == 0
+    assert os.access(str(TOOLS / "full_check"), os.X_OK)
+
+
+def test_full_check_says_what_is_missing(tmp_path):
+    assert full_check("no-such-python") == (2, "", "full_check: no Python no-such-python\n")
+    missing = full_check(sys.executable, GRAPHMP_CORPUS=str(tmp_path / "gone"))
+    assert missing == (2, "", "full_check: no folder with the recorded graphs: set GRAPHMP_CORPUS\n")
+
+
+@pytest.fixture
+def needs_browser():
+    """Skips the test where there is none."""
+    if chromium.missing():
+        pytest.skip(chromium.missing())
+
+
+@pytest.fixture
+def no_browser(tool, monkeypatch):
+    monkeypatch.setattr(tool("browser"), "missing", lambda: "selenium is not installed")
+
+
+def test_a_page_is_timed_in_a_browser(tool, needs_browser, tmp_path, capsys):
+    page = tmp_path / "diff.html"
+    tool("time_page").main(["--nodes", "500", "--keep", str(page), "--json"])
+    row = json.loads(capsys.readouterr().out)
+    assert row["nodes after"] > row["nodes before"] > 400
+    assert all(row[name] > 0 for name, _, _ in tool("time_page").BUDGETS if name != "requests")
+    assert row["requests"] == 0
+    assert page.stat().st_size == round(row["page"] * 1e6)
+
+
+def test_a_page_is_timed_without_a_browser(tool, no_browser, capsys):
+    assert tool("time_page").main(["--nodes", "500"]) == 0
+    out, err = capsys.readouterr()
+    heading, sizes, budgets, page = out.splitlines()
+    assert heading.split() == ["nodes", "converted", "changes", "compare", "s", "render", "s"]
+    assert 400 < int(sizes.split()[0]) < int(sizes.split()[1].replace(",", ""))
+    assert budgets.split() == ["measured", "at", "most", "unit"]
+    assert page.split()[0] == "page"
+    assert err.splitlines()[-1] == "no browser: selenium is not installed"
+
+
+def test_a_page_over_its_budget_fails(tool, no_browser, monkeypatch):
+    monkeypatch.setattr(tool("time_page"), "BUDGETS", (("page", "MB", 0),))
+    assert tool("time_page").main(["--nodes", "500", "--json"]) == 1
+
+
+def test_screenshots_need_a_browser(tool, no_browser, tmp_path, capsys):
+    assert tool("screenshots").main(["-o", str(tmp_path / "docs")]) == 2
+    assert capsys.readouterr().err == "screenshots: selenium is not installed\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_screenshots(tool, needs_browser, tmp_path, capsys):
+    assert tool("screenshots").main(["-o", str(tmp_path / "docs")]) == 0
+    assert {path.name for path in (tmp_path / "docs").iterdir()} == {path.name for path in PICTURES}
+    for path in (tmp_path / "docs").iterdir():
+        assert size_of(path) == (1280, 800)
+    assert len(capsys.readouterr().out.splitlines()) == len(PICTURES)
+
+
+def test_what_a_command_writes_to_a_terminal(tool, tmp_path):
+    screenshots = tool("screenshots")
+    assert screenshots.on_a_terminal(["--version"], tmp_path).startswith("graphmp ")
+    page = screenshots.terminal_page("\x1b[1;36mchecks\x1b[0m\n  <b>&\n" + "x" * 500 + "\nlast" * 100)
+    assert re.search('<span style="[^"]*font-weight: bold">checks</span>', page)
+    assert "&lt;b&gt;&amp;" in page
+    assert "x" * 151 + "…" in page
+    assert page.count("\nlast") == screenshots.ROWS - 4
+
+
+def test_a_picture_is_packed_without_loss(tool):
+    pixels = np.random.RandomState(1).randint(0, 256, (5, 7, 3)).astype(np.uint8)
+    with tf.Graph().as_default(), tf.Session() as session:
+        before = session.run(tf.image.encode_png(pixels))
+        after = session.run(tf.image.decode_png(tool("screenshots").packed(before)))
+    assert (after == pixels).all()
+
+
+def test_the_pictures_are_there_and_small():
+    assert [path.name for path in PICTURES] == ["diff-page-dark.png", "diff-page.png", "diff-terminal.png"]
+    assert sum(path.stat().st_size for path in PICTURES) < 600000
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for path in PICTURES:
+        assert size_of(path) == (1280, 800)
+        assert "(docs/%s)" % path.name in readme
+
+
+def size_of(path):
+    """Width and height of a PNG."""
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    return struct.unpack(">2I", data[16:24])
