@@ -1,0 +1,194 @@
+"""What the tests' processor time is spent on, by folder and file.
+
+    python tools/suite_times.py                        all tests
+    python tools/suite_times.py tests/rewrite -k loop  what pytest is told to run
+    python tools/suite_times.py --files=40             that many of the files that take longest
+
+Runs pytest with this file as a plugin. Seconds are those of the processor, over all worker processes and the processes
+that tests start, so that other work on the machine changes them little. A column counts what is spent in it and not in
+a column to its left that was entered from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import functools
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Callable, Counter, Dict, Iterator, List
+
+from table import print_table
+
+HERE = pathlib.Path(__file__).resolve()
+KINDS = ("import", "process", "session", "run", "convert", "compare", "build", "other")
+MEANINGS = "import: of TensorFlow; process: what tests start; session: made and closed; run: steps; build: ops and gradients made in Python"
+SPENT = "suite_times"
+
+
+class Clock:
+    """Processor seconds by kind: each moment counts for the kind that was entered last."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = collections.Counter()
+        self._kinds = ["other"]
+        self._since = self._here()
+
+    @staticmethod
+    def _here() -> float:
+        return time.process_time()
+
+    def _count(self) -> None:
+        now = self._here()
+        self.seconds[self._kinds[-1]] += now - self._since
+        self._since = now
+
+    @contextlib.contextmanager
+    def at(self, kind: str) -> Iterator[None]:
+        """Counts for a kind what happens inside."""
+        self._count()
+        self._kinds.append(kind)
+        try:
+            yield
+        finally:
+            self._count()
+            self._kinds.pop()
+
+    def taken(self) -> Dict[str, float]:
+        """The seconds since the last call."""
+        self._count()
+        seconds, self.seconds = self.seconds, collections.Counter()
+        return dict(seconds)
+
+
+def _timed(clock: Clock, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with clock.at(kind):
+            return function(*args, **kwargs)
+
+    return wrapped
+
+
+def _watch(clock: Clock) -> None:
+    """Wraps the doors to each kind of work."""
+    from tensorflow.python.client import session
+    from tensorflow.python.framework import importer, op_def_library
+    from tensorflow.python.ops import gradients_util
+
+    import graphmp.diff.compare
+    import graphmp.rewrite.pipeline
+
+    for kind, owner, names in (
+        ("session", session.BaseSession, ("__init__", "close")),
+        ("run", session.BaseSession, ("_do_run", "_do_call")),
+        ("build", getattr(op_def_library, "OpDefLibrary", op_def_library), ("_apply_op_helper",)),  # a method in 1.15.5
+        ("build", importer, ("import_graph_def",)),
+        ("build", gradients_util, ("_GradientsHelper",)),
+    ):
+        for name in names:
+            setattr(owner, name, _timed(clock, kind, getattr(owner, name)))
+    _watch_everywhere(clock, "compare", graphmp.diff.compare.compare)
+    _watch_everywhere(clock, "convert", graphmp.rewrite.pipeline.rewrite)
+
+
+def _watch_everywhere(clock: Clock, kind: str, function: Callable[..., Any]) -> None:
+    """Wraps a function in every module that has imported it by name."""
+    wrapped = _timed(clock, kind, function)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("graphmp.") and vars(module).get(function.__name__) is function:
+            setattr(module, function.__name__, wrapped)
+
+
+class Plugin:
+    """Hangs the seconds of each test on its report, and adds them up where the reports come together."""
+
+    def __init__(self) -> None:
+        self._clock = Clock()
+        self._children = 0.0
+        self._started = False
+        self._by_file: Dict[str, Counter[str]] = collections.defaultdict(collections.Counter)
+
+    def start(self) -> None:
+        """Imports TensorFlow, which is counted by itself, and begins to watch."""
+        with self._clock.at("import"):
+            import tensorflow.compat.v1  # noqa: F401
+
+            import graphmp.environment  # noqa: F401
+        _watch(self._clock)
+
+    def _spent(self) -> Dict[str, float]:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        children, self._children = usage.ru_utime + usage.ru_stime - self._children, usage.ru_utime + usage.ru_stime
+        return {**self._clock.taken(), "process": children}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        spent = dict(report.user_properties).get(SPENT)
+        if report.when == "teardown" and spent:
+            self._by_file[report.nodeid.split("::")[0]].update(spent)
+
+    def pytest_runtest_teardown(self, item: Any) -> None:
+        item.user_properties.append((SPENT, self._spent()))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        folder = os.environ.get(SPENT)
+        if folder and self._by_file:
+            pathlib.Path(folder).write_text(json.dumps(self._by_file))
+
+
+_plugin = Plugin()
+if __name__ != "__main__":
+    _plugin.start()  # before tests/conftest.py imports TensorFlow
+
+
+def pytest_configure(config: Any) -> None:
+    """Adds the clock, where pytest has loaded this file as a plugin."""
+    config.pluginmanager.register(_plugin, "clock of " + SPENT)
+
+
+def _folder(path: str) -> str:
+    return str(pathlib.PurePath(path).parent)
+
+
+def _rows(spent: Dict[str, Dict[str, float]], names: List[str]) -> List[List[str]]:
+    return [[name, "%.0f" % sum(spent[name].values()), *("%.0f" % spent[name].get(kind, 0) for kind in KINDS)] for name in names]
+
+
+def _show(spent: Dict[str, Dict[str, float]], most: int) -> None:
+    def longest(rows: Dict[str, Any]) -> List[str]:
+        return sorted(rows, key=lambda name: -sum(rows[name].values()))
+
+    folders: Dict[str, Counter[str]] = collections.defaultdict(collections.Counter)
+    for path, seconds in spent.items():
+        folders[_folder(path)].update(seconds)
+        folders["all"].update(seconds)
+    print_table(["folder", "seconds", *KINDS], _rows(dict(folders), longest(dict(folders))))
+    print()
+    print_table(["file", "seconds", *KINDS], _rows(spent, longest(spent)[:most]))
+    print("\nprocessor seconds; " + MEANINGS)
+
+
+def main() -> int:
+    """Runs pytest in a process of its own and shows where its time went. Returns pytest's exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=20, help="the number of files to show")
+    options, arguments = parser.parse_known_args()
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "spent.json"
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(HERE.parent), str(HERE.parent.parent)]), **{SPENT: str(path)})
+        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", HERE.stem, *arguments], env=environment)
+        if path.exists():
+            _show(json.loads(path.read_text()), options.files)
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
