@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 import re
 import struct
 import subprocess
@@ -190,23 +189,6 @@ def test_tables_on_a_terminal(tool, capsys, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     tool("table").print_table(["name", "number"], [["[bold]x", "1"]])
     assert "[bold]x" in capsys.readouterr().out
-
-
-def full_check(*argv, **environment):
-    command = ["bash", str(TOOLS / "full_check"), *argv]
-    done = subprocess.run(command, env=dict(os.environ, **environment), capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
-
-
-def test_full_check_is_bash():
-    assert subprocess.run(["bash", "-n", str(TOOLS / "full_check")]).returncode == 0
-    assert os.access(str(TOOLS / "full_check"), os.X_OK)
-
-
-def test_full_check_says_what_is_missing(tmp_path):
-    assert full_check("no-such-python") == (2, "", "full_check: no Python no-such-python\n")
-    missing = full_check(sys.executable, GRAPHMP_CORPUS=str(tmp_path / "gone"))
-    assert missing == (2, "", "full_check: no folder with the recorded graphs: set GRAPHMP_CORPUS\n")
 
 
 @pytest.fixture

@@ -1,0 +1,90 @@
+"""tools/full_check, on a Python that only pretends: its steps end as they are told to, and a second run goes on behind the first."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.places import TOOLS
+
+# Answers the script's questions; a step ends with the status that the file `outcomes` has for a word of its command.
+PYTHON = """#!/bin/sh
+case "$*" in
+  *tf.__version__*) echo 1.15.5 ;;
+  *graphmp.__version__*) echo 0.0 ;;
+  *python_version*) echo 3.7.16 ;;
+  *)
+    echo "$*" >>"$PRETENDED/commands"
+    while read -r word status; do
+      case "$*" in *"$word"*) echo "told to end with $status"; exit "$status" ;; esac
+    done <"$PRETENDED/outcomes"
+    ;;
+esac
+"""
+
+
+def full_check(*argv, **environment):
+    command = ["bash", str(TOOLS / "full_check"), *map(str, argv)]
+    done = subprocess.run(command, env=dict(os.environ, **environment), capture_output=True)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.fixture
+def pretend(tmp_path):
+    """Runs full_check with the outcomes of steps; returns its status, what it wrote, and how many commands it ran."""
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    (tmp_path / "corpus" / "meta").mkdir(parents=True)
+    (tmp_path / "corpus" / "meta" / "one.meta").write_text("")
+
+    def run(outcomes=""):
+        (tmp_path / "outcomes").write_text(outcomes)
+        (tmp_path / "commands").write_text("")
+        folders = {"PRETENDED": str(tmp_path), "GRAPHMP_CORPUS": str(tmp_path)}
+        status, out, _ = full_check(python, tmp_path / "checked.txt", **folders)
+        assert out == ""
+        return status, (tmp_path / "checked.txt").read_text(), len((tmp_path / "commands").read_text().splitlines())
+
+    return run
+
+
+def test_it_is_bash():
+    assert subprocess.run(["bash", "-n", str(TOOLS / "full_check")]).returncode == 0
+    assert os.access(str(TOOLS / "full_check"), os.X_OK)
+
+
+def test_what_is_missing_is_said(tmp_path):
+    assert full_check("no-such-python") == (2, "", "full_check: no Python no-such-python\n")
+    missing = full_check(sys.executable, GRAPHMP_CORPUS=str(tmp_path / "gone"))
+    assert missing == (2, "", "full_check: no folder with the recorded graphs: set GRAPHMP_CORPUS\n")
+
+
+def test_it_goes_on_where_it_stopped(pretend):
+    status, text, commands = pretend("time_rewrite 3\nhypothesis-seed=4 1\n")
+    assert status == 1 and commands > 12
+    assert len(re.findall("^ok ", text, re.MULTILINE)) == commands - 2
+    assert re.findall(r"^FAILED  (.*), \d+ s\n        (.*)$", text, re.MULTILINE) == [
+        ("hypothesis tests, 1000 random graphs, seed 4", "told to end with 1"),
+        ("times and memory", "told to end with 3"),
+    ]
+    assert text.splitlines()[-1].startswith("2 of its steps FAILED or STOPPED in ")
+    status, again, few = pretend()
+    assert (status, few) == (0, 2)
+    assert "FAILED" not in again and again.splitlines()[-1].startswith("all ok in ")
+    assert len(re.findall("^ok ", again, re.MULTILINE)) == commands
+    assert again.splitlines()[:3] == text.splitlines()[:3]  # the date of its start
+
+
+def test_a_step_over_its_time_is_stopped(pretend):
+    status, text, _ = pretend("check_corpus 124\n")
+    assert status == 1 and re.search("^STOPPED recorded graphs in float16, ", text, re.MULTILINE)
+
+
+def test_the_steps_of_another_commit_are_not_taken(pretend, tmp_path):
+    pretend()
+    path = tmp_path / "checked.txt"
+    path.write_text(re.sub("(graphmp .*), .*", r"\1, 0000000", path.read_text()))
+    assert pretend()[2] > 12
