@@ -16,20 +16,23 @@ if TYPE_CHECKING:
 # The parts of the script, joined in this order.
 SCRIPTS = (
     ("dom", "decode", "graph", "changes", "filters", "rows")  # the data
-    + ("list", "marks", "tree", "panel", "header", "details", "overview", "layout", "drawing")  # what shows it
+    + ("list", "marks", "tree", "panel", "header", "ask", "map", "flow", "details", "overview", "layout", "drawing")  # what shows it
     + ("state", "keys", "page", "main")
 )
+STYLES = ("page", "review", "map", "narrow")
 MOST_NAMED = 20  # unexplained changes, and rows of a stale report, on the page without scripts
 
 
 def render(diff: Diff) -> str:
     """The page as text. Its content security policy admits its own style sheet and script and nothing else."""
-    style = resource("graphmp.diff", "page.css")
+    style = "".join(resource("graphmp.diff", name + ".css") for name in STYLES)
     script = "'use strict';\n" + "\n".join(resource("graphmp.diff", name + ".js") for name in SCRIPTS)
     return Template(resource("graphmp.diff", "page.html")).substitute(
         policy=security_policy(style, script),
         title="%s | %s" % (escape(diff.names[0]), escape(diff.names[1])),
         style=style,
+        heading=escape(diff.names[1]),
+        review="",
         before=escape(diff.names[0]),
         after=escape(diff.names[1]),
         summary=escape(summary(diff)),

@@ -80,10 +80,17 @@ class Tree {
       inside ? make('span', { class: this.page.rows.open[row] ? 'twisty open' : 'twisty' }) : make('span', { class: 'leaf' }),
       make('span', { class: graph.isNode(row) || graph.what[row] & FIELD ? 'name' : 'name scope', title: graph.path(row, side) }, name),
       make('span', { class: 'info' },
-        make('span', { class: graph.isHalf(row, side) && 'half' }, graph.dtypeText(row, side).replace(/^.*→/, '→')), // of a cast what it casts to
+        make('span', { class: graph.isHalf(row, side) && 'half' }, this.was(row, side), graph.dtypeText(row, side).replace(/^.*→/, '→')), // of a cast what it casts to
         make('span', {}, graph.opText(row, side))),
     );
     return cell;
+  }
+
+  // The dtype on the other side, where it is another: shown where there is room for one side only.
+  was(row, side) {
+    const { graph } = this.page;
+    const [before, after] = [BEFORE, AFTER].map((other) => graph.dtypeText(row, other));
+    return side === AFTER && before && before !== after ? make('span', { class: 'was' }, `${before}\u2192`) : '';
   }
 
   // Whether a side has the row's node, or any node inside.
