@@ -44,7 +44,7 @@ def compare(before: Readable, after: Readable, report: Optional[Dict[str, Any]] 
         compared.append(Body(name, old, new, pairing.renamed))
     order = {category: index for index, category in enumerate(categories.CATEGORIES)}
     changes.sort(key=lambda change: (order[change.category], change.body, change.node))  # stable: attributes and slots stay in order
-    found = Diff(tuple(changes), False, names, graph_checks(before, after, compared[0]), bodies=tuple(compared))
+    found = Diff(tuple(changes), False, names, graph_checks(before, after, compared[0]), bodies=tuple(compared), graphs=(before, after))
     return found if report is None else explained(found, report)
 
 

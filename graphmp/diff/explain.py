@@ -32,7 +32,7 @@ def explained(diff: Diff, report: Dict[str, Any]) -> Diff:
     kept = tuple(
         sorted(Kept(node, row["body"], row["kind"], row["reason"]) for row in report.get("float32_nodes") or () for node in row.get("nodes", ()))
     )
-    found = replace(diff, changes=tuple(changes), has_report=True, stale=stale, kept=kept)
+    found = replace(diff, changes=tuple(changes), has_report=True, stale=stale, kept=kept, report=report)
     return replace(found, checks=report_checks(found, report))
 
 

@@ -13,7 +13,10 @@ from graphmp.diff.apply import applied
 from graphmp.diff.categories import CATEGORIES
 from graphmp.diff.changes import FAILED, Body, Change, Check, Kept
 from graphmp.diff.patterns import Pattern, patterns
+from graphmp.diff.review.summary import Summary, summarise
 from graphmp.graph.files import Path, write_atomic, write_files
+from graphmp.graph.stored import StoredMetaGraph
+from graphmp.once import once
 
 __all__ = ["CATEGORIES", "Body", "Change", "Check", "Diff", "Kept"]
 
@@ -30,6 +33,8 @@ class Diff:
         stale: changes that the report tells of and the graphs don't have, as `node: change`.
         kept: why nodes stayed float32, by the report.
         bodies: the graphs themselves, body by body, the main graph first.
+        graphs: both as they are stored; None where only changes are at hand.
+        report: the report of the conversion.
     """
 
     changes: Tuple[Change, ...]
@@ -39,6 +44,13 @@ class Diff:
     stale: Tuple[str, ...] = ()
     kept: Tuple[Kept, ...] = ()
     bodies: Tuple[Body, ...] = field(default=(), compare=False)
+    graphs: Optional[Tuple[StoredMetaGraph, StoredMetaGraph]] = field(default=None, compare=False)
+    report: Optional[Dict[str, Any]] = field(default=None, compare=False)
+
+    @once
+    def summary(self) -> Optional[Summary]:
+        """What a reviewer wants to know first; None where the graphs are not at hand."""
+        return summarise(self)
 
     @property
     def identical(self) -> bool:

@@ -48,27 +48,28 @@ def patterns(changes: Sequence[Change]) -> Tuple[Pattern, ...]:
     groups: Dict[Tuple[object, ...], List[Change]] = {}
     for change in changes:
         before, after = (
-            (_stem(value or "") for value in (change.before, change.after)) if change.category in _NAMES else (change.before, change.after)
+            (stem(value or "") for value in (change.before, change.after)) if change.category in _NAMES else (change.before, change.after)
         )
-        key = (change.category, change.part, _stem(change.path), before, after, change.kind, _cached_stem(change.reason))
+        key = (change.category, change.part, stem(change.path), before, after, change.kind, _cached_stem(change.reason))
         groups.setdefault(key, []).append(change)
     return tuple(_pattern(group) for group in groups.values())
 
 
 def _pattern(group: List[Change]) -> Pattern:
     first = group[0]
-    before, after = (_common([value or "" for value in values]) for values in ([c.before for c in group], [c.after for c in group]))
-    return Pattern(_common([c.path for c in group]), first.category, first.part, before, after, first.kind, first.reason, tuple(group))
+    before, after = (common([value or "" for value in values]) for values in ([c.before for c in group], [c.after for c in group]))
+    return Pattern(common([c.path for c in group]), first.category, first.part, before, after, first.kind, first.reason, tuple(group))
 
 
-def _stem(text: str) -> str:
+def stem(text: str) -> str:
+    """A text with `*` for each of its numbers: alike for texts that differ in numbers alone."""
     return _NUMBER.sub("*", _SUFFIX.sub("", text))
 
 
-_cached_stem = functools.lru_cache(maxsize=10000)(_stem)
+_cached_stem = functools.lru_cache(maxsize=10000)(stem)
 
 
-def _common(texts: List[str]) -> str:
+def common(texts: List[str]) -> str:
     """Texts of one stem as one, with `*` in the components that differ."""
     if len(texts) == 1 or len(set(texts)) == 1:
         return texts[0]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import collections
 from typing import Any, Counter, Dict, Iterable
 
-from graphmp.graph.building import SCOPE
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF, compute_dtype
+from graphmp.diff.review.coverage import count
+from graphmp.graph.dtypes import FLOAT32, compute_dtype
 from graphmp.graph.variables import variables
 from graphmp.policy.policy import tensor_core_ops
 
@@ -20,15 +19,13 @@ def nodes_of(graph_def: Any) -> Iterable[Any]:
 
 def half_ops(graph_def: Any) -> Counter[str]:
     """How many of the model's ops of each type compute in half precision."""
-    nodes = (node for node in nodes_of(graph_def) if not node.name.startswith(SCOPE + "/"))
-    return collections.Counter(node.op for node in nodes if node.op != "Cast" and _is_half(node))
+    return count(nodes_of(graph_def)).half_ops
 
 
 def coverage(graph_def: Any) -> Dict[str, int]:
     """Matmuls, convolutions and RNN kernels of 16 or 32 bits, and how many of them are in half precision."""
-    worth = set(tensor_core_ops())
-    ops = [node for node in nodes_of(graph_def) if node.op in worth and compute_dtype(node) in (FLOAT32,) + HALF]
-    return {"tensor_core_ops": len(ops), "converted_ops": sum(map(_is_half, ops))}
+    found = count(nodes_of(graph_def))
+    return {"tensor_core_ops": found.matmuls, "converted_ops": found.half_matmuls}
 
 
 def left_in_float32(graph_def: Any) -> list:
@@ -40,20 +37,10 @@ def left_in_float32(graph_def: Any) -> list:
 
 def casts(graph_def: Any) -> int:
     """Casts between float32 and half precision."""
-    floats = {FLOAT32, BFLOAT16, FLOAT16}
-    return sum(node.op == "Cast" and {_dtype(node, "SrcT"), _dtype(node, "DstT")} <= floats for node in nodes_of(graph_def))
+    return count(nodes_of(graph_def)).casts
 
 
 def variable_counts(before: Any, after: Any) -> Dict[str, int]:
     """How many float32 variables the original has, and how many of them are float32 in the converted graph."""
     names = {v.name for v in variables(before) if v.dtype == FLOAT32}
     return {"count": len(names), "float32": sum(v.name in names and v.dtype == FLOAT32 for v in variables(after))}
-
-
-def _is_half(node: Any) -> bool:
-    return compute_dtype(node) in HALF or any(_dtype(node, name) in HALF for name in ("dtype", "DstT"))
-
-
-def _dtype(node: Any, name: str) -> int:
-    """A type attribute, 0 where the node has none: asking a protobuf map for a missing key would add it."""
-    return int(node.attr[name].type) if name in node.attr else 0

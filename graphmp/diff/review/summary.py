@@ -1,0 +1,152 @@
+"""The summary of a review, as data. `graphmp.diff.review.words` makes lines of it, the same for terminal, Markdown and page.
+
+Numbers are counted in the graphs. The engine, reasons, and whose clip it is come from the report of the conversion; empty without one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Tuple
+
+from graphmp.diff.changes import Check
+from graphmp.diff.review.coverage import Coverage, coverage
+from graphmp.diff.review.flow import Flow, flows
+from graphmp.diff.review.stayed import Stayed, stayed_float32
+from graphmp.graph.dtypes import FLOAT32
+from graphmp.graph.state import State
+from graphmp.graph.variables import variables
+
+if TYPE_CHECKING:
+    from graphmp.diff.model import Diff
+
+
+class Loss(NamedTuple):
+    """A loss that the report names.
+
+    Attributes:
+        scope: the name scope of its gradients.
+        tensors: the losses themselves, by name.
+        seeds: how many nodes its gradients start from.
+        gradients: how many gradients reach a variable's update.
+        updates: how many variables they update.
+        scale: the node of its loss scale; empty where it has none.
+    """
+
+    scope: str
+    tensors: Tuple[str, ...]
+    seeds: int
+    gradients: int
+    updates: int
+    scale: str
+
+
+class Reported(NamedTuple):
+    """What only the report of a conversion knows.
+
+    Attributes:
+        source: what was converted, as the user named it.
+        engine: "recipe" or "rewrite".
+        engine_reason: why that one.
+        graphmp: the version of graphmp that converted.
+        tensorflow: the version of TensorFlow that converted.
+        compute_dtype: the dtype that was asked for.
+        guarded: how many matmuls, convolutions and other ops the range guard kept in float32.
+        repaired: how many ops of the recipe's graph were put back into float32, which the policy wants there.
+        clip_norm: the norm that graphmp clips by; None where it doesn't.
+        losses: the losses that the model trains.
+    """
+
+    source: str
+    engine: str
+    engine_reason: str
+    graphmp: str
+    tensorflow: str
+    compute_dtype: str
+    guarded: int
+    repaired: int
+    clip_norm: Optional[float]
+    losses: Tuple[Loss, ...]
+
+
+class Summary(NamedTuple):
+    """A review in short.
+
+    Attributes:
+        names: what the two graphs are called.
+        nodes: how many nodes each has.
+        tensorflow: the version of TensorFlow that wrote the original; empty where the graph doesn't say.
+        reported: what the report adds; None without a report.
+        coverage: how far the converted graph is in half precision.
+        stayed: what else could be and is not.
+        variables: how many float32 variables the original has, and how many of these are float32 in the converted graph.
+        flows: the loss scales of the converted graph, each from where it enters to what it gates.
+        checks: what was proved.
+        unexplained: how many changes the report gives no reason for; 0 without a report.
+        stale: how many changes the report tells of that the graphs don't have.
+    """
+
+    names: Tuple[str, str]
+    nodes: Tuple[int, int]
+    tensorflow: str
+    reported: Optional[Reported]
+    coverage: Coverage
+    stayed: Stayed
+    variables: Tuple[int, int]
+    flows: Tuple[Flow, ...]
+    checks: Tuple[Check, ...]
+    unexplained: int
+    stale: int
+
+    @property
+    def compute_dtype(self) -> str:
+        """`float16`, `bfloat16`; `float32` where nothing computes in half precision. The graph's word counts, then the report's."""
+        asked = self.reported.compute_dtype if self.reported else ""
+        return self.coverage.dtype or asked or "float32"
+
+
+def summarise(diff: Diff) -> Optional[Summary]:
+    """The summary of a comparison; None where the graphs are not at hand."""
+    if diff.graphs is None:
+        return None
+    before, after = diff.graphs
+    view = diff.bodies[0].after
+    state = State(after, view)
+    counted = coverage(diff.bodies)
+    return Summary(
+        names=diff.names,
+        nodes=(len(before.graph_def.node), len(after.graph_def.node)),
+        tensorflow=before.meta_info_def.tensorflow_version,
+        reported=_reported(diff.report) if diff.report is not None else None,
+        coverage=counted,
+        stayed=stayed_float32(diff, state) if counted.dtype else Stayed(),
+        variables=_variables(before, after),
+        flows=flows(view, state.is_write),
+        checks=diff.checks,
+        unexplained=len(diff.unexplained),
+        stale=len(diff.stale),
+    )
+
+
+def _variables(before: Any, after: Any) -> Tuple[int, int]:
+    names = {v.name for v in variables(before.graph_def) if v.dtype == FLOAT32}
+    return len(names), sum(v.name in names and v.dtype == FLOAT32 for v in variables(after.graph_def))
+
+
+def _reported(report: Dict[str, Any]) -> Reported:
+    """A report of another version, or one made by hand, may lack any of it."""
+    return Reported(
+        source=report.get("source") or "",
+        engine=report.get("engine") or "",
+        engine_reason=report.get("engine_reason") or "",
+        graphmp=report.get("graphmp_version") or "",
+        tensorflow=report.get("tensorflow_version") or "",
+        compute_dtype=report.get("compute_dtype") or "",
+        guarded=(report.get("kept_float32") or {}).get("range guard", 0),
+        repaired=(report.get("graph") or {}).get("repaired", 0),
+        clip_norm=report.get("clip_norm"),
+        losses=tuple(_loss(row) for row in report.get("losses") or ()),
+    )
+
+
+def _loss(row: Dict[str, Any]) -> Loss:
+    seeds, gradients, updates = (len(row.get(name) or ()) for name in ("seeds", "gradients", "updates"))
+    return Loss(row.get("gradient_scope") or "", tuple(row.get("loss") or ()), seeds, gradients, updates, row.get("scale") or "")
