@@ -203,11 +203,13 @@ function classesOf(graph, changes) {
   const added = changes.categories.indexOf('node added');
   const found = new Uint8Array(graph.size).fill(NO_CLASS);
   const cast = graph.strings.indexOf('Cast');
+  const ours = topScope(graph, 'graphmp');
   for (let row = 0; row < graph.size; row++) {
     const record = graph.at[AFTER][row];
     if (record === NONE) continue;
     const dtypes = graph.dtypeText(row, AFTER).split('\u2192');
-    if (dtypes.some((dtype) => HALF.has(dtype))) found[row] = graph.op[record] === cast ? number.cast : number.half;
+    if (ours !== NONE && row >= ours && row < graph.end[ours]) found[row] = number.scale;
+    else if (dtypes.some((dtype) => HALF.has(dtype))) found[row] = graph.op[record] === cast ? number.cast : number.half;
     else found[row] = dtypes[0] === 'float32' ? number.float32 : number.other;
   }
   changes.columns.row.forEach((row, change) => {
@@ -215,4 +217,10 @@ function classesOf(graph, changes) {
     if (isScale && found[row] !== NO_CLASS) found[row] = number.scale;
   });
   return found;
+}
+
+// The row of a scope at the top; NONE where there is none.
+function topScope(graph, label) {
+  for (let row = 0; row < graph.size; row = graph.end[row]) if (graph.label(row) === label) return row;
+  return NONE;
 }

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
 
 from graphmp.diff import kinds
 from graphmp.diff.categories import CATEGORIES
+from graphmp.diff.page_data.flow import flow_rows
 from graphmp.diff.page_data.nodes import Attributes, Record, recorded, same_node
 from graphmp.diff.page_data.ranking import numbered
 from graphmp.diff.page_data.strings import ABSENT, Strings
@@ -39,7 +40,7 @@ def page_data(diff: Diff) -> Dict[str, Any]:
         "kept": {**_kept(diff, tree, strings), "pattern": of_kept},
         "patterns": [[strings[pattern.text], *_words(pattern, strings)] for pattern in patterns],
         "work": [strings[op] for op in tensor_core_ops() if op in strings],
-        "flow": [],
+        "flow": flow_rows(diff, tree, strings),
         "checks": [[strings[check.name], check.status, strings[check.text], _found(map(tree.of_path, check.nodes))] for check in diff.checks],
         "stale": [[strings[line], tree.of_path(line.partition(": ")[0])] for line in diff.stale],
         "strings": strings.texts,  # last: all others add to it
