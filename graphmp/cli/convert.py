@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(as_json(conversion.report).decode("utf-8"))
         return 0
-    for line in summary(conversion.report, written, next_command(folder, conversion.report)):
+    for line in summary(conversion.diff(), written, next_command(folder, conversion.report)):
         print(line)
     return 0
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Iterable, List
 
 from graphmp.diff.page_data import page_data
 from graphmp.diff.single_page import escape, packed, resource, security_policy
-from graphmp.diff.text import plural, summary
+from graphmp.diff.text import summary
+from graphmp.diff.values import plural
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Iterator, List, Tuple
 
 from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED
-from graphmp.diff.text import plural, rows, summary
-from graphmp.diff.values import printable
+from graphmp.diff.text import rows, summary
+from graphmp.diff.values import plural, printable
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff

@@ -14,7 +14,9 @@ from graphmp.diff.categories import CATEGORIES
 from graphmp.diff.changes import FAILED, Body, Change, Check, Kept
 from graphmp.diff.patterns import Pattern, patterns
 from graphmp.diff.review.summary import Summary, summarise
+from graphmp.diff.review.work import Work, work
 from graphmp.graph.files import Path, write_atomic, write_files
+from graphmp.graph.state import State
 from graphmp.graph.stored import StoredMetaGraph
 from graphmp.once import once
 
@@ -51,6 +53,11 @@ class Diff:
     def summary(self) -> Optional[Summary]:
         """What a reviewer wants to know first; None where the graphs are not at hand."""
         return summarise(self)
+
+    @once
+    def work(self) -> Dict[str, Work]:
+        """What the float ops of the converted graph's training steps move, by their paths; empty where the graphs are not at hand."""
+        return work(self.bodies, State(self.graphs[1], self.bodies[0].after)) if self.graphs else {}
 
     @property
     def identical(self) -> bool:

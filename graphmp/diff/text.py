@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Optional, Sequence
 
 from graphmp.diff import categories
-from graphmp.diff.values import printable
+from graphmp.diff.values import plural, printable
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff
@@ -69,11 +69,6 @@ def summary(diff: Diff) -> str:
         return line
     explained = "%s unexplained" % format(len(diff.unexplained), ",") if diff.unexplained else "all explained"
     return "%s; %s%s" % (line, explained, "; the report is stale" if diff.stale else "")
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 change`, `2,000 changes`."""
-    return "%s %s%s" % (format(count, ","), noun, "" if count == 1 else "s")
 
 
 def side(part: str, value: Optional[str]) -> str:

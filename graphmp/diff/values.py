@@ -16,6 +16,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """`1 change`, `2,000 changes`; `nouns` where the plural is irregular."""
+    return "%s %s" % (format(count, ","), noun if count == 1 else nouns or noun + "s")
+
+
 def dtype_text(dtype: int) -> str:
     """`float32`; for a number that this TensorFlow doesn't know, `dtype 99`."""
     try:

@@ -14,8 +14,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED, Body, Check
 from graphmp.diff.model import Diff
 from graphmp.diff.proofs.scaled import scaling_checks
-from graphmp.diff.text import plural
-from graphmp.diff.values import dtype_text
+from graphmp.diff.values import dtype_text, plural
 from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import FLOAT32, FLOAT64, INVALID, compute_dtype
 from graphmp.graph.messages import serialize

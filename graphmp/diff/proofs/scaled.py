@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.diff import roles
 from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED, Check
-from graphmp.diff.text import plural
+from graphmp.diff.values import plural
 from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import FLOATS, INVALID, compute_dtype
 from graphmp.graph.state import State

@@ -22,7 +22,7 @@ class Coverage(NamedTuple):
         matmuls: matmuls, convolutions and RNN kernels of 16 or 32 bits.
         half_matmuls: how many of these compute in half precision.
         half_ops: the model's ops in half precision, these included: how many of each, the commonest first.
-        casts: casts between float32 and half precision.
+        casts: casts between float32 and half precision that the original hasn't.
     """
 
     dtype: str
@@ -45,9 +45,10 @@ class Counts(NamedTuple):
 def coverage(bodies: Sequence[Body]) -> Coverage:
     """The coverage of the converted side."""
     found = count(node for body in bodies for node in body.after.nodes.values() if node.op not in _BOUNDARIES)
+    own = count(node for body in bodies for node in body.before.nodes.values() if node.op == "Cast")
     dtype = _NAMES[found.dtypes.most_common(1)[0][0]] if found.dtypes else ""
     ops = tuple(sorted(found.half_ops.items(), key=lambda item: (-item[1], item[0])))
-    return Coverage(dtype, found.matmuls, found.half_matmuls, ops, found.casts)
+    return Coverage(dtype, found.matmuls, found.half_matmuls, ops, found.casts - own.casts)
 
 
 def count(nodes: Iterable[Any]) -> Counts:

@@ -108,8 +108,6 @@ def summarise(diff: Diff) -> Optional[Summary]:
     if diff.graphs is None:
         return None
     before, after = diff.graphs
-    view = diff.bodies[0].after
-    state = State(after, view)
     counted = coverage(diff.bodies)
     return Summary(
         names=diff.names,
@@ -117,9 +115,9 @@ def summarise(diff: Diff) -> Optional[Summary]:
         tensorflow=before.meta_info_def.tensorflow_version,
         reported=_reported(diff.report) if diff.report is not None else None,
         coverage=counted,
-        stayed=stayed_float32(diff, state) if counted.dtype else Stayed(),
+        stayed=stayed_float32(diff.work, diff.kept) if counted.dtype else Stayed(),
         variables=_variables(before, after),
-        flows=flows(view, state.is_write),
+        flows=flows(diff.bodies[0].after, State(after, diff.bodies[0].after).is_write),
         checks=diff.checks,
         unexplained=len(diff.unexplained),
         stale=len(diff.stale),

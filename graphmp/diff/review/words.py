@@ -1,0 +1,174 @@
+"""The summary of a review as labelled lines: the same words, in the same order, on a terminal, in Markdown and on the page."""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Optional, Tuple
+
+from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED
+from graphmp.diff.review.flow import Flow
+from graphmp.diff.review.stayed import Op, Stayed
+from graphmp.diff.review.summary import Loss, Summary
+from graphmp.diff.values import plural
+
+_MOST_LOSSES = 4
+_MOST_OPS = 8
+_MOST_MATMULS, _MOST_STAYED = 6, 4
+_WORTH_A_LINE = 0.01  # of the bytes that a step's float ops move
+_NO_REPORT = "not known: no report.json says it"
+
+
+class Row(NamedTuple):
+    """A line: its label, empty where it goes on from the line before, and what it says."""
+
+    label: str
+    text: str
+
+
+def rows(summary: Summary) -> Iterator[Row]:
+    """The lines of a summary."""
+    yield Row(title(summary), "%s -> %s nodes%s" % (*map(_n, summary.nodes), ", TensorFlow " + summary.tensorflow if summary.tensorflow else ""))
+    yield Row("engine", _engine(summary))
+    yield from _coverage(summary)
+    yield from _stayed(summary)
+    yield Row("variables", _variables(summary))
+    yield from _losses(summary)
+    yield Row("casts", "%s between float32 and %s" % (_n(summary.coverage.casts), summary.compute_dtype))
+    yield Row("checks", _checks(summary))
+    if summary.reported and summary.reported.graphmp:
+        yield Row("versions", "converted by graphmp %s on TensorFlow %s" % (summary.reported.graphmp, summary.reported.tensorflow))
+
+
+def title(summary: Summary) -> str:
+    """The name of the model's file."""
+    source = summary.reported.source if summary.reported and summary.reported.source else summary.names[0]
+    return source.rstrip("/").split("/")[-1]
+
+
+def flow_text(flow: Flow) -> str:
+    """The way of one loss scale: `graphmp/loss_scale/current -> x gradients/Fill -> 7 unscales -> all_finite -> 9 writes gated`."""
+    scaled = [value for value, _ in flow.enters]
+    more = " and %d more" % (len(scaled) - 1) if len(scaled) > 1 else ""
+    steps = [flow.scale, "x %s%s" % (scaled[0], more) if scaled else "multiplies nothing", plural(flow.unscales, "unscale")]
+    steps += [flow.check.rpartition("/")[2]] if flow.check else []
+    steps += [flow.clip.rpartition("/")[2]] if flow.clip else []
+    steps += ["%s gated" % plural(flow.gates, "write") if flow.check else "no finite check: no step is skipped"]
+    return " -> ".join(steps)
+
+
+def op_text(op: Op, stayed: Stayed) -> str:
+    """Ops that stayed float32: how many, their share of the bytes, and why."""
+    share = _share(op.bytes / stayed.bytes) + " " if stayed.bytes else ""
+    count = " x%s" % _n(len(op.nodes)) if len(op.nodes) > 1 else ""
+    name = op.text + count if op.is_matmul else "%s%s, %s%s" % (op.op, count, "such as " if count else "", op.text)
+    return "%s%s: %s" % (share, name, op.reason or _NO_REPORT)
+
+
+def _engine(summary: Summary) -> str:
+    if summary.reported is None or not summary.reported.engine:
+        return _NO_REPORT
+    return "%s (%s)" % (summary.reported.engine, summary.reported.engine_reason)
+
+
+def _coverage(summary: Summary) -> Iterator[Row]:
+    found, reported = summary.coverage, summary.reported
+    if not found.dtype and summary.compute_dtype == "float32":
+        yield Row("float32", "nothing computes in half precision: %s" % _matmuls(found.matmuls))
+        return
+    others = sum(number for _, number in found.half_ops) - found.half_matmuls
+    text = "%s of %s matmuls and convolutions (forward and backward), %s" % (
+        _n(found.half_matmuls),
+        _n(found.matmuls),
+        plural(others, "other op"),
+    )
+    text += "; %s kept float32 by the range guard" % _n(reported.guarded) if reported and reported.guarded else ""
+    text += "; %s repaired to float32" % _n(reported.repaired) if reported and reported.repaired else ""
+    yield Row(summary.compute_dtype, text)
+    if found.half_ops:
+        yield Row("", ", ".join("%s %s" % (op, _n(number)) for op, number in found.half_ops[:_MOST_OPS]))
+
+
+def _stayed(summary: Summary) -> Iterator[Row]:
+    """Matmuls and convolutions by name; other ops where they move enough to matter, all where the graph has no shapes to tell by."""
+    stayed = summary.stayed
+    if not stayed.ops:
+        return
+    matmuls = [op for op in stayed.ops if op.is_matmul]
+    others = [op for op in stayed.ops if not op.is_matmul]
+    count = sum(len(op.nodes) for op in matmuls)
+    text = "%s; %s" % (_matmuls(count), plural(sum(len(op.nodes) for op in others), "other op"))
+    if stayed.bytes:
+        text += ", %s of the bytes that a step's float ops move" % _share(sum(op.bytes for op in others) / stayed.bytes)
+    yield Row("float32", text)
+    heavy = [op for op in others if not stayed.bytes or op.bytes >= _WORTH_A_LINE * stayed.bytes]
+    for shown, most in ((matmuls, _MOST_MATMULS), (heavy, _MOST_STAYED)):
+        yield from (Row("", op_text(op, stayed)) for op in shown[:most])
+        if len(shown) > most:
+            yield Row("", "and %s more in %s" % (_n(sum(len(op.nodes) for op in shown[most:])), plural(len(shown) - most, "pattern")))
+
+
+def _variables(summary: Summary) -> str:
+    count, kept = summary.variables
+    text = "%s of %s float32" % (_n(kept), _n(count))
+    broken = [check.text for check in summary.checks if check.name in ("variables", "checkpoint") and check.status == FAILED]
+    return text + ("; " + "; ".join(broken) if broken else ", names unchanged; float32 checkpoints load")
+
+
+def _losses(summary: Summary) -> Iterator[Row]:
+    """The losses that the report names, each with the way of its scale, and the scales of the graph that it doesn't name."""
+    losses: Tuple[Loss, ...] = summary.reported.losses if summary.reported else ()
+    flows = {flow.scale: flow for flow in summary.flows}
+    others = [flow for flow in summary.flows if flow.scale not in {loss.scale for loss in losses}]
+    if not losses and not others:
+        yield Row("loss", "no gradients found: nothing scaled or clipped" if summary.reported else "no loss scale in the graph")
+    for loss in losses[:_MOST_LOSSES]:
+        flow = flows.get(loss.scale)
+        yield Row("loss", _loss(loss, flow, summary))
+        if flow and loss == next(first for first in losses if first.scale == loss.scale):
+            yield Row("", flow_text(flow))
+    for flow in others[:_MOST_LOSSES]:
+        yield Row("loss", "%s; %s" % (_scale(flow), _clip(flow, summary)))
+        yield Row("", flow_text(flow))
+    hidden = max(0, len(losses) - _MOST_LOSSES) + max(0, len(others) - _MOST_LOSSES)
+    if hidden:
+        yield Row("", "and %s more in report.json" % _n(hidden))
+
+
+def _loss(loss: Loss, flow: Optional[Flow], summary: Summary) -> str:
+    counts = ", ".join((plural(loss.seeds, "seed"), plural(loss.gradients, "gradient"), plural(loss.updates, "update")))
+    return "%s: %s; %s; %s" % (loss.scope, counts, _scale(flow) if flow else "scale none", _clip(flow, summary))
+
+
+def _scale(flow: Flow) -> str:
+    start = "a tensor" if flow.initial is None else _n(flow.initial)
+    return "scale dynamic from %s" % start if flow.is_dynamic else "scale fixed %s" % start
+
+
+def _clip(flow: Optional[Flow], summary: Summary) -> str:
+    """Whose clip it is: graphmp's is in the graph, below the loss scale, or where nothing is scaled, in the report alone."""
+    norm = summary.reported.clip_norm if summary.reported else None
+    if flow.clip if flow else norm:
+        return "clip global norm%s (graphmp's)" % (" %g" % norm if norm else "")
+    return "clip none" if summary.reported else "no clip of graphmp's"
+
+
+def _checks(summary: Summary) -> str:
+    """What the comparison of the two graphs proved."""
+    failed = ["%s: %s" % (check.name, check.text) for check in summary.checks if check.status == FAILED]
+    passed = [check.name for check in summary.checks if check.status == PASSED]
+    unclear = [check.name for check in summary.checks if check.status == NOT_CHECKED and check.nodes]
+    left = sum(check.status == NOT_CHECKED and not check.nodes for check in summary.checks)
+    text = "FAILED " + "; ".join(failed) if failed else "passed: " + ", ".join(passed) if passed else "none"
+    text += "; not decided: " + ", ".join(unclear) if unclear else ""
+    return text + ("; %d not applicable" % left if left else "")
+
+
+def _matmuls(count: int) -> str:
+    return plural(count, "matmul or convolution", "matmuls and convolutions") if count else "no matmul or convolution"
+
+
+def _share(part: float) -> str:
+    return "under 0.1%" if part < 0.001 else "%.2g%%" % (100 * part) if part < 0.995 else "100%"
+
+
+def _n(number: float) -> str:
+    return f"{number:,.10g}"
