@@ -220,6 +220,14 @@ def test_an_answer_leads_to_its_nodes(page):
 # Names and room
 
 
+def test_the_node_of_a_link_is_in_sight(page):
+    chromium.open_page(page, path_of(page), "node=train/update_second&open=all")
+    row, tree = page.execute_script("""
+      return ['.row.selected', '#tree'].map((selector) => document.querySelector(selector).getBoundingClientRect());
+    """)
+    assert tree["top"] <= row["top"] and row["bottom"] <= tree["bottom"]
+
+
 def test_a_name_keeps_its_start_and_its_end(browser, folder):
     chromium.open_page(browser, written(folder, "long", long_names()))
     shown = browser.execute_script("""
@@ -241,6 +249,19 @@ def long_names():
     name = "generator/" + "block/" * 20 + "MatMul"
     sides = view(name + " NoOp T=float32"), view(name + " NoOp T=float16")
     return Diff((Change(name, "dtype", "float32", "float16", "why", "T", kind="allow"),), True, bodies=(Body("", *sides, {}),))
+
+
+@pytest.mark.parametrize("size", [(500, 700), (1366, 600)])
+def test_what_the_map_selects_comes_into_a_small_window(browser, trained_page, size):
+    chromium.resize(browser, *size)
+    try:
+        chromium.open_page(browser, trained_page)
+        click(browser, ".map-box[aria-label^='train:']")
+        row = browser.execute_script("return document.querySelector('.row.selected').getBoundingClientRect()")
+        assert 0 <= row["top"] and row["bottom"] <= size[1]
+        assert browser.execute_script("return document.getElementById('tree').clientHeight") > 200
+    finally:
+        chromium.resize(browser, *chromium.WIDE)
 
 
 def test_s_hides_the_summary(page):

@@ -10,6 +10,7 @@ class Flow {
     this.element = byId('flow');
     this.element.hidden = !losses.length;
     new ResizeObserver(() => this.element.clientWidth !== this.width && this.show()).observe(this.element);
+    this.show(); // at once: it takes room from the tree
   }
 
   // As many boxes in a line as there is room for.

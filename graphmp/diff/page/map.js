@@ -19,6 +19,7 @@ class ScopeMap {
     byId('map').hidden = !this.weight(NONE);
     this.fillBar();
     new ResizeObserver(() => this.element.clientWidth !== this.width && this.show()).observe(this.element);
+    this.show(); // at once: it takes room from the tree
   }
 
   // For each class how many of the rows that count stand above each row.

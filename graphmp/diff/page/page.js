@@ -132,6 +132,7 @@ class Page {
     this.map.showSelected();
     this.tree.show();
     this.tree.scrollToSelected();
+    this.tree.bringIntoWindow();
     this.save();
   }
 

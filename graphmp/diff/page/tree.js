@@ -32,6 +32,16 @@ class Tree {
     this.showActive();
   }
 
+  // Scrolls the page, where it is larger than its window, until the selected row is in sight.
+  bringIntoWindow() {
+    const row = this.list.shown.get(this.page.rows.positions[this.page.selected]);
+    if (!row) return;
+    const { top, bottom } = row.getBoundingClientRect();
+    const covered = window.matchMedia('(max-width: 760px)').matches ? byId('ask').offsetHeight : 0; // by the questions, which stay
+    if (top < covered) window.scrollBy(0, top - covered);
+    else if (bottom > window.innerHeight) window.scrollBy(0, bottom - window.innerHeight + 3 * ROW_HEIGHT);
+  }
+
   click(event) {
     const element = event.target.closest('.row');
     if (!element) return;

@@ -8,7 +8,7 @@ from graphmp.diff import kinds
 from graphmp.diff.categories import CATEGORIES
 from graphmp.diff.page_data.flow import flow_rows
 from graphmp.diff.page_data.nodes import Attributes, Record, recorded, same_node
-from graphmp.diff.page_data.ranking import numbered
+from graphmp.diff.page_data.ranking import ranked
 from graphmp.diff.page_data.strings import ABSENT, Strings
 from graphmp.diff.page_data.tree import SAME, Scope, Side, Tree
 from graphmp.policy.policy import tensor_core_ops
@@ -25,7 +25,7 @@ def page_data(diff: Diff) -> Dict[str, Any]:
     tree = Tree(diff)
     attributes = Attributes(strings)
     nodes = _nodes(tree, attributes, strings)  # marks rows that are the same on both sides
-    patterns, of_change, of_kept = numbered(diff)
+    found = ranked(diff)
     return {
         "names": [strings[name] for name in diff.names],
         "report": diff.has_report,
@@ -36,9 +36,9 @@ def page_data(diff: Diff) -> Dict[str, Any]:
         "nodes": nodes,
         "pairs": [number for pair in attributes.pairs for number in pair],
         "sets": attributes.sets,
-        "changes": {**_changes(diff, tree, strings), "pattern": of_change},
-        "kept": {**_kept(diff, tree, strings), "pattern": of_kept},
-        "patterns": [[strings[pattern.text], *_words(pattern, strings)] for pattern in patterns],
+        "changes": {**_changes(diff, tree, strings), "pattern": found.of_change},
+        "kept": {**_kept(diff, tree, strings), "pattern": found.of_kept},
+        "patterns": [[strings[pattern.text], *_words(pattern, strings)] for pattern in found.patterns],
         "work": [strings[op] for op in tensor_core_ops() if op in strings],
         "flow": flow_rows(diff, tree, strings),
         "checks": [[strings[check.name], check.status, strings[check.text], _found(map(tree.of_path, check.nodes))] for check in diff.checks],
