@@ -1,4 +1,4 @@
-"""A diff as Markdown for a pull request: the checks as a list, then one fenced diff of all that changed, short enough for a comment."""
+"""A diff as Markdown for a pull request: the summary of the review, the checks, then a fenced diff of what changed; short enough for a comment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING, Iterator, List, Tuple
 
 from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED
-from graphmp.diff.text import rows, summary
+from graphmp.diff.review import importance, words
+from graphmp.diff.text import MOST_GROUPS, group_row, more_row, rows, summary
 from graphmp.diff.values import plural, printable
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ _MARKS = {PASSED: "- [x]", FAILED: "- [ ]", NOT_CHECKED: "-"}
 
 
 def render(diff: Diff, expand: bool = False) -> str:
-    """A summary, the checks, and the changes by category; a last line says how many were left out."""
+    """The summary, the checks, and the changes, by importance or, expanded, by category; a last line says how many lines were left out."""
     checks = ["%s **%s**%s: %s" % (_MARKS[c.status], c.name, " FAILED" if c.status == FAILED else "", _words(c.text)) for c in diff.checks]
-    head = ["**%s**" % _words(summary(diff)), *(["\n".join(checks)] if checks else [])]
+    head = ["**%s**" % _words(summary(diff)), *("\n".join(each) for each in (_table(diff), checks) if each)]
     body, left_out = _capped(list(_fenced_lines(diff, expand)), MOST_BYTES - _size("\n\n".join(head)) - 200)
     fence = "`" * max(3, 1 + max((len(run) for line in body for run in re.findall("`+", line)), default=0))
     fenced = ["\n".join([fence + "diff", *body, fence])] if body else []
@@ -29,18 +30,39 @@ def render(diff: Diff, expand: bool = False) -> str:
     return "\n\n".join(head + fenced + more) + "\n"
 
 
+def _table(diff: Diff) -> List[str]:
+    """The summary of the review as a table; nothing where the graphs are not at hand."""
+    if diff.summary is None:
+        return []
+    (title, nodes), *rows = words.rows(diff.summary)
+    return ["| %s | %s |" % (_words(title), _words(nodes)), "|---|---|", *("| %s | %s |" % (row.label, _words(row.text)) for row in rows)]
+
+
 def _fenced_lines(diff: Diff, expand: bool) -> Iterator[str]:
-    """Lines of a diff: what was there, what is there now, and under `@@` the category."""
+    """Lines of a diff: what was there, what is there now, and under `@@` the section, or expanded the category."""
+    yield from _by_category(diff) if expand else _by_importance(diff)
+    for row in diff.stale:
+        yield "! stale: " + printable(row)
+
+
+def _by_importance(diff: Diff) -> Iterator[str]:
+    for section in importance.sections(diff):
+        yield "@@ %s (%s) @@" % (section.name, format(section.size, ","))
+        for group in section.groups[:MOST_GROUPS]:
+            yield _sign(group.patterns[0], diff.has_report) + " " + printable(group_row(group))
+        if len(section.groups) > MOST_GROUPS:
+            yield "  " + more_row(section.groups[MOST_GROUPS:])
+
+
+def _by_category(diff: Diff) -> Iterator[str]:
     counts = diff.counts()
     category = ""
     for pattern in diff.patterns():
         if pattern.category != category:
             category = pattern.category
             yield "@@ %s (%s) @@" % (category, format(counts[category], ","))
-        for text in rows(pattern, expand):
+        for text in rows(pattern, True):
             yield _sign(pattern, diff.has_report) + " " + printable(text)
-    for row in diff.stale:
-        yield "! stale: " + printable(row)
 
 
 def _sign(pattern: Pattern, has_report: bool) -> str:

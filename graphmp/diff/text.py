@@ -1,20 +1,27 @@
-"""A diff as plain text: a summary of one line, the checks, then the changes by category, those that repeat on one line."""
+"""A diff as plain text: the summary of the review, then the changes by importance, those that repeat or say one thing on one line.
+
+Expanded, all checks and a line for each change, by category.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Optional, Sequence
 
 from graphmp.diff import categories
+from graphmp.diff.review import importance, words
 from graphmp.diff.values import plural, printable
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff
     from graphmp.diff.patterns import Pattern
 
-SUMMARY, HEADING, BLANK = "summary", "heading", "blank"
+HEAD, ROW, SUMMARY, HEADING, BLANK = "head", "row", "summary", "heading", "blank"
 CHANGE, ADDED, REMOVED, REWIRED, UNEXPLAINED = "change", "added", "removed", "rewired", "unexplained"
 _KINDS = {categories.ADDED: ADDED, categories.REMOVED: REMOVED, categories.REWIRED: REWIRED}
+# Categories that a row shows without a word.
+_SPEAKS_FOR_ITSELF = (categories.ADDED, categories.REMOVED, categories.DTYPE, categories.REWIRED, categories.VIA_CAST)
 MOST_STALE = 10
+MOST_GROUPS = 20
 
 
 class Line(NamedTuple):
@@ -32,9 +39,17 @@ def render(diff: Diff, expand: bool = False) -> str:
 def lines(diff: Diff, expand: bool = False) -> Iterator[Line]:
     """The lines of the text. Control characters in names are shown escaped: a terminal must not obey a file."""
     yield Line(SUMMARY, summary(diff))
-    yield from _checks(diff)
+    yield from _summary(diff)
+    if expand or diff.summary is None:
+        yield from _checks(diff)
     yield from _stale(diff)
-    yield from _changes(diff, diff.patterns(), expand)
+    yield from _changes(diff, diff.patterns(), expand) if expand else _sections(diff)
+
+
+def _summary(diff: Diff) -> Iterator[Line]:
+    if diff.summary is not None:
+        yield Line(BLANK, "")
+        yield from (Line(HEAD if number == 0 else ROW, printable("%-12s %s" % row)) for number, row in enumerate(words.rows(diff.summary)))
 
 
 def check_lines(diff: Diff) -> Iterator[Line]:
@@ -44,6 +59,18 @@ def check_lines(diff: Diff) -> Iterator[Line]:
     yield from _stale(diff)
     if diff.has_report:
         yield from _changes(diff, [pattern for pattern in diff.patterns() if not pattern.reason], False)
+
+
+def _sections(diff: Diff) -> Iterator[Line]:
+    for section in importance.sections(diff):
+        yield Line(BLANK, "")
+        yield Line(HEADING, "%s (%s)" % (section.name, format(section.size, ",")))
+        missing = section.name == importance.UNEXPLAINED
+        for group in section.groups[:MOST_GROUPS]:
+            kind = UNEXPLAINED if missing else _KINDS.get(group.patterns[0].category, CHANGE)
+            yield Line(kind, "  " + printable(group_row(group) + ("  # unexplained" if missing else "")))
+        if len(section.groups) > MOST_GROUPS:
+            yield Line(CHANGE, "  " + more_row(section.groups[MOST_GROUPS:]))
 
 
 def _changes(diff: Diff, patterns: Sequence[Pattern], expand: bool) -> Iterator[Line]:
@@ -84,6 +111,38 @@ def rows(pattern: Pattern, expand: bool) -> List[str]:
     return [_row(pattern.text, pattern.part, before, after, pattern.reason, len(pattern.changes))]
 
 
+def group_row(group: importance.Group) -> str:
+    """The line of a group: of its patterns where they are of the same nodes, else how many nodes changed, and what they have in common."""
+    first, changes = group.patterns[0], group.changes
+    alike = {(change.part, change.before, change.after) for change in changes}
+    nodes = len({change.path for change in changes})
+    name, times = group.scope, ""
+    if len({pattern.text for pattern in group.patterns}) == 1:
+        name, what = first.text, ", ".join(_what_of(pattern) for pattern in group.patterns)
+        times = _times(len(first.changes))
+    elif first.category in (categories.ADDED, categories.REMOVED) and len(alike) > 1:
+        what = "%s %s" % ("+" if first.category == categories.ADDED else "-", plural(nodes, "node"))
+    else:
+        what, times = _what_of(first) if len(alike) == 1 else first.category, _times(len(changes))
+    if not name:
+        noun = "more field" if first.category == categories.META_GRAPH else "more node"
+        name = first.changes[0].path + (" and %s" % plural(nodes - 1, noun) if nodes > 1 else "")
+    return "  ".join(filter(None, (name, what, times, "# " + group.reason if group.reason else "")))
+
+
+def _what_of(pattern: Pattern) -> str:
+    """What changed, in front of it the category where the change alone doesn't show it."""
+    change = pattern.changes[0]
+    sides = (None if getattr(change, name) is None else getattr(pattern, name) for name in ("before", "after"))
+    what = _what(pattern.part, *sides)
+    return what if pattern.category in _SPEAKS_FOR_ITSELF else "%s %s" % (pattern.category, what)
+
+
+def more_row(groups: Sequence[importance.Group]) -> str:
+    """The line that stands for groups that aren't shown."""
+    return "and %s in %s: --all shows them" % (plural(sum(len(group.changes) for group in groups), "more change"), plural(len(groups), "line"))
+
+
 def _checks(diff: Diff) -> Iterator[Line]:
     if diff.checks:
         yield Line(BLANK, "")
@@ -104,10 +163,15 @@ def _stale(diff: Diff) -> Iterator[Line]:
 
 
 def _row(path: str, part: str, before: Optional[str], after: Optional[str], reason: str, count: int) -> str:
+    return "  ".join(filter(None, (path, _what(part, before, after), _times(count), "# " + reason if reason else "")))
+
+
+def _what(part: str, before: Optional[str], after: Optional[str]) -> str:
     if before is None or after is None:
         sign, value = ("+", after) if before is None else ("-", before)
-        what = "%s %s" % (sign, side(part, value))
-    else:
-        what = "%s -> %s" % (side(part, before), after)
-    times = "x%s" % format(count, ",") if count > 1 else ""
-    return "  ".join(filter(None, (path, what, times, "# " + reason if reason else "")))
+        return "%s %s" % (sign, side(part, value))
+    return "%s -> %s" % (side(part, before), after)
+
+
+def _times(count: int) -> str:
+    return "x%s" % format(count, ",") if count > 1 else ""

@@ -14,7 +14,7 @@ _MOST_LOSSES = 4
 _MOST_OPS = 8
 _MOST_MATMULS, _MOST_STAYED = 6, 4
 _WORTH_A_LINE = 0.01  # of the bytes that a step's float ops move
-_NO_REPORT = "not known: no report.json says it"
+_NO_REPORT = "not known without the report of the conversion"
 
 
 class Row(NamedTuple):
@@ -28,6 +28,8 @@ def rows(summary: Summary) -> Iterator[Row]:
     """The lines of a summary."""
     yield Row(title(summary), "%s -> %s nodes%s" % (*map(_n, summary.nodes), ", TensorFlow " + summary.tensorflow if summary.tensorflow else ""))
     yield Row("engine", _engine(summary))
+    if summary.unexplained or summary.stale:
+        yield Row("report", "DOES NOT FIT: explains all but %s; tells of %s that are not there" % _misfits(summary))
     yield from _coverage(summary)
     yield from _stayed(summary)
     yield Row("variables", _variables(summary))
@@ -60,7 +62,7 @@ def op_text(op: Op, stayed: Stayed) -> str:
     share = _share(op.bytes / stayed.bytes) + " " if stayed.bytes else ""
     count = " x%s" % _n(len(op.nodes)) if len(op.nodes) > 1 else ""
     name = op.text + count if op.is_matmul else "%s%s, %s%s" % (op.op, count, "such as " if count else "", op.text)
-    return "%s%s: %s" % (share, name, op.reason or _NO_REPORT)
+    return "%s%s%s" % (share, name, ": " + op.reason if op.reason else "")
 
 
 def _engine(summary: Summary) -> str:
@@ -69,17 +71,18 @@ def _engine(summary: Summary) -> str:
     return "%s (%s)" % (summary.reported.engine, summary.reported.engine_reason)
 
 
+def _misfits(summary: Summary) -> Tuple[str, str]:
+    return plural(summary.unexplained, "change"), _n(summary.stale)
+
+
 def _coverage(summary: Summary) -> Iterator[Row]:
     found, reported = summary.coverage, summary.reported
     if not found.dtype and summary.compute_dtype == "float32":
         yield Row("float32", "nothing computes in half precision: %s" % _matmuls(found.matmuls))
         return
     others = sum(number for _, number in found.half_ops) - found.half_matmuls
-    text = "%s of %s matmuls and convolutions (forward and backward), %s" % (
-        _n(found.half_matmuls),
-        _n(found.matmuls),
-        plural(others, "other op"),
-    )
+    counts = "%s of %s matmuls and convolutions (forward and backward)" % (_n(found.half_matmuls), _n(found.matmuls))
+    text = "%s, %s" % (counts if found.matmuls else _matmuls(0), plural(others, "other op"))
     text += "; %s kept float32 by the range guard" % _n(reported.guarded) if reported and reported.guarded else ""
     text += "; %s repaired to float32" % _n(reported.repaired) if reported and reported.repaired else ""
     yield Row(summary.compute_dtype, text)
@@ -107,10 +110,11 @@ def _stayed(summary: Summary) -> Iterator[Row]:
 
 
 def _variables(summary: Summary) -> str:
-    count, kept = summary.variables
-    text = "%s of %s float32" % (_n(kept), _n(count))
-    broken = [check.text for check in summary.checks if check.name in ("variables", "checkpoint") and check.status == FAILED]
-    return text + ("; " + "; ".join(broken) if broken else ", names unchanged; float32 checkpoints load")
+    failed = {check.name: check.text for check in summary.checks if check.status == FAILED}
+    kept = failed.get("variables", "%s of %s float32" % (_n(summary.variables[1]), _n(summary.variables[0])))
+    if "variables" not in failed and "checkpoint" not in failed:
+        return kept + ", names unchanged; float32 checkpoints load"
+    return "; ".join(filter(None, (kept, failed.get("checkpoint") and "in checkpoints %s" % failed["checkpoint"])))
 
 
 def _losses(summary: Summary) -> Iterator[Row]:
