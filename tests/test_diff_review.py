@@ -13,7 +13,7 @@ from graphmp.diff.compare import compare
 from graphmp.diff.model import Diff
 from graphmp.diff.review import importance
 from graphmp.diff.review.words import rows
-from tests.tiny import meta_graph
+from tests.support.tiny import meta_graph
 
 SECTIONS = ["matmuls and convolutions", "other dtypes", "casts", "loss scale", "rest"]
 

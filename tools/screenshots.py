@@ -6,13 +6,15 @@ usage: screenshots.py [-o docs]
     python tools/screenshots.py
 
 Converts examples/simple_cnn.py with `python -m graphmp convert` in a temporary folder, opens the page in Chromium without a window (Debian's
-chromium and chromium-driver, and selenium), and prints what `graphmp diff` shows on a terminal. Exit status 2 where there is no browser.
+chromium and chromium-driver, and selenium), and prints what `graphmp diff` shows on a terminal. Beside the pictures, pictures.json has the
+text that each shows, by which tests compare them with today's output. Exit status 2 where there is no browser.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import json
 import os
 import pathlib
 import pty
@@ -21,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 import browser
 from rich.ansi import AnsiDecoder
@@ -40,6 +42,8 @@ PAGES = {
     "diff-page.png": ("light", "node=hidden/MatMul"),
     "diff-page-dark.png": ("dark", "node=graphmp/loss_scale/unscale_3&kind=scale,unscale"),
 }
+ON_A_TERMINAL = "diff-terminal.png"
+TEXTS = "pictures.json"
 COLUMNS, ROWS = 152, 44
 BACKGROUND, FOREGROUND = (22, 24, 29), (216, 218, 223)
 # Black, red, green, yellow, blue, magenta, cyan, white.
@@ -48,6 +52,13 @@ TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
 body {{ margin: 0; padding: 16px 20px; overflow: hidden; background: {background}; color: {foreground}; }}
 pre {{ margin: 0; font: 13.5px/17.5px "DejaVu Sans Mono", monospace; }}
 </style><pre>{code}</pre>"""
+
+
+class Picture(NamedTuple):
+    """A picture as PNG, and the lines of text that the page in it has, its title first."""
+
+    data: bytes
+    text: List[str]
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -62,12 +73,22 @@ def main(argv: Optional[List[str]] = None) -> int:
     args.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        subprocess.run(command(CONVERT), check=True, cwd=str(folder), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        (folder / "terminal.html").write_text(terminal_page(on_a_terminal(DIFF, folder)), encoding="utf-8")
-        for picture, data in photographed(folder).items():
-            (args.output / picture).write_bytes(data)
-            print("%s %d kB" % (args.output / picture, len(data) / 1000))
+        tensorflow = converted(folder)
+        pictures = photographed(folder)
+    for name, picture in pictures.items():
+        (args.output / name).write_bytes(picture.data)
+        print("%s %d kB" % (args.output / name, len(picture.data) / 1000))
+    texts = {"tensorflow": tensorflow, "text": {name: picture.text for name, picture in pictures.items()}}
+    (args.output / TEXTS).write_text(json.dumps(texts, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
+
+
+def converted(folder: pathlib.Path) -> str:
+    """Puts into a folder all that the pictures show. Returns the version of TensorFlow that converted."""
+    subprocess.run(command(CONVERT), check=True, cwd=str(folder), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    (folder / "terminal.html").write_text(terminal_page(on_a_terminal(DIFF, folder)), encoding="utf-8")
+    report = json.loads((folder / "out" / "report.json").read_text(encoding="utf-8"))
+    return str(report["tensorflow_version"])
 
 
 def command(arguments: List[str]) -> List[str]:
@@ -109,7 +130,7 @@ def terminal_page(output: str) -> str:
     return console.export_html(theme=theme, code_format=TERMINAL, inline_styles=True)
 
 
-def photographed(folder: pathlib.Path) -> Dict[str, bytes]:
+def photographed(folder: pathlib.Path) -> Dict[str, Picture]:
     """All pictures by name, from the files in a folder."""
     driver = browser.start(folder / "profile")
     try:
@@ -119,16 +140,17 @@ def photographed(folder: pathlib.Path) -> Dict[str, bytes]:
             browser.open_page(driver, folder / "out" / "diff.html", state)
             result[picture] = settled(driver)
         driver.get((folder / "terminal.html").as_uri())
-        result["diff-terminal.png"] = settled(driver)
+        result[ON_A_TERMINAL] = settled(driver)
         return result
     finally:
         driver.quit()
 
 
-def settled(driver: Any) -> bytes:
+def settled(driver: Any) -> Picture:
     """A picture of the page, once nothing of it is left to paint."""
     driver.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100)));")
-    return packed(driver.get_screenshot_as_png())
+    text = driver.execute_script("return document.body.innerText").splitlines()
+    return Picture(packed(driver.get_screenshot_as_png()), [driver.title, *filter(None, map(str.strip, text))])
 
 
 def packed(png: bytes) -> bytes:

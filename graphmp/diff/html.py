@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+from pathlib import PurePosixPath
 from string import Template
-from typing import TYPE_CHECKING, Iterable, List
+from typing import TYPE_CHECKING, Iterable, List, Sequence
 
 from graphmp.diff.page_data import page_data
+from graphmp.diff.review import words
 from graphmp.diff.single_page import escape, packed, resource, security_policy
 from graphmp.diff.text import summary
 from graphmp.diff.values import plural
@@ -17,23 +19,27 @@ if TYPE_CHECKING:
 # The parts of the script, joined in this order.
 SCRIPTS = (
     ("dom", "decode", "graph", "changes", "filters", "rows")  # the data
-    + ("list", "marks", "tree", "panel", "header", "details", "overview", "layout", "drawing")  # what shows it
+    + ("list", "marks", "tree", "panel", "header", "ask", "map", "flow", "details", "overview", "layout", "drawing")  # what shows it
     + ("state", "keys", "page", "main")
 )
+STYLES = ("page", "review", "map", "narrow")
 MOST_NAMED = 20  # unexplained changes, and rows of a stale report, on the page without scripts
 
 
 def render(diff: Diff) -> str:
     """The page as text. Its content security policy admits its own style sheet and script and nothing else."""
-    style = resource("graphmp.diff", "page.css")
+    style = "".join(resource("graphmp.diff", name + ".css") for name in STYLES)
     script = "'use strict';\n" + "\n".join(resource("graphmp.diff", name + ".js") for name in SCRIPTS)
+    about, *lines = words.rows(diff.summary) if diff.summary else (words.Row("", ""),)  # first of the model, which the title names
     return Template(resource("graphmp.diff", "page.html")).substitute(
         policy=security_policy(style, script),
-        title="%s | %s" % (escape(diff.names[0]), escape(diff.names[1])),
+        title=escape(_title(diff)),
         style=style,
+        heading=escape(_title(diff)),
+        review=_review(lines),
         before=escape(diff.names[0]),
         after=escape(diff.names[1]),
-        summary=escape(summary(diff)),
+        summary=escape(" \u00b7 ".join(filter(None, (summary(diff), about.text)))),
         plain=_plain(diff),
         data=packed(page_data(diff)),
         script=script,
@@ -43,6 +49,30 @@ def render(diff: Diff) -> str:
 def embed(page: str) -> str:
     """The page inside a frame of its own, for a notebook: its style and script stay in, and the frame may do nothing but run them."""
     return '<iframe sandbox="allow-scripts" srcdoc="%s" width="100%%" height="640" frameborder="0"></iframe>' % html.escape(page)
+
+
+def _title(diff: Diff) -> str:
+    """The model, its dtype, and how far it is converted: `simple_cnn · float16 · 9 of 9 matmuls and convolutions`."""
+    if diff.summary is None:
+        return "%s | %s" % diff.names
+    model = PurePosixPath(words.title(diff.summary)).stem
+    counts = diff.summary.coverage
+    return "%s \u00b7 %s \u00b7 %s of %s matmuls and convolutions" % (
+        model,
+        diff.summary.compute_dtype,
+        format(counts.half_matmuls, ","),
+        format(counts.matmuls, ","),
+    )
+
+
+def _review(lines: Sequence[words.Row]) -> str:
+    """The lines of a summary, those of one label together; nothing without lines."""
+    terms: List[str] = []
+    for label, text in lines:
+        if label:
+            terms.append("<dt>%s</dt>" % escape(label))
+        terms[-1] += "<dd>%s</dd>" % escape(text)
+    return '<dl id="summary">\n%s</dl>\n' % "".join("<div>%s</div>\n" % term for term in terms) if terms else ""
 
 
 def _plain(diff: Diff) -> str:

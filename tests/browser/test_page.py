@@ -185,14 +185,14 @@ def test_a_check_leads_to_its_nodes(page):
 
 
 def test_a_pattern_leads_to_its_nodes(page):
-    text = page.execute_script("const first = document.querySelector('.pattern'); first.click(); return first.innerText")
-    assert "3" in text
+    find = "[...document.querySelectorAll('.pattern')].find((pattern) => pattern.innerText.includes('3'))"
+    assert "conv*/Conv2D" in page.execute_script("const found = %s; found.click(); return found.textContent" % find)
     assert page.execute_script("return document.getElementById('found').innerText") == "3 found, 3 changes"
 
 
 def test_patterns_are_those_of_what_else_is_asked_for(page):
     page.execute_script("[...document.querySelectorAll('.choice.kind')].find((b) => b.innerText.startsWith('allow')).click()")
-    assert page.execute_script("return [...document.querySelectorAll('.pattern-text')].map((text) => text.innerText)") == ["conv*/Conv2D"]
+    assert page.execute_script("return [...document.querySelectorAll('.pattern-text')].map((text) => text.textContent)") == ["conv*/Conv2D"]
     assert page.execute_script("return document.getElementById('pattern-count').innerText").startswith("1 of ")
 
 
@@ -322,6 +322,8 @@ def test_e_and_c_expand_and_collapse_all(page):
         "meta graph",
     ]
     press(page, "e")
+    assert "Conv2D" in rows(page)
+    press(page, key("END"))
     assert {"scaled_loss", "y", "collection_def/losses"} <= set(rows(page))
 
 

@@ -19,7 +19,7 @@ from graphmp.diff.model import Diff
 from graphmp.diff.page_data import page_data
 from graphmp.diff.page_data.tree import FIELD, IN_AFTER, IN_BEFORE, SAME, SECTION, natural
 from graphmp.graph.view import GraphView
-from tests.support.pages import hostile, layers, page_json, sample, view
+from tests.support.pages import hostile, layers, page_json, sample, trained, view
 from tests.support.tiny import meta_graph
 
 PARTS = pathlib.Path(html.__file__).parent / "page"
@@ -149,6 +149,35 @@ def test_patterns_hold_every_change_once_the_longest_first():
     counts = collections.Counter(data["changes"]["pattern"])
     assert sum(counts.values()) == len(data["changes"]["row"])
     assert [counts[number] for number in range(len(counts))] == sorted(counts.values(), reverse=True)
+
+
+def test_what_stayed_float32_has_patterns_too():
+    decoded = Decoded(sample())
+    patterns = decoded.data["patterns"]
+    found = {decoded.paths[row]: patterns[number] for row, number in zip(decoded.data["kept"]["row"], decoded.data["kept"]["pattern"])}
+    assert found["conv1/kernel"] == found["conv2/kernel"] != found["loss"]
+    text, category = found["conv1/kernel"][:2]
+    assert (decoded.strings[text], category) == ("conv*/kernel", -1)
+
+
+def test_the_way_of_the_loss_scale_is_stages_that_lead_to_rows():
+    decoded = Decoded(trained())
+    (stages,) = decoded.data["flow"]
+    words = [(decoded.strings[title], decoded.strings[text], shape) for title, text, shape, _ in stages]
+    assert words == [
+        ("loss", "loss", "plain"), ("\u00d7 scale", "fixed 128", "ours"), ("gradient code", "gradients", "scaled"),
+        ("\u00f7 unscale", "2 divisions", "ours"), ("finite check", "all_finite", "ours"), ("clip", "none by graphmp", "absent"),
+        ("gate", "2 writes", "ours"), ("update", "2 variables", "plain"),
+    ]  # fmt: skip
+    assert [[decoded.paths[row] for row in rows] for _, _, _, rows in stages][:4] == [
+        ["loss"], ["graphmp/loss_scale/scaled_loss", "graphmp/loss_scale/current"], ["gradients"],
+        ["graphmp/loss_scale/unscale", "graphmp/loss_scale/unscale_1"],
+    ]  # fmt: skip
+
+
+def test_matmuls_and_convolutions_are_named_for_the_map():
+    decoded = Decoded(trained())
+    assert [decoded.strings[op] for op in decoded.data["work"]] == ["MatMul"]
 
 
 def test_checks_and_stale_rows_lead_to_rows_where_there_are_any():

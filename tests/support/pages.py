@@ -10,6 +10,7 @@ import re
 import tensorflow.compat.v1 as tf
 
 from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED, Body, Change, Check, Kept
+from graphmp.diff.compare import compare
 from graphmp.diff.model import Diff
 from graphmp.graph.view import GraphView
 from tests.support.tiny import meta_graph
@@ -91,6 +92,69 @@ def _changes():
         yield Change(name + "_graphmp_float16", "node added", None, "Cast DstT=float16 SrcT=float32", "cast where both meet", kind="cast down")
     yield Change("conv10/Conv2D_graphmp_float32", "node added", None, "Cast DstT=float32 SrcT=float16", "cast where both meet", kind="cast up")
     yield Change("graphmp/loss_scale/scaled_loss", "node added", None, "Mul T=float32", "the loss is multiplied by the scale", kind="scale")
+
+
+# Two dense layers that train, and the same with a loss scale around the second one's gradient, a clip and a gate.
+UNTRAINED = (
+    "x Placeholder dtype=float32",
+    "first/kernel VariableV2 dtype=float32",
+    "first/MatMul MatMul x first/kernel T=float32",
+    "second/kernel VariableV2 dtype=float32",
+    "second/MatMul MatMul first/MatMul second/kernel T=float32",
+    "second/Exp Exp second/MatMul T=float32",
+    "loss Mean second/Exp T=float32",
+    "rate Const",
+    "gradients/first/MatMul MatMul loss x T=float32",
+    "gradients/second/MatMul MatMul loss first/MatMul T=float32",
+    "train/update_first ApplyGradientDescent first/kernel rate gradients/first/MatMul T=float32",
+    "train/update_second ApplyGradientDescent second/kernel rate gradients/second/MatMul T=float32",
+)
+TRAINED = (
+    *UNTRAINED[:2],
+    "first/MatMul MatMul x first/kernel T=float32",
+    *UNTRAINED[3:4],
+    "second/kernel_graphmp_float16 Cast second/kernel SrcT=float32 DstT=float16",
+    "first/MatMul_graphmp_float16 Cast first/MatMul SrcT=float32 DstT=float16",
+    "second/MatMul MatMul first/MatMul_graphmp_float16 second/kernel_graphmp_float16 T=float16",
+    "second/MatMul_graphmp_float32 Cast second/MatMul SrcT=float16 DstT=float32",
+    "second/Exp Exp second/MatMul_graphmp_float32 T=float32",
+    *UNTRAINED[6:8],
+    "graphmp/loss_scale/current Const",
+    "graphmp/loss_scale/scaled_loss Mul loss graphmp/loss_scale/current T=float32",
+    "gradients/first/MatMul MatMul graphmp/loss_scale/scaled_loss x T=float32",
+    "gradients/second/MatMul MatMul graphmp/loss_scale/scaled_loss first/MatMul T=float32",
+    "graphmp/loss_scale/unscale RealDiv gradients/first/MatMul graphmp/loss_scale/current T=float32",
+    "graphmp/loss_scale/unscale_1 RealDiv gradients/second/MatMul graphmp/loss_scale/current T=float32",
+    "graphmp/loss_scale/all_finite IsFinite graphmp/loss_scale/unscale T=float32",
+    "graphmp/loss_scale/skip/selected Select graphmp/loss_scale/all_finite graphmp/loss_scale/unscale graphmp/loss_scale/unscale T=float32",
+    "train/update_first ApplyGradientDescent first/kernel rate graphmp/loss_scale/skip/selected T=float32",
+    "train/update_second ApplyGradientDescent second/kernel rate graphmp/loss_scale/unscale_1 ^graphmp/loss_scale/all_finite T=float32",
+)
+TRAINED_REPORT = {
+    "source": "models/dense.py",
+    "compute_dtype": "float16",
+    "coverage": {"tensor_core_ops": 4, "converted_ops": 1},
+    "changes": [],
+    "float32_nodes": [
+        {"body": "", "kind": "no gain", "reason": "no gain: a cast costs more", "nodes": ["loss", "second/Exp"]},
+        {"body": "", "kind": "pinned", "reason": "pinned by --keep_float32", "nodes": ["first/MatMul"]},
+        {"body": "", "kind": "variable kept", "reason": "variable: stored in float32", "nodes": ["first/kernel", "second/kernel"]},
+    ],
+    "losses": [
+        {
+            "loss": ["loss"], "scale": "graphmp/loss_scale/current", "seeds": [], "gradient_scope": "gradients", "clip": "",
+            "gradients": ["gradients/first/MatMul", "gradients/second/MatMul"], "finite": "graphmp/loss_scale/all_finite",
+            "unscale": ["graphmp/loss_scale/unscale", "graphmp/loss_scale/unscale_1"],
+            "gated": ["train/update_first", "train/update_second"], "updates": ["train/update_first", "train/update_second"],
+        }
+    ],
+}  # fmt: skip
+
+
+def trained():
+    """A conversion with a loss scale, compared node by node: what the summary, the drawing of the scale and the map are made from."""
+    before, after = meta_graph(*UNTRAINED, rate=0.1), meta_graph(*TRAINED, rate=0.1, **{"graphmp/loss_scale/current": 128.0})
+    return compare(before, after, TRAINED_REPORT)
 
 
 def layers(count):

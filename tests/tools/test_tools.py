@@ -238,9 +238,12 @@ def test_screenshots_need_a_browser(tool, no_browser, tmp_path, capsys):
 @pytest.mark.slow
 def test_screenshots(tool, needs_browser, tmp_path, capsys):
     assert tool("screenshots").main(["-o", str(tmp_path / "docs")]) == 0
-    assert {path.name for path in (tmp_path / "docs").iterdir()} == {path.name for path in PICTURES}
-    for path in (tmp_path / "docs").iterdir():
+    made = tmp_path / "docs"
+    assert {path.name for path in made.iterdir()} == {path.name for path in PICTURES} | {"pictures.json"}
+    for path in made.glob("*.png"):
         assert size_of(path) == (1280, 800)
+    shown = (made / "pictures.json").read_text(encoding="utf-8")
+    assert shown == (ROOT / "docs" / "pictures.json").read_text(encoding="utf-8"), "make them anew: python tools/screenshots.py"
     assert len(capsys.readouterr().out.splitlines()) == len(PICTURES)
 
 

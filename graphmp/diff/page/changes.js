@@ -15,16 +15,18 @@ class Changes {
     this.keptOfRow = grouped(this.kept.row, graph.size);
   }
 
-  // Patterns, each with the number of its changes and the first of them.
+  // Patterns, each with the number of its changes, or of nodes that stayed float32, and the row of the first of them.
   readPatterns(rows) {
     this.patterns = rows.map(([text, category, part, before, after, kind, reason]) => {
       const texts = { text: this.text(text), part: this.text(part), before: this.text(before), after: this.text(after) };
-      return { ...texts, category, kind, reason, count: 0, first: NONE };
+      return { ...texts, category, kind, reason, count: 0, row: NONE };
     });
-    this.columns.pattern.forEach((number, change) => {
-      const pattern = this.patterns[number];
-      if (!pattern.count++) pattern.first = change;
-    });
+    for (const { pattern: numbers, row } of [this.columns, this.kept]) {
+      numbers.forEach((number, index) => {
+        const pattern = this.patterns[number];
+        if (!pattern.count++) pattern.row = row[index];
+      });
+    }
   }
 
   text(number) {
@@ -58,6 +60,16 @@ class Changes {
   keptReason(index) {
     const kind = this.kept.kind[index];
     return { kind: kind === NONE ? '' : this.kinds[kind], reason: this.strings[this.kept.reason[index]] };
+  }
+
+  // The patterns of a row's changes and of what kept it in float32.
+  patternsOf(row) {
+    return [...Array.from(this.ofRow.of(row), (index) => this.columns.pattern[index]), ...Array.from(this.keptOfRow.of(row), (index) => this.kept.pattern[index])];
+  }
+
+  // Whether a pattern is one of changes that the report doesn't explain.
+  isAlarm(pattern) {
+    return this.hasReport && pattern.category !== NONE && pattern.reason === 0;
   }
 
   isUnexplained(index) {

@@ -39,11 +39,19 @@ class Filters {
   // The patterns whose changes have the status, category and kind that are asked for.
   fittingPatterns() {
     const { status, category, kind } = this.chosen;
-    const fits = (pattern) =>
-      (!status.size || status.has(this.changes.hasReport && pattern.reason === 0 ? 'unexplained' : 'explained')) &&
+    const checked = this.checkedPatterns();
+    const fits = (pattern, index) =>
+      (!status.size || (pattern.category !== NONE && status.has(this.changes.isAlarm(pattern) ? 'unexplained' : 'explained'))) &&
       (!category.size || category.has(pattern.category)) &&
-      (!kind.size || kind.has(pattern.kind));
-    return this.changes.patterns.map((_, index) => index).filter((index) => fits(this.changes.patterns[index]));
+      (!kind.size || kind.has(pattern.kind)) &&
+      (!checked || checked.has(index));
+    return this.changes.patterns.map((_, index) => index).filter((index) => fits(this.changes.patterns[index], index));
+  }
+
+  // The patterns of the rows that the chosen checks name; null where no check is chosen.
+  checkedPatterns() {
+    const rows = this.checkedRows();
+    return rows && new Set([...rows].flatMap((row) => this.changes.patternsOf(row)));
   }
 
   // What is left:
@@ -87,11 +95,13 @@ class Filters {
       (!pattern.size || pattern.has(columns.pattern[change])) ? 1 : 0);
   }
 
-  // What stayed float32 has a kind, and nothing else that one could ask for.
+  // What stayed float32 has a kind and a pattern, and nothing else that one could ask for.
   wantedKept() {
     const { status, category, kind, pattern } = this.chosen;
-    const none = status.size || category.size || pattern.size;
-    return Uint8Array.from(this.changes.kept.kind, (found) => (!none && kind.has(found) ? 1 : 0));
+    const none = status.size || category.size || !(kind.size || pattern.size);
+    const { kept } = this.changes;
+    return Uint8Array.from(kept.kind, (found, index) =>
+      (!none && (!kind.size || kind.has(found)) && (!pattern.size || pattern.has(kept.pattern[index])) ? 1 : 0));
   }
 
   checkedRows() {

@@ -1,7 +1,8 @@
 // The head of the page: what needs a look, loudly, and the checks.
 
 const CHECK_SIGNS = { passed: '\u2713', failed: '\u2717', 'not checked': '\u2013' };
-const CHECK_ORDER = ['failed', 'passed', 'not checked'];
+const CHECK_ORDER = ['passed', 'not checked'];
+const CHECK_WORDS = { failed: 'failed', passed: 'passed', 'not checked': 'not applicable' };
 const MOST_NAMED = 3; // nodes named in a line
 const MOST_STALE = 100; // rows of a report listed
 
@@ -13,22 +14,34 @@ class Header {
     this.fillAttention();
   }
 
+  // The failed ones at once, the others behind a line that counts them.
   fillChecks() {
     const { checks } = this.page;
-    const rank = (index) => CHECK_ORDER.indexOf(checks[index].status);
-    const order = checks.map((_, index) => index).sort((a, b) => rank(a) - rank(b));
+    const others = byId('other-checks');
     byId('checks').hidden = !checks.length;
-    for (const index of order) {
+    this.fillList(byId('failed-checks'), ['failed']);
+    this.fillList(others.querySelector('ul'), CHECK_ORDER);
+    byId('failed-checks').hidden = !byId('failed-checks').children.length;
+    others.hidden = !others.querySelector('ul').children.length;
+    const counts = CHECK_ORDER.map((status) => [checks.filter((check) => check.status === status).length, CHECK_WORDS[status]]);
+    others.querySelector('summary').append(
+      make('span', { class: 'sign', 'aria-hidden': 'true' }, CHECK_SIGNS.passed),
+      `Checks: ${counts.filter(([count]) => count).map(([count, word]) => `${count} ${word}`).join(', ')}`);
+  }
+
+  fillList(list, statuses) {
+    const { checks } = this.page;
+    for (const index of statuses.flatMap((status) => checks.map((_, place) => place).filter((place) => checks[place].status === status))) {
       const check = checks[index];
       const button = make('button', {
-        type: 'button', class: `check ${check.status.replace(' ', '-')}`, title: check.status, onclick: () => this.page.chooseCheck(index),
+        type: 'button', class: `check ${check.status.replace(' ', '-')}`, title: CHECK_WORDS[check.status], onclick: () => this.page.chooseCheck(index),
       },
       make('span', { class: 'sign', 'aria-hidden': 'true' }, CHECK_SIGNS[check.status]),
-      make('span', { class: 'check-name' }, check.name, make('span', { class: 'spoken' }, `, ${check.status}:`)),
+      make('span', { class: 'check-name' }, check.name, make('span', { class: 'spoken' }, `, ${CHECK_WORDS[check.status]}:`)),
       make('span', { class: 'check-text' }, check.text));
       if (!check.rows.length) button.disabled = true;
       this.buttons.push([button, index]);
-      byId('checks').append(make('li', {}, button));
+      list.append(make('li', {}, button));
     }
   }
 

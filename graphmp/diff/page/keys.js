@@ -6,6 +6,8 @@ const KEYS = [
   ['N', 'P', 'next, previous pattern', (page) => page.nextPattern(1), (page) => page.nextPattern(-1)],
   ['o', null, 'only what changed, or all', (page) => page.toggleOnlyChanged()],
   ['/', null, 'search names and ops', (page) => byId('search').select()],
+  ['a', 'm', 'ask a question, go to the map', () => focusQuestion(), (page) => page.map.focus()],
+  ['s', null, 'the summary: hide, show', (page) => page.toggleReview()],
   ['g', null, 'drawing: larger, off, small', (page) => page.drawing.cycle()],
   ['e', 'c', 'expand all, collapse all', (page) => page.openAll(true), (page) => page.openAll(false)],
   ['Escape', null, 'step by step: large drawing, filters, selection', (page) => page.leave()],
@@ -44,6 +46,13 @@ function listenToKeys(page) {
     action(page);
   });
   byId('help').addEventListener('keydown', (event) => event.key === '?' && byId('help').close());
+}
+
+// The first question, or the one that is asked.
+function focusQuestion() {
+  byId('ask').open = true;
+  const button = byId('ask').querySelector('[aria-pressed=true]') || byId('ask').querySelector('button');
+  if (button) button.focus();
 }
 
 // In the search box: back to the tree with Enter and the arrow, without the search by Escape.

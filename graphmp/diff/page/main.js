@@ -13,6 +13,7 @@ async function main() {
   byId('only-changed').addEventListener('click', () => page.toggleOnlyChanged());
   byId('expand').addEventListener('click', () => page.openAll(true));
   byId('collapse').addEventListener('click', () => page.openAll(false));
+  byId('toggle-review').addEventListener('click', () => page.toggleReview());
   byId('clear').addEventListener('click', () => page.clear());
   byId('show-help').addEventListener('click', () => byId('help').showModal());
   byId('close-help').addEventListener('click', () => byId('help').close());

@@ -10,6 +10,7 @@ class Page {
     this.stale = data.stale.map(([line, row]) => ({ text: text(line), row }));
     this.filters = new Filters(this.graph, this.changes, this.checks);
     this.rows = new Rows(this.graph);
+    this.halfWord = halfWord(this.graph);
     this.selected = NONE;
     this.pinned = NONE; // shows whatever the filters say: something led to it
     this.counts = { nodes: [BEFORE, AFTER].map((side) => sums(this.graph, side)) };
@@ -21,9 +22,18 @@ class Page {
     this.tree = new Tree(this);
     this.panel = new Panel(this);
     this.header = new Header(this);
+    this.questions = new Ask(this);
+    this.map = new ScopeMap(this, new Set(data.work.map(text)));
+    this.flow = new Flow(this, data.flow.map((stages) => stages.map((stage) => this.stage(stage, text))));
     this.details = new Details(this);
     this.drawing = new Drawing(this);
     this.state = new State(this);
+  }
+
+  // A box of the way of the loss scale.
+  stage([title, words, shape, rows], text) {
+    const named = rows.filter((row) => row !== NONE);
+    return { title: text(title), text: text(words), shape, rows: named, names: named.slice(0, MOST_NAMED).map((row) => this.graph.path(row)) };
   }
 
   // Whether a scope of both graphs holds a change: one that was added whole says enough by its count.
@@ -47,6 +57,7 @@ class Page {
     else if (filters.narrow) rows.openSome(FEW_MATCHES, () => true);
     this.panel.show();
     this.header.show();
+    this.questions.show();
     this.showCounts();
     this.tree.show();
     this.tree.scrollToSelected();
@@ -79,6 +90,14 @@ class Page {
     this.changeFilters((filters) => (filters.onlyChanged = !filters.onlyChanged));
   }
 
+  // Hides or shows all that stands above the map.
+  toggleReview() {
+    const hidden = !byId('review').hidden;
+    byId('review').hidden = hidden;
+    byId('toggle-review').setAttribute('aria-expanded', String(!hidden));
+    byId('toggle-review').textContent = hidden ? 'show summary' : 'hide summary';
+  }
+
   search(query) {
     this.changeFilters((filters) => (filters.query = query));
   }
@@ -87,10 +106,11 @@ class Page {
     this.changeFilters((filters) => filters.clear());
   }
 
-  // Asks for one thing and goes to the first answer.
+  // Asks for one thing and goes to the answer that matters most.
   ask(group, values) {
     this.changeFilters((filters) => filters.choose(group, values));
-    const first = this.result.rows.indexOf(1);
+    const [best] = this.filters.fittingPatterns().map((index) => this.changes.patterns[index].row).filter((row) => this.result.rows[row]);
+    const first = best ?? this.result.rows.indexOf(1);
     if (first !== NONE) this.select(first);
     byId('tree').focus();
   }
@@ -109,8 +129,10 @@ class Page {
     if (row !== NONE) this.rows.reveal(row);
     this.details.show();
     this.drawing.show();
+    this.map.showSelected();
     this.tree.show();
     this.tree.scrollToSelected();
+    this.tree.bringIntoWindow();
     this.save();
   }
 
@@ -170,14 +192,14 @@ class Page {
   }
 
   nextPattern(step) {
-    const { patterns, columns } = this.changes;
+    const { patterns } = this.changes;
     const fitting = this.filters.fittingPatterns();
     if (!fitting.length) return;
     const now = fitting.indexOf([...this.filters.chosen.pattern][0]);
     const next = fitting[now === NONE ? (step > 0 ? 0 : fitting.length - 1) : (now + step + fitting.length) % fitting.length];
     this.changeFilters((filters) => (filters.chosen.pattern = new Set([next])));
     this.panel.scrollToPattern(next);
-    this.select(columns.row[patterns[next].first]);
+    this.select(patterns[next].row);
   }
 
   // Leaves what is innermost.
@@ -191,6 +213,12 @@ class Page {
   link(row, text) {
     return make('button', { type: 'button', class: 'link', onclick: () => this.follow(row) }, ...broken(text));
   }
+}
+
+// The dtype that the converted graph has in place of float32, in a word.
+function halfWord(graph) {
+  const used = new Set(graph.sets.map(([dtype]) => graph.strings[dtype]));
+  return [...HALF].filter((dtype) => used.has(dtype)).join(', ') || 'float16';
 }
 
 // How many nodes of a side stand above each row.

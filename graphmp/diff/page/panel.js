@@ -1,6 +1,7 @@
 // The left column: what can be asked for, with counts, and the patterns.
 
 const PATTERN_HEIGHT = 44;
+const LONGEST_TAIL = 16; // letters of a pattern's end that always show
 
 class Panel {
   constructor(page) {
@@ -44,16 +45,17 @@ class Panel {
     const { changes, filters } = this.page;
     const index = this.fitting[place];
     const pattern = changes.patterns[index];
+    const tail = tailOf(pattern.text);
     const kind = pattern.kind === NONE ? '' : changes.kinds[pattern.kind];
-    const unexplained = changes.hasReport && pattern.reason === 0;
+    const what = pattern.category === NONE ? 'stayed float32' : changes.categories[pattern.category];
     return make('button', {
-      type: 'button', class: unexplained ? 'pattern alarm' : 'pattern', title: changes.patternText(pattern),
+      type: 'button', class: changes.isAlarm(pattern) ? 'pattern alarm' : 'pattern', title: changes.patternText(pattern),
       'aria-pressed': String(filters.chosen.pattern.has(index)),
       onclick: () => this.page.toggleFilter('pattern', index),
     },
-    make('span', { class: 'pattern-text' }, make('bdi', { dir: 'ltr' }, pattern.text)),
+    make('span', { class: 'pattern-text' }, make('span', {}, pattern.text.slice(0, tail)), make('span', {}, pattern.text.slice(tail))),
     make('span', { class: 'choice-count' }, `\u00d7 ${number(pattern.count)}`),
-    make('span', { class: 'pattern-what' }, `${changes.categories[pattern.category]}${kind ? ` \u00b7 ${kind}` : ''}`));
+    make('span', { class: 'pattern-what' }, `${what}${kind ? ` \u00b7 ${kind}` : ''}`));
   }
 
   show() {
@@ -62,10 +64,18 @@ class Panel {
     this.fitting = filters.fittingPatterns();
     const all = this.page.changes.patterns.length;
     byId('pattern-count').textContent = this.fitting.length === all ? number(all) : `${number(this.fitting.length)} of ${number(all)}`;
+    byId('pattern-title').textContent = filters.narrow ? 'Answers' : 'Patterns';
+    byId('patterns').scrollTop = 0;
     this.patterns.reset(this.fitting.length);
   }
 
   scrollToPattern(index) {
     this.patterns.scrollTo(this.fitting.indexOf(index));
   }
+}
+
+// Where the end of a name begins that shows however little room there is: at its last part, if that isn't long.
+function tailOf(text) {
+  const last = text.lastIndexOf('/');
+  return last !== NONE && text.length - last <= LONGEST_TAIL ? last : Math.max(0, text.length - Math.min(LONGEST_TAIL, Math.ceil(text.length / 2)));
 }

@@ -32,6 +32,16 @@ class Tree {
     this.showActive();
   }
 
+  // Scrolls the page, where it is larger than its window, until the selected row is in sight.
+  bringIntoWindow() {
+    const row = this.list.shown.get(this.page.rows.positions[this.page.selected]);
+    if (!row) return;
+    const { top, bottom } = row.getBoundingClientRect();
+    const covered = window.matchMedia('(max-width: 760px)').matches ? byId('ask').offsetHeight : 0; // by the questions, which stay
+    if (top < covered) window.scrollBy(0, top - covered);
+    else if (bottom > window.innerHeight) window.scrollBy(0, bottom - window.innerHeight + 3 * ROW_HEIGHT);
+  }
+
   click(event) {
     const element = event.target.closest('.row');
     if (!element) return;
@@ -80,10 +90,17 @@ class Tree {
       inside ? make('span', { class: this.page.rows.open[row] ? 'twisty open' : 'twisty' }) : make('span', { class: 'leaf' }),
       make('span', { class: graph.isNode(row) || graph.what[row] & FIELD ? 'name' : 'name scope', title: graph.path(row, side) }, name),
       make('span', { class: 'info' },
-        make('span', { class: graph.isHalf(row, side) && 'half' }, graph.dtypeText(row, side).replace(/^.*→/, '→')), // of a cast what it casts to
+        make('span', { class: graph.isHalf(row, side) && 'half' }, this.was(row, side), graph.dtypeText(row, side).replace(/^.*→/, '→')), // of a cast what it casts to
         make('span', {}, graph.opText(row, side))),
     );
     return cell;
+  }
+
+  // The dtype on the other side, where it is another: shown where there is room for one side only.
+  was(row, side) {
+    const { graph } = this.page;
+    const [before, after] = [BEFORE, AFTER].map((other) => graph.dtypeText(row, other));
+    return side === AFTER && before && before !== after ? make('span', { class: 'was' }, `${before}\u2192`) : '';
   }
 
   // Whether a side has the row's node, or any node inside.

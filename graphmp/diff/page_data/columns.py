@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
 
 from graphmp.diff import kinds
 from graphmp.diff.categories import CATEGORIES
+from graphmp.diff.page_data.flow import flow_rows
 from graphmp.diff.page_data.nodes import Attributes, Record, recorded, same_node
-from graphmp.diff.page_data.strings import Strings
+from graphmp.diff.page_data.ranking import ranked
+from graphmp.diff.page_data.strings import ABSENT, Strings
 from graphmp.diff.page_data.tree import SAME, Scope, Side, Tree
+from graphmp.policy.policy import tensor_core_ops
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff
@@ -22,8 +25,7 @@ def page_data(diff: Diff) -> Dict[str, Any]:
     tree = Tree(diff)
     attributes = Attributes(strings)
     nodes = _nodes(tree, attributes, strings)  # marks rows that are the same on both sides
-    patterns = sorted(diff.patterns(), key=lambda pattern: -len(pattern.changes))
-    of_change = {id(change): number for number, pattern in enumerate(patterns) for change in pattern.changes}
+    found = ranked(diff)
     return {
         "names": [strings[name] for name in diff.names],
         "report": diff.has_report,
@@ -34,9 +36,11 @@ def page_data(diff: Diff) -> Dict[str, Any]:
         "nodes": nodes,
         "pairs": [number for pair in attributes.pairs for number in pair],
         "sets": attributes.sets,
-        "changes": _changes(diff, tree, strings, of_change),
-        "kept": _kept(diff, tree, strings),
-        "patterns": [[strings[pattern.text], *_words(pattern, strings)] for pattern in patterns],
+        "changes": {**_changes(diff, tree, strings), "pattern": found.of_change},
+        "kept": {**_kept(diff, tree, strings), "pattern": found.of_kept},
+        "patterns": [[strings[pattern.text], *_words(pattern, strings)] for pattern in found.patterns],
+        "work": [strings[op] for op in tensor_core_ops() if op in strings],
+        "flow": flow_rows(diff, tree, strings),
         "checks": [[strings[check.name], check.status, strings[check.text], _found(map(tree.of_path, check.nodes))] for check in diff.checks],
         "stale": [[strings[line], tree.of_path(line.partition(": ")[0])] for line in diff.stale],
         "strings": strings.texts,  # last: all others add to it
@@ -103,16 +107,16 @@ def _named(tree: Tree) -> Iterator[Tuple[Scope, Tuple[Side, Side], Tuple[str, st
     return ((row, found, (old, new)) for row, found, old, new in zip(tree.rows, sides, *names) if found)
 
 
-def _changes(diff: Diff, tree: Tree, strings: Strings, of_change: Dict[int, int]) -> Columns:
+def _changes(diff: Diff, tree: Tree, strings: Strings) -> Columns:
     words = [_words(change, strings) for change in diff.changes]
     columns = dict(zip(("category", "part", "before", "after", "kind", "reason"), map(list, zip(*words)))) if words else {}
-    return {**columns, "row": [tree.of_change(change) for change in diff.changes], "pattern": [of_change[id(change)] for change in diff.changes]}
+    return {**columns, "row": [tree.of_change(change) for change in diff.changes]}
 
 
 def _words(change: Any, strings: Strings) -> Tuple[int, ...]:
     """What a change and a pattern have in common."""
     return (
-        CATEGORIES.index(change.category),
+        CATEGORIES.index(change.category) if change.category else ABSENT,
         strings[change.part],
         strings.optional(change.before),
         strings.optional(change.after),

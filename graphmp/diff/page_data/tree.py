@@ -108,6 +108,15 @@ class Tree:
         found = self._meta.children.get(path) or self._library.children.get(_function(path))
         return found.row if found else -1
 
+    def of_scope(self, name: str) -> int:
+        """The row of a node or name scope of the main graph; -1 where there is none."""
+        scope = self._main
+        for part in name.split("/"):
+            if part not in scope.children:
+                return -1
+            scope = scope.children[part]
+        return scope.row
+
     def _add_body(self, body: Body) -> None:
         before, after = Side(body.before, {}), Side(body.after, {})
         self.sides[body.name] = before, after
