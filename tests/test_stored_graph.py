@@ -17,7 +17,7 @@ from graphmp.graph.messages import serialize
 from graphmp.graph.stored import StoredMetaGraph, copied, emptied, stored
 from graphmp.graph.view import GraphView
 from graphmp.rewrite.op_defs import OpDefs
-from tests.corpus import corpus_graphs
+from tests.corpus import recorded
 from tests.tiny import meta_graph
 
 LINES = "d Add b a:0 ^c ^a T=float32", "b Split a", "c Relu b:1 T=float32", "a Const", "e NoOp"
@@ -59,12 +59,12 @@ def test_reads_like_the_graph(graph):
     assert_alike(stored(graph), graph)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", corpus_graphs(), ids=lambda path: path.name)
-def test_reads_like_each_graph_of_the_corpus(path):
-    graph = read_graph(path)
-    assert_alike(stored(graph), graph)
-    assert emptied(copied(graph)).data == serialize(graph)
+@recorded(part=slice(0), slow=slice(None))
+def test_reads_like_each_recorded_graph(paths):
+    for path in paths:
+        graph = read_graph(path)
+        assert_alike(stored(graph), graph)
+        assert emptied(copied(graph)).data == serialize(graph), path.name
 
 
 @settings(deadline=None, max_examples=60)
