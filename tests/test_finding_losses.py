@@ -64,7 +64,7 @@ RECORDED = {
     "gan": [("gradients", "add", {"ResourceApplyAdam": 4}), ("gradients_1", "Mean_2", {"ResourceApplyAdam": 2})],
     "gsurma__text_predictor": [("gradients", "cost/div_1", {"ApplyAdam": 6, "AssignSub": 1, "ScatterAdd": 2})],
     "images": [("gradients", "total_loss", {"ApplyMomentum": 5})],
-    "keras_layers": [("gradients", "loss", {"ResourceApplyRMSProp": 8})],
+    "keras_layers": [("gradients", "loss", {"ResourceApplyRMSProp": 6})],
     "liu794194939__albert": [("gradients", "loss/Mean", {"Assign": 78})],
     "taiguangxing__Wide_n_deep": [
         ("head/gradients", "head/weighted_loss/Sum", {"ResourceApplyAdagrad": 6, "ResourceSparseApplyAdagrad": 2}),
