@@ -1,78 +1,156 @@
-"""Trains a converted graph on random batches, in a process that knows nothing of the model's source.
+"""Trains what `graphmp convert` wrote, in a process that knows nothing of the model's source.
 
-    graphmp convert examples/simple_cnn.py -o out -- --smoke
+    graphmp convert train.py -o out
     python examples/run_converted.py out
+    python examples/run_converted.py out --data batches.npz --steps 100
 
-It reads DIR/converted.meta and runs what the graph's collections call `train_op` and `losses`.
+It imports DIR/converted.meta and runs the ops that DIR/report.json names under `train_ops` of each loss, those of a GAN in turn.
+TensorFlow trains; graphmp is imported for what a script would bring along: which ops initialise the graph, and the data. Without --data
+that is one made-up batch, each value of a kind that the graph can read, fed again and again; what read a data set, a queue or a file
+is fed too.
 """
 
 import argparse
+import json
+import math
 import pathlib
+import sys
+import tempfile
 import time
+from typing import NamedTuple
 
-import graphmp  # before TensorFlow, which reads its settings when it is imported
+from graphmp.errors import GraphmpError  # before TensorFlow, which reads its settings when it is imported
 
 # isort: split
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-LOSS_SCALE = "graphmp/loss_scale/current:0"
-CROSS_ENTROPY = ("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits")
+from graphmp.graph.files import read_graph
+from graphmp.runtime.bench.graphs import write
+from graphmp.runtime.bench.session import TrainingSession
+from graphmp.runtime.feeds.attempts import first_line, first_that_runs, random_attempts
+from graphmp.runtime.feeds.batches import from_function, from_npz
+from graphmp.runtime.feeds.wanted import wanted_tensors
+
+
+class Row(NamedTuple):
+    """A step of one loss: its name, its value, what to say of its scale, and whether the step was skipped."""
+
+    name: str
+    value: float
+    scale: str
+    skipped: bool
+
+
+class Part:
+    """The losses that one run trains: one, or several with a train op in common."""
+
+    def __init__(self, losses, graph):
+        """Looks up the tensors of `losses`, rows of the report."""
+
+        def tensor(name):
+            return graph.get_tensor_by_name(name if ":" in name else name + ":0")
+
+        self.names = [" + ".join(loss["loss"]) for loss in losses]
+        self.train_ops = [graph.get_operation_by_name(name) for name in sorted({name for loss in losses for name in loss["train_ops"]})]
+        self.values = [[tensor(name) for name in loss["loss"]] for loss in losses]
+        self.gradients = [tensor(name) for loss in losses for name in loss["gradients"]]
+        self.scales = [[tensor(loss["scale"])] if loss["scale"] else [] for loss in losses]
+        self.finite = [[tensor(name) for name in loss["finite"].split(", ") if name and loss["gated"]] for loss in losses]
+
+    def train(self, session, feeds):
+        """A step: a Row for each loss."""
+        values, scales, finite, _ = session.run([self.values, self.scales, self.finite, self.train_ops], feeds)
+        sums = [float(sum(np.sum(value) for value in each)) for each in values]
+        said = ["".join(", loss scale %g" % scale for scale in each) for each in scales]
+        return [Row(*row) for row in zip(self.names, sums, said, [not all(flags) for flags in finite])]
 
 
 def parse_flags():
     """The command line."""
-    parser = argparse.ArgumentParser(description="Trains a converted graph on random batches.")
+    parser = argparse.ArgumentParser(description="Trains a converted graph.")
     parser.add_argument("folder", metavar="DIR", type=pathlib.Path, help="what `graphmp convert` wrote")
+    parser.add_argument("--data", default="", metavar="FILE", help="batches: FILE.npz or FILE.py:FUNCTION, as `graphmp audit` takes them")
     parser.add_argument("--batch_size", type=int, default=8, help="for dimensions that the graph leaves open (default 8)")
     parser.add_argument("--steps", type=int, default=20, help="training steps (default 20)")
-    return parser.parse_args()
+    flags = parser.parse_args()
+    if min(flags.steps, flags.batch_size) < 1:
+        parser.error("--steps and --batch_size are 1 or more")
+    return flags
 
 
-def number_of_classes(graph):
-    """How many classes the loss tells apart; 2 where nothing says."""
-    logits = [op.inputs[0] for op in graph.get_operations() if op.type in CROSS_ENTROPY]
-    return min([tensor.shape[-1].value or 2 for tensor in logits], default=2)
+def read_losses(folder):
+    """The report's losses, those with a train op in common together."""
+    try:
+        losses = json.loads((folder / "report.json").read_text(encoding="utf-8"))["losses"]
+    except (OSError, ValueError, KeyError) as error:
+        raise GraphmpError("GMP003", "%s: no report of a conversion (%r); make one with `graphmp convert SOURCE -o DIR`" % (folder, error)) from None
+    if not losses or not all(loss.get("train_ops") for loss in losses):
+        raise GraphmpError("GMP023", "%s/report.json names no op that trains; convert again, with --train_op=OP --loss=TENSOR" % folder)
+    parts = []
+    for loss in losses:
+        joined = [part for part in parts if any(set(loss["train_ops"]) & set(other["train_ops"]) for other in part)]
+        parts = [part for part in parts if part not in joined] + [[other for part in joined for other in part] + [loss]]
+    return parts
 
 
-def random_batch(placeholder, batch_size, classes, random):
-    """Random values of a placeholder's shape and dtype: classes for integers, -1 to 1 for floats."""
-    shape = [batch_size if size is None else size for size in placeholder.shape.as_list()]
-    if placeholder.dtype.is_integer:
-        return random.randint(0, classes, shape).astype(placeholder.dtype.as_numpy_dtype)
-    return random.uniform(-1, 1, shape).astype(placeholder.dtype.as_numpy_dtype)
+def opened(folder, parts):
+    """The graph in a session, initialised."""
+    targets = {name for part in parts for loss in part for name in loss["train_ops"]}
+    with tempfile.TemporaryDirectory() as temporary:
+        local = write(read_graph(folder / "converted.meta"), targets, pathlib.Path(temporary) / "local.meta")  # without other machines' devices
+        return TrainingSession(local)
 
 
-def collected(graph, name):
-    """The entries of a collection; without any the graph cannot be trained by name."""
-    entries = graph.get_collection(name)
-    if not entries:
-        raise SystemExit("run_converted: the graph has no collection %r" % name)
-    return entries
+def batches_for(training, parts, flags):
+    """A function from a step's number to its feeds."""
+    names = [op.name for part in parts for op in part.train_ops] + [tensor.op.name for part in parts for each in part.values for tensor in each]
+    if flags.data:
+        wanted = wanted_tensors(training.graph, training.view, names)
+        return from_npz(flags.data, wanted, flags.batch_size) if flags.data.endswith(".npz") else from_function(flags.data, wanted)
+    probe = [tensor for part in parts for tensor in [*part.gradients, *part.values]]
+    made_up = first_that_runs(training.session, probe, random_attempts(training.graph, training.view, names, flags.batch_size, 0))
+    return lambda step: made_up(0)
+
+
+def train(flags):
+    """Trains, prints each step, and returns the exit status: 1 where a loss is not finite or no step was taken."""
+    rows = read_losses(flags.folder)
+    training = opened(flags.folder, rows)
+    with training.graph.as_default(), training.session as session:
+        parts = [Part(losses, training.graph) for losses in rows]
+        batches = batches_for(training, parts, flags)
+        start, steps = time.time(), []
+        for number in range(flags.steps):
+            steps.append([row for part in parts for row in part.train(session, batches(number))])
+            print("step %2d" % (number + 1) + "".join("  %s %.4f%s%s" % (row[:3] + (", skipped" * row.skipped,)) for row in steps[-1]))
+    by_loss = list(zip(*steps))
+    stuck = [rows[0].name for rows in by_loss if not math.isfinite(rows[-1].value) or all(row.skipped for row in rows)]
+    advice = "; %s does not train: `graphmp audit %s/original.meta` says where it is not finite" % (", ".join(stuck), flags.folder) if stuck else ""
+    print("%d steps in %.1f s: %s%s" % (len(steps), time.time() - start, "; ".join(map(summary, by_loss)), advice))
+    return int(bool(stuck))
+
+
+def summary(rows):
+    """What became of a loss, in words."""
+    return "%s %.4f -> %.4f%s, %d skipped" % (rows[0].name, rows[0].value, rows[-1].value, rows[-1].scale, sum(row.skipped for row in rows))
 
 
 def main():
-    """Trains, and prints each step's loss and the images a second."""
+    """Trains, or says in one line why not."""
     flags = parse_flags()
+    tf.logging.set_verbosity(tf.logging.ERROR)
     if tf.__version__ >= "2":
         tf.disable_v2_behavior()
-    tf.train.import_meta_graph(str(flags.folder / "converted.meta"))
-    graph = tf.get_default_graph()
-    train_ops, losses = collected(graph, tf.GraphKeys.TRAIN_OP), collected(graph, tf.GraphKeys.LOSSES)
-    scales = [LOSS_SCALE] if LOSS_SCALE.split(":")[0] in {op.name for op in graph.get_operations()} else []
-    placeholders = [op.outputs[0] for op in graph.get_operations() if op.type == "Placeholder"]
-    random = np.random.RandomState(1)
-    classes = number_of_classes(graph)
-    feeds = {placeholder: random_batch(placeholder, flags.batch_size, classes, random) for placeholder in placeholders}
-    with tf.Session(graph=graph, config=graphmp.session_config()) as session:
-        session.run(tf.global_variables_initializer())
-        for step in range(flags.steps):
-            start = time.time()
-            values, scale, _ = session.run([losses, scales, train_ops], feeds)
-            speed = flags.batch_size / (time.time() - start)
-            text = "step %2d  loss %.4f  %7.1f images/s" % (step + 1, sum(values), speed)
-            print(text + "".join("  loss scale %g" % value for value in scale))
+    try:
+        return train(flags)
+    except GraphmpError as error:
+        message = str(error)
+    except (tf.errors.OpError, ValueError, TypeError) as error:
+        message = "%s does not run here: %s" % (flags.folder / "converted.meta", first_line(error))
+    print("run_converted: %s" % message, file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

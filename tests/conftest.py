@@ -5,7 +5,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.runtime import builds
+from tests.support.corpus import VARIABLE, corpus_graphs
 from tests.support.forks import NET, Forks, builds_in_forks
+
+NO_CORPUS = "no corpus: set %s to the folder with corpus/meta" % VARIABLE
 
 if tf.__version__ > "2":
     tf.disable_v2_behavior()
@@ -16,11 +19,27 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--slow"):
-        return
+    if not config.getoption("--slow"):
+        skip(items, "slow", "takes long: run with --slow")
+    if not corpus_graphs():
+        skip(items, "corpus", NO_CORPUS)
+
+
+def skip(items, mark, reason):
+    """Skips the tests that have a mark."""
     for item in items:
-        if "slow" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="takes long: run with --slow"))
+        if item.get_closest_marker(mark):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Says once what was skipped for want of the corpus, and how to have it run."""
+    count = sum(NO_CORPUS in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))
+    if count:
+        text = (
+            "skipped %d tests on recorded graphs of others (those of tests/data were tested): to run them too, set %s to the folder with corpus/meta"
+        )
+        terminalreporter.write_line(text % (count, VARIABLE))
 
 
 @pytest.fixture

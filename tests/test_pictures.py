@@ -13,11 +13,8 @@ import re
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.diff.compare import compare
-from graphmp.graph.files import read_graph
-from graphmp.once import once
+from tests.support.places import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ANEW = "make the pictures anew: python tools/screenshots.py"
 

@@ -21,6 +21,7 @@ from graphmp.policy import policy as policies
 from graphmp.report import facts
 from graphmp.report.float32 import float32_nodes
 from graphmp.report.reasons import Context, reason
+from graphmp.report.training import with_train_ops
 from graphmp.version import __version__
 
 SCHEMA = "graphmp.report/1"
@@ -80,7 +81,7 @@ def make_report(
         "variables": facts.variable_counts(before, after),
         "loss_scale": {"kind": kind, "initial": scales[0]["initial"] if scales else None, "losses": len(record["losses"])},
         "clip_norm": config.clip_norm or None,
-        "losses": record["losses"],
+        "losses": with_train_ops(record["losses"], converted),
         "changes": changes(differences, config, record, engine),
         "float32_nodes": float32_nodes(converted, record, policies.load(config.compute_dtype, config.op_policy)),
         "warnings": record["warnings"] + _float32_warnings(after, config, record.get("kept_allowed")) + _channels_first_warnings(after),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import chromium
 from tests.browser.test_page import CONTRAST, click, key, path_of, press, rows, selected, written
+from tests.support import chromium
 from tests.support.pages import layers, sample, trained
 
 chromium.skip_without_one()
@@ -55,7 +55,10 @@ def test_checks_are_a_line_and_failed_ones_are_not_folded(browser, sample_page):
 
 
 def test_the_way_of_the_loss_scale_is_drawn_in_order(page):
-    titles = [text.split("\n")[0].split(":")[0] for text in page.execute_script("return [...document.querySelectorAll('.stage title')].map((t) => t.textContent)")]
+    titles = [
+        text.split("\n")[0].split(":")[0]
+        for text in page.execute_script("return [...document.querySelectorAll('.stage title')].map((t) => t.textContent)")
+    ]
     assert titles == ["loss", "× scale", "gradient code", "÷ unscale", "finite check", "clip", "gate", "update"]
     spoken = page.execute_script("return document.querySelector('#flow svg').getAttribute('aria-label')")
     assert "× scale, fixed 128; gradient code, gradients; ÷ unscale, 2 divisions" in spoken
@@ -258,7 +261,7 @@ def test_what_the_map_selects_comes_into_a_small_window(browser, trained_page, s
         chromium.open_page(browser, trained_page)
         click(browser, ".map-box[aria-label^='train:']")
         row = browser.execute_script("return document.querySelector('.row.selected').getBoundingClientRect()")
-        assert 0 <= row["top"] and row["bottom"] <= size[1]
+        assert row["top"] >= 0 and row["bottom"] <= size[1]
         assert browser.execute_script("return document.getElementById('tree').clientHeight") > 200
     finally:
         chromium.resize(browser, *chromium.WIDE)

@@ -24,9 +24,9 @@ from graphmp.rewrite.inspection.rules import RULES
 from graphmp.rewrite.mark import mark
 from graphmp.rewrite.pipeline import rewrite
 from tests.support import tiny
-from tests.support.classifiers import training_graph
-from tests.support.corpus import corpus_graphs
+from tests.support.corpus import recorded
 from tests.support.places import environment
+from tests.test_cli_inspect import training_graph
 
 
 @pytest.fixture(scope="module")
@@ -337,9 +337,9 @@ def test_nothing_but_the_result_in_a_process_of_its_own(folder):
     assert (done.returncode, done.stderr) == (0, b"") and json.loads(done.stdout.decode())["producer"]["node"] == "exp"
 
 
-def test_nodes_of_a_real_graph():
-    path = next((p for p in corpus_graphs() if p.name == "captured__mnistconv.meta"), corpus_graphs()[0])
-    graph = read_graph(path)
+@recorded()
+def test_nodes_of_a_real_graph(paths):
+    graph = read_graph(next((path for path in paths if path.name == "captured__mnistconv.meta"), paths[0]))
     for node in graph.graph_def.node[::15]:
         found = explain(graph, Config.make(), Policy.default("float16"), node.name)
         assert bool(found.units) != bool(found.note)

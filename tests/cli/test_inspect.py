@@ -25,9 +25,9 @@ from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import decide, rewrite
 from tests.support import tiny
 from tests.support.classifiers import training_graph
-from tests.support.commands import Terminal
-from tests.support.corpus import corpus_graphs
+from tests.support.corpus import recorded
 from tests.support.places import ROOT, environment
+from tests.test_cli_diff import Terminal
 
 SECTIONS = [
     "nodes by op",
@@ -295,8 +295,9 @@ def test_the_command_is_there_before_tensorflow():
     assert subprocess.run([sys.executable, "-c", script], cwd=root, env=dict(os.environ, PYTHONPATH=root), check=False).returncode == 0
 
 
-def test_a_real_graph(capsys):
-    path = next((p for p in corpus_graphs() if p.name == "DeepBlurt__vae__model.ckpt.meta"), corpus_graphs()[0])
+@recorded()
+def test_a_real_graph(paths, capsys):
+    path = next((path for path in paths if path.name == "DeepBlurt__vae__model.ckpt.meta"), paths[0])
     value = inspected(capsys, str(path))
     assert value["facts"]["nodes"] == len(read_graph(path).graph_def.node)
     assert {kind_of(row["reason"]) for row in value["kept"]} <= set(RULES)

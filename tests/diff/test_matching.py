@@ -7,7 +7,7 @@ import pytest
 import graphmp
 from graphmp.diff.compare import compare
 from graphmp.graph.files import read_graph
-from tests.support.corpus import corpus_graphs
+from tests.support.corpus import corpus_graphs, recorded
 from tests.support.renaming import random_names, renamed
 from tests.support.tiny import meta_graph
 
@@ -108,6 +108,7 @@ def found_right(diff, names, least):
     return {old: names.get(old) for old in found} == found and len(found) >= least * len(names)
 
 
+@pytest.mark.corpus
 def test_500_random_renames_in_10000_nodes():
     graph = twice(largest())
     assert len(graph.graph_def.node) > 10000
@@ -119,17 +120,19 @@ def test_500_random_renames_in_10000_nodes():
     assert compare(diff.apply(graph), after).identical
 
 
-def test_every_node_of_a_recorded_graph_renamed():
-    for path in corpus_graphs()[::4]:
+@recorded(slice(0, None, 4))
+def test_every_node_of_a_recorded_graph_renamed(paths):
+    for path in paths:
         graph = read_graph(path)
         names = {node.name: "net/" + node.name[::-1] for node in graph.graph_def.node}
         assert found_right(compare(graph, renamed(graph, names)), names, 0.85), path.name
 
 
-def test_renames_in_a_converted_graph():
-    graph = read_graph(corpus_graphs()[3])
+@recorded(slice(3, 4))
+def test_renames_in_a_converted_graph(paths):
+    graph = read_graph(paths[-1])
     converted = graphmp.convert(graph).meta_graph
-    names = random_names(graph, 100, seed=3)
+    names = random_names(graph, min(100, len(graph.graph_def.node) // 10), seed=3)
     after = renamed(converted, names)
     diff = compare(graph, after)
     assert found_right(diff, names, 0.9)

@@ -21,7 +21,7 @@ from graphmp.graph.cycles import find_cycle
 from graphmp.graph.files import read_graph, write_atomic
 from graphmp.graph.messages import serialize
 from graphmp.graph.view import GraphView
-from tests.support.corpus import corpus_graphs
+from tests.support.corpus import recorded
 from tests.support.tiny import meta_graph
 
 TINY = meta_graph("x Placeholder dtype=float32", "w VariableV2 dtype=float32", "y MatMul x w:0 T=float32", "z NoOp ^y")
@@ -347,8 +347,9 @@ def test_long_cycle_takes_no_stack_and_little_time():
     assert time.process_time() - start < 2
 
 
-def test_corpus_in_every_form(tmp_path):
-    for path in corpus_graphs():
+@recorded()
+def test_recorded_graphs_in_every_form(paths, tmp_path):
+    for path in paths:
         graph = read_graph(path)
         assert serialize(graph) == serialize(tf.MetaGraphDef.FromString(path.read_bytes())), path.name
         (tmp_path / "graph_def").write_bytes(binary(graph.graph_def))
@@ -359,8 +360,9 @@ def test_corpus_in_every_form(tmp_path):
             assert [n.name for n in read_graph(tmp_path / "text").graph_def.node] == [n.name for n in graph.graph_def.node], path.name
 
 
-def test_corpus_cut_short(tmp_path):
-    for path in corpus_graphs():
+@recorded()
+def test_recorded_graphs_cut_short(paths, tmp_path):
+    for path in paths:
         data = path.read_bytes()
         (tmp_path / "cut.meta").write_bytes(data[: len(data) // 3])
         assert refusal(tmp_path / "cut.meta").code == "GMP008", path.name

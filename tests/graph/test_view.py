@@ -12,7 +12,7 @@ from graphmp.graph.files import read_graph
 from graphmp.graph.messages import serialize
 from graphmp.graph.variables import Variable, saved_names, variables
 from graphmp.graph.view import CONTROL, Consumer, GraphView, Port, parse_input
-from tests.support.corpus import corpus_graphs
+from tests.support.corpus import recorded
 from tests.support.tiny import FLOAT32, meta_graph
 
 #   a -> b -> d      d also waits for c, and c reads output 1 of b; e stands alone
@@ -97,8 +97,9 @@ def test_nodes_cannot_be_replaced():
         GraphView(DIAMOND).nodes["a"] = tf.NodeDef()
 
 
-def test_corpus_edges_agree_with_the_strings():
-    for path in corpus_graphs():
+@recorded()
+def test_edges_of_recorded_graphs_agree_with_the_strings(paths):
+    for path in paths:
         graph = read_graph(path)
         before = serialize(graph)
         view = GraphView(graph.graph_def)

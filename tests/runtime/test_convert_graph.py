@@ -20,7 +20,7 @@ from graphmp.report import facts
 from graphmp.runtime.conversion import FILES
 from tests.support import scripts
 from tests.support.commands import graphmp, refused
-from tests.support.corpus import corpus_graphs
+from tests.support.corpus import recorded
 from tests.support.places import ROOT
 
 
@@ -234,9 +234,10 @@ def test_a_function_that_trains_inside_itself_is_rewritten(folder, built_in_fork
     assert "engine       rewrite (the recipe does not fit: GMP019" in out and "6 of 6 matmuls" in out
 
 
-def test_the_same_bytes_in_any_process(folder):
+@recorded(slice(1))
+def test_the_same_bytes_in_any_process(paths, folder):
     """But for the seconds in the report."""
-    source = corpus_graphs()[0]
+    source = paths[-1]
     for number in ("1", "2"):
         environment = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONHASHSEED=number)
         command = [sys.executable, "-m", "graphmp", "convert", str(source), "--loss_scale=none", "-o", number]

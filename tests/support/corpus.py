@@ -1,10 +1,13 @@
-"""Real training graphs to test on. They are other people's files: read where they lie, never copied."""
+"""Stored training graphs to test on: a few of our own making in tests/data, and the corpus, which is other people's.
+
+The corpus is read where it lies, never copied, and a clone is without it: tests that need it are marked `corpus`, see `conftest.py`.
+"""
 
 from __future__ import annotations
 
 import os
 import pathlib
-from typing import List
+from typing import Any, List, Optional
 
 import pytest
 
@@ -19,8 +22,25 @@ def corpus_folder() -> pathlib.Path:
 
 
 def corpus_graphs() -> List[pathlib.Path]:
-    """The `.meta` files of the corpus, sorted; skips the test where there are none."""
-    paths = sorted(corpus_folder().joinpath("corpus", "meta").glob("*.meta"))
-    if not paths:
-        pytest.skip("no corpus: set %s to the folder with corpus/meta" % VARIABLE)
-    return paths
+    """The `.meta` files of the corpus, sorted; none where there is no corpus."""
+    return sorted(corpus_folder().joinpath("corpus", "meta").glob("*.meta"))
+
+
+def own_graphs() -> List[pathlib.Path]:
+    """The `.meta` files of tests/data, sorted; `tests/data/make.py` makes them."""
+    return sorted(ROOT.joinpath("tests", "data").glob("*.meta"))
+
+
+def recorded(part: slice = slice(None), slow: Optional[slice] = None, own: slice = slice(None)) -> Any:
+    """Parametrises a test by `paths`: the graphs of tests/data, then some of the corpus.
+
+    Args:
+        part: which of the corpus.
+        slow: which of the corpus in a test of their own that is slow.
+        own: which of those of tests/data.
+    """
+    graphs = corpus_graphs()
+    parts = [pytest.param(own_graphs()[own], id="own"), pytest.param(graphs[part], id="corpus", marks=pytest.mark.corpus)]
+    if slow is not None:
+        parts.append(pytest.param(graphs[slow], id="corpus, the rest", marks=[pytest.mark.corpus, pytest.mark.slow]))
+    return pytest.mark.parametrize("paths", parts)

@@ -15,7 +15,7 @@ from graphmp.graph.view import GraphView
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.losses import find_losses
-from tests.support.corpus import corpus_graphs
+from tests.support.corpus import recorded
 from tests.support.painting import built
 from tests.support.training_graphs import SHAPES, Expected
 
@@ -61,18 +61,23 @@ RECORDED = {
     "captured__ptb": [("Train/Model/gradients", "Train/Model/Sum_2", {"ApplyGradientDescent": 6, "ScatterSub": 1})],
     "captured__slimhead_resnet": [("gradients", "total_loss", {"ApplyMomentum": 161})],
     "captured__tfcnn": [("tower_0/v/gradients", "tower_0/v/add", {"ApplyGradientDescent": 59})],
+    "gan": [("gradients", "add", {"ResourceApplyAdam": 4}), ("gradients_1", "Mean_2", {"ResourceApplyAdam": 2})],
     "gsurma__text_predictor": [("gradients", "cost/div_1", {"ApplyAdam": 6, "AssignSub": 1, "ScatterAdd": 2})],
+    "images": [("gradients", "total_loss", {"ApplyMomentum": 5})],
+    "keras_layers": [("gradients", "loss", {"ResourceApplyRMSProp": 6})],
     "liu794194939__albert": [("gradients", "loss/Mean", {"Assign": 78})],
     "taiguangxing__Wide_n_deep": [
         ("head/gradients", "head/weighted_loss/Sum", {"ResourceApplyAdagrad": 6, "ResourceSparseApplyAdagrad": 2}),
         ("head/gradients_1", "head/weighted_loss/Sum", {"ResourceApplyFtrl": 1, "ResourceSparseApplyFtrl": 3}),
     ],
     "varunravi__DeepSpeech": [("tower_0/gradients", "tower_0/Mean", {"ApplyAdam": 14})],
+    "words": [("gradients", "loss", {"ApplyAdam": 4, "AssignSub": 1, "ScatterAdd": 2})],
 }  # fmt: skip
 
 
-def test_recorded_graphs():
-    for path in corpus_graphs():
+@recorded()
+def test_recorded_graphs(paths):
+    for path in paths:
         rows = next((rows for name, rows in RECORDED.items() if path.name.startswith(name)), None)
         if rows is None:
             continue
@@ -82,9 +87,9 @@ def test_recorded_graphs():
         assert in_order([loss._replace(gradients=0) for loss in losses]) == in_order(expected), path.name
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_each_variable_of_a_recorded_graph_has_one_gradient_which_is_unscaled_once(first):
-    for path in corpus_graphs()[first::2]:
+@recorded(slice(0, None, 2), slow=slice(1, None, 2))
+def test_each_variable_of_a_recorded_graph_has_one_gradient_which_is_unscaled_once(paths):
+    for path in paths:
         if path.name.startswith(tuple(RECORDED)):
             check_variables(read_graph(str(path)), path.name)
 

@@ -19,7 +19,7 @@ from graphmp.runtime.feeds.batches import from_function, from_npz, random_batche
 from graphmp.runtime.feeds.shapes import Guess
 from graphmp.runtime.feeds.sources import SOURCES, sources
 from graphmp.runtime.feeds.wanted import Wanted, wanted_tensors
-from tests.support.corpus import corpus_graphs
+from tests.support.corpus import corpus_graphs, own_graphs
 
 BATCH = 4
 
@@ -555,7 +555,7 @@ def initialise(session):
 
 
 def trains(path):
-    """An empty text where a step of a graph of the corpus runs on made-up batches, else the error."""
+    """An empty text where a step of a recorded graph runs on made-up batches, else the error."""
     meta_graph = read_graph(path)
     view = GraphView(tf.GraphDef.FromString(meta_graph.graph_def.SerializeToString()))
     importable(meta_graph)
@@ -570,11 +570,17 @@ def trains(path):
         return ""
 
 
+def test_recorded_graphs_run():
+    assert [trains(path) for path in own_graphs()] == [""] * len(own_graphs()) and own_graphs()
+
+
+@pytest.mark.corpus
 @pytest.mark.parametrize("part", ["PPOng", "NER", "Word2Vec", "mnistconv", "Wide_n_deep", "DeepSpeech"])
 def test_some_of_the_corpus_runs(part):
     assert [trains(path) for path in corpus_graphs() if part in path.name] == [""]
 
 
+@pytest.mark.corpus
 @pytest.mark.slow
 def test_the_corpus_runs():
     """Two graphs hold batch normalisation as TensorFlow 2 has it, which 1.15.5 refuses to run."""

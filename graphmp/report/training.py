@@ -1,0 +1,31 @@
+"""The ops that a session runs for a training step, found below the updates of each loss."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+from graphmp.graph.frames import frames
+from graphmp.graph.view import GraphView
+
+
+def with_train_ops(losses: List[Dict[str, Any]], converted: Any) -> List[Dict[str, Any]]:
+    """The rows of a report's `losses`, each with `train_ops`.
+
+    An update's last descendants, which nothing else reads, are what a script runs: its train op, with the step counter and the
+    moving averages that it waits for. Two losses that are trained together name the same op.
+
+    Args:
+        losses: rows with `updates` and `scale`.
+        converted: the converted MetaGraphDef.
+    """
+    view = GraphView(converted.graph_def)
+    inside = frames(view) if losses else {}
+
+    def train_ops(loss: Dict[str, Any]) -> List[str]:
+        below = view.descendants([name for name in loss["updates"] if name in view.nodes])
+        last = sorted(name for name in below if not inside.get(name) and not view.consumers(name) and not view.control_consumers(name))
+        found = [name for name in last if view.nodes[name].op != "ReadVariableOp"] or last
+        adapts = loss["scale"].rpartition("/")[0] + "/update/step"
+        return found + [adapts] * (adapts in view.nodes and adapts not in view.ancestors(found))
+
+    return [dict(loss, train_ops=train_ops(loss)) for loss in losses]
