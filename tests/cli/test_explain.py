@@ -26,7 +26,7 @@ from graphmp.rewrite.pipeline import rewrite
 from tests.support import tiny
 from tests.support.corpus import recorded
 from tests.support.places import environment
-from tests.test_cli_inspect import training_graph
+from tests.support.classifiers import training_graph
 
 
 @pytest.fixture(scope="module")

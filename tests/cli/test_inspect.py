@@ -27,7 +27,7 @@ from tests.support import tiny
 from tests.support.classifiers import training_graph
 from tests.support.corpus import recorded
 from tests.support.places import ROOT, environment
-from tests.test_cli_diff import Terminal
+from tests.support.commands import Terminal
 
 SECTIONS = [
     "nodes by op",
