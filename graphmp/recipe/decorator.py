@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, ContextManager, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -23,7 +23,7 @@ from graphmp.recipe.training import configured, refuse_unscaled
 from graphmp.recipe.updates import apply_gradients, gate_assign
 
 REFUSALS = ("GMP012", "GMP014", "GMP015", "GMP016")
-FallBack = Callable[[GraphmpError], None]
+FallBack = Callable[[GraphmpError], ContextManager[None]]
 
 
 def build(function: Callable[..., Any], config: Config, call: Call, plan: Optional[Plan] = None, fall_back: Optional[FallBack] = None) -> Any:
@@ -34,7 +34,7 @@ def build(function: Callable[..., Any], config: Config, call: Call, plan: Option
         config: the options.
         call: its arguments.
         plan: where half precision goes; made from a rehearsal where there is none.
-        fall_back: told why the recipe doesn't fit, where it doesn't, before the function builds its float32 graph instead.
+        fall_back: where the recipe doesn't fit, the call builds the float32 graph inside `fall_back(reason)`.
     """
     if creation.active() is not None or observe.observing():  # nested: the outer call has it all
         return function(*call[0], **call[1])
@@ -48,17 +48,24 @@ def build(function: Callable[..., Any], config: Config, call: Call, plan: Option
     policy = policies.load(config.compute_dtype, config.op_policy)
     if plan is not None:
         return _build(function, config, call, policy, plan, proven=True)
-    plan = observe.rehearsed(function, call, policy, config)
-    refusal = _refusal(function, config, call, policy, plan) if fall_back and plan else None
+    rehearsed = observe.rehearsed(function, call, policy, config)
+    refusal = _refusal(function, config, call, policy, rehearsed) if fall_back else None
     if refusal is None:
-        return _build(function, config, call, policy, plan, proven=False)
+        return _build(function, config, call, policy, rehearsed.plan, proven=False)
     assert fall_back is not None  # else nothing was refused
-    fall_back(refusal)
-    return function(*call[0], **call[1])
+    with fall_back(refusal):
+        return function(*call[0], **call[1])
 
 
-def _refusal(function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, plan: Plan) -> Optional[GraphmpError]:
+def _refusal(
+    function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, rehearsed: observe.Rehearsed
+) -> Optional[GraphmpError]:
     """Why the recipe doesn't fit, found in a graph that is thrown away; None where it does, or what is wrong is the function's own."""
+    plan = rehearsed.plan
+    if plan is None:
+        return GraphmpError("GMP012", rehearsed.problem)
+    if not plan.half and config.compute_dtype != "float32":
+        return GraphmpError("GMP015", "it makes no matmul or convolution that may be %s" % config.compute_dtype)
     try:
         observe.in_scratch(function, call, lambda scratch: _build(function, config, scratch, policy, plan, proven=False))
     except GraphmpError as error:

@@ -26,7 +26,7 @@ ADVICE = (
 
 def recipe_refused(error: Exception, function: Any) -> GraphmpError:
     """The error for a function that builds in float32 and not under the recipe."""
-    where = _user_frame(traceback.extract_tb(error.__traceback__))
+    where = user_frame(traceback.extract_tb(error.__traceback__))
     place = "%s:%d: `%s`" % where if where else getattr(function, "__qualname__", str(function))
     return GraphmpError("GMP012", "%s mixes float32 into the half-precision part: %s; %s" % (place, first_line(error), ADVICE))
 
@@ -39,7 +39,7 @@ def blames(error: Exception, compute_dtype: str) -> bool:
 
 def functional_control_flow(op_type: str) -> GraphmpError:
     """The error for a conditional or loop of TensorFlow 2's kind; says at which line of the user's it is made."""
-    where = _user_frame(traceback.extract_stack())
+    where = user_frame(traceback.extract_stack())
     place = "%s:%d: `%s`: " % where if where else ""
     return GraphmpError(
         "GMP012", "%s%s makes a function of its own; call tf.disable_v2_behavior() or tf.disable_control_flow_v2() before building" % (place, op_type)
@@ -108,7 +108,7 @@ def first_line(error: Exception) -> str:
 
 def user_frame_of(op: Any) -> Optional[Tuple[str, int, str]]:
     """File, line number and text of the user's code that created an op."""
-    return _user_frame(list(op.traceback))
+    return user_frame(list(op.traceback))
 
 
 def _variable_changed(op: Any, expected: str, found: str) -> GraphmpError:
@@ -121,7 +121,8 @@ def _variable_changed(op: Any, expected: str, found: str) -> GraphmpError:
     )
 
 
-def _user_frame(frames: List[Any]) -> Optional[Tuple[str, int, str]]:
+def user_frame(frames: List[Any]) -> Optional[Tuple[str, int, str]]:
+    """File, line number and text of the innermost of these frames that is in the user's code."""
     for frame in reversed(frames):
         name, number = frame[0], frame[1]
         path = os.path.realpath(name)
