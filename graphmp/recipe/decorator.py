@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
+from graphmp.graph.live import is_tensor
 from graphmp.hooks import conversions, gradients, op_creation, optimizers, sessions
 from graphmp.hooks.internals import op_count
 from graphmp.hooks.op_creation import Creation
@@ -16,10 +17,10 @@ from graphmp.recipe import creation, observe, seeds
 from graphmp.recipe import state as states
 from graphmp.recipe.gradients import scaled_gradients, summed_gradients
 from graphmp.recipe.inputs import Call, cast_arguments, flat, map_back
-from graphmp.recipe.plan import Plan
+from graphmp.recipe.plan import FLOATS, Plan
 from graphmp.recipe.refusal import blames, check_constants, check_coverage, check_variables, recipe_refused
 from graphmp.recipe.storage import make_getter, nested
-from graphmp.recipe.training import configured, refuse_unscaled
+from graphmp.recipe.training import before_run, configured
 from graphmp.recipe.updates import apply_gradients, gate_assign
 
 REFUSALS = ("GMP012", "GMP014", "GMP015", "GMP016")
@@ -63,9 +64,12 @@ def _refusal(
     """Why the recipe doesn't fit, found in a graph that is thrown away; None where it does, or what is wrong is the function's own."""
     plan = rehearsed.plan
     if plan is None:
-        return GraphmpError("GMP012", rehearsed.problem)
+        blind = rehearsed.keeps_state and any(is_tensor(leaf) and leaf.dtype in FLOATS for leaf in flat(call))
+        return None if blind else GraphmpError("GMP012", rehearsed.problem)
     if not plan.half and config.compute_dtype != "float32":
         return GraphmpError("GMP015", "it makes no matmul or convolution that may be %s" % config.compute_dtype)
+    if plan.outside:
+        return GraphmpError("GMP014", "it trains %s, a variable made outside of it" % plan.outside[0])
     try:
         observe.in_scratch(function, call, lambda scratch: _build(function, config, scratch, policy, plan, proven=False))
     except GraphmpError as error:
@@ -82,7 +86,7 @@ def install() -> None:
     gradients.install(scaled_gradients)
     gradients.install_aggregation(summed_gradients)
     optimizers.install(apply_gradients)
-    sessions.install(refuse_unscaled)
+    sessions.install(before_run)
     sessions.configure(configured)
 
 
@@ -116,7 +120,8 @@ def _build(function: Callable[..., Any], config: Config, call: Call, policy: pol
     current.state.surplus += op_count(graph) - before - plan.size if plan is not None and plan.size else 0
     check_variables(plan, graph, start, config.compute_dtype)
     check_constants(plan, graph, start, config.compute_dtype)
-    check_coverage(plan, graph, start, policy.allow, config.compute_dtype)
+    if plan is not None or config.engine == "recipe" or config.engine_strict:
+        check_coverage(graph, start, policy, config)
     if plan is None:
         current.state.warn("GMP101", getattr(function, "__qualname__", ""), "every float argument was cast to %s" % config.compute_dtype)
     result = map_back(result, originals, current.state)

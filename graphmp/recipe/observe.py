@@ -67,10 +67,11 @@ class _Gradients:
 
 
 class Rehearsed(NamedTuple):
-    """What a rehearsal gave: a plan, or why there is none."""
+    """What a rehearsal gave: a plan, or why there is none, and whether that is because the function keeps state."""
 
     plan: Optional[Plan]
     problem: str = ""
+    keeps_state: bool = False
 
 
 def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Rehearsed:
@@ -85,7 +86,7 @@ def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: 
     """
     kept = _keeps_state(function, call)
     if kept:
-        return Rehearsed(None, "it uses %s, made outside of it, which remembers its first call" % kept)
+        return Rehearsed(None, "it uses %s, made outside of it, which remembers its first call" % kept, True)
     try:
         plan = in_scratch(function, call, lambda scratch: _rehearsal(function, scratch, policy, config))
     except Exception as error:  # whatever the function raises: the live build will show whose fault it is
@@ -99,7 +100,15 @@ def _rehearsal(function: Callable[..., Any], call: Call, policy: Policy, config:
     start = internals.op_count(graph)
     with seeds.collecting(lambda: len(_LOCAL.made) - before) as counts:
         plan = observed(lambda: function(*call[0], **call[1]), flat(call), policy, config)[1]
-    return dataclasses.replace(plan, counts=tuple(counts), size=internals.op_count(graph) - start - (len(_LOCAL.made) - before))
+    size = internals.op_count(graph) - start - (len(_LOCAL.made) - before)
+    return dataclasses.replace(plan, counts=tuple(counts), size=size, outside=_outside() if plan.connected else ())
+
+
+def _outside() -> Tuple[str, ...]:
+    """Names of the trainable variables of the live graph that a rehearsal used."""
+    used = {op for op in map(variable_op, _LOCAL.foreign) if op is not None}
+    trained = {variable_op(variable) for op in used for variable in op.graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
+    return tuple(sorted(op.name for op in used & trained))
 
 
 def in_scratch(function: Callable[..., Any], call: Call, build: Callable[[Call], Any]) -> Any:
@@ -134,6 +143,7 @@ def _recorded_gradients(original: Callable[..., Any], ys: Any, xs: Any, *args: A
 def _standing_in(graph: Any) -> Iterator[Callable[[Any], Any]]:
     """While it lasts, tensors of other graphs that this thread's ops use become placeholders of `graph`, variables become variables."""
     made: Dict[str, Any] = {}
+    foreign: List[Any] = []
 
     def stand_in(tensor: Any) -> Any:
         if tensor.graph is graph:
@@ -141,15 +151,16 @@ def _standing_in(graph: Any) -> Iterator[Callable[[Any], Any]]:
         if tensor.name not in made:
             with tf.name_scope(None), tf.control_dependencies(None):
                 made[tensor.name] = _stand_in_for(tensor)
+            foreign.append(tensor)
         return made[tensor.name]
 
     op_creation.install(replace_foreign)
     patch.wrap(internals.framework_ops(), "_get_graph_from_inputs", _graph_of_rehearsal)
-    _LOCAL.graph, _LOCAL.stand_in, _LOCAL.made = graph, stand_in, made
+    _LOCAL.graph, _LOCAL.stand_in, _LOCAL.made, _LOCAL.foreign = graph, stand_in, made, foreign
     try:
         yield stand_in
     finally:
-        _LOCAL.graph = _LOCAL.stand_in = _LOCAL.made = None
+        _LOCAL.graph = _LOCAL.stand_in = _LOCAL.made = _LOCAL.foreign = None
 
 
 def _stand_in_for(tensor: Any) -> Any:
@@ -248,7 +259,7 @@ def _reserve_names(live: Any, graph: Any) -> None:
 
 
 def _keeps_state(function: Callable[..., Any], call: Call) -> str:
-    """The class of a layer, cell or template that was made outside and that the function can reach: it remembers a first call. Empty where there is none."""
+    """The class of a layer, cell or template that was made outside and that the function can reach: it remembers a first call. Else empty."""
     things = (thing for thing in _reached(function, call) if isinstance(thing, tf.Module) or hasattr(thing, "_variables_created"))
     return next((type(thing).__name__ for thing in things), "")
 

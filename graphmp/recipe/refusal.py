@@ -6,13 +6,15 @@ import linecache
 import os
 import sysconfig
 import traceback
-from typing import Any, Dict, FrozenSet, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.live import VARIABLE_OPS
-from graphmp.recipe.plan import Plan
+from graphmp.policy.policy import Policy
+from graphmp.recipe.plan import Plan, matches
 
 _FOREIGN = tuple(
     os.path.realpath(p) + os.sep for p in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platlib"]}
@@ -46,19 +48,20 @@ def functional_control_flow(op_type: str) -> GraphmpError:
     )
 
 
-def check_coverage(plan: Optional[Plan], graph: Any, start: int, allowed: FrozenSet[str], compute_dtype: str) -> None:
-    """Refuses a build that was to have matmuls or convolutions in half precision and has none.
+def check_coverage(graph: Any, start: int, policy: Policy, config: Config) -> None:
+    """Refuses a build that could have matmuls or convolutions in half precision and has none. Those that the user keeps in float32 don't count.
 
     Raises:
         GraphmpError: GMP015, saying where half precision would have to come in.
     """
-    expected = [op for op in graph.get_operations()[start:] if op.type in allowed]
-    if plan is None or not expected or any(t.dtype.name == compute_dtype for op in expected for t in op.outputs):
+    kept = config.float32_nodes + policy.keep_float32
+    expected = [op for op in graph.get_operations()[start:] if op.type in policy.allow and not matches(kept, op.name)]
+    if not expected or any(t.dtype.name == config.compute_dtype for op in expected for t in op.outputs):
         return
     raise GraphmpError(
         "GMP015",
         "none of the %d matmuls and convolutions, %s the first, would run in %s: no float tensor argument of the build function feeds one; "
-        "pass the inputs to it as arguments" % (len(expected), expected[0].name, compute_dtype),
+        "pass the inputs to it as arguments" % (len(expected), expected[0].name, config.compute_dtype),
     )
 
 
