@@ -101,6 +101,13 @@ CODES = {
         "A write can't be skipped with its step.",
         "Use a fixed --loss_scale that never overflows, or update variables outside the function or loop.",
     ),
+    "GMP120": Code(
+        0,
+        "No matmul or convolution computes in half precision.",
+        "Do as the reason in the message says; --compute_dtype=float32 where scaling and clipping alone are wanted.",
+    ),
+    "GMP121": Code(0, "A rule matches nothing in the graph.", "Correct its spelling, or take it out: `graphmp inspect GRAPH` names nodes and ops."),
+    "GMP122": Code(0, "A flag of graphmp's stands behind the script, which gets it.", "Put graphmp's flags before the script."),
 }
 
 

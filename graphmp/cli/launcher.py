@@ -53,6 +53,7 @@ class Run(Observer):
         self._process = os.getpid()
         self._ends: Dict[int, str] = {}  # what is to be said in the end of each graph, by its number
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._left: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs that the decorator converted
         self._reports = 0
         self._converted = False
 
@@ -94,10 +95,15 @@ class Run(Observer):
             other = "; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else ""  # 1.15's CPU has no convolutions of it
             self._say("no GPU here: this CPU emulates float16, slowly" + other)
         self._converted = True
-        for row in found.record["warnings"]:
+        for row in found.warnings:
             self._say("warning %s: %s%s" % (row["code"], row["node"] + ": " if row["node"] else "", row["message"]))
         if self._spec["report"]:
             self._write(live)
+
+    def left(self, graph: Any) -> None:
+        if graph not in self._left:
+            self._left.add(graph)
+            self._say("@graphmp.mixed_precision converted the graph while it was built: it trains as that made it")
 
     def failed(self, error: Exception) -> bool:
         if self._spec["on_error"] != "float32":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pathlib
 import re
 from dataclasses import dataclass, replace
-from typing import Dict, FrozenSet, Tuple
+from typing import Dict, FrozenSet, Iterator, Tuple
 
 from graphmp.errors import GraphmpError
 
@@ -107,13 +107,22 @@ def load(compute_dtype: str, path: str) -> Policy:
         GraphmpError: GMP003 where the file can't be read, GMP010 for a bad line.
     """
     policy = Policy.default(compute_dtype)
-    if not path:
-        return policy
+    return policy.with_text(_read(path), path) if path else policy
+
+
+def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
+    """For each line of a policy file (none where `path` is empty) how a message names it, and its op; with a `kind` of line its last word."""
+    for number, line in enumerate(_read(path).splitlines() if path else (), 1):
+        words = line.split("#")[0].split()
+        if words and (words[0] == kind if kind else words[0] != "keep_float32"):
+            yield "--op_policy=%s:%d: `%s`" % (path, number, " ".join(words)), words[-1] if kind else words[-1].lstrip("-")
+
+
+def _read(path: str) -> str:
     try:
-        text = pathlib.Path(path).read_text()
+        return pathlib.Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise GraphmpError("GMP003", "--op_policy=%s: cannot be read: %s" % (path, error)) from None
-    return policy.with_text(text, path)
 
 
 def tensor_core_ops() -> Tuple[str, ...]:

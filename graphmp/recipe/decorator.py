@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, ContextManager, Optional
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
+from graphmp.graph.live import is_tensor
 from graphmp.hooks import conversions, gradients, op_creation, optimizers, sessions
 from graphmp.hooks.internals import op_count
 from graphmp.hooks.op_creation import Creation
@@ -16,14 +17,14 @@ from graphmp.recipe import creation, observe, seeds
 from graphmp.recipe import state as states
 from graphmp.recipe.gradients import scaled_gradients, summed_gradients
 from graphmp.recipe.inputs import Call, cast_arguments, flat, map_back
-from graphmp.recipe.plan import Plan
+from graphmp.recipe.plan import FLOATS, Plan
 from graphmp.recipe.refusal import blames, check_constants, check_coverage, check_variables, recipe_refused
 from graphmp.recipe.storage import make_getter, nested
-from graphmp.recipe.training import configured, refuse_unscaled
+from graphmp.recipe.training import before_run, configured
 from graphmp.recipe.updates import apply_gradients, gate_assign
 
 REFUSALS = ("GMP012", "GMP014", "GMP015", "GMP016")
-FallBack = Callable[[GraphmpError], None]
+FallBack = Callable[[GraphmpError], ContextManager[None]]
 
 
 def build(function: Callable[..., Any], config: Config, call: Call, plan: Optional[Plan] = None, fall_back: Optional[FallBack] = None) -> Any:
@@ -34,7 +35,7 @@ def build(function: Callable[..., Any], config: Config, call: Call, plan: Option
         config: the options.
         call: its arguments.
         plan: where half precision goes; made from a rehearsal where there is none.
-        fall_back: told why the recipe doesn't fit, where it doesn't, before the function builds its float32 graph instead.
+        fall_back: where the recipe doesn't fit, the call builds the float32 graph inside `fall_back(reason)`.
     """
     if creation.active() is not None or observe.observing():  # nested: the outer call has it all
         return function(*call[0], **call[1])
@@ -48,17 +49,27 @@ def build(function: Callable[..., Any], config: Config, call: Call, plan: Option
     policy = policies.load(config.compute_dtype, config.op_policy)
     if plan is not None:
         return _build(function, config, call, policy, plan, proven=True)
-    plan = observe.rehearsed(function, call, policy, config)
-    refusal = _refusal(function, config, call, policy, plan) if fall_back and plan else None
+    rehearsed = observe.rehearsed(function, call, policy, config)
+    refusal = _refusal(function, config, call, policy, rehearsed) if fall_back else None
     if refusal is None:
-        return _build(function, config, call, policy, plan, proven=False)
+        return _build(function, config, call, policy, rehearsed.plan, proven=False)
     assert fall_back is not None  # else nothing was refused
-    fall_back(refusal)
-    return function(*call[0], **call[1])
+    with fall_back(refusal):
+        return function(*call[0], **call[1])
 
 
-def _refusal(function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, plan: Plan) -> Optional[GraphmpError]:
+def _refusal(
+    function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, rehearsed: observe.Rehearsed
+) -> Optional[GraphmpError]:
     """Why the recipe doesn't fit, found in a graph that is thrown away; None where it does, or what is wrong is the function's own."""
+    plan = rehearsed.plan
+    if plan is None:
+        blind = rehearsed.keeps_state and any(is_tensor(leaf) and leaf.dtype in FLOATS for leaf in flat(call))
+        return None if blind else GraphmpError("GMP012", rehearsed.problem)
+    if not plan.half and config.compute_dtype != "float32":
+        return GraphmpError("GMP015", "it makes no matmul or convolution that may be %s" % config.compute_dtype)
+    if plan.outside:
+        return GraphmpError("GMP014", "it trains %s, a variable made outside of it" % plan.outside[0])
     try:
         observe.in_scratch(function, call, lambda scratch: _build(function, config, scratch, policy, plan, proven=False))
     except GraphmpError as error:
@@ -75,7 +86,7 @@ def install() -> None:
     gradients.install(scaled_gradients)
     gradients.install_aggregation(summed_gradients)
     optimizers.install(apply_gradients)
-    sessions.install(refuse_unscaled)
+    sessions.install(before_run)
     sessions.configure(configured)
 
 
@@ -109,7 +120,8 @@ def _build(function: Callable[..., Any], config: Config, call: Call, policy: pol
     current.state.surplus += op_count(graph) - before - plan.size if plan is not None and plan.size else 0
     check_variables(plan, graph, start, config.compute_dtype)
     check_constants(plan, graph, start, config.compute_dtype)
-    check_coverage(plan, graph, start, policy.allow, config.compute_dtype)
+    if plan is not None or config.engine == "recipe" or config.engine_strict:
+        check_coverage(graph, start, policy, config)
     if plan is None:
         current.state.warn("GMP101", getattr(function, "__qualname__", ""), "every float argument was cast to %s" % config.compute_dtype)
     result = map_back(result, originals, current.state)

@@ -8,23 +8,25 @@ import inspect
 import random
 import threading
 from types import ModuleType
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 from absl import logging
 
 from graphmp.config import Config
-from graphmp.graph.live import VARIABLE_OPS, connected_variables, is_tensor
+from graphmp.graph.live import VARIABLE_OPS, connected_variables, is_tensor, variable_op
 from graphmp.hooks import gradients, internals, op_creation, patch
 from graphmp.hooks.op_creation import Creation
 from graphmp.policy.policy import Policy
 from graphmp.recipe import seeds
 from graphmp.recipe.inputs import Call, flat, replaced
 from graphmp.recipe.plan import Observation, Plan, make_plan
+from graphmp.recipe.refusal import first_line
 from graphmp.recipe.storage import nested
 
 VARIABLE_SCOPE_STORE = ("__varscope",)  # the collection where TensorFlow 1.15 to 2.21 counts a graph's variable scopes
+_STAND_IN = "graphmp/stand_in"
 _LOCAL = threading.local()
 
 
@@ -64,24 +66,33 @@ class _Gradients:
         self.connected: Set[str] = set()
 
 
-def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Optional[Plan]:
+class Rehearsed(NamedTuple):
+    """What a rehearsal gave: a plan, or why there is none, and whether that is because the function keeps state."""
+
+    plan: Optional[Plan]
+    problem: str = ""
+    keeps_state: bool = False
+
+
+def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Rehearsed:
     """Calls the function once in a graph that is thrown away, and plans from that.
 
-    Tensors of the live graph are stood in for by placeholders, the arguments and those that the function reaches by
+    Tensors and variables of the live graph are stood in for, the arguments and those that the function reaches by
     itself. Names come out as they will in the live graph. The random states of Python and NumPy are put back.
 
     Returns:
-        The plan; None where the rehearsal could not end, of which nothing need be the function's fault, or where it would leave
+        The plan; none where the rehearsal could not end, of which nothing need be the function's fault, or where it would leave
         its mark on objects that outlive it.
     """
-    if _keeps_state(function, call):
-        return None
+    kept = _keeps_state(function, call)
+    if kept:
+        return Rehearsed(None, "it uses %s, made outside of it, which remembers its first call" % kept, True)
     try:
         plan = in_scratch(function, call, lambda scratch: _rehearsal(function, scratch, policy, config))
-    except Exception:  # whatever the function raises: the live build will show whose fault it is
+    except Exception as error:  # whatever the function raises: the live build will show whose fault it is
         logging.vlog(1, "rehearsal of %s failed", function, exc_info=True)
-        return None
-    return dataclasses.replace(plan, seeds={})  # TensorFlow derives them from a count of the live graph's ops
+        return Rehearsed(None, "it can't be built in a graph of its own: %s: %s" % (type(error).__name__, first_line(error)))
+    return Rehearsed(dataclasses.replace(plan, seeds={}))  # TensorFlow derives them from a count of the live graph's ops
 
 
 def _rehearsal(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Plan:
@@ -89,7 +100,15 @@ def _rehearsal(function: Callable[..., Any], call: Call, policy: Policy, config:
     start = internals.op_count(graph)
     with seeds.collecting(lambda: len(_LOCAL.made) - before) as counts:
         plan = observed(lambda: function(*call[0], **call[1]), flat(call), policy, config)[1]
-    return dataclasses.replace(plan, counts=tuple(counts), size=internals.op_count(graph) - start - (len(_LOCAL.made) - before))
+    size = internals.op_count(graph) - start - (len(_LOCAL.made) - before)
+    return dataclasses.replace(plan, counts=tuple(counts), size=size, outside=_outside() if plan.connected else ())
+
+
+def _outside() -> Tuple[str, ...]:
+    """Names of the trainable variables of the live graph that a rehearsal used."""
+    used = {op for op in map(variable_op, _LOCAL.foreign) if op is not None}
+    trained = {variable_op(variable) for op in used for variable in op.graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
+    return tuple(sorted(op.name for op in used & trained))
 
 
 def in_scratch(function: Callable[..., Any], call: Call, build: Callable[[Call], Any]) -> Any:
@@ -122,24 +141,35 @@ def _recorded_gradients(original: Callable[..., Any], ys: Any, xs: Any, *args: A
 
 @contextlib.contextmanager
 def _standing_in(graph: Any) -> Iterator[Callable[[Any], Any]]:
-    """While it lasts, tensors of other graphs that this thread's ops use become placeholders of `graph`."""
+    """While it lasts, tensors of other graphs that this thread's ops use become placeholders of `graph`, variables become variables."""
     made: Dict[str, Any] = {}
+    foreign: List[Any] = []
 
     def stand_in(tensor: Any) -> Any:
         if tensor.graph is graph:
             return tensor
         if tensor.name not in made:
             with tf.name_scope(None), tf.control_dependencies(None):
-                made[tensor.name] = tf.placeholder(tensor.dtype.base_dtype, tensor.shape, name="graphmp/stand_in")
+                made[tensor.name] = _stand_in_for(tensor)
+            foreign.append(tensor)
         return made[tensor.name]
 
     op_creation.install(replace_foreign)
     patch.wrap(internals.framework_ops(), "_get_graph_from_inputs", _graph_of_rehearsal)
-    _LOCAL.graph, _LOCAL.stand_in, _LOCAL.made = graph, stand_in, made
+    _LOCAL.graph, _LOCAL.stand_in, _LOCAL.made, _LOCAL.foreign = graph, stand_in, made, foreign
     try:
         yield stand_in
     finally:
-        _LOCAL.graph = _LOCAL.stand_in = _LOCAL.made = None
+        _LOCAL.graph = _LOCAL.stand_in = _LOCAL.made = _LOCAL.foreign = None
+
+
+def _stand_in_for(tensor: Any) -> Any:
+    """A variable of the default graph for a reference or handle of one, for any other tensor a placeholder."""
+    variable = variable_op(tensor)
+    if variable is None or not (tensor.dtype == tf.resource or tensor.dtype._is_ref_dtype):
+        return tf.placeholder(tensor.dtype.base_dtype, tensor.shape, name=_STAND_IN)
+    make = tf.raw_ops.VarHandleOp if tensor.dtype == tf.resource else tf.raw_ops.VariableV2
+    return make(dtype=variable.get_attr("dtype"), shape=variable.get_attr("shape"), name=_STAND_IN)
 
 
 def replace_foreign(creation: Creation) -> Optional[tuple]:
@@ -148,14 +178,16 @@ def replace_foreign(creation: Creation) -> Optional[tuple]:
     if stand_in is None or tf.get_default_graph() is not _LOCAL.graph:
         return None
 
-    def of(value: Any) -> Any:
+    written = {argument.name for argument in internals.op_def(creation.op_type).input_arg if argument.is_ref}
+
+    def of(value: Any, is_ref: bool) -> Any:
         if isinstance(value, (list, tuple)):
-            return [of(v) for v in value]
+            return [of(v, is_ref) for v in value]
         if not is_tensor(value) and hasattr(value, "initializer") and value.graph is not _LOCAL.graph:
-            value = tf.convert_to_tensor(value)
+            value = value._ref() if is_ref and hasattr(value, "_ref") else tf.convert_to_tensor(value)
         return stand_in(value) if is_tensor(value) else value
 
-    return creation.make({key: of(value) for key, value in creation.arguments.items()}).result()
+    return creation.make({key: of(value, key in written) for key, value in creation.arguments.items()}).result()
 
 
 def _graph_of_rehearsal(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -226,9 +258,10 @@ def _reserve_names(live: Any, graph: Any) -> None:
         graph.unique_name(name)
 
 
-def _keeps_state(function: Callable[..., Any], call: Call) -> bool:
-    """Whether the function can reach layers, cells or templates that were made outside: they remember a first call."""
-    return any(isinstance(thing, tf.Module) or hasattr(thing, "_variables_created") for thing in _reached(function, call))
+def _keeps_state(function: Callable[..., Any], call: Call) -> str:
+    """The class of a layer, cell or template that was made outside and that the function can reach: it remembers a first call. Else empty."""
+    things = (thing for thing in _reached(function, call) if isinstance(thing, tf.Module) or hasattr(thing, "_variables_created"))
+    return next((type(thing).__name__ for thing in things), "")
 
 
 def _reached(function: Callable[..., Any], call: Call) -> List[Any]:

@@ -24,7 +24,7 @@ from graphmp.policy.policy import Policy
 from graphmp.rewrite.ranges import misfit
 
 FLOATS = (tf.float32, tf.float64)
-_REHEARSED = ("counts", "size")
+_REHEARSED = ("counts", "outside", "size")
 SEEDS = ("seed", "seed2")
 BIAS_ADDS = frozenset(["Add", "AddV2", "BiasAdd", "BiasAddV1"])
 
@@ -53,6 +53,7 @@ class Plan:
         connected: variables whose gradient was taken in the call and was not None.
         counts: numbers of ops before each call for a seed, of a rehearsal.
         size: how many ops the float32 build makes, in a rehearsal.
+        outside: variables made before the call, of which it takes gradients, in a rehearsal.
         misfits: constants that the compute dtype can't hold, and a value of each that doesn't fit.
     """
 
@@ -67,6 +68,7 @@ class Plan:
     misfits: Dict[str, float] = field(default_factory=dict)
     counts: Tuple[int, ...] = ()
     size: int = 0
+    outside: Tuple[str, ...] = ()
 
     def as_json(self) -> Dict[str, Any]:
         """A JSON value; `from_json` reads it back, but for what a rehearsal alone has."""

@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
 from graphmp.recipe import state as states
+from graphmp.recipe.rules import kept_by_rule, unmatched_rules
 from graphmp.recipe.training import violation
 from graphmp.recipe.updates import ungated
 
@@ -23,7 +24,8 @@ def record(graph: Any, config: Config) -> Dict[str, Any]:
     return {
         "done": [list(row) for row in state.done],
         "repaired": state.repaired,
-        "warnings": state.warnings + _no_gradients(state),
+        "warnings": state.warnings + _no_gradients(state) + unmatched_rules(graph, config),
+        "kept_by_rule": kept_by_rule(graph, config),
         "losses": [_loss(state, group) for group in state.groups],
         "scales": [{"scope": g.scale.scope, "kind": g.scale.kind, "initial": g.scale.initial} for g in state.groups],
     }

@@ -6,13 +6,15 @@ import linecache
 import os
 import sysconfig
 import traceback
-from typing import Any, Dict, FrozenSet, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.live import VARIABLE_OPS
-from graphmp.recipe.plan import Plan
+from graphmp.policy.policy import Policy
+from graphmp.recipe.plan import Plan, matches
 
 _FOREIGN = tuple(
     os.path.realpath(p) + os.sep for p in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platlib"]}
@@ -26,7 +28,7 @@ ADVICE = (
 
 def recipe_refused(error: Exception, function: Any) -> GraphmpError:
     """The error for a function that builds in float32 and not under the recipe."""
-    where = _user_frame(traceback.extract_tb(error.__traceback__))
+    where = user_frame(traceback.extract_tb(error.__traceback__))
     place = "%s:%d: `%s`" % where if where else getattr(function, "__qualname__", str(function))
     return GraphmpError("GMP012", "%s mixes float32 into the half-precision part: %s; %s" % (place, first_line(error), ADVICE))
 
@@ -39,26 +41,27 @@ def blames(error: Exception, compute_dtype: str) -> bool:
 
 def functional_control_flow(op_type: str) -> GraphmpError:
     """The error for a conditional or loop of TensorFlow 2's kind; says at which line of the user's it is made."""
-    where = _user_frame(traceback.extract_stack())
+    where = user_frame(traceback.extract_stack())
     place = "%s:%d: `%s`: " % where if where else ""
     return GraphmpError(
         "GMP012", "%s%s makes a function of its own; call tf.disable_v2_behavior() or tf.disable_control_flow_v2() before building" % (place, op_type)
     )
 
 
-def check_coverage(plan: Optional[Plan], graph: Any, start: int, allowed: FrozenSet[str], compute_dtype: str) -> None:
-    """Refuses a build that was to have matmuls or convolutions in half precision and has none.
+def check_coverage(graph: Any, start: int, policy: Policy, config: Config) -> None:
+    """Refuses a build that could have matmuls or convolutions in half precision and has none. Those that the user keeps in float32 don't count.
 
     Raises:
         GraphmpError: GMP015, saying where half precision would have to come in.
     """
-    expected = [op for op in graph.get_operations()[start:] if op.type in allowed]
-    if plan is None or not expected or any(t.dtype.name == compute_dtype for op in expected for t in op.outputs):
+    kept = config.float32_nodes + policy.keep_float32
+    expected = [op for op in graph.get_operations()[start:] if op.type in policy.allow and not matches(kept, op.name)]
+    if not expected or any(t.dtype.name == config.compute_dtype for op in expected for t in op.outputs):
         return
     raise GraphmpError(
         "GMP015",
         "none of the %d matmuls and convolutions, %s the first, would run in %s: no float tensor argument of the build function feeds one; "
-        "pass the inputs to it as arguments" % (len(expected), expected[0].name, compute_dtype),
+        "pass the inputs to it as arguments" % (len(expected), expected[0].name, config.compute_dtype),
     )
 
 
@@ -108,7 +111,7 @@ def first_line(error: Exception) -> str:
 
 def user_frame_of(op: Any) -> Optional[Tuple[str, int, str]]:
     """File, line number and text of the user's code that created an op."""
-    return _user_frame(list(op.traceback))
+    return user_frame(list(op.traceback))
 
 
 def _variable_changed(op: Any, expected: str, found: str) -> GraphmpError:
@@ -121,7 +124,8 @@ def _variable_changed(op: Any, expected: str, found: str) -> GraphmpError:
     )
 
 
-def _user_frame(frames: List[Any]) -> Optional[Tuple[str, int, str]]:
+def user_frame(frames: List[Any]) -> Optional[Tuple[str, int, str]]:
+    """File, line number and text of the innermost of these frames that is in the user's code."""
     for frame in reversed(frames):
         name, number = frame[0], frame[1]
         path = os.path.realpath(name)

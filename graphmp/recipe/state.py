@@ -81,6 +81,7 @@ class GraphState:
         self.applied: Dict[str, List[str]] = {}  # update ops by the scope of their loss group
         self.surplus = 0  # how many ops the graph has more than the float32 build of it
         self.checked_version = -1
+        self.told = False  # whether the first training run was told what concerns the graph as a whole
         self.violations: List[Any] = []
         self._casts: Dict[Any, Any] = {}
         self._sources: Dict[str, Any] = {}
@@ -166,3 +167,9 @@ def of(graph: Any) -> GraphState:
     """The state of a graph, made at first need."""
     with _LOCK:
         return _STATES.setdefault(graph, GraphState())
+
+
+def has_converted(graph: Any) -> bool:
+    """Whether the recipe put half precision or a loss scale into a graph."""
+    state = find(graph)
+    return state is not None and bool(state.half_casts or state.groups)

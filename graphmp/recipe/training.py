@@ -1,18 +1,22 @@
-"""The first training run of a graph that the recipe touched: it never trains unscaled in silence."""
+"""The first training run of a graph that the recipe touched: it never trains unscaled, or in float32, in silence."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.live import ancestors, as_ops
 from graphmp.hooks import sessions
 from graphmp.recipe import state as states
+from graphmp.recipe.rules import kept_by_rule, unmatched_rules
+from graphmp.recipe.say import say
 from graphmp.recipe.updates import ungated
+from graphmp.report.coverage import nothing_in_half
 
 
-def refuse_unscaled(session: Any, fetches: Any) -> None:
-    """Called before a session runs: refuses to run an update that a half-precision gradient reaches unscaled.
+def before_run(session: Any, fetches: Any) -> None:
+    """Called before a session runs: refuses an update that a half-precision gradient reaches unscaled, says once if all trains in float32.
 
     Raises:
         GraphmpError: GMP016, naming the update op.
@@ -24,12 +28,24 @@ def refuse_unscaled(session: Any, fetches: Any) -> None:
     if graph.version != state.checked_version:
         state.violations = ungated(graph)
         state.checked_version = graph.version
-    if not state.violations:
+    untold = state.calls if not state.told else []
+    if not state.violations and not untold:
         return
     above = ancestors(as_ops(fetches, graph))
     for op in state.violations:
         if op in above:
             raise GraphmpError("GMP016", violation(op))
+    gradients = {name for call in untold for name in call.gradients}
+    if any(op.name in gradients for op in above):
+        state.told = True
+        _tell(graph, untold[0].group.config)
+
+
+def _tell(graph: Any, config: Config) -> None:
+    """Says what concerns the graph as a whole: rules that match nothing, and that nothing computes in half precision."""
+    record = {"warnings": [], "kept_by_rule": kept_by_rule(graph, config)}
+    for row in unmatched_rules(graph, config) + nothing_in_half(graph.as_graph_def(), config, record):
+        say("%s: %s" % (row["code"], row["message"]))
 
 
 def configured(given: Any, target: str, graph: Any) -> Any:

@@ -19,6 +19,7 @@ from graphmp.errors import GraphmpError, warning
 from graphmp.graph.variables import variables
 from graphmp.policy import policy as policies
 from graphmp.report import facts
+from graphmp.report.coverage import left_in_float32, nothing_in_half
 from graphmp.report.float32 import float32_nodes
 from graphmp.report.reasons import Context, reason
 from graphmp.report.training import with_train_ops
@@ -84,7 +85,12 @@ def make_report(
         "losses": with_train_ops(record["losses"], converted),
         "changes": changes(differences, config, record, engine),
         "float32_nodes": float32_nodes(converted, record, policies.load(config.compute_dtype, config.op_policy)),
-        "warnings": record["warnings"] + _float32_warnings(after, config, record.get("kept_allowed")) + _channels_first_warnings(after),
+        "warnings": [
+            *record["warnings"],
+            *nothing_in_half(after, config, record),
+            *_float32_warnings(after, config, record),
+            *_channels_first_warnings(after),
+        ],
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
     report["checks"] = [{"name": c.name, "status": c.status, "text": c.text} for c in explained(differences, report).checks]
@@ -140,13 +146,9 @@ def sha256(path: pathlib.Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _float32_warnings(graph_def: Any, config: Config, reasons: Optional[Dict[str, str]]) -> List[Dict[str, str]]:
-    """Matmuls and convolutions that stayed float32, with the rewrite's reasons or, where there are none, the recipe's."""
-    names = facts.left_in_float32(graph_def) if config.compute_dtype != "float32" else []
-    otherwise = "made outside the build function, or fed by what does not come through its arguments"
-    if reasons is not None:
-        otherwise = "in a function that an input pipeline uses, or that nothing calls"
-    return [warning("GMP102", name, "computes in float32: %s" % (reasons or {}).get(name, otherwise)) for name in names]
+def _float32_warnings(graph_def: Any, config: Config, record: Dict[str, Any]) -> List[Dict[str, str]]:
+    left = left_in_float32(graph_def, record) if config.compute_dtype != "float32" else {}
+    return [warning("GMP102", name, "computes in float32: %s" % reason) for name, reason in left.items()]
 
 
 def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:

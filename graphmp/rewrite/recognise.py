@@ -14,6 +14,7 @@ from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy
+from graphmp.policy.unmatched import unmatched
 from graphmp.rewrite.mark import read_mark, same_conversion
 
 _INSERTED = re.compile(r"_graphmp_(float16|bfloat16|float32)(_\d+)?$")
@@ -45,6 +46,8 @@ def recognise(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, poli
     if already_converted(meta_graph, view, config):
         return Recognised([warning("GMP108", "", "this graph was converted with the same flags: nothing to change")], True)
     warnings = [warning("GMP105", "", "no training in this graph: no gradient code was found")] if not gradients else []
+    bodies = [meta_graph.graph_def.node, *(function.node_def for function in meta_graph.graph_def.library.function)]
+    warnings += unmatched(config, ((node.name, node.op) for nodes in bodies for node in nodes))
     scaling = own_loss_scaling(view, gradients)
     if scaling:
         warnings.append(warning("GMP107", scaling, "this graph scales its loss itself: that is left to it, and so is clipping"))

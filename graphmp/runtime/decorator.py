@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import warnings
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterator, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -13,6 +13,7 @@ from graphmp.errors import GraphmpError
 from graphmp.recipe import decorator
 from graphmp.recipe import state as states
 from graphmp.recipe.inputs import Call
+from graphmp.recipe.say import say
 from graphmp.runtime.session import convert_sessions_of, is_converted_in_sessions
 
 
@@ -72,10 +73,11 @@ def _called(function: Callable[..., Any], config: Config, call: Call) -> Any:
         return function(*call[0], **call[1])
     may_fall_back = graph is not None and config.engine == "auto" and not config.engine_strict and not states.of(graph).half_casts
 
-    def fall_back(reason: GraphmpError) -> None:
-        text = "%s: the recipe does not fit, the graph is converted in its session: %s" % (_name(function), reason)
-        warnings.warn(text, RuntimeWarning, stacklevel=2)  # a logger's first line would void the user's logging.basicConfig
+    @contextlib.contextmanager
+    def fall_back(reason: GraphmpError) -> Iterator[None]:
         convert_sessions_of(graph, config)
+        yield
+        say("%s: the recipe does not fit, the graph is converted in its session: %s" % (_name(function), reason))
 
     return decorator.build(function, config, call, fall_back=fall_back if may_fall_back else None)
 

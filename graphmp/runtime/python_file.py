@@ -106,7 +106,7 @@ def _by_recipe(script: Script, config: Config, stages: Stages, log: Callable[[st
         diff = compare(original, converted)
         name, digest = str(script.source), sha256(script.source.path)
         report = make_report(original, converted, config, name, digest, "recipe", reason, done["record"], stages.seconds, diff)
-    _check_coverage(report, script.source)
+    _check_coverage(report, script.source, len(done["record"]["kept_by_rule"]))
     report["seconds"] = stages.rounded()
     return Conversion(original, converted, report, _flagfile(config, script), diff)
 
@@ -134,9 +134,9 @@ def _check_keras() -> None:
         )
 
 
-def _check_coverage(report: Dict[str, Any], source: Source) -> None:
-    """Refuses a function that has no part in any of the graph's matmuls and convolutions."""
+def _check_coverage(report: Dict[str, Any], source: Source, kept: int) -> None:
+    """Refuses a function that has no part in any of the graph's matmuls and convolutions, but for those that the user keeps in float32."""
     coverage = report["coverage"]
-    if report["compute_dtype"] != "float32" and coverage["tensor_core_ops"] and not coverage["converted_ops"]:
+    if report["compute_dtype"] != "float32" and coverage["tensor_core_ops"] > kept and not coverage["converted_ops"]:
         message = "%s: %s makes none of the graph's %d matmuls and convolutions; name the function that does, as %s:FUNCTION"
         raise GraphmpError("GMP015", message % (source.path, source.function, coverage["tensor_core_ops"], source.path))

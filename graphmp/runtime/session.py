@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Optional
+from typing import Any, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.hooks import gradients, sessions
+from graphmp.recipe import state as states
+from graphmp.recipe.say import say
 from graphmp.runtime.live import runs
-from graphmp.runtime.live.live_graph import LiveGraph, Observer, known_live_graph, live_graph
+from graphmp.runtime.live.live_graph import Fate, LiveGraph, Observer, known_live_graph, live_graph
 from graphmp.runtime.session_config import with_session_config
 from graphmp.runtime.training import record_gradients
 
@@ -59,22 +61,45 @@ def _with_config(given: Optional[Any], target: str, settings: Config) -> Any:
     return sessions.unfused(config) if target and settings.compute_dtype == "bfloat16" else config
 
 
+class _Says(Observer):
+    """Passes on what is to be said of a graph, as Python warnings, each text once."""
+
+    def __init__(self) -> None:
+        self._said: Set[str] = set()
+
+    def converted(self, live: LiveGraph) -> None:
+        assert live.converted is not None  # this is what is told
+        for row in live.converted.warnings:
+            text = "%s: %s%s" % (row["code"], row["node"] + ": " if row["node"] else "", row["message"])
+            if text not in self._said:
+                self._said.add(text)
+                say(text)
+
+
 def _convert_in(session: Any, settings: Config) -> None:
-    listen()
-    live_graph(session.graph, settings)
+    _watched(session.graph, settings)
     _SESSIONS.add(session)
-
-
-def listen() -> None:
-    """Has gradients remembered and sessions' runs mapped, once in a process."""
-    gradients.install(record_gradients)
-    runs.install(_live)
 
 
 def convert_sessions_of(graph: Any, config: Config) -> None:
     """From now on every session of a graph trains it in mixed precision, as a `Session` with these options does."""
-    listen()
-    live_graph(graph, config).for_every_session = True
+    _watched(graph, config).for_every_session = True
+
+
+def _watched(graph: Any, config: Config) -> LiveGraph:
+    """A graph's LiveGraph, of which is said what concerns the graph as a whole; that nothing trained it when it goes, or Python ends."""
+    gradients.install(record_gradients)
+    runs.install(_live)
+    live = known_live_graph(graph)
+    if live is None:
+        live = live_graph(graph, config, _Says())
+        weakref.finalize(graph, _end, live.fate, config.compute_dtype)
+    return live
+
+
+def _end(fate: Fate, compute_dtype: str) -> None:
+    if fate.ran and not fate.converted and compute_dtype != "float32":
+        say("GMP120: nothing computed in %s: no run trained, and a graph is converted at the first run that does" % compute_dtype)
 
 
 def is_converted_in_sessions(graph: Any) -> bool:
@@ -97,7 +122,10 @@ def convert_every_session(config: Config, observer: Observer, debug: bool = Fals
         debug: whether to look for the first op that isn't finite in every run that trains.
     """
 
-    def find(session: Any) -> LiveGraph:
+    def find(session: Any) -> Optional[LiveGraph]:
+        if states.has_converted(session.graph):
+            observer.left(session.graph)
+            return None
         live = live_graph(session.graph, config, observer)
         live.debug = debug
         return live

@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 import weakref
+from dataclasses import dataclass
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -18,6 +19,7 @@ from graphmp.graph.live import ancestors
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
 from graphmp.policy import policy as policies
+from graphmp.report.coverage import nothing_in_half
 from graphmp.report.report import check_variables
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.runtime.live import summaries
@@ -41,13 +43,23 @@ class Converted(NamedTuple):
         original: the MetaGraphDef as it was; None once the observer has seen it.
         meta_graph: the converted one, under the original's names; None likewise.
         record: what the rewrite noted.
+        warnings: rows of a report's `warnings` about the graph as a whole: the record's, and that nothing is in half precision.
         seconds: how long it took, clones included.
     """
 
     original: Optional[tf.MetaGraphDef]
     meta_graph: Optional[tf.MetaGraphDef]
     record: Dict[str, Any]
+    warnings: List[Dict[str, str]]
     seconds: float
+
+
+@dataclass
+class Fate:
+    """What became of a graph, for those that outlive it: whether anything of it ran, and whether it was converted, or can't be."""
+
+    ran: bool = False
+    converted: bool = False
 
 
 class Observer:
@@ -55,6 +67,9 @@ class Observer:
 
     def converted(self, live: LiveGraph) -> None:
         """A conversion was made."""
+
+    def left(self, graph: Any) -> None:
+        """A graph is left as it is: the decorator converted it while it was built."""
 
     def failed(self, error: Exception) -> bool:
         """A graph can't be converted: whether to train it as it is. Otherwise the run raises."""
@@ -65,12 +80,14 @@ class Observer:
 
 
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
-    """The LiveGraph of a tf.Graph; the first caller's options count."""
+    """The LiveGraph of a tf.Graph; the first caller's options count, and the last caller's observer."""
     with _LOCK:
         found = known_live_graph(graph)
         if found is None:
             found = LiveGraph(graph, config, observer or Observer())
             setattr(graph, _ATTRIBUTE, found)
+        if observer is not None:
+            found.observer = observer
         return found
 
 
@@ -85,10 +102,12 @@ class LiveGraph:
     Attributes:
         config: the options.
         converted: the conversion, once there is one.
+        fate: what became of the graph.
         number: each has its own.
         for_every_session: whether all sessions of the graph fetch clones, not only those that were made for it.
         steps: how many runs have trained; whoever makes them counts.
         gave_up: whether the graph can't be converted and trains as it is.
+        observer: is told what becomes of the graph.
         flagged: whether a loss scale says which steps are skipped.
         debug: whether to look for the first op that isn't finite in each run that trains.
     """
@@ -96,6 +115,7 @@ class LiveGraph:
     def __init__(self, graph: Any, config: Config, observer: Observer):
         self.config = config
         self.converted: Optional[Converted] = None
+        self.fate = Fate()
         self.number = next(_NUMBERS)
         self.for_every_session = False
         self.steps = 0
@@ -103,7 +123,7 @@ class LiveGraph:
         self.debug = False
         self.flagged = False
         self._skips: Optional[Skips] = None
-        self._observer = observer
+        self.observer = observer
         self._restored: weakref.WeakKeyDictionary[Any, Dict[str, Any]] = weakref.WeakKeyDictionary()
         self._graph = weakref.ref(graph)
         self._lock = threading.RLock()
@@ -135,6 +155,7 @@ class LiveGraph:
         Raises:
             GraphmpError: as `graphmp.convert`, where the graph can't be converted and the observer doesn't say to go on without.
         """
+        self.fate.ran = True
         if not all(op in self._trains for op in ops):
             with self._lock:
                 self._look_at([op for op in ops if op not in self._trains])
@@ -153,7 +174,7 @@ class LiveGraph:
         self.steps += 1
         if values and self._skips is not None:
             for skipped in self._skips.seen(ops, values, self.steps):
-                self._observer.skipped(self, session, skipped)
+                self.observer.skipped(self, session, skipped)
 
     def flags(self) -> List[Any]:
         """The tensors that say whether the gradients of each loss are finite."""
@@ -169,10 +190,11 @@ class LiveGraph:
         found = {op: trains(op.graph, [op]) for op in ops}
         late = [op for op in ops if op.name not in self._known and op.name not in self._ours]
         if late and not self.gave_up and (any(found[op] for op in late) or self._saves(late)):
+            self.fate.converted = True
             try:
                 self._convert()
             except Exception as error:
-                self.gave_up = self._observer.failed(error)
+                self.gave_up = self.observer.failed(error)
                 if not self.gave_up:
                     raise
         elif late and self.converted is not None:
@@ -250,11 +272,12 @@ class LiveGraph:
         self._add(clones)
         self._known = {node.name for node in original.graph_def.node}
         self._in_loops = {name for name, depth in loop_depths(after).items() if depth}
-        self.converted = Converted(original, done.meta_graph, done.record, time.time() - start)
+        told = done.record["warnings"] + nothing_in_half(after.graph_def, self.config, done.record)
+        self.converted = Converted(original, done.meta_graph, done.record, told, time.time() - start)
         names = [" + ".join(loss["loss"]) for loss in done.record["losses"] if loss.get("finite")]
         self._skips = Skips(names, self.flags(), self.originals(), self.debug)
         self.flagged = bool(names)
-        self._observer.converted(self)
+        self.observer.converted(self)
         self.converted = self.converted._replace(original=None, meta_graph=None)
 
     def _follow(self, ops: List[Any]) -> None:

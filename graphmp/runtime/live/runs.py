@@ -18,18 +18,20 @@ Finder = Callable[[Any], Optional[LiveGraph]]
 
 
 def install(find: Finder) -> None:
-    """Maps the runs of every session for which `find(session)` gives a LiveGraph."""
-    session, doors = internals.base_session(), _DOORS.setdefault(find, _Doors(find))  # methods of equal instances differ since Python 3.8
+    """Maps the runs of every session for which `find(session)` gives a LiveGraph; of several the first that gives one counts."""
+    if find not in _FINDERS:
+        _FINDERS.append(find)
+    session = internals.base_session()
     for name in ("_do_run", "make_callable", "_make_callable_from_options", "partial_run_setup"):
-        patch.wrap(session, name, getattr(doors, name.lstrip("_")))
-    patch.wrap(tf.train.Saver, "restore", doors.restore)
+        patch.wrap(session, name, getattr(_DOORS, name.lstrip("_")))
+    patch.wrap(tf.train.Saver, "restore", _DOORS.restore)
 
 
 class _Doors:
     """One method a door."""
 
-    def __init__(self, find: Finder):
-        self._find = find
+    def _find(self, session: Any) -> Optional[LiveGraph]:
+        return next((live for live in (find(session) for find in _FINDERS) if live is not None), None)
 
     def do_run(
         self, original: Any, session: Any, handle: Any, targets: List[Any], fetches: List[Any], feeds: Dict[Any, Any], options: Any, metadata: Any
@@ -81,7 +83,8 @@ class _Doors:
             live.restored(session, str(path))
 
 
-_DOORS: Dict[Finder, _Doors] = {}
+_FINDERS: List[Finder] = []
+_DOORS = _Doors()
 
 
 class _Callable:

@@ -1,0 +1,15 @@
+"""What graphmp says while a script of the user's builds or trains: Python warnings, each at the user's own line."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+
+from graphmp.recipe.refusal import user_frame
+
+
+def say(text: str) -> None:
+    """Warns with one line, however often the same was said before; a logger's first line would void the user's logging.basicConfig."""
+    where = user_frame(traceback.extract_stack())
+    path, number = where[:2] if where else ("graphmp", 1)
+    warnings.warn_explicit(text, RuntimeWarning, path, number)
