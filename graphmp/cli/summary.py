@@ -28,7 +28,11 @@ def summary(report: Dict[str, Any], written: List[pathlib.Path], next_command: s
         )
         guarded = report["kept_float32"].get("range guard", 0)
         line += "; %s kept float32 by the range guard" % _n(guarded) if guarded else ""
-        yield labelled(report["compute_dtype"], line + ("; %d repaired to float32" % graph["repaired"] if graph["repaired"] else ""))
+        yield labelled(report["compute_dtype"], line)
+        if report["repaired_ops"]:
+            ops = ", ".join("%s %d" % item for item in _commonest(report["repaired_ops"]))
+            text = "%s between them computed in float32 and cast back, as the policy says: %s"
+            yield labelled("", text % (_count_of(graph["repaired"], "op"), ops))
         if report["half_ops"]:
             yield labelled("", ", ".join("%s %d" % item for item in _commonest(report["half_ops"])))
     yield labelled("variables", "%s of %s float32, names unchanged; float32 checkpoints load" % (_n(variables["float32"]), _n(variables["count"])))
@@ -46,7 +50,7 @@ def _losses(report: Dict[str, Any]) -> Iterator[str]:
     for loss in report["losses"][:_MOST_LOSSES]:
         counts = (_count(loss["seeds"], "seed"), _count(loss["gradients"], "gradient"), _count(loss["updates"], "update"))
         scale = _scale(report["loss_scale"]) if loss["scale"] else "none"
-        clip = "clip global norm %g" % report["clip_norm"] if loss["clip"] else "clip none"
+        clip = "clip %s" % " and ".join(_clips(report, loss))
         yield labelled("loss", "%s: %s, %s, %s; scale %s; %s" % (loss["gradient_scope"], *counts, scale, clip))
         yield from (labelled("", line) for line in _where(loss))
     if len(report["losses"]) > _MOST_LOSSES:
@@ -62,6 +66,25 @@ def _where(loss: Dict[str, Any]) -> Iterator[str]:
     checks += ["a skipped step leaves out %s" % _count(loss["gated"], "write")] if loss["gated"] else []
     if checks:
         yield ", ".join(checks)
+    if loss["user_clips"]:
+        row, more = loss["user_clips"][0], len(loss["user_clips"]) - 1
+        side = {True: ", after the unscale", False: ", BEFORE the unscale", None: ""}[row["after_unscale"]]
+        yield "the model's own clip: %s%s%s" % (row["node"], " (and %d more in report.json)" % more if more else "", side)
+
+
+def _clips(report: Dict[str, Any], loss: Dict[str, Any]) -> Iterator[str]:
+    """graphmp's clip and the model's own, each kind of it once."""
+    if loss["clip"]:
+        yield "global norm %g" % report["clip_norm"]
+    yield from dict.fromkeys("%s (the model's own)" % _user_clip(row) for row in loss["user_clips"])
+    if not loss["clip"] and not loss["user_clips"]:
+        yield "none"
+
+
+def _user_clip(row: Dict[str, Any]) -> str:
+    if row["limits"]:
+        return "%s to [%s]" % (row["kind"], ", ".join("?" if limit is None else "%g" % limit for limit in row["limits"]))
+    return row["kind"] + (" %g" % row["norm"] if row["norm"] is not None else "")
 
 
 def _scale(loss_scale: Dict[str, Any]) -> str:
@@ -94,4 +117,8 @@ def _n(number: Any) -> str:
 
 
 def _count(items: List[str], noun: str) -> str:
-    return "%d %s%s" % (len(items), noun, "" if len(items) == 1 else "s")
+    return _count_of(len(items), noun)
+
+
+def _count_of(number: int, noun: str) -> str:
+    return "%d %s%s" % (number, noun, "" if number == 1 else "s")
