@@ -22,6 +22,13 @@ def half_ops(graph_def: Any) -> Counter[str]:
     return count(nodes_of(graph_def)).half_ops
 
 
+def ops_of(names: Iterable[str], graph_def: Any) -> Dict[str, int]:
+    """How many of the nodes of these names there are of each op."""
+    wanted = set(names)
+    counted = collections.Counter(node.op for node in graph_def.node if node.name in wanted)
+    return dict(sorted(counted.items()))
+
+
 def coverage(graph_def: Any) -> Dict[str, int]:
     """Matmuls, convolutions and RNN kernels of 16 or 32 bits, and how many of them are in half precision."""
     found = count(nodes_of(graph_def))
