@@ -15,6 +15,8 @@ import numpy as np
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # tf.layers needs Keras 2 on TensorFlow 2.16 and later
 import tensorflow.compat.v1 as tf
 
+LEARNING_RATE = 3e-4  # the hidden layer sums over tens of thousands of inputs: with larger steps the loss leaps
+
 
 def build_training_model(inputs, labels, nlabel, data_format="channels_first"):
     """Builds the model, its loss and its training step.
@@ -37,7 +39,7 @@ def build_training_model(inputs, labels, nlabel, data_format="channels_first"):
     logits = tf.layers.dense(top, nlabel, name="logits")
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-        train_op = tf.train.MomentumOptimizer(0.01, 0.9).minimize(loss)
+        train_op = tf.train.MomentumOptimizer(LEARNING_RATE, 0.9).minimize(loss)
     return inputs, labels, loss, train_op
 
 
@@ -46,11 +48,11 @@ def parse_flags():
     parser = argparse.ArgumentParser(description="Trains a small image classifier on random data.")
     parser.add_argument("--smoke", action="store_true", help="a small model and a few steps, for a laptop")
     parser.add_argument("--data_format", choices=["channels_first", "channels_last"], default="channels_first")
-    parser.add_argument("--batch_size", type=int, help="images a step (default 128; smoke 8)")
+    parser.add_argument("--batch_size", type=int, help="images a step (default 32; smoke 8)")
     parser.add_argument("--steps", type=int, help="training steps (default 20; smoke 5)")
     flags = parser.parse_args()
-    flags.image_size, flags.nlabel = (32, 20) if flags.smoke else (224, 1000)
-    flags.batch_size = flags.batch_size or (8 if flags.smoke else 128)
+    flags.image_size, flags.nlabel = (32, 20) if flags.smoke else (64, 100)
+    flags.batch_size = flags.batch_size or (8 if flags.smoke else 32)
     flags.steps = flags.steps or (5 if flags.smoke else 20)
     return flags
 

@@ -3,7 +3,7 @@
 Dynamic scaling follows TensorFlow's and Keras's constants: start at 2^15, halve on overflow, double after 2000 good
 steps (Micikevicius et al., Mixed Precision Training, ICLR 2018, describe the idea). Where nobody says where to start, the
 first step is taken at the floor, 1: of gradients that 2^15 would take out of float16's range it so loses no step, and
-learns what scale fits them. Other frameworks skip steps until halving gets there.
+learns what scale fits them and leaves room for larger ones. Other frameworks skip steps until halving gets there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from graphmp.hooks.internals import init_scope
 from graphmp.loss_scale.gradients import largest
 
 COLLECTION = "graphmp_loss_scale"
+HEAD_ROOM = 32  # how many times as large as the first step's gradients may become; those of the examples did 27 times at most, in 20 steps
 _FLOAT16_MAX = 65504.0
+_TINY = 2.0**-110  # for 0, to be divided by
 
 
 class NoLossScale:
@@ -140,13 +142,15 @@ class DynamicLossScale(FixedLossScale):
                 return tf.group(*[tf.assign(variable, value, name=name) for variable, value, name in pairs], name="step")
 
     def _fitting(self, gradients: Sequence[Any]) -> Any:
-        """The scale after a good step: as it is, but for a first one that it would have made overflow. Then a power of two with two bits to spare."""
+        """The scale after a good step: as it is, but for a first one after which it would leave less than HEAD_ROOM.
+
+        Then it is the largest power of two that leaves as much.
+        """
         if self.first_step is None:
             return self.current
         size = tf.cond(self.first_step, lambda: self._size(gradients), lambda: tf.constant(0.0))
-        fits = _power_of_two_below(_FLOAT16_MAX / 4 / tf.maximum(size, 1.0))
-        lowered = tf.maximum(tf.minimum(fits, self.current), self._config.loss_scale_min)
-        return _select(self.current * size > _FLOAT16_MAX, lowered, self.current)
+        fits = _power_of_two_below(_FLOAT16_MAX / HEAD_ROOM / tf.maximum(size, _TINY))
+        return tf.maximum(tf.minimum(fits, self.current), self._config.loss_scale_min)
 
     def _size(self, gradients: Sequence[Any]) -> Any:
         return tf.maximum(largest(gradients), self.largest) if gradients else tf.identity(self.largest)

@@ -73,8 +73,8 @@ def side_by_side(xs: List[Any]) -> Rows:
     values = tf.stack([tf.pad(part, end) for part, end in zip(parts, ends)])  # 0 zeros and a stride of 1 copy nothing
     values.set_shape([len(xs), None])
     large = tf.split(_chosen(strides > 1, sizes, tf.zeros_like(sizes)), len(xs))
-    hidden = tf.stack([tf.reduce_max(_bits(tf.slice(x, [0], size))) for x, size in zip(xs, large)])
-    return Rows(values, lengths, sizes, _magnitudes(hidden))
+    hidden = tf.stack([_largest(tf.slice(x, [0], size)) for x, size in zip(xs, large)])
+    return Rows(values, lengths, sizes, hidden)
 
 
 def counted(rows: Rows, scale: Any, sign: Any, format_: Format) -> Numbers:
@@ -98,6 +98,16 @@ def compared(rows: Rows, sign: Any) -> Numbers:
     zeros = tf.zeros_like(not_finite)
     largest = tf.maximum(rows.hidden, _chosen(not_finite > 0, zeros + np.inf, zeros))
     return Numbers(exponents, zeros, zeros, largest, _without_infinite(sketch, rows.values, sign, broken))
+
+
+def _largest(x: Any) -> Any:
+    """The largest magnitude of a vector, infinite where an element is NaN, 0 of none; by reductions that make no copy of it.
+
+    Half the sum of squares is NaN only where an element is: squares have one sign. Max and Min promise nothing of NaN.
+    """
+    first = tf.constant([0])
+    found = tf.maximum(tf.reduce_max(x, first), -tf.reduce_min(x, first))
+    return _chosen(tf.is_nan(tf.nn.l2_loss(x)), tf.constant(np.inf, tf.float32), tf.maximum(found, 0.0))
 
 
 def _bits(x: Any) -> Any:

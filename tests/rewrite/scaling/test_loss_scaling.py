@@ -151,7 +151,7 @@ def test_a_learning_rate_is_no_scale():
 def test_the_first_step_finds_where_to_start():
     """Gradients that 2^15 would take out of range lose no step; small ones leave the scale as it is."""
     converted = graphmp.convert(with_optimizer("GradientDescent", False, False))
-    for factor, scale in ((1e-3, 2.0**15), (1e3, 2.0**4)):
+    for factor, scale in ((1e-3, 2.0**15), (30.0, 2.0**4)):
         with session(converted.meta_graph) as sess:
             assert sess.run("graphmp/loss_scale/current:0") == 2.0**15
             fresh = state(sess)

@@ -1,0 +1,86 @@
+"""A dynamic scale's first step: it leaves room for larger gradients, under both engines, and respects where it is told to start."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.config import Config
+from graphmp.loss_scale import scales
+from graphmp.loss_scale.scales import HEAD_ROOM
+
+LARGEST = 65504.0  # of float16
+CURRENT = "graphmp/loss_scale/current:0"
+SKIPPED = "graphmp/loss_scale/skipped_steps:0"
+SIZES = [0.0, 1e-30, 1e-3, 0.12, 0.13, 1.0, 100.0, 4000.0, 1e6]
+
+
+@pytest.fixture
+def stepped(graph):
+    """Builds a scale of some options; returns what takes a step of gradients of a size, and says what the scale is then."""
+
+    def make(**options):
+        scale = scales.make(Config.make(**options), "loss_scale")
+        gradient = tf.placeholder(tf.float32, [2])
+        update = scale.update(tf.reduce_all(tf.is_finite(gradient)), [gradient])
+
+        def step(session, size):
+            session.run(update, {gradient: [-size, size / 2]})
+            return float(session.run(scale.current))
+
+        return step
+
+    return make
+
+
+def test_the_scale_leaves_room_after_the_first_step_alone(stepped):
+    step = stepped()
+    for size in SIZES:
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            found = step(session, size)
+            assert np.log2(found) % 1 == 0 and 1 <= found <= 2.0**15
+            assert found == 1 or found * size * HEAD_ROOM <= LARGEST
+            assert found == 2.0**15 or 2 * found * size * HEAD_ROOM > LARGEST, "lower than it has to be"
+            assert step(session, 100 * size) == found  # what is finite lowers nothing later
+
+
+def test_a_scale_that_was_asked_for_is_not_lowered(stepped):
+    with tf.Session() as session:
+        step = stepped(loss_scale_initial=2.0**14)
+        session.run(tf.global_variables_initializer())
+        assert [step(session, size) for size in (1000.0, 1e6)] == [2.0**14] * 2
+
+
+def least(x, factor):
+    """A loss whose gradients are as large as `factor` says: of two layers, no step moves the weights by much."""
+    hidden = tf.layers.dense(x, 8, name="hidden")
+    loss = factor * tf.reduce_mean(tf.cast(tf.layers.dense(hidden, 8, name="last"), tf.float32), name="loss")
+    return x, factor, loss, tf.train.GradientDescentOptimizer(1e-8).minimize(loss, name="train")
+
+
+def build(engine):
+    """The graph under an engine, as the default graph."""
+    with tf.Graph().as_default() as graph:
+        inputs = tf.placeholder(tf.float32, [4, 8], name="x"), tf.placeholder(tf.float32, [], name="factor")
+        (graphmp.mixed_precision(engine="recipe")(least) if engine == "recipe" else least)(*inputs)
+        meta = tf.train.export_meta_graph(graph=graph)
+    tf.train.import_meta_graph(meta if engine == "recipe" else graphmp.convert(meta).meta_graph)
+
+
+@pytest.mark.parametrize("engine", ["recipe", "rewrite"])
+def test_gradients_that_grow_cost_no_step(engine, graph):
+    build(engine)
+    with tf.Session(config=graphmp.session_config()) as session:
+        session.run(tf.global_variables_initializer())
+
+        def step(factor):
+            session.run("train", {"x:0": np.ones([4, 8]), "factor:0": factor})
+            return session.run([CURRENT, SKIPPED])
+
+        first = step(1.0)
+        assert 1 < first[0] < 2.0**15 and first[1] == 0
+        assert step(float(HEAD_ROOM)) == first
+        assert step(64.0 * HEAD_ROOM) == [first[0] / 2, 1]
