@@ -20,8 +20,8 @@ from graphmp.graph.variables import variables
 from graphmp.graph.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.report import facts
-from graphmp.report.coverage import left_in_float32, nothing_in_half
 from graphmp.report.clips import user_clips
+from graphmp.report.coverage import left_in_float32, nothing_in_half
 from graphmp.report.float32 import float32_nodes
 from graphmp.report.reasons import Context, reason
 from graphmp.report.training import with_train_ops
@@ -86,8 +86,7 @@ def make_report(
         "variables": facts.variable_counts(before, after),
         "loss_scale": {"kind": kind, "initial": scales[0]["initial"] if scales else None, "losses": len(record["losses"])},
         "clip_norm": config.clip_norm or None,
-        "losses": with_train_ops(record["losses"], converted),
-        "losses": [dict(loss, user_clips=user_clips(view, loss)) for loss in record["losses"]],
+        "losses": [dict(loss, user_clips=user_clips(view, loss)) for loss in with_train_ops(record["losses"], converted)],
         "changes": changes(differences, config, record, engine),
         "float32_nodes": float32_nodes(converted, record, policies.load(config.compute_dtype, config.op_policy)),
         "warnings": [
