@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import Any, Optional
 
@@ -10,11 +11,22 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.hooks import gradients, sessions
 from graphmp.runtime.live import runs
+from graphmp.runtime.live.finite import NotFinite
 from graphmp.runtime.live.live_graph import LiveGraph, Observer, known_live_graph, live_graph
+from graphmp.runtime.live.words import Words
 from graphmp.runtime.session_config import with_session_config
 from graphmp.runtime.training import record_gradients
 
 _SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()
+_WORDS = Words(python=True)
+
+
+class Warner(Observer):
+    """Warns of steps that are not finite."""
+
+    def not_finite(self, live: Optional[LiveGraph], step: NotFinite) -> None:
+        for text in _WORDS.said(step):
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 class Session(tf.Session):
@@ -61,7 +73,7 @@ def _with_config(given: Optional[Any], target: str, settings: Config) -> Any:
 
 def _convert_in(session: Any, settings: Config) -> None:
     listen()
-    live_graph(session.graph, settings)
+    live_graph(session.graph, settings, Warner())
     _SESSIONS.add(session)
 
 
@@ -74,7 +86,7 @@ def listen() -> None:
 def convert_sessions_of(graph: Any, config: Config) -> None:
     """From now on every session of a graph trains it in mixed precision, as a `Session` with these options does."""
     listen()
-    live_graph(graph, config).for_every_session = True
+    live_graph(graph, config, Warner()).for_every_session = True
 
 
 def is_converted_in_sessions(graph: Any) -> bool:
