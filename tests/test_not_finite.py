@@ -204,3 +204,16 @@ def test_what_is_float32_already_is_not_to_be_kept_so():
         node, dtype = "x", "float32"
 
     assert Words(python=False).cure(step(overflow=Overflow())) == "x computes in float32 already: look at the data, lower the learning rate"
+
+
+def test_other_fetches_add_nothing_to_the_graph(graph):
+    """What watches a step is made once for what the step computes, not for each list of fetches."""
+    x = tf.placeholder(tf.float32, [4, 8])
+    train = model(x)
+    with graphmp.Session(loss_scale=128.0) as session:
+        session.run(tf.global_variables_initializer())
+        session.run([train, x], {x: np.ones((4, 8))})
+        before = len(graph.get_operations())
+        session.run([x, train], {x: np.ones((4, 8))})
+        session.run([train, x, x * 1], {x: np.ones((4, 8))})
+        assert len(graph.get_operations()) == before + 2  # the script's own

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+import threading
+from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -37,6 +38,11 @@ class WatchedLoss(NamedTuple):
     scale: Optional[Tuple[Any, Any]]
     floor: float
     backoff: float
+
+    def computed(self, behind: AbstractSet[Any]) -> WatchedLoss:
+        """What is left of it where only these ops run."""
+        flags, gradients, values = (tuple(t for t in part if t.op in behind) for part in (self.flags, self.gradients, self.values))
+        return self._replace(flags=flags, gradients=gradients, values=values)
 
 
 class NotFinite(NamedTuple):
@@ -104,20 +110,32 @@ class FiniteWatch:
         self._losses = losses
         self._originals = originals
         self._debug = debug
+        self._lock = threading.Lock()
         self._looked: Dict[Tuple[Any, ...], _Looked] = {}
+        self._vectors: Dict[Tuple[Any, ...], Any] = {}  # by a loss's number, and what of it is computed
         self._streaks = [_Streak() for _ in losses]
 
     def fetches(self, ops: Tuple[Any, ...]) -> List[Any]:
         """What to fetch beside ops that train: of each loss only what these compute anyway."""
         if ops not in self._looked:
-            behind = ancestors(ops)
-            vectors = [_vector(loss, behind) for loss in self._losses]
-            numbers = [number for number, vector in enumerate(vectors) if vector is not None]
-            found = [vectors[number] for number in numbers]
-            updates = any(self._losses[number].kind != "dynamic" for number in numbers)
-            watch = Watch([vector.op for vector in found], self._originals, updates) if self._debug and found else None
-            self._looked[ops] = _Looked(numbers, watch, found + (watch.fetches if watch else []))
+            with self._lock:  # the script may train in several threads
+                self._looked[ops] = self._look(ancestors(ops))
         return self._looked[ops].fetches
+
+    def _look(self, behind: AbstractSet[Any]) -> _Looked:
+        """What to fetch where these ops run."""
+        parts = {number: loss.computed(behind) for number, loss in enumerate(self._losses)}
+        parts = {number: loss for number, loss in parts.items() if loss.flags or loss.gradients}
+        found = [self._vector(number, loss) for number, loss in parts.items()]
+        updates = any(loss.kind != "dynamic" for loss in parts.values())
+        watch = Watch([vector.op for vector in found], self._originals, updates) if self._debug and found else None
+        return _Looked(list(parts), watch, found + (watch.fetches if watch else []))
+
+    def _vector(self, number: int, loss: WatchedLoss) -> Any:
+        key = (number, *(tensor.name for part in (loss.flags, loss.gradients, loss.values) for tensor in part))
+        if key not in self._vectors:
+            self._vectors[key] = _vector(loss)
+        return self._vectors[key]
 
     def seen(self, ops: Tuple[Any, ...], values: Sequence[Any], step: int) -> List[NotFinite]:
         """The losses that were not finite in a run, of what it gave for `fetches`."""
@@ -143,17 +161,11 @@ class FiniteWatch:
         )
 
 
-def _vector(loss: WatchedLoss, behind: Any) -> Any:
-    """Four float32 numbers: whether the gradients are finite, whether the loss is, its scale in this step and before it.
-
-    None where the ops that run compute none of the gradients.
-    """
-    flags, gradients, values = ([tensor for tensor in part if tensor.op in behind] for part in (loss.flags, loss.gradients, loss.values))
-    if not flags and not gradients:
-        return None
-    with outside((flags or gradients)[0].graph), own_scope(WATCH_SCOPE):
-        finite = flags + ([_finite(gradients)] if gradients and not flags else [])
-        parts = [tf.reduce_all(tf.stack(finite)) if len(finite) > 1 else finite[0], _finite(values) if values else tf.constant(True)]
+def _vector(loss: WatchedLoss) -> Any:
+    """Four float32 numbers: whether the gradients are finite, whether the loss is, its scale in this step and before it."""
+    with outside((loss.flags or loss.gradients)[0].graph), own_scope(WATCH_SCOPE):
+        finite = loss.flags or [_finite(loss.gradients)]
+        parts = [tf.reduce_all(tf.stack(finite)) if len(finite) > 1 else finite[0], _finite(loss.values) if loss.values else tf.constant(True)]
         scale = loss.scale if loss.scale is not None else (tf.constant(1.0), tf.constant(1.0))
         return tf.stack([tf.cast(part, tf.float32) for part in parts] + list(scale), name="finite")
 
