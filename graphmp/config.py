@@ -11,6 +11,8 @@ from graphmp.errors import GraphmpError
 
 ENGINES = ("auto", "recipe", "rewrite")
 COMPUTE_DTYPES = ("float16", "bfloat16", "float32")
+FLOAT32_MIN, FLOAT32_MAX = 2.0**-126, (2.0 - 2.0**-23) * 2.0**127  # of numbers with all their digits
+_MOST_STEPS = 2**62
 REPEATED = ("keep_float32", "force_compute", "fetch", "loss", "train_op", "gradient_scope")
 
 LossScaleOption = Union[None, str, float, Callable[[Any], Any], Any]
@@ -61,16 +63,20 @@ class Config:
         _one_of("compute_dtype", config.compute_dtype, COMPUTE_DTYPES)
         for name in ("keep_float32", "force_compute"):
             _regexes(name, getattr(config, name))
-        return replace(
+        config = replace(
             config,
             loss_scale=_loss_scale(config.loss_scale, config.compute_dtype),
-            clip_norm=_number("clip_norm", config.clip_norm or 0.0, 0.0),
+            clip_norm=_clip_norm(config.clip_norm),
             loss_scale_initial=_number("loss_scale_initial", config.loss_scale_initial, 2.0**-24),
-            loss_scale_growth_interval=int(_number("loss_scale_growth_interval", config.loss_scale_growth_interval, 1)),
-            loss_scale_growth_factor=_number("loss_scale_growth_factor", config.loss_scale_growth_factor, 1.0),
-            loss_scale_backoff_factor=_number("loss_scale_backoff_factor", config.loss_scale_backoff_factor, 2.0**-24, 1.0),
+            loss_scale_growth_interval=_count("loss_scale_growth_interval", config.loss_scale_growth_interval),
+            loss_scale_growth_factor=_number("loss_scale_growth_factor", config.loss_scale_growth_factor, 1.0, above=True),
+            loss_scale_backoff_factor=_number("loss_scale_backoff_factor", config.loss_scale_backoff_factor, 2.0**-24, 1.0, below=True),
             loss_scale_min=_number("loss_scale_min", config.loss_scale_min, 2.0**-24),
         )
+        if config.loss_scale_min > config.loss_scale_initial:
+            text = "--loss_scale_min=%g: it is above --loss_scale_initial=%g, where the scale starts; accepted is at most that"
+            raise GraphmpError("GMP002", text % (config.loss_scale_min, config.loss_scale_initial))
+        return config
 
     @classmethod
     def from_json(cls, values: Dict[str, Any]) -> Config:
@@ -131,15 +137,33 @@ def _one_of(name: str, value: str, accepted: Tuple[str, ...]) -> None:
         raise GraphmpError("GMP002", "--%s=%s: accepted are %s" % (name, value, ", ".join(accepted)))
 
 
-def _number(name: str, value: Any, low: float, high: float = math.inf) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (low <= number <= high) or math.isinf(number):
-        upper = "" if math.isinf(high) else " and at most %s" % _text(high)
-        raise GraphmpError("GMP002", "--%s=%s: accepted is a finite number of at least %s%s" % (name, value, _text(low), upper))
+def _number(name: str, value: Any, low: float, high: float = FLOAT32_MAX, above: bool = False, below: bool = False) -> float:
+    """A number between two others; `above` and `below` leave out the bounds themselves."""
+    number = _float(value)
+    if not low <= number <= high or (above and number == low) or (below and number == high):
+        lower = "%s %s" % ("more than" if above else "at least", _text(low))
+        upper = "" if high == FLOAT32_MAX else " and %s %s" % ("less than" if below else "at most", _text(high))
+        raise GraphmpError("GMP002", "--%s=%s: accepted is a number that float32 can hold, %s%s" % (name, value, lower, upper))
     return number
+
+
+def _count(name: str, value: Any) -> int:
+    number = _float(value)
+    if not 1 <= number <= _MOST_STEPS or number != int(number):
+        raise GraphmpError("GMP002", "--%s=%s: accepted is a whole number of at least 1" % (name, value))
+    return int(number)
+
+
+def _clip_norm(value: Any) -> float:
+    return _number("clip_norm", value, FLOAT32_MIN) if value and _float(value) != 0 else 0.0
+
+
+def _float(value: Any) -> float:
+    """A number, or NaN for what is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def _regexes(name: str, patterns: Tuple[str, ...]) -> None:
@@ -160,10 +184,17 @@ def _loss_scale(value: LossScaleOption, compute_dtype: str) -> LossScaleOption:
         return value
     if callable(value) or hasattr(value, "graph"):
         return value
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not number > 0 or math.isinf(number):
-        raise GraphmpError("GMP002", "--loss_scale=%s: accepted are dynamic, none or a positive number" % (value,))
+    return fixed_scale(value)
+
+
+def fixed_scale(value: Any) -> float:
+    """A number as a fixed loss scale.
+
+    Raises:
+        GraphmpError: GMP002 where it is none that float32 holds with full precision: NaN, not positive, too large or too small.
+    """
+    number = _float(value)
+    if not FLOAT32_MIN <= number <= FLOAT32_MAX:
+        text = "--loss_scale=%s: accepted are dynamic, none or a positive number that float32 can hold, from %.2g to %.2g"
+        raise GraphmpError("GMP002", text % (value, FLOAT32_MIN, FLOAT32_MAX))
     return number

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from graphmp.cli import help as helps
 from graphmp.cli.main import COMMANDS
 from graphmp.errors import BAD_INPUT, CANNOT_CONVERT, CODES
 from graphmp.runtime.quiet import quiet_stderr
@@ -73,23 +74,23 @@ def flags_page() -> str:
     converting = [name for name in sorted(COMMANDS) if hasattr(COMMANDS[name], "FLAGS")]
     lines = ["# Flags", "", MADE, "", *FLAGS.splitlines(), "", "## Conversion flags", ""]
     lines += [*_wrapped(CONVERSION.format(commands=_joined("`%s`" % name for name in converting))), ""]
-    lines += table(("flag", "default", "meaning"), conversion_flags(COMMANDS[converting[0]]))
+    for title, flags in conversion_flags(COMMANDS[converting[0]]):
+        lines += ["### %s" % title.capitalize(), "", *table(("flag", "default", "meaning"), map(conversion_flag, flags)), ""]
+    lines.pop()
     for name in sorted(COMMANDS):
         lines += ["", *command_section(name, COMMANDS[name])]
     return "\n".join(lines) + "\n"
 
 
-def conversion_flags(command: ModuleType) -> List[Tuple[str, str, str]]:
-    """The absl flags of a command: flag, default, meaning."""
-    rows = []
-    for name in command.FLAGS:
-        flag = command.FLAGS[name]
-        if name in ("flagfile", "undefok"):  # absl's own
-            continue
-        shown = "`--%s`" % name if flag.boolean else "`--%s=`" % name
-        meaning = flag.help.partition("\n")[0].rstrip(";")  # absl adds to what is repeatable that it is
-        rows.append((shown, _default(flag.default), meaning))
-    return rows
+def conversion_flags(command: ModuleType) -> List[Tuple[str, List[Any]]]:
+    """The absl flags of a command in the groups of `--help`: those that are everyday flags of `graphmp convert` first."""
+    flags = [command.FLAGS[name] for name in command.FLAGS if name not in ("flagfile", "undefok")]  # absl's own
+    return helps.grouped(flags, COMMANDS["convert"].EVERYDAY)
+
+
+def conversion_flag(flag: Any) -> Tuple[str, str, str]:
+    """How a conversion flag is written, its default, its meaning."""
+    return "`--%s`" % flag.name if flag.boolean else "`--%s=`" % flag.name, _default(flag.default), helps.meaning(flag.help)
 
 
 def command_section(name: str, command: ModuleType) -> List[str]:
@@ -99,8 +100,18 @@ def command_section(name: str, command: ModuleType) -> List[str]:
     if notes:
         lines += [*_wrapped(notes), ""]
     if hasattr(command, "FLAGS"):
-        lines += ["It takes the [conversion flags](#conversion-flags), and:", ""]
-    return [*lines, *table(("argument", "default", "meaning"), [argument(action) for action in actions(command)])]
+        everyday = _joined("`--%s`" % name for name in command.EVERYDAY)
+        lines += ["Its everyday flags are %s." % everyday, "It takes the [conversion flags](#conversion-flags), and:", ""]
+    return [*lines, *table(("argument", "default", "meaning"), map(argument, in_groups(command)))]
+
+
+def in_groups(command: ModuleType) -> List[Any]:
+    """The arguments of a command in the order of `--help`."""
+    found = list(actions(command))
+    if not hasattr(command, "EVERYDAY"):
+        return found
+    groups = helps.grouped((action for action in found if action.option_strings), command.EVERYDAY)
+    return [action for action in found if not action.option_strings] + [action for _, members in groups for action in members]
 
 
 def actions(command: ModuleType) -> Iterator[Any]:

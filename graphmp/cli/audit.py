@@ -32,6 +32,7 @@ batches. A function returns an iterable of dictionaries by placeholder name, or 
 is typed by what each placeholder is used for. The original trains; the converted graph's step is computed beside it, with the same
 variables, batches and random numbers. Exit status: 0 the graphs agree, 1 they don't (with --fix: could not be made to), 2 bad input."""
 FLAGS = conversion_flags()
+EVERYDAY = ("data", "random_data", "fix", "html", "compute_dtype", "steps")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

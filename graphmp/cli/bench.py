@@ -40,6 +40,7 @@ tensors are what one step makes, by TensorFlow's run metadata, variables left ou
 Exit status: 0 timed, 1 the converted graph ran at no batch size, 2 bad input. With --verify_tensor_cores: 0 all matmuls and
 convolutions ran on Tensor Cores, 1 some did not, 2 there is no GPU with Tensor Cores."""
 FLAGS = conversion_flags()
+EVERYDAY = ("batch_sizes", "data", "compute_dtype", "plot", "memory_limit", "json")
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|kB|MB|GB)")
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}

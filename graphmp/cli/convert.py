@@ -31,6 +31,7 @@ What stands behind `--` is a Python file's own command line. The file is run up 
 and once converted; no step is trained. Exit status: 0 converted, 1 it can't be converted (with --check: DIR is out of date),
 2 bad input."""
 FLAGS = conversion_flags()
+EVERYDAY = ("output", "compute_dtype", "loss_scale", "clip_norm", "keep_float32", "check")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

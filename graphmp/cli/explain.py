@@ -29,6 +29,7 @@ EXAMPLE = """  graphmp explain model.ckpt.meta dense/BiasAdd
 GRAPH is an original with the flags of a conversion, or a converted graph: then original.meta beside it is explained, by the
 flags of its conversion. A node in a function is FUNCTION/NODE."""
 FLAGS = conversion_flags()
+EVERYDAY = ("compute_dtype", "loss_scale", "keep_float32", "op_policy", "engine", "json")
 
 SCHEMA = "graphmp.explain/1"
 _CODE = re.compile(r"^GMP\d+$", re.IGNORECASE)

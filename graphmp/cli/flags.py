@@ -25,7 +25,7 @@ def conversion_flags() -> flags.FlagValues:
         Config.compute_dtype,
         "float16|bfloat16|float32: what matmuls and convolutions compute in; float32 adds scaling and clipping alone",
     )
-    text("loss_scale", "", "dynamic|none|NUMBER: default dynamic, with bfloat16 none")
+    text("loss_scale", "", "dynamic|none|NUMBER: default dynamic, with bfloat16 none; only a dynamic scale skips steps that are not finite")
     text("loss_scale_initial", "%g" % Config.loss_scale_initial, "where a dynamic loss scale starts")
     text("loss_scale_growth_interval", "%d" % Config.loss_scale_growth_interval, "good steps before it grows")
     text("loss_scale_growth_factor", "%g" % Config.loss_scale_growth_factor, "what it is multiplied by then")

@@ -32,6 +32,7 @@ EXAMPLE = """  graphmp inspect model.ckpt.meta
 
 GRAPH is a MetaGraphDef or a GraphDef, binary or text, or a SavedModel."""
 FLAGS = conversion_flags()
+EVERYDAY = ("compute_dtype", "keep_float32", "cost", "memory", "policy", "json")
 
 SCHEMA = "graphmp.inspect/1"
 MOST = 10  # rows of a table that may be long

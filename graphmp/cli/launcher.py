@@ -31,16 +31,14 @@ from graphmp.report import facts
 from graphmp.report.report import make_report, sha256
 from graphmp.runtime import legacy
 from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.live.finite import NotFinite
 from graphmp.runtime.live.live_graph import LiveGraph, Observer, known_live_graph
-from graphmp.runtime.live.skips import Skipped
+from graphmp.runtime.live.words import Words
 from graphmp.runtime.script import prepare_main, run_main
 from graphmp.runtime.session import convert_every_session
 from graphmp.runtime.source import Source
 
-_MOST_SAID = 10
-_MANY = "%d steps in a row skipped: the gradients of %s are not finite, whatever the loss scale. "
-_LOOK = "See which op does it: --debug_overflow; what to keep in float32: graphmp audit --fix"
-_KEEP = "Keep %s in float32, and what reads it (--keep_float32); graphmp audit --fix finds all that has to stay float32"
+_WORDS = Words(python=False)
 _ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent)
 
 
@@ -52,6 +50,8 @@ class Run(Observer):
         self._spec = spec
         self._process = os.getpid()
         self._ends: Dict[int, str] = {}  # what is to be said in the end of each graph, by its number
+        self._last: Dict[int, NotFinite] = {}  # of each graph the last step that was not finite
+        self._applied: Dict[int, int] = {}  # how many such steps were applied all the same
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._left: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs that the decorator converted
         self._reports = 0
@@ -112,11 +112,12 @@ class Run(Observer):
         self._say("not converted, trains in float32: %s" % error)
         return True
 
-    def skipped(self, live: LiveGraph, session: Any, step: Skipped) -> None:
-        if step.overflow is not None and (step.in_a_row <= _MOST_SAID or step.in_a_row % _MOST_SAID == 0):
-            self._say("step %d skipped: %s" % (step.step, step.overflow))
-        if step.in_a_row == _MOST_SAID:
-            self._say(_MANY % (step.in_a_row, step.loss) + (_KEEP % step.overflow.node if step.overflow else _LOOK))
+    def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
+        self._last[live.number] = step
+        if step.kind != "dynamic":
+            self._applied[live.number] = self._applied.get(live.number, 0) + 1
+        for text in _WORDS.said(step):
+            self._say(text)
 
     def end(self) -> None:
         """The closing lines. A forked process that ends says nothing: TensorFlow's threads are not there."""
@@ -140,8 +141,11 @@ class Run(Observer):
         except (tf.errors.OpError, RuntimeError):  # closed, or its server is gone
             skipped, scales = 0, []
         state = "; loss scale %s; %d skipped" % (", ".join("%g" % scale for scale in scales), skipped) if scales else ""
-        if state or live.number not in self._ends:
-            none = ": nothing was learned. " + _LOOK if skipped and skipped >= live.steps else ""
+        if state or live.number in self._applied or live.number not in self._ends:
+            bad = self._applied.get(live.number, 0)
+            state += "; %d not finite" % bad if bad else ""
+            last = self._last.get(live.number)
+            none = ": nothing was learned. " + _WORDS.cure(last) if last and max(skipped, bad) >= live.steps else ""
             self._ends[live.number] = "%d training steps%s%s%s" % (live.steps, state, ", in float32" if live.gave_up else "", none)
 
     def _write(self, live: LiveGraph) -> None:

@@ -9,14 +9,24 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from absl.flags import argparse_flags
 
+from graphmp.cli.help import help_text
 from graphmp.errors import GraphmpError
 
 
 class Parser(argparse_flags.ArgumentParser):
-    """An argparse parser that raises one-line errors instead of printing usage and exiting."""
+    """An argparse parser that raises one-line errors instead of printing usage and exiting.
+
+    Attributes:
+        everyday: flags that `--help` shows first; of a command without any, `--help` is argparse's own.
+    """
+
+    everyday: Tuple[str, ...] = ()
 
     def error(self, message: str) -> Any:
         raise GraphmpError("GMP001", "%s: %s; see `%s --help`" % (self.prog, message, self.prog))
+
+    def format_help(self) -> str:
+        return help_text(self, self.everyday) if self.everyday else super().format_help()
 
 
 def split_script_arguments(argv: List[str]) -> Tuple[List[str], List[str]]:
@@ -48,6 +58,7 @@ def build_parser(commands: Dict[str, ModuleType], version: str) -> Parser:
         )
         subparser.add_argument("--verbosity", type=int, default=0, metavar="N", help="1 shows tracebacks and what TensorFlow and the script print")
         module.add_arguments(subparser)
+        subparser.everyday = getattr(module, "EVERYDAY", ())
         subparser.set_defaults(run=module.run)
     return parser
 

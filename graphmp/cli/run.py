@@ -25,6 +25,7 @@ graphmp's own flags stand before the script; what stands behind it is the script
 exit status that `python train.py` gives it. Its graph is converted at its first training step, in the running session. Exit status: the
 script's; 1 where the graph can't be converted; 2 for bad usage."""
 FLAGS = conversion_flags()
+EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
 ON_ERROR = ("stop", "float32")
 # The process finds graphmp where this one did; the script's own folder takes the first place in its path.
 _START = """import sys
@@ -40,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module as `python -m MODULE` does")
     parser.add_argument("--report", metavar="DIR", default="", help="write original.meta, converted.meta, report.json, diff.html of what is trained")
     parser.add_argument("--on_error", choices=ON_ERROR, default="stop", help="a graph that can't be converted: stop, or train it in float32")
-    parser.add_argument("--debug_overflow", action="store_true", help="of a skipped step, name the first op that is not finite")
+    parser.add_argument("--debug_overflow", action="store_true", help="of a step that is not finite, name the first op that is not")
     parser.add_argument(
         "--legacy_imports",
         default="auto",

@@ -12,7 +12,7 @@ from typing import Any, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.config import Config
+from graphmp.config import Config, fixed_scale
 from graphmp.errors import GraphmpError
 from graphmp.graph.building import own_scope
 from graphmp.hooks.internals import init_scope
@@ -68,6 +68,9 @@ class FixedLossScale(NoLossScale):
         with init_scope(), own_scope(scope):
             if callable(value):
                 value = value(_global_step())
+            known = tf.get_static_value(value) if hasattr(value, "graph") else value
+            if known is not None:
+                fixed_scale(known)
             self.initial = float(value) if isinstance(value, (int, float)) else None
             self.current = tf.cast(value, tf.float32) if hasattr(value, "graph") else tf.constant(value, tf.float32, name="current")
             if self.current.op.name.split("/")[-1] != "current":
@@ -75,15 +78,16 @@ class FixedLossScale(NoLossScale):
 
     def scale(self, loss: Any, name: str = "scaled_loss") -> Any:
         with own_scope(self.scope):
-            return tf.multiply(loss, tf.cast(self._in_step(), loss.dtype), name=name)
+            return tf.multiply(loss, tf.cast(self.in_step, loss.dtype), name=name)
 
     def unscale(self, gradient: Any) -> Any:
         with own_scope(self.scope):
             gradient = _at_least_float32(gradient)
-            return tf.divide(gradient, tf.cast(self._in_step(), gradient.dtype), name="unscale")
+            return tf.divide(gradient, tf.cast(self.in_step, gradient.dtype), name="unscale")
 
-    def _in_step(self) -> Any:
-        """What this step's loss is multiplied by."""
+    @property
+    def in_step(self) -> Any:
+        """A float32 scalar tensor: what this step's loss is multiplied by."""
         return self.current
 
 
@@ -123,7 +127,8 @@ class DynamicLossScale(FixedLossScale):
                 self.largest = tf.constant(0.0, name="first_step/largest")
                 self._step = tf.identity(_select(self.first_step, tf.constant(config.loss_scale_min), self.current), name="in_step")
 
-    def _in_step(self) -> Any:
+    @property
+    def in_step(self) -> Any:
         return self.current if self._step is None else self._step
 
     def update(self, finite: Any, gradients: Sequence[Any] = ()) -> Any:

@@ -8,14 +8,16 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.branches import conditional
-from graphmp.graph.building import SCOPE
+from graphmp.graph.building import own_scope
 from graphmp.graph.control_flow import EXITS, SWITCHES
 from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_code, idle_nodes
 from graphmp.graph.order import in_order
+from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
 from graphmp.hooks.internals import outside
 
+WATCH_SCOPE = "watch"  # below `graphmp/`, in a live graph alone
 _FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
 
 
@@ -57,18 +59,19 @@ class Watch:
         fetches: three vectors, to be fetched in the run that is looked at: whether each tensor is finite, its smallest and largest value.
     """
 
-    def __init__(self, ops: Iterable[Any], originals: Mapping[str, str]):
+    def __init__(self, ops: Iterable[Any], originals: Mapping[str, str], updates: bool = False):
         """Adds nodes to the graph, a finalised one too. What runs inside a while loop, or only on one side of a branch, is left out.
 
         Args:
             ops: ops of one graph.
             originals: for the name of a clone the original's.
+            updates: whether variables may change in the run that is looked at: a read of a reference variable shows what they become.
         """
         self._originals = originals
-        self._tensors = _watched(list(ops))
-        with outside(self._tensors[0].graph):
+        self._tensors = [tensor for tensor in _watched(list(ops)) if not (updates and _is_reference_read(tensor.op))]
+        with outside(self._tensors[0].graph), own_scope(WATCH_SCOPE):
             parts = [_range(tensor) for tensor in self._tensors]
-            self.fetches: List[Any] = [tf.stack(column, name="%s/watch" % SCOPE) for column in zip(*parts)]
+            self.fetches: List[Any] = [tf.stack(column, name="ranges") for column in zip(*parts)]
 
     def first(self, values: Tuple[Any, Any, Any]) -> Optional[Overflow]:
         """The first op that gives what isn't finite, of the three vectors fetched; None where all is finite."""
@@ -87,6 +90,10 @@ class Watch:
     def _name(self, tensor: Any) -> str:
         name = self._originals.get(tensor.op.name, tensor.op.name)
         return name if tensor.value_index == 0 else "%s:%d" % (name, tensor.value_index)
+
+
+def _is_reference_read(op: Any) -> bool:
+    return op.type == "Identity" and op.inputs[0].op.type in VARIABLE_OPS
 
 
 def _range(tensor: Any) -> Tuple[Any, Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any, Counter, Dict, Iterable
 
 from graphmp.diff.review.coverage import count

@@ -14,6 +14,7 @@ from graphmp.recipe import decorator
 from graphmp.recipe import state as states
 from graphmp.recipe.inputs import Call
 from graphmp.recipe.say import say
+from graphmp.runtime.live import decorated
 from graphmp.runtime.session import convert_sessions_of, is_converted_in_sessions
 
 
@@ -68,6 +69,7 @@ def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: An
 
 def _called(function: Callable[..., Any], config: Config, call: Call) -> Any:
     """A call of a decorated function. All calls in one graph go one way: what one left to the sessions is converted whole."""
+    decorated.listen()
     graph = None if tf.executing_eagerly() else tf.get_default_graph()
     if graph is not None and is_converted_in_sessions(graph):
         return function(*call[0], **call[1])

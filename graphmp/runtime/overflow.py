@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from graphmp.diff import roles
 from graphmp.errors import GraphmpError
-from graphmp.graph.live import as_ops
+from graphmp.graph.live import as_ops, is_update
 from graphmp.numerics.overflow import Overflow, Watch
 from graphmp.runtime.live.live_graph import known_live_graph
 
@@ -23,19 +23,20 @@ def check_overflow(session: Any, feed_dict: Optional[Dict[Any, Any]] = None, fet
     Args:
         session: a tf.Session of a converted graph, or a graphmp.Session that has trained.
         feed_dict: as for `session.run`.
-        fetches: what the step computes, as for `session.run`; the finite checks of the loss scales unless given.
+        fetches: what the step computes, as for `session.run`. Unless given, the finite checks of the loss scales; where there is none, the
+            gradients that a fixed scale divides, else what the optimizers' kernels read.
 
     Returns:
         An Overflow: the node, its op, its dtype and the ranges of what it reads; `str` of it is a sentence. None where all is finite.
 
     Raises:
-        GraphmpError: GMP002 where the graph has no finite check, and `fetches` names nothing else.
+        GraphmpError: GMP002 where the graph shows no gradients, and `fetches` names nothing else.
     """
     graph = session.graph
     live = known_live_graph(graph)
     ops = _checks(graph, live) if fetches is None else [live.op(op) if live else op for op in as_ops(fetches, graph)]
     if not ops:
-        raise GraphmpError("GMP002", "check_overflow: the graph has no finite check of a loss scale; accepted are fetches such as the loss")
+        raise GraphmpError("GMP002", "check_overflow: no gradients were found in the graph; accepted are fetches such as the loss")
     watches = _WATCHES.setdefault(graph, {})
     key = tuple(op.name for op in ops)
     if key not in watches:
@@ -45,5 +46,7 @@ def check_overflow(session: Any, feed_dict: Optional[Dict[Any, Any]] = None, fet
 
 def _checks(graph: Any, live: Any) -> List[Any]:
     if live is not None and live.converted is not None:
-        return [flag.op for flag in live.flags()]
-    return [op for op in graph.get_operations() if roles.ALL_FINITE.match(op.name)]
+        return live.checked()
+    ops = graph.get_operations()
+    found = [op for op in ops if roles.ALL_FINITE.match(op.name)] or [op for op in ops if roles.UNSCALE.match(op.name)]
+    return found or [tensor.op for op in ops if is_update(op) for tensor in op.inputs if tensor.dtype.is_floating]

@@ -12,11 +12,14 @@ from graphmp.hooks import gradients, sessions
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
 from graphmp.runtime.live import runs
+from graphmp.runtime.live.finite import NotFinite
 from graphmp.runtime.live.live_graph import Fate, LiveGraph, Observer, known_live_graph, live_graph
+from graphmp.runtime.live.words import Words
 from graphmp.runtime.session_config import with_session_config
 from graphmp.runtime.training import record_gradients
 
 _SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()
+_WORDS = Words(python=True)
 
 
 class Session(tf.Session):
@@ -74,6 +77,10 @@ class _Says(Observer):
             if text not in self._said:
                 self._said.add(text)
                 say(text)
+
+    def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
+        for text in _WORDS.said(step):
+            say(text)
 
 
 def _convert_in(session: Any, settings: Config) -> None:

@@ -24,9 +24,9 @@ from graphmp.rewrite.inspection.rules import RULES
 from graphmp.rewrite.mark import mark
 from graphmp.rewrite.pipeline import rewrite
 from tests.support import tiny
+from tests.support.classifiers import training_graph
 from tests.support.corpus import recorded
 from tests.support.places import environment
-from tests.support.classifiers import training_graph
 
 
 @pytest.fixture(scope="module")

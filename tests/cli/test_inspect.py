@@ -25,9 +25,9 @@ from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import decide, rewrite
 from tests.support import tiny
 from tests.support.classifiers import training_graph
+from tests.support.commands import Terminal
 from tests.support.corpus import recorded
 from tests.support.places import ROOT, environment
-from tests.support.commands import Terminal
 
 SECTIONS = [
     "nodes by op",

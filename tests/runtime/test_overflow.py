@@ -94,9 +94,20 @@ def test_a_graph_that_was_converted_before(graph):
         assert graphmp.check_overflow(session, FEED).node == "large"
 
 
-def test_a_graph_without_a_check(graph):
-    model(1.0)
-    with tf.Session() as session, pytest.raises(GraphmpError) as raised:
+@pytest.mark.parametrize("scale", [128.0, "none"])
+def test_a_converted_graph_without_a_check(graph, scale):
+    """The gradients that a fixed scale divides, or what the optimizer's kernels read, stand for the check."""
+    model(120000.0)
+    converted = graphmp.convert(graph, loss_scale=scale)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(converted.meta_graph)
+        session.run("init")
+        assert graphmp.check_overflow(session, FEED).node == "large"
+
+
+def test_a_graph_without_gradients(graph):
+    tf.constant(1.0)
+    with tf.Session() as session, pytest.raises(GraphmpError, match="no gradients were found") as raised:
         graphmp.check_overflow(session, FEED)
     assert raised.value.code == "GMP002"
 

@@ -18,6 +18,7 @@ from graphmp.graph.frames import loop_depths
 from graphmp.graph.live import ancestors
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
+from graphmp.numerics.overflow import WATCH_SCOPE
 from graphmp.policy import policy as policies
 from graphmp.report.coverage import nothing_in_half
 from graphmp.report.report import check_variables
@@ -25,14 +26,16 @@ from graphmp.rewrite.pipeline import rewrite
 from graphmp.runtime.live import summaries
 from graphmp.runtime.live.clones import Clones
 from graphmp.runtime.live.closure import nodes_to_clone, with_dependents
+from graphmp.runtime.live.finite import FiniteWatch, NotFinite, WatchedLoss
 from graphmp.runtime.live.later import Later
-from graphmp.runtime.live.skips import Skipped, Skips
+from graphmp.runtime.live.losses import watched_losses
 from graphmp.runtime.training import trains
 
 _ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: what refers to each other goes together
 _LOCK = threading.Lock()
 _NUMBERS = itertools.count()
 _PATIENCE_MS = 5000
+_WATCHES = "%s/%s/" % (SCOPE, WATCH_SCOPE)
 _SAVES = ("SaveV2", "RestoreV2")
 
 
@@ -75,8 +78,8 @@ class Observer:
         """A graph can't be converted: whether to train it as it is. Otherwise the run raises."""
         return False
 
-    def skipped(self, live: LiveGraph, session: Any, step: Skipped) -> None:
-        """A training run was skipped."""
+    def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
+        """A training run had a loss or a gradient that is not finite."""
 
 
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
@@ -108,7 +111,7 @@ class LiveGraph:
         steps: how many runs have trained; whoever makes them counts.
         gave_up: whether the graph can't be converted and trains as it is.
         observer: is told what becomes of the graph.
-        flagged: whether a loss scale says which steps are skipped.
+        flagged: whether it is known of some loss whether its steps are finite.
         debug: whether to look for the first op that isn't finite in each run that trains.
     """
 
@@ -122,8 +125,9 @@ class LiveGraph:
         self.gave_up = False
         self.debug = False
         self.flagged = False
-        self._skips: Optional[Skips] = None
         self.observer = observer
+        self._watch: Optional[FiniteWatch] = None
+        self._losses: List[WatchedLoss] = []
         self._restored: weakref.WeakKeyDictionary[Any, Dict[str, Any]] = weakref.WeakKeyDictionary()
         self._graph = weakref.ref(graph)
         self._lock = threading.RLock()
@@ -164,23 +168,21 @@ class LiveGraph:
         return any(self._trains[op] for op in ops)
 
     def watched(self, ops: Tuple[Any, ...]) -> List[Any]:
-        """What to fetch beside ops that train, to learn whether the step was skipped."""
-        if self._skips is None:
+        """What to fetch beside ops that train, to learn whether the step is finite."""
+        if self._watch is None:
             return []
-        return self._skips.fetches(ops)
+        return self._watch.fetches(ops)
 
     def trained(self, session: Any, ops: Tuple[Any, ...], values: Sequence[Any]) -> None:
         """Called when a run has trained, with what it gave for `watched`."""
         self.steps += 1
-        if values and self._skips is not None:
-            for skipped in self._skips.seen(ops, values, self.steps):
-                self.observer.skipped(self, session, skipped)
+        if values and self._watch is not None:
+            for step in self._watch.seen(ops, values, self.steps):
+                self.observer.not_finite(self, step)
 
-    def flags(self) -> List[Any]:
-        """The tensors that say whether the gradients of each loss are finite."""
-        graph = self._graph()
-        losses = self.converted.record["losses"] if self.converted else []
-        return [self._named(graph, loss["finite"]).outputs[0] for loss in losses if loss.get("finite")]
+    def checked(self) -> List[Any]:
+        """The ops whose results tell whether gradients are finite: finite checks, or where there is none what computes the gradients."""
+        return [tensor.op for loss in self._losses for tensor in loss.flags or loss.gradients]
 
     def originals(self) -> Dict[str, str]:
         """For the name of each clone the original's."""
@@ -274,9 +276,9 @@ class LiveGraph:
         self._in_loops = {name for name, depth in loop_depths(after).items() if depth}
         told = done.record["warnings"] + nothing_in_half(after.graph_def, self.config, done.record)
         self.converted = Converted(original, done.meta_graph, done.record, told, time.time() - start)
-        names = [" + ".join(loss["loss"]) for loss in done.record["losses"] if loss.get("finite")]
-        self._skips = Skips(names, self.flags(), self.originals(), self.debug)
-        self.flagged = bool(names)
+        self._losses = watched_losses(done.record, after, self._in_loops, self.config, lambda name: self._named(graph, name))
+        self._watch = FiniteWatch(self._losses, self.originals(), self.debug)
+        self.flagged = bool(self._losses)
         self.observer.converted(self)
         self.converted = self.converted._replace(original=None, meta_graph=None)
 
@@ -301,7 +303,7 @@ class LiveGraph:
         """The graph without the clones of conversions before."""
         with graph.as_default():
             graph_def = graph.as_graph_def(add_shapes=True)
-            nodes = [node for node in graph_def.node if node.name not in self._ours]
+            nodes = [node for node in graph_def.node if node.name not in self._ours and not node.name.startswith(_WATCHES)]
             del graph_def.node[:]
             graph_def.node.extend(nodes)
             functions = [f for f in graph_def.library.function if not f.signature.name.endswith(FUNCTION_SUFFIX)]
