@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Optional, Tuple
 from matplotlib.figure import Figure
 
 from graphmp.performance import text
-from graphmp.performance.bench import OUT_OF_MEMORY, VARIANTS, Bench, Run
+from graphmp.performance.bench import TIMED, VARIANTS, Bench, Run
 from graphmp.performance.causes import ENOUGH
 
 FORMATS = ("png", "svg")
@@ -18,7 +18,7 @@ _SIZE = (13, 4.6)  # inches
 _DPI = 120
 _APART = 0.12  # of a batch size's place, between variants
 _ROOM = 1.12  # above the highest point
-_BEYOND = "^ the interval goes on, to the number beside it"
+_BEYOND = "goes on to the number"
 _LONGEST = 2  # times the value: how much of an error bar is shown at least
 
 Bars = Optional[Tuple[float, float, float]]  # a value and the ends of its error bar
@@ -32,12 +32,12 @@ def render(bench: Bench, form: str) -> bytes:
         _panel(axes, bench, title, value)
     faster = panels[_SPEEDUP]
     faster.set_ylim(0, max(faster.get_ylim()[1], _ROOM * ENOUGH))
-    _threshold(faster, 1, "as fast as float32", color="#555555")
-    _threshold(faster, ENOUGH, "%gx: below it, bench lists causes" % ENOUGH, color="#999999", linestyle=":")
+    _threshold(faster, 1, "1x: as fast as float32", color="#555555")
+    _threshold(faster, ENOUGH, "%gx: below it, likely causes" % ENOUGH, color="#555555", linestyle=":")
     handles = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}
-    figure.legend(handles.values(), handles, loc="lower center", ncol=len(handles), frameon=False)
+    figure.legend(handles.values(), handles, loc="lower center", ncol=len(handles), frameon=False, fontsize=9, columnspacing=1.2)
     figure.suptitle("%s, %s on %s" % (bench.source.rstrip("/").split("/")[-1], bench.compute_dtype, bench.device.name), fontsize=11)
-    figure.subplots_adjust(left=0.05, right=0.98, top=0.84, bottom=0.22, wspace=0.2)
+    figure.subplots_adjust(left=0.05, right=0.98, top=0.84, bottom=0.22, wspace=0.24)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=form)
     return buffer.getvalue()
@@ -54,9 +54,9 @@ def _panel(axes: Any, bench: Bench, title: str, value: Callable[[Bench, Run], Ba
             _points(axes, points, top, _COLOURS[name])
             axes.plot(*zip(*((place, bars[0]) for place, bars in points)), _MARKERS[name], color=_COLOURS[name], label=text.variant(bench, name))
     for place, run, _ in placed:
-        if run.status == OUT_OF_MEMORY:
+        if run.status != TIMED:
             style = dict(rotation=90, ha="center", transform=axes.get_xaxis_transform(), color=_COLOURS[run.variant], fontsize=8)
-            axes.text(place, 0.02, OUT_OF_MEMORY, **style)
+            axes.text(place, 0.02, run.status, **style)
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("batch size")
     axes.set_xticks(range(len(sizes)))
@@ -74,16 +74,14 @@ def _points(axes: Any, points: List[Tuple[float, Tuple[float, float, float]]], t
         if high > low:
             axes.errorbar([place], [(low + inside) / 2], yerr=[(inside - low) / 2], fmt="none", capsize=3 if high <= top else 0, ecolor=colour)
         if high > top:
-            axes.plot([place], [top], "^", markersize=8, color=colour, clip_on=False, label=_BEYOND)
+            axes.plot([place], [0.98 * top], marker=r"$\uparrow$", linestyle="none", markersize=10, color=colour, clip_on=False, label=_BEYOND)
             axes.annotate("%.3g" % high, (place, top), (6, -9), textcoords="offset points", fontsize=8, color=colour)
 
 
-def _threshold(axes: Any, value: float, name: str, **style: Any) -> None:
-    """A level line with its name at the right edge, where no point stands."""
-    axes.axhline(value, linewidth=1, zorder=1, **style)
-    inside = axes.get_ylim()[1] > value
-    if inside:
-        axes.annotate(name, (1, value), (-3, 2), xycoords=axes.get_yaxis_transform(), textcoords="offset points", ha="right", fontsize=8)
+def _threshold(axes: Any, value: float, meaning: str, **style: Any) -> None:
+    """A level line with its value at the right edge, outside, and its meaning in the legend."""
+    axes.axhline(value, linewidth=1, zorder=1, label=meaning, **style)
+    axes.annotate("%gx" % value, (1, value), (3, -3), xycoords=axes.get_yaxis_transform(), textcoords="offset points", fontsize=8)
 
 
 def _step(bench: Bench, run: Run) -> Bars:
