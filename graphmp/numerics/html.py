@@ -45,7 +45,7 @@ def render(audit: Audit) -> str:
         agreement=escape(text.agreement_of_all(audit)),
         verdict=escape(text.verdict(audit)),
         facts=_facts(audit),
-        next=_copied(text.next_step(audit), text.next_command(audit)),
+        next=_copied(escape(text.next_step(audit)), text.next_command(audit)),
         fix=_fix(audit),
         figures="".join(figures.roles()),
         losses=_losses(audit),
@@ -149,13 +149,13 @@ def _fix(audit: Audit) -> str:
     if audit.agrees or not flags:
         return ""
     said = "to keep float32 what overflows; <code>--fix</code> finds the fewest that make the graphs agree"
-    line = " ".join(flags)
-    return '<dt>or flags</dt><dd>%s<div class="fix">%s</div></dd>\n' % (said, _copied(line, line))
+    shown = " ".join("<span>%s</span>" % escape(flag) for flag in flags)
+    return '<dt>or flags</dt><dd>%s<div class="fix">%s</div></dd>\n' % (said, _copied(shown, " ".join(flags)))
 
 
 def _copied(shown: str, copied: str) -> str:
-    """Code that gets a button, and what that copies."""
-    return '<code data-copy="%s">%s</code>' % (escape(copied), escape(shown))
+    """Code, as HTML, that gets a button, and what that copies."""
+    return '<code data-copy="%s">%s</code>' % (escape(copied), shown)
 
 
 def _losses(audit: Audit) -> str:

@@ -98,7 +98,7 @@ def test_a_fix_is_copied_offline(at, pages, clipboard):
     driver.execute_script("addEventListener('copy', () => { window.copied = getSelection().toString(); })")
     texts = driver.execute_script("return [...document.querySelectorAll('.facts [data-copy]')].map((code) => code.dataset.copy)")
     assert texts == ["graphmp audit models/net.ckpt.meta --data=feeds.npz --fix=net.policy", "--keep_float32='^g/worse$' --keep_float32='^a/Exp$'"]
-    driver.execute_script("document.querySelectorAll('.facts .copy')[1].click()")
+    driver.find_elements("css selector", ".facts .copy")[1].click()
     chromium.wait_for(driver, "return document.querySelectorAll('.facts .copy')[1].textContent === 'copied'")
     assert driver.execute_script("return getSelection().toString()") == texts[1]
     assert clipboard or driver.execute_script("return window.copied") == texts[1]

@@ -2,10 +2,7 @@
 
 function copyButton(text, code) {
   const button = make('button', { type: 'button', class: 'copy' }, 'copy');
-  const say = (word) => {
-    button.textContent = word;
-    setTimeout(() => (button.textContent = 'copy'), 2000);
-  };
+  const say = (word) => (button.textContent = word);
   button.addEventListener('click', () => {
     getSelection().selectAllChildren(code);
     const fallback = () => say(document.execCommand('copy') ? 'copied' : 'selected');

@@ -1,7 +1,7 @@
 // The table of tensors: what is asked for, in which order, and the few rows of it that can be seen.
 
 const ROW_HEIGHT = 30;
-const LONGEST_END = 20; // characters of a name's end that stay
+const LONGEST_END = 24; // characters of a name's end that stay
 const COLUMNS = [
   { name: 'tensor', key: (tensor) => tensor.name, text: (tensor) => tensor.name, words: true },
   { name: 'role', key: (tensor) => tensor.role, text: (tensor) => tensor.role, words: true },
