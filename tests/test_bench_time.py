@@ -30,13 +30,11 @@ def noisy(seed, faster=1.0, rounds=12, steps=5):
     """Rounds on a machine that others use: each round has its own speed, single steps are far off, some rounds are slow for one alone."""
     random = np.random.RandomState(seed)
     pace = np.exp(0.5 * random.standard_normal(rounds))
-    return [
-        [
-            [0.01 / factor * p * np.exp(min(2.0, abs(0.3 * random.standard_cauchy()))) * (1 + 2 * (random.random_sample() < 0.1)) for _ in range(steps)]
-            for p in pace
-        ]
-        for factor in (1.0, faster)
-    ]
+
+    def step():
+        return np.exp(min(2.0, abs(0.3 * random.standard_cauchy()))) * (1 + 2 * (random.random_sample() < 0.1))
+
+    return [[[0.01 / factor * speed * step() for _ in range(steps)] for speed in pace] for factor in (1.0, faster)]
 
 
 # -- one estimator -------------------------------------------------------------------------------------------------------
@@ -241,11 +239,11 @@ def test_processes_are_forked_from_one_that_imported_tensorflow(tmp_path):
             assert set(process.ask("accumulation", "float16")) == {"matmul", "convolution"}
             first = starter._child.pid
         with Process(specification, starter) as process:
-            with pytest.raises(Trouble, match="no such variant|KeyError|'float32'"):
+            with pytest.raises(Trouble, match="float32"):
                 process.ask("fit", FLOAT32, "gone", 1.0)
             assert process.ask("accumulation", "float16")  # it goes on
         assert starter._child.pid == first
-        with Process(dict(specification, trainings=None), starter) as process, pytest.raises(Trouble, match="exited with status 1; .*printed last"):
+        with Process(dict(specification, trainings=None), starter) as process, pytest.raises(Trouble, match=r"exited with status 1; .*printed last"):
             process.ask("accumulation", "float16")
         assert starter._child is None
 

@@ -106,7 +106,7 @@ class _Lines(threading.Thread):
         super().__init__(daemon=True)
         self._began = began
         self._over = threading.Event()
-        self._now: Tuple[str, Optional[float]] = ("starting", None)
+        self._now: Optional[Tuple[str, Optional[float]]] = None
         self._said: Tuple[str, float] = ("", began + _AT_ONCE - _EVERY)
 
     def tell(self, what: str, ends: Optional[float]) -> None:
@@ -125,10 +125,10 @@ class _Lines(threading.Thread):
         self.join()
 
     def _look(self) -> None:
-        what, ends = self._now
         said, when = self._said
         now = time.monotonic()
-        if now - self._began < _AT_ONCE or (what == said and now - when < _EVERY):
+        what, ends = self._now or (said, None)
+        if not self._now or now - self._began < _AT_ONCE or (what == said and now - when < _EVERY):
             return
         self._said = (what, now)
         sys.stderr.write("[%s] %s; %s\n" % (clock(now - self._began), what, time_left(ends)))

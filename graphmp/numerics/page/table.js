@@ -30,7 +30,7 @@ function magnitude(value) {
 function halves(name) {
   const last = name.lastIndexOf('/');
   const end = name.length - last <= LONGEST_END ? last : name.length - LONGEST_END;
-  return end > 0 ? [name.slice(0, end), name.slice(end)] : [name];
+  return end > 0 ? [name.slice(0, end), name.slice(end)] : [name, ''];
 }
 
 class Table {
@@ -133,7 +133,9 @@ class Table {
       const alarm = (column.name === 'overflow' && tensor.half && tensor.overflow > 0) || (column.name === 'largest' && tensor.largest === null);
       const kind = `${column.words ? 'words' : 'number'}${alarm ? ' alarm' : ''}`;
       if (column.name !== 'tensor') return make('div', { role: 'gridcell', class: kind }, column.text(tensor));
-      const name = make('bdi', { class: 'name' }, ...halves(tensor.name).map((half) => make('span', {}, half)));
+      const [start, end] = halves(tensor.name);
+      const name = make('bdi', { class: 'name' }, make('span', {}, start), make('span', {}, end));
+      name.style.setProperty('--end', end.length);
       return make('div', { role: 'gridcell', class: `${kind} tensor`, title: tensor.name }, name, make('span', { class: 'op' }, tensor.op));
     });
     const row = make('div', {
