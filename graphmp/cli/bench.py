@@ -5,20 +5,22 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import pathlib
 import re
 import shlex
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source
 from graphmp.cli.tables import Line, labelled, section, show, size, write
-from graphmp.cli.terminal import counter, progress
+from graphmp.cli.terminal import progress, reporter
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.runtime.bench.options import Options
+from graphmp.runtime.bench.options import SECONDS, Options
 from graphmp.runtime.files import check_writable_file
 from graphmp.runtime.quiet import quiet_stderr
 from graphmp.runtime.source import names_a_graph
@@ -52,9 +54,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_source(parser)
     parser.add_argument("--data", default="", metavar="FEEDS", help="batches: an .npz file, or file.py:FUNCTION (default: made up)")
     parser.add_argument("--batch_sizes", default="32", metavar="N,N,...", help="for dimensions that the graph leaves open (default 32)")
-    parser.add_argument("--steps", type=int, default=10, metavar="N", help="timed steps of a graph in each round (default 10)")
-    parser.add_argument("--warmup", type=int, default=3, metavar="N", help="steps of each graph before, which don't count (default 3)")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="how often each graph has its turn (default 5)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        metavar="N",
+        help="what the command is to take; steps and rounds that aren't given fit it (default %.0f)" % SECONDS,
+    )
+    parser.add_argument("--steps", type=int, metavar="N", help="timed steps of a graph in each round (default: by --seconds)")
+    parser.add_argument("--warmup", type=int, metavar="N", help="steps of each graph before, which don't count (default 3, fewer if long)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="how often each graph has its turn (default: until --seconds are up, or speed-ups are known within 1%%)",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of made-up batches")
     parser.add_argument(
         "--memory_limit",
@@ -69,28 +83,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Times and prints; or looks at the kernels of one step."""
-    options = _options(args)
+    began, options = time.monotonic(), _options(args)
     picture = _picture_format(args.plot)
     with quiet_stderr():  # TensorFlow speaks while it is imported
         from graphmp.runtime.bench.device import find
-        from graphmp.runtime.bench.run import bench, parts
+        from graphmp.runtime.bench.run import bench
     device = find()
     if args.verify_tensor_cores:
         return _verify(args, options, device)
-    with progress(3) as begin:
-        conversion = convert_source(args, _conversion_options(device), begin)
-    with counter("fits, rounds", parts(options)) as done:
-        found = bench(conversion, device, options, dict(os.environ), done)
+    with reporter(began) as tell:
+        until = began + options.seconds if options.fits_the_time else None
+        conversion = convert_source(args, _conversion_options(device), lambda stage: tell(stage, until))
+        found = bench(conversion, device, options, dict(os.environ), tell, began)
     _present(args, found, picture)
     return 0 if any(each.spread for each in found.runs if each.variant == "graphmp") else 1
 
 
 def _options(args: argparse.Namespace) -> Options:
     """The options of the bench, checked."""
-    numbers = (args.steps, args.warmup, args.rounds)
-    if min(numbers) < 1:
-        raise GraphmpError("GMP002", "--steps, --warmup and --rounds: found %d, %d, %d; accepted are numbers above zero" % numbers)
-    return Options(args.data, _batch_sizes(args.batch_sizes), *numbers, args.seed, _bytes(args.memory_limit))
+    numbers = {name: getattr(args, name) for name in ("steps", "warmup", "rounds", "seconds")}
+    for name, number in numbers.items():
+        if number is not None and not 0 < number < math.inf:
+            raise GraphmpError("GMP002", "--%s=%g: accepted are numbers above zero" % (name, number))
+    given = {name: number for name, number in numbers.items() if number is not None}
+    return Options(args.data, _batch_sizes(args.batch_sizes), seed=args.seed, memory_limit=_bytes(args.memory_limit), **given)
 
 
 def _batch_sizes(text: str) -> Tuple[int, ...]:
@@ -182,7 +198,7 @@ def _head(found: Bench) -> List[Line]:
         ("source", found.source),
         ("device", "%s; TensorFlow %s" % (found.device.name, found.tensorflow)),
         ("data", found.data),
-        ("steps", text.method(found)),
+        *(("steps", how) for how in text.methods(found)),
         ("memory", "a graph's process may take %s" % size(found.memory_limit) if found.memory_limit else ""),
         ("input", text.input_line(found)),
         ("sums", text.sums(found)),
@@ -202,6 +218,7 @@ def _table(found: Bench) -> List[Line]:
         return [cell.ljust(width) if place == 1 else cell.rjust(width) for place, (cell, width) in enumerate(zip(cells, widths))]
 
     lines = section("times", [justified(row) for row in rows], titles=justified(_TITLES))
+    lines += [("note", "  " + line) for line in text.ESTIMATOR]
     troubles = [
         "%s at batch size %s: %s" % (text.variant(found, run.variant), text.batch(run.batch_size), text.trouble(run))
         for run in found.runs
@@ -219,7 +236,7 @@ def _row(found: Bench, run: Run) -> List[str]:
         cells += [run.status, "", ""]
     else:
         quartiles, extremes = (seconds.first_quartile, seconds.third_quartile), (seconds.least, seconds.most)
-        cells.append(text.milliseconds(seconds.median))
+        cells.append(text.milliseconds(run.step or 0.0))
         cells += ["-".join(map(text.milliseconds, ends)) for ends in (quartiles, extremes)]
     cells += text.ratio(found.speedup(run))
     cells.append(format(run.examples_per_second, ",.4g" if run.examples_per_second < 1000 else ",.0f") if run.examples_per_second else "")

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Callable, Iterator, Optional
+import threading
+import time
+from typing import Callable, Iterator, Optional, Tuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+Tell = Callable[[str, Optional[float]], None]
+_AT_ONCE = 5.0  # seconds: what takes less needs no lines
+_EVERY = 10.0  # seconds between lines that say the same
+_LOOK = 0.25  # seconds
 
 
 @contextlib.contextmanager
@@ -36,3 +44,102 @@ def counter(what: str, total: Optional[int]) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+@contextlib.contextmanager
+def reporter(began: float) -> Iterator[Tell]:
+    """Shows on stderr what runs, how long it has, and how long it will: a bar on a terminal, lines elsewhere.
+
+    Yields a function to call with what begins, and when all is expected to end by `time.monotonic()`; None where nobody knows yet.
+
+    Args:
+        began: when the work did, by `time.monotonic()`.
+    """
+    with (_bar(began) if sys.stderr.isatty() else _lines(began)) as tell:
+        yield tell
+
+
+def time_left(ends: Optional[float]) -> str:
+    """The time until then in words."""
+    if ends is None:
+        return "time left not known yet"
+    left = ends - time.monotonic()
+    return "about %s left" % clock(left) if left >= 1 else "nearly done"
+
+
+def clock(seconds: float) -> str:
+    """`1:05`."""
+    return "%d:%02d" % divmod(round(seconds), 60)
+
+
+class _Left(ProgressColumn):
+    """The time left of a task, by its field `ends`."""
+
+    def render(self, task: Task) -> Text:
+        """Elapsed time moves the bar too."""
+        return Text(time_left(task.fields["ends"]))
+
+
+class _Elapsed(BarColumn):
+    """A bar of the time that is over, of all that is expected."""
+
+    def render(self, task: Task) -> object:  # type: ignore[override]
+        """A task's `total` and `completed` are seconds; without a known end the bar pulses."""
+        ends, began = task.fields["ends"], task.fields["began"]
+        task.total = None if ends is None else max(ends, time.monotonic()) - began
+        task.completed = time.monotonic() - began
+        return super().render(task)
+
+
+@contextlib.contextmanager
+def _bar(began: float) -> Iterator[Tell]:
+    columns = (TextColumn("{task.description}"), _Elapsed(bar_width=24), TimeElapsedColumn(), _Left())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None, ends=None, began=began)
+        yield lambda what, ends: bar.update(task, description=what, ends=ends)
+
+
+class _Lines(threading.Thread):
+    """Prints a line when something else begins, and every few seconds while it goes on."""
+
+    def __init__(self, began: float):
+        super().__init__(daemon=True)
+        self._began = began
+        self._over = threading.Event()
+        self._now: Optional[Tuple[str, Optional[float]]] = None
+        self._said: Tuple[str, float] = ("", began + _AT_ONCE - _EVERY)
+
+    def tell(self, what: str, ends: Optional[float]) -> None:
+        """What runs from now on."""
+        self._now = (what, ends)
+        self._look()
+
+    def run(self) -> None:
+        """Looks until it is over."""
+        while not self._over.wait(_LOOK):
+            self._look()
+
+    def stop(self) -> None:
+        """Says no more."""
+        self._over.set()
+        self.join()
+
+    def _look(self) -> None:
+        said, when = self._said
+        now = time.monotonic()
+        what, ends = self._now or (said, None)
+        if not self._now or now - self._began < _AT_ONCE or (what == said and now - when < _EVERY):
+            return
+        self._said = (what, now)
+        sys.stderr.write("[%s] %s; %s\n" % (clock(now - self._began), what, time_left(ends)))
+        sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def _lines(began: float) -> Iterator[Tell]:
+    lines = _Lines(began)
+    lines.start()
+    try:
+        yield lines.tell
+    finally:
+        lines.stop()

@@ -22,7 +22,7 @@ _LAST = 254  # exponent field of the largest finite float32
 DECADES = 7  # of the logarithmic axis, below 100%
 VANISHES, SUBNORMAL, NORMAL, OVERFLOWS, ZERO, NOT_FINITE = "vanishes", "subnormal", "normal", "overflows", "zero", "not-finite"
 _ZONE_NAMES = ((VANISHES, "becomes zero"), (SUBNORMAL, "subnormal"), (NORMAL, "normal"), (OVERFLOWS, "overflow"))
-_CHARACTER = 5.2  # width of one in a zone's name
+_CHARACTER = 6  # width of one in a zone's name, with some room
 
 
 class Bin(NamedTuple):
@@ -94,17 +94,17 @@ class Frame:
             x, width = bins[0].x, bins[-1].x + bins[-1].width - bins[0].x
             parts.append('<rect class="zone %s" x="%.1f" y="%d" width="%.1f" height="%d"/>\n' % (zone, x, TOP - 18, width, BOTTOM - TOP + 18))
             if len(name) * _CHARACTER < width:
-                parts.append('<text class="zone-name" x="%.1f" y="%d">%s</text>\n' % (x + width / 2, TOP - 6, name))
+                parts.append('<text class="zone-name %s" x="%.1f" y="%d">%s</text>\n' % (zone, x + width / 2, TOP - 6, name))
         return "".join(parts)
 
     def _axis(self) -> str:
         every = 8 if self.high - self.low < 100 else 32
         ticks = [exponent for exponent in range(self.low, self.high + 1) if exponent % every == 0]
-        texts = [(self.x(exponent), "2" + superscript(exponent)) for exponent in ticks]
-        texts += [(_LEFT + _ZERO_WIDTH / 2, "0"), (_RIGHT - _ZERO_WIDTH / 2, "\u221e")]
+        texts = [(self.x(exponent), "2" + superscript(exponent), "" if exponent % (2 * every) == 0 else " less") for exponent in ticks]
+        texts += [(_LEFT + _ZERO_WIDTH / 2, "0", ""), (_RIGHT - _ZERO_WIDTH / 2, "\u221e", "")]
         base = '<path class="axis" d="M%d %dH%d"/>\n' % (_LEFT, BOTTOM, _RIGHT)
         marks = "".join('<path class="axis" d="M%.1f %dv4"/>\n' % (self.x(exponent), BOTTOM) for exponent in ticks)
-        return base + marks + "".join('<text class="tick" x="%.1f" y="%d">%s</text>\n' % (x, BOTTOM + 16, text) for x, text in texts)
+        return base + marks + "".join('<text class="tick%s" x="%.1f" y="%d">%s</text>\n' % (kind, x, BOTTOM + 16, text) for x, text, kind in texts)
 
 
 def superscript(number: int) -> str:
@@ -217,7 +217,7 @@ def loss_chart(original: Sequence[float], converted: Sequence[float], difference
     width = (_RIGHT - _LEFT) / max(1, len(original))
     bottom = TOP + LINES + 16 + _DIFFERENCES
     y = [TOP + (high - value) / spread * LINES if math.isfinite(value) else None for value in (*original, *converted)]
-    labels = [(TOP + 4, "%.4g" % high), (TOP + LINES, "%.4g" % low), (bottom - _DIFFERENCES + 8, share(worst)), (bottom, "0")]
+    labels = [(TOP + 4, _short(high)), (TOP + LINES, _short(low)), (bottom - _DIFFERENCES + 8, share(worst)), (bottom, "0")]
     ticks = "".join('<text class="tick y" x="%d" y="%.1f">%s</text>\n' % (_LEFT - 3, at, html.escape(text)) for at, text in labels)
     bars = {True: "", False: ""}
     for step, value in enumerate(differences):
@@ -236,6 +236,14 @@ def loss_chart(original: Sequence[float], converted: Sequence[float], difference
     ]
     opening = '<svg class="figure chart" viewBox="0 0 %d %d" role="img" aria-label="%s">\n' % (WIDTH, _CHART, html.escape(label))
     return opening + ticks + "".join(parts) + "</svg>"
+
+
+def _short(value: float) -> str:
+    """A number of at most 7 characters, which the margin holds: `0.00123`, `1,234`, `1.4e5`."""
+    if value and not 1e-3 <= abs(value) < 1e5:
+        digits, _, power = ("%.1e" % value).partition("e")
+        return "%se%d" % (digits, int(power))
+    return format(value, ",.0f") if abs(value) >= 1000 else "%.3g" % value
 
 
 def _line(heights: Sequence[Any], width: float) -> str:

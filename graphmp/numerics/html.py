@@ -23,7 +23,7 @@ from graphmp.policy.formats import FORMATS
 # The parts of the script, joined in this order: package and name.
 SCRIPTS = (
     *(("graphmp.diff", name) for name in ("dom", "decode")),
-    *(("graphmp.numerics", name) for name in ("figure", "table", "main")),
+    *(("graphmp.numerics", name) for name in ("copy", "figure", "table", "main")),
 )
 _GRADIENTS = (ACTIVATION_GRADIENT, WEIGHT_GRADIENT)
 _MOST_LOSSES = 8
@@ -45,7 +45,8 @@ def render(audit: Audit) -> str:
         agreement=escape(text.agreement_of_all(audit)),
         verdict=escape(text.verdict(audit)),
         facts=_facts(audit),
-        next=escape(text.next_step(audit)),
+        next=_copied(escape(text.next_step(audit)), text.next_command(audit)),
+        fix=_fix(audit),
         figures="".join(figures.roles()),
         losses=_losses(audit),
         roles=_table([text.ROLE_TITLES, *text.role_rows(form)]),
@@ -68,8 +69,9 @@ class _Figures:
         self.frame = Frame(self._format, [*self._sums.values(), *self._ghosts.values()])
 
     def _scales(self) -> Dict[int, float]:
-        """The advised scale of each loss that needs one."""
-        return {number: loss.advice.scale for number, loss in enumerate(self._audit.losses) if loss.advice.flushed}
+        """The advised scale of each loss that needs one; nothing where none of them moves a value."""
+        found = {number: loss.advice.scale for number, loss in enumerate(self._audit.losses) if loss.advice.flushed}
+        return found if any(scale != 1 for scale in found.values()) else {}
 
     def _ghost(self, findings: Sequence[Finding]) -> Any:
         """What the exponents of gradients are with the loss scale that is advised."""
@@ -141,6 +143,21 @@ def _facts(audit: Audit) -> str:
     return "".join("<dt>%s</dt><dd>%s</dd>\n" % (name, escape(value)) for name, value in rows)
 
 
+def _fix(audit: Audit) -> str:
+    """The flags that keep float32 what overflows, where the graphs disagree."""
+    flags = list(dict.fromkeys(finding.flag for finding in audit.offenders if finding.flag))
+    if audit.agrees or not flags:
+        return ""
+    said = "to keep float32 what overflows; <code>--fix</code> finds the fewest that make the graphs agree"
+    shown = " ".join("<span>%s</span>" % escape(flag) for flag in flags)
+    return '<dt>or flags</dt><dd>%s<div class="fix">%s</div></dd>\n' % (said, _copied(shown, " ".join(flags)))
+
+
+def _copied(shown: str, copied: str) -> str:
+    """Code, as HTML, that gets a button, and what that copies."""
+    return '<code data-copy="%s">%s</code>' % (escape(copied), shown)
+
+
 def _losses(audit: Audit) -> str:
     if not audit.losses:
         return "<p>No loss was found.</p>\n"
@@ -153,7 +170,7 @@ def _loss(loss: LossFinding, audit: Audit) -> str:
     chart = loss_chart(loss.original, loss.converted, differences, "%s: %s" % (text.loss_name(loss), text.agreement(loss)))
     lines = [
         text.agreement(loss) + "; " + text.scale_now(loss),
-        "Gradients " + text.range_used(loss, audit.compute_dtype),
+        "Gradients " * (loss.advice.largest is not None) + text.range_used(loss, audit.compute_dtype),
         "Advice: " + text.scale_advice(loss),
     ]
     if loss.advice.too_wide:

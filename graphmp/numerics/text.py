@@ -190,9 +190,14 @@ def verdict(audit: Audit) -> str:
 
 def next_step(audit: Audit) -> str:
     """What a user would do next."""
+    return "nothing to repair: " * audit.agrees + next_command(audit)
+
+
+def next_command(audit: Audit) -> str:
+    """The command of the next step."""
     source = shlex.quote(printable(audit.source))
     if audit.agrees:
-        return "nothing to repair: graphmp convert %s" % source
+        return "graphmp convert %s" % source
     data = "--random_data" if audit.data.startswith("random, ") else "--data=%s" % shlex.quote(printable(audit.data))
     return "graphmp audit %s %s --fix=%s" % (source, data, shlex.quote(printable(_stem(audit.source)) + ".policy"))
 

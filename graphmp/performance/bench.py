@@ -3,16 +3,19 @@
 source, compute_dtype, tensorflow, data, flags      what was timed; flags are the conversion's
 device          name, capability (of a GPU, else empty), fast_bfloat16
 batch_sizes     those that were timed; null where nothing is fed
-steps, warmup, rounds, seed, memory_limit           how; memory_limit in bytes, 0 for none
+steps, warmup, rounds   the fewest of any batch size
+seconds         that the bench was to take; 0 where --steps and --rounds say how much is timed
+seed, memory_limit      memory_limit in bytes, 0 for none
 variants        name -> why it was not timed, empty where it was: "float32", "graphmp" (the conversion), "tensorflow" (its own pass)
 runs            one a variant and batch size:
     variant, batch_size
     status, message                                 "timed", "out of memory" or "failed", and what happened
     apart                                           whether its sessions were opened one after another, for want of memory
-    milliseconds                                    of a step: median, first_quartile, third_quartile, least, most; null if not timed
+    milliseconds                                    null if not timed; step: the step time, of which speedup is the quotient;
+                                                    median, first_quartile, third_quartile, least, most: of all steps of all rounds
     rounds                                          milliseconds of each step, by round
     speedup                                         against float32: value, low, high (95%; null with one round); null without both
-    examples_per_second
+    examples_per_second                             by the step time
     peak_bytes, peak_source                         of TensorFlow's tensors: "allocator" or "run metadata" (of what one step makes)
     peak_rss_bytes                                  of the process
     kernels                                         milliseconds of one traced step: total, products, casts, scaling, misfits, gpu
@@ -33,14 +36,15 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 from graphmp.performance.causes import ENOUGH, Cause, Measured, causes
 from graphmp.performance.device import Device
 from graphmp.performance.shares import Shares
-from graphmp.performance.timings import Ratio, Spread, speedup, spread
+from graphmp.performance.timings import NARROW, Ratio, Spread, speedup, spread, step_time
 
 SCHEMA = "graphmp.bench/1"
 FLOAT32, GRAPHMP, TENSORFLOW = "float32", "graphmp", "tensorflow"
 VARIANTS = (FLOAT32, GRAPHMP, TENSORFLOW)
+NAMES = {FLOAT32: "float32", GRAPHMP: "the converted graph", TENSORFLOW: "TensorFlow's own rewrite"}
 TIMED, OUT_OF_MEMORY, FAILED = "timed", "out of memory", "failed"
 _ONE_ROUND = "a single round says nothing of the noise; take more --rounds"
-_NO_DIFFERENCE = "the interval includes 1, so no difference is shown; more --rounds or --steps narrow it"
+_NO_DIFFERENCE = "the interval includes 1, so no difference is shown; %s"
 
 
 class Memory(NamedTuple):
@@ -84,6 +88,8 @@ class Run:
         memory: what it took.
         shares: where a step spends its time.
         apart: whether each variant's session was open alone, since together they have no memory.
+        alone: seconds of a step when it ran alone, by very few steps.
+        warmup: steps before the timed ones.
     """
 
     variant: str
@@ -94,16 +100,23 @@ class Run:
     memory: Optional[Memory] = None
     shares: Optional[Shares] = None
     apart: bool = False
+    alone: float = 0.0
+    warmup: int = 0
+
+    @property
+    def step(self) -> Optional[float]:
+        """Seconds a step, as times and speed-ups are told by; None where it isn't timed."""
+        return step_time(self.rounds) if self.status == TIMED else None
 
     @property
     def spread(self) -> Optional[Spread]:
-        """Seconds a step; None where it isn't timed."""
+        """How the seconds of single steps spread; None where it isn't timed."""
         return spread(self.rounds) if self.status == TIMED else None
 
     @property
     def examples_per_second(self) -> Optional[float]:
-        """By the median."""
-        return self.batch_size / self.spread.median if self.batch_size and self.spread else None
+        """By the step time."""
+        return self.batch_size / self.step if self.batch_size and self.step else None
 
 
 @dataclass(frozen=True)
@@ -128,6 +141,7 @@ class Bench:
     notes: Sequence[str]
     fixed: bool = False
     flags: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def batch_sizes(self) -> List[Optional[int]]:
@@ -144,6 +158,10 @@ class Bench:
         both = base is not None and base.status == run.status == TIMED and run.variant != FLOAT32
         return speedup(base.rounds, run.rounds) if base is not None and both else None
 
+    def tells_enough(self, ratio: Ratio) -> bool:
+        """Whether a speed-up shows a difference, or its interval is as narrow as rounds that end by themselves make it."""
+        return ratio.shows_a_difference or (bool(self.seconds) and ratio.is_narrow)
+
     @property
     def only_converted(self) -> List[int]:
         """Batch sizes for which float32 has no memory and the conversion has."""
@@ -153,27 +171,35 @@ class Bench:
     def causes(self, batch_size: Optional[int]) -> Optional[List[Cause]]:
         """Why the conversion is less than 1.2 times as fast at a batch size; None where it is faster, or not timed."""
         base, ours = self.run(FLOAT32, batch_size), self.run(GRAPHMP, batch_size)
-        if base is None or ours is None or ours.spread is None or base.shares is None or ours.shares is None:
+        if base is None or ours is None or ours.step is None or base.shares is None or ours.shares is None:
             return None
         ratio = self.speedup(ours)
         if ratio is None or ratio.value >= ENOUGH:
             return None
-        return causes(Measured(ours.spread.median, self.compute_dtype, base.shares, ours.shares, self._waiting(base), self.device.on_gpu))
+        return causes(Measured(ours.step, self.compute_dtype, base.shares, ours.shares, self._waiting(base), self.device.on_gpu))
 
     @property
     def remarks(self) -> List[str]:
         """The notes, and the batch sizes whose numbers show no difference."""
         ratios = [(run.batch_size, self.speedup(run)) for run in self.runs if run.variant == GRAPHMP]
         unsure = [("batch size %d: " % size if size else "", ratio) for size, ratio in ratios if ratio and not ratio.shows_a_difference]
-        return [*self.notes, *(head + (_ONE_ROUND if ratio.low is None else _NO_DIFFERENCE) for head, ratio in unsure)]
+        return [*self.notes, *(head + self._doubt(ratio) for head, ratio in unsure)]
+
+    def _doubt(self, ratio: Ratio) -> str:
+        """Why a speed-up shows no difference, and what would."""
+        if ratio.low is None:
+            return _ONE_ROUND
+        if not self.tells_enough(ratio):
+            return _NO_DIFFERENCE % ("more --seconds narrow it" if self.seconds else "more --rounds or --steps narrow it")
+        return "the interval includes 1 and reaches %.0f%% to either side: there is no difference to speak of" % (100 * NARROW)
 
     def _waiting(self, base: Run) -> Optional[float]:
         """Seconds that a step waits for input: for batches of --data, and for the graph's own pipeline as long as float32 does."""
         found = []
         if self.input.seconds_a_batch is not None:
             found.append(self.input.seconds_a_batch)
-        if self.input.waiting is not None and base.spread:
-            found.append(base.spread.median * self.input.waiting / (1 - self.input.waiting))
+        if self.input.waiting is not None and base.step:
+            found.append(base.step * self.input.waiting / (1 - self.input.waiting))
         return max(found, default=None)
 
     def to_json(self, following: str) -> str:
@@ -190,6 +216,7 @@ class Bench:
             "steps": self.steps,
             "warmup": self.warmup,
             "rounds": self.rounds,
+            "seconds": self.seconds,
             "seed": self.seed,
             "memory_limit": self.memory_limit,
             "variants": dict(self.variants),
@@ -213,7 +240,7 @@ class Bench:
             "status": run.status,
             "message": run.message,
             "apart": run.apart,
-            "milliseconds": _milliseconds(seconds._asdict()) if seconds else None,
+            "milliseconds": _milliseconds({**seconds._asdict(), "step": step_time(run.rounds)}) if seconds else None,
             "rounds": [[round(1000 * second, 4) for second in steps] for steps in run.rounds],
             "speedup": ratio._asdict() if ratio else None,
             "examples_per_second": run.examples_per_second,

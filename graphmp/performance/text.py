@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 from graphmp.diff.text import plural
 from graphmp.diff.values import printable
@@ -19,10 +19,25 @@ def variant(bench: Bench, name: str) -> str:
     return {FLOAT32: "float32", GRAPHMP: "graphmp " + bench.compute_dtype, TENSORFLOW: "TensorFlow's " + bench.compute_dtype}[name]
 
 
-def method(bench: Bench) -> str:
-    """How the steps were timed."""
-    each = "%s of %s a graph, in turn" % (plural(bench.rounds, "round"), plural(bench.steps, "step"))
-    return "%s; %s before, not counted" % (each, plural(bench.warmup, "warm-up step"))
+def methods(bench: Bench) -> List[str]:
+    """How the steps were timed; batch sizes that were timed alike are named together."""
+    ways: Dict[Tuple[int, int, int], List[str]] = {}
+    for run in bench.runs:
+        if run.status == TIMED:
+            sizes = ways.setdefault((len(run.rounds), len(run.rounds[0]), run.warmup), [])
+            sizes += [size for size in [batch(run.batch_size)] if size not in sizes]
+    return [("batch size %s: " % ", ".join(sizes) if len(ways) > 1 else "") + _way(*way) for way, sizes in ways.items()]
+
+
+def _way(rounds: int, steps: int, warmup: int) -> str:
+    counted = "%s of %s a graph, in turn" % (plural(rounds, "round"), plural(steps, "step"))
+    return "%s; %s before, not counted" % (counted, plural(warmup, "warm-up step"))
+
+
+ESTIMATOR = (
+    "ms/step: the geometric mean of the rounds' medians; speed-up: its quotient, so it is the mean of the rounds' own ratios,",
+    "whose spread the 95% interval tells (Student's t of their logarithms); quartiles and range: of single steps, all rounds",
+)
 
 
 def milliseconds(seconds: float) -> str:
@@ -103,8 +118,9 @@ def next_step(bench: Bench, is_graph: bool) -> str:
     if not bench.device.on_gpu and bench.compute_dtype == "float16":
         better = ", or: graphmp bench %s --compute_dtype=bfloat16" % source if bench.device.fast_bfloat16 else ""
         return "run this on a GPU of compute capability 7.0 or later" + better
-    if not all(value.shows_a_difference for value in ratios):
-        return "graphmp bench %s --rounds=%d, for intervals that tell more" % (source, 4 * bench.rounds)
+    if not all(map(bench.tells_enough, ratios)):
+        longer = "--seconds=%.0f" % (4 * bench.seconds) if bench.seconds else "--rounds=%d" % (4 * bench.rounds)
+        return "graphmp bench %s %s, for intervals that tell more" % (source, longer)
     found = [cause for size in bench.batch_sizes for cause in bench.causes(size) or []]
     worst = max(found, key=lambda cause: cause.share, default=None)
     inspect = "graphmp inspect %s" % source if is_graph else "graphmp convert %s, and graphmp inspect its original.meta" % source

@@ -111,9 +111,9 @@ def test_a_click_shows_the_figure_and_the_flag_to_copy(page):
     assert page.execute_script(figure + ".getAttribute('aria-label')") == "histogram of exponents of a/Exp"
     assert page.execute_script(figure + ".querySelectorAll('.log .bar.overflows').length") == 1
     assert page.execute_script(figure + ".querySelector('.log .bar.overflows').getAttribute('d')")
-    page.execute_script("document.querySelector('.copy').click()")
+    page.execute_script("document.querySelector('#details .copy').click()")
     assert page.execute_script("return getSelection().toString()") == "--keep_float32='^a/Exp$'"
-    chromium.wait_for(page, "return document.querySelector('.copy').textContent !== 'copy'")
+    chromium.wait_for(page, "return document.querySelector('#details .copy').textContent !== 'copy'")
 
 
 def test_a_script_draws_what_the_page_draws(browser, folder):

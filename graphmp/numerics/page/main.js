@@ -1,6 +1,7 @@
 // Starts the page. Without this script the worst tensors stand where the table would.
 
 async function start() {
+  addCopyButtons();
   const { frame, tensors } = await decoded(byId('data').textContent);
   if (tensors.length) {
     byId('tensors').hidden = false;

@@ -1,6 +1,7 @@
 // The table of tensors: what is asked for, in which order, and the few rows of it that can be seen.
 
 const ROW_HEIGHT = 30;
+const LONGEST_END = 24; // characters of a name's end that stay
 const COLUMNS = [
   { name: 'tensor', key: (tensor) => tensor.name, text: (tensor) => tensor.name, words: true },
   { name: 'role', key: (tensor) => tensor.role, text: (tensor) => tensor.role, words: true },
@@ -25,6 +26,13 @@ function magnitude(value) {
   return value && (value < 1e-3 || value >= 1e6) ? value.toExponential(1) : String(+value.toPrecision(3));
 }
 
+// A name in two parts: the first one gives way where there is no room, so that what is left out lies in the middle.
+function halves(name) {
+  const last = name.lastIndexOf('/');
+  const end = name.length - last <= LONGEST_END ? last : name.length - LONGEST_END;
+  return end > 0 ? [name.slice(0, end), name.slice(end)] : [name, ''];
+}
+
 class Table {
   constructor(tensors, figures) {
     this.tensors = tensors.map((tensor, rank) => ({ ...tensor, rank, text: `${tensor.name} ${tensor.op} ${tensor.reason}`.toLowerCase() }));
@@ -36,6 +44,7 @@ class Table {
     this.makeHeads();
     this.makeRoles();
     this.listen();
+    byId('rows').style.setProperty('--rows', this.tensors.length);
     this.refresh();
   }
 
@@ -124,7 +133,9 @@ class Table {
       const alarm = (column.name === 'overflow' && tensor.half && tensor.overflow > 0) || (column.name === 'largest' && tensor.largest === null);
       const kind = `${column.words ? 'words' : 'number'}${alarm ? ' alarm' : ''}`;
       if (column.name !== 'tensor') return make('div', { role: 'gridcell', class: kind }, column.text(tensor));
-      const name = make('span', { class: 'name' }, make('bdi', {}, tensor.name));
+      const [start, end] = halves(tensor.name);
+      const name = make('bdi', { class: 'name' }, make('span', {}, start), make('span', {}, end));
+      name.style.setProperty('--end', end.length);
       return make('div', { role: 'gridcell', class: `${kind} tensor`, title: tensor.name }, name, make('span', { class: 'op' }, tensor.op));
     });
     const row = make('div', {
@@ -175,14 +186,9 @@ class Table {
     );
   }
 
-  // The flag, and a button that copies it; where that is not allowed it selects it.
+  // The flag, and a button that copies it.
   flag(text) {
     const code = make('code', {}, text);
-    const button = make('button', { type: 'button', class: 'copy' }, 'copy');
-    button.addEventListener('click', () => {
-      getSelection().selectAllChildren(code);
-      navigator.clipboard?.writeText(text).then(() => (button.textContent = 'copied'), () => (button.textContent = 'selected'));
-    });
-    return make('div', { class: 'flag' }, make('p', {}, 'To keep its node in float32'), code, button);
+    return make('div', { class: 'flag' }, make('p', {}, 'To keep its node in float32'), code, copyButton(text, code));
   }
 }

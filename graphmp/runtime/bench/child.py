@@ -1,6 +1,8 @@
-"""The process that runs graphs for a bench: `main(path of a JSON file)`. Orders come as lines of JSON, answers go back so.
+"""The processes that run graphs for a bench. Orders come as lines of JSON, answers go back so.
 
-It ends with its parent, whose end closes its standard input. A process without memory may be killed: that is an answer too.
+`main` imports TensorFlow once, and forks a process for each specification that it reads: that one takes orders until one of them is to
+end. How a process ended is an answer too, for one without memory may be killed. All end with their parent, whose end closes their
+standard input.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ import json
 import os
 import pathlib
 import sys
-from typing import Any, Dict, List, Optional
+import time
+import traceback
+from typing import IO, Any, Dict, Iterator, List, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -18,7 +22,7 @@ from graphmp.performance.bench import FAILED, FLOAT32, OUT_OF_MEMORY
 from graphmp.performance.shares import shares
 from graphmp.performance.step_stats import peak_bytes
 from graphmp.runtime.bench import accumulation, feeds, memory, pipeline
-from graphmp.runtime.bench.processes import says_no_memory
+from graphmp.runtime.bench.processes import END, ENDED, says_no_memory
 from graphmp.runtime.bench.session import Training, TrainingSession
 from graphmp.runtime.feeds.attempts import first_line
 
@@ -57,21 +61,28 @@ class Child:
         """The errors of sums in half precision."""
         return accumulation.errors(dtype)
 
-    def fit(self, variant: str, path: str, warmup: int) -> List[Any]:
-        """Runs a variant alone: what memory it takes, and where its step spends its time."""
+    def fit(self, variant: str, path: str, seconds: float) -> List[Any]:
+        """Runs a variant alone: what memory it takes, where its step spends its time, and how long a step takes.
+
+        It has about so many seconds: where steps are long, there are fewer of them. The session stays open for other batches.
+        """
+        ends = time.monotonic() + seconds
         try:
             training, (batch,) = self._opened(variant), feeds.read(path, 1)
-            for _ in range(warmup):
-                training.step(batch)
-            traces = [training.traced(batch) for _ in range(_TRACES)]
+            training.step(batch)  # the first step optimises the graph
+            alone = training.timed([batch], 1)
+            traces = [training.traced(batch)]
+            while len(traces) < _TRACES and time.monotonic() + alone[0] < ends:
+                traces.append(training.traced(batch))
             peak = max(sum(peak_bytes(trace).values()) for trace in traces)
             found = [shares(trace, training.view.graph_def) for trace in traces]
-            return [memory.measured(peak), min(found, key=lambda parts: parts.total)]
-        finally:
+            return [memory.measured(peak), min(found, key=lambda parts: parts.total), alone[0]]
+        except Exception:
             self.close(variant)
+            raise
 
     def open(self, variant: str, path: str, warmup: int) -> None:
-        """Makes a variant ready to be timed."""
+        """Makes a variant ready to be timed; a session that is open is taken."""
         if path not in self._batches:
             self._batches = {path: feeds.read(path)}
         training = self._opened(variant)
@@ -89,22 +100,50 @@ class Child:
             session.close()
 
     def _opened(self, variant: str) -> TrainingSession:
-        self._open[variant] = TrainingSession(self._trainings[variant], self._gpu_memory)
+        if variant not in self._open:
+            self._open[variant] = TrainingSession(self._trainings[variant], self._gpu_memory)
         return self._open[variant]
 
 
-def main(path: str) -> None:
+def main() -> None:
     """Serves until its standard input is closed."""
-    spec = json.loads(pathlib.Path(path).read_text())
     answers = os.fdopen(os.dup(_STDOUT), "w")
     os.dup2(sys.stderr.fileno(), _STDOUT)  # what TensorFlow and others print is no answer
     if tf.__version__ > "2":
         tf.disable_v2_behavior()
     tf.logging.set_verbosity(tf.logging.ERROR)
-    memory.be_killed_first()
-    if spec["memory_limit"] and not spec["on_gpu"]:
-        memory.limit(spec["memory_limit"])
-    child = Child(spec)
-    for line in sys.stdin:
-        answers.write(json.dumps(child.answer(json.loads(line))) + "\n")
-        answers.flush()
+    for line in _orders():
+        process = os.fork()  # no session was opened here, so no thread of TensorFlow's is lost
+        if not process:
+            _serve(json.loads(line), answers)
+        status = os.waitpid(process, 0)[1]
+        _say(answers, {ENDED: -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)})
+
+
+def _serve(spec: Dict[str, Any], answers: IO[str]) -> None:
+    """Carries out orders until the one to end; does not return."""
+    try:
+        memory.be_killed_first()
+        if spec["memory_limit"] and not spec["on_gpu"]:
+            memory.limit(spec["memory_limit"])
+        child = Child(spec)
+        _say(answers, {"value": None})
+        for line in _orders():
+            order = json.loads(line)
+            if order["order"] == END:
+                break
+            _say(answers, child.answer(order))
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def _orders() -> Iterator[str]:
+    """Lines, each read when it is asked for: the next one may be for another process."""
+    return iter(sys.stdin.readline, "")
+
+
+def _say(answers: IO[str], answer: Dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -17,8 +19,9 @@ from graphmp.runtime.builds import ROOT
 # The child finds graphmp where this process did, and nothing in the working folder.
 _CHILD = (
     "import sys; sys.path[:] = [p for p in sys.path if p] + [sys.argv.pop(1)]; "
-    "import graphmp.environment; from graphmp.runtime.bench.child import main; main(sys.argv[1])"
+    "import graphmp.environment; from graphmp.runtime.bench.child import main; main()"
 )
+END, ENDED = "end", "ended"  # the order that a process is to end, and the answer that it did
 _NO_MEMORY = ("bad_alloc", "out of memory", "cannot allocate memory", "resource exhausted", "failed to allocate", "status: 1, message: could not ")
 
 
@@ -47,21 +50,73 @@ def spec(trainings: Mapping[str, Training], memory_limit: int, on_gpu: bool) -> 
     return {"trainings": {name: list(training) for name, training in trainings.items()}, "memory_limit": memory_limit, "on_gpu": on_gpu}
 
 
-class Process:
-    """A child process, started when it is first asked, and anew after it died; to be closed after use."""
+class Starter:
+    """A process with TensorFlow imported, from which those that run graphs are forked; started when it is first asked."""
 
-    def __init__(self, specification: Dict[str, Any], folder: pathlib.Path):
-        """Writes what it will read.
+    def __init__(self, folder: pathlib.Path):
+        """Nothing is started yet; `folder` is for its log."""
+        self._log = folder / "child.log"
+        self._child: Optional[Any] = None
+
+    def ask(self, order: Dict[str, Any]) -> Dict[str, Any]:
+        """The answer to an order; that it ended, where it did."""
+        child = self._child = self._child or self._start()
+        try:
+            child.stdin.write(json.dumps(order) + "\n")
+            child.stdin.flush()
+            line = child.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if line:
+            return dict(json.loads(line))
+        self.close()
+        return {ENDED: child.returncode}
+
+    def printed(self, start: int = 0) -> str:
+        """The log from some byte on."""
+        return self._log.read_bytes()[start:].decode(errors="replace") if self._log.exists() else ""
+
+    @property
+    def logged(self) -> int:
+        """Bytes in the log."""
+        return self._log.stat().st_size if self._log.exists() else 0
+
+    def close(self) -> None:
+        """Ends it, and what was forked from it, whatever they do."""
+        child, self._child = self._child, None
+        if child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+
+    def _start(self) -> Any:
+        with self._log.open("ab") as log:
+            command = [sys.executable, "-c", _CHILD, ROOT]
+            return subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, universal_newlines=True, start_new_session=True
+            )
+
+    def __enter__(self) -> Starter:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class Process:
+    """A process that runs graphs, begun when it is first asked, and anew after it died; to be closed after use."""
+
+    def __init__(self, specification: Dict[str, Any], starter: Starter):
+        """Nothing is begun yet.
 
         Args:
             specification: of `spec`.
-            folder: for its files.
+            starter: what it is forked from.
         """
-        self._limited = bool(specification["memory_limit"])
-        self._log = folder / "child.log"
-        self._path = folder / "spec.json"
-        self._path.write_text(json.dumps(specification))
-        self._child: Optional[Any] = None
+        self._specification = specification
+        self._starter = starter
+        self._begun = False
+        self._log_start = 0
 
     def ask(self, order: str, *arguments: Any) -> Any:
         """Has an order carried out.
@@ -70,36 +125,33 @@ class Process:
             Trouble: where there is no memory, where it fails, where the process dies.
             GraphmpError: what the child says is the user's.
         """
-        child = self._child = self._child or self._start()
-        try:
-            child.stdin.write(json.dumps({"order": order, "arguments": arguments}) + "\n")
-            child.stdin.flush()
-            line = child.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            self.close()
-            raise death(child.returncode, self._log.read_text(errors="replace"), self._limited)
-        return value_of(json.loads(line))
+        if not self._begun:
+            self._log_start = self._starter.logged
+            self._value(self._specification)
+            self._begun = True
+        return self._value({"order": order, "arguments": arguments})
+
+    def _value(self, order: Dict[str, Any]) -> Any:
+        answer = self._starter.ask(order)
+        if ENDED in answer:
+            self._begun = False
+            raise death(answer[ENDED], self._starter.printed(self._log_start), bool(self._specification["memory_limit"]))
+        return value_of(answer)
 
     def close(self) -> None:
-        """Ends it: its standard input is closed."""
-        child, self._child = self._child, None
-        if child is not None:
-            child.communicate()
-
-    def _start(self) -> Any:
-        with self._log.open("wb") as log:
-            command = [sys.executable, "-c", _CHILD, ROOT, str(self._path)]
-            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, universal_newlines=True)
+        """Has it end."""
+        if self._begun:
+            self._begun = False
+            self._starter.ask({"order": END})
 
     def __enter__(self) -> Process:
         return self
 
-    def __exit__(self, *_: Any) -> None:
-        if self._child is not None:
-            self._child.kill()
-        self.close()
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self.close()
+        else:  # it may be in the middle of an order
+            self._starter.close()
 
 
 def says_no_memory(text: str) -> bool:

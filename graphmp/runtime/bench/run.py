@@ -15,26 +15,29 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.performance import device as devices
-from graphmp.performance.bench import FAILED, FLOAT32, TIMED, VARIANTS, Bench, Input, Memory, Run
+from graphmp.performance.bench import FAILED, FLOAT32, NAMES, TIMED, Bench, Input, Memory, Run
 from graphmp.performance.device import Device
 from graphmp.performance.shares import Shares
-from graphmp.runtime.bench import graphs, processes, turns
+from graphmp.runtime.bench import graphs, processes, schedule, turns
 from graphmp.runtime.bench.feeds import Made
 from graphmp.runtime.bench.options import Options
-from graphmp.runtime.bench.processes import Process, Trouble
+from graphmp.runtime.bench.processes import Process, Starter, Trouble
 from graphmp.runtime.conversion import Conversion
 
-_WARMUP = 2  # the first step optimises the graph
+_FITS = 0.3  # of the time: how much of it the runs alone may take
+_LEAST = 0.3  # of the time: what is left to the bench, however long the conversion took
 
-Progress = Callable[[int], None]
-
-
-def parts(options: Options) -> int:
-    """How many parts a bench has: for each batch size each graph alone, and the rounds."""
-    return len(options.batch_sizes) * (len(VARIANTS) + options.rounds)
+Tell = Callable[[str, Optional[float]], None]
 
 
-def bench(conversion: Conversion, device: Device, options: Options, environment: Mapping[str, str], progress: Progress) -> Bench:
+def bench(
+    conversion: Conversion,
+    device: Device,
+    options: Options,
+    environment: Mapping[str, str],
+    tell: Tell = lambda what, ends: None,
+    began: Optional[float] = None,
+) -> Bench:
     """Times a conversion beside its original and TensorFlow's own rewrite.
 
     Args:
@@ -42,7 +45,8 @@ def bench(conversion: Conversion, device: Device, options: Options, environment:
         device: what computes.
         options: data and steps.
         environment: the process's variables, for what they say of accumulation.
-        progress: told how many of `parts` are done.
+        tell: told what begins, and when all is expected to end by `schedule.now()`; None where nobody knows yet.
+        began: when the time began that the options give, by `schedule.now()`; None for now.
 
     Raises:
         GraphmpError: GMP002, GMP003, GMP005 and GMP013 for data, as an audit's; GMP023 where the graph doesn't train, GMP024 where its
@@ -50,18 +54,21 @@ def bench(conversion: Conversion, device: Device, options: Options, environment:
     """
     report = conversion.report
     with tempfile.TemporaryDirectory(prefix="graphmp_") as name:
-        bencher = _Bencher(conversion, device, options, progress, pathlib.Path(name))
-        made, waiting, sums = bencher.prepared(report["compute_dtype"])
-        runs = bencher.timed(made, bencher.fitting(made))
+        bencher = _Bencher(conversion, device, options, tell, pathlib.Path(name), schedule.now() if began is None else began)
+        with bencher.starter:
+            made, waiting, sums = bencher.prepared(report["compute_dtype"])
+            runs = bencher.timed(made, bencher.fitting(made))
+    timed = [run for run in runs if run.status == TIMED]
     return Bench(
         source=report["source"],
         compute_dtype=report["compute_dtype"],
         tensorflow=tf.__version__,
         device=device,
         data=options.data or "random, seed %d" % options.seed,
-        steps=options.steps,
-        warmup=options.warmup,
-        rounds=options.rounds,
+        steps=min((len(run.rounds[0]) for run in timed), default=0),
+        warmup=min((run.warmup for run in timed), default=0),
+        rounds=min((len(run.rounds) for run in timed), default=0),
+        seconds=options.seconds if options.fits_the_time else 0.0,
         seed=options.seed,
         memory_limit=options.memory_limit,
         variants=bencher.variants,
@@ -78,19 +85,22 @@ def bench(conversion: Conversion, device: Device, options: Options, environment:
 class _Bencher:
     """The processes of one bench, one after another."""
 
-    def __init__(self, conversion: Conversion, device: Device, options: Options, progress: Progress, folder: pathlib.Path):
+    def __init__(self, conversion: Conversion, device: Device, options: Options, tell: Tell, folder: pathlib.Path, began: float):
         self._options = options
         self._on_gpu = device.on_gpu
-        self._progress = progress
+        self._tell = tell
         self._folder = folder
+        self.starter = Starter(folder)
         self._source = conversion.report["source"]
+        self._until = max(began + options.seconds, schedule.now() + _LEAST * options.seconds) if options.fits_the_time else None
+        self._say("TensorFlow's own rewrite")
         self._trainings, missing = graphs.make(conversion, folder)
         self.variants = dict(dict.fromkeys(self._trainings, ""), **missing)
-        self._done = 0
 
     def prepared(self, dtype: str) -> Tuple[List[Made], Input, Dict[str, Optional[str]]]:
         """The batches; the wait for the graph's own input; what products add up in."""
         options = self._options
+        self._say("making batches")
         try:
             with self._process(0) as process:
                 answer = process.ask("make_batches", options.data, options.batch_sizes, options.seed, str(self._folder))
@@ -98,7 +108,6 @@ class _Bencher:
         except Trouble as trouble:
             raise GraphmpError("GMP024", "%s: the step does not run: %s: %s" % (self._source, trouble.status, trouble.message)) from None
         made = [Made(*each) for each in answer[0]]
-        self._tell(parts(options) - len(made) * (len(self._trainings) + options.rounds))
         seconds = [each.seconds for each in made if each.seconds is not None]
         return made, Input(*answer[1])._replace(seconds_a_batch=max(seconds, default=None)), devices.accumulation(errors, dtype)
 
@@ -109,49 +118,63 @@ class _Bencher:
             GraphmpError: GMP024 where the original doesn't run.
         """
         found: List[Run] = []
+        share = _FITS * self._left(self._options.seconds) / (len(self._trainings) * len(made))
         for variant in self._trainings:
             with self._process(self._options.memory_limit) as process:
                 for each in made:
-                    found.append(_fit(variant, each, process))
-                    self._tell(1)
+                    self._say("%s alone%s" % (NAMES[variant], _at(each)))
+                    found.append(_fit(variant, each, process, share))
             if variant == FLOAT32 and all(run.status == FAILED for run in found):
                 raise GraphmpError("GMP024", "%s: the step does not run: %s" % (self._source, found[0].message))
         return found
 
     def timed(self, made: Sequence[Made], fitting: Sequence[Run]) -> List[Run]:
         """All runs, those that fit with their times."""
+        runs = [[run for run in fitting if run.batch_size == each.batch_size] for each in made]
+        costs = [schedule.cost(self._options, sum(run.alone for run in those)) for those in runs]
         found: List[Run] = []
         with self._process(0) as process:
-            for each in made:
-                found += self._timed_at(each, [run for run in fitting if run.batch_size == each.batch_size], process)
+            for number, each in enumerate(made):
+                rest = sum(costs[number:])
+                share = self._left(rest) * costs[number] / rest if rest else 0.0
+                found += self._timed_at(each, runs[number], process, share, costs[number + 1 :])
         return found
 
-    def _timed_at(self, made: Made, runs: Sequence[Run], process: Process) -> List[Run]:
-        """The same for one batch size."""
-        begun = self._done
-
-        def tell(rounds: int) -> None:
-            self._tell(begun + rounds - self._done)
-
+    def _timed_at(self, made: Made, runs: Sequence[Run], process: Process, share: float, later: Sequence[float]) -> List[Run]:
+        """The same for one batch size; `later` is what the others cost at least."""
         good = [run for run in runs if run.status == TIMED]
-        timed = {run.variant: run for run in (turns.timed(good, made.path, process, self._options, tell) if good else [])}
-        tell(self._options.rounds)
+        if not good:
+            return list(runs)
+        others = max(sum(later), self._left(0.0) - share)
+
+        def tell(left: float) -> None:
+            self._tell("timing%s" % _at(made), schedule.now() + left + others)
+
+        tell(share or schedule.cost(self._options, sum(run.alone for run in good)))
+        timed = {run.variant: run for run in turns.timed(good, made.path, process, self._options, share, tell)}
         return [timed.get(run.variant, run) for run in runs]
 
+    def _left(self, otherwise: float) -> float:
+        """Seconds that are left; otherwise so many, where the time decides nothing."""
+        return otherwise if self._until is None else max(0.0, self._until - schedule.now())
+
+    def _say(self, what: str) -> None:
+        self._tell(what, self._until)
+
     def _process(self, memory_limit: int) -> Process:
-        return Process(processes.spec(self._trainings, memory_limit, self._on_gpu), self._folder)
-
-    def _tell(self, more: int) -> None:
-        self._done += more
-        self._progress(self._done)
+        return Process(processes.spec(self._trainings, memory_limit, self._on_gpu), self.starter)
 
 
-def _fit(variant: str, made: Made, process: Process) -> Run:
+def _at(made: Made) -> str:
+    return "" if made.batch_size is None else " at batch size %d" % made.batch_size
+
+
+def _fit(variant: str, made: Made, process: Process, seconds: float) -> Run:
     try:
-        memory, shares = process.ask("fit", variant, made.path, _WARMUP)
+        memory, shares, alone = process.ask("fit", variant, made.path, seconds)
     except Trouble as trouble:
         return Run(variant, made.batch_size, trouble.status, trouble.message)
-    return Run(variant, made.batch_size, TIMED, memory=Memory(*memory), shares=Shares(*shares))
+    return Run(variant, made.batch_size, TIMED, memory=Memory(*memory), shares=Shares(*shares), alone=alone)
 
 
 def _are_fixed(made: Sequence[Made], options: Options) -> bool:

@@ -26,7 +26,7 @@ from graphmp.runtime.bench import device as devices
 from graphmp.runtime.bench import feeds, graphs, memory, pipeline, processes, run, tensor_cores, turns
 from graphmp.runtime.bench.child import Child
 from graphmp.runtime.bench.options import Options
-from graphmp.runtime.bench.processes import Process, Trouble, death
+from graphmp.runtime.bench.processes import Process, Starter, Trouble, death
 from graphmp.runtime.bench.session import TrainingSession
 from tests.support.benches import Local
 from tests.support.classifiers import classifier
@@ -49,7 +49,7 @@ def conversion():
 
 
 def benched(conversion, device=CPU, **options):
-    return run.bench(conversion, device, Options(**dict(dict(steps=2, warmup=1, rounds=2, batch_sizes=(4, 8)), **options)), {}, lambda done: None)
+    return run.bench(conversion, device, Options(**dict(dict(steps=2, warmup=1, rounds=2, batch_sizes=(4, 8)), **options)), {})
 
 
 @pytest.fixture
@@ -327,7 +327,7 @@ def test_json_has_what_its_docstring_says():
     found = json.loads(a_bench(timed(FLOAT32, 32), timed(GRAPHMP, 32), OUT, timed(GRAPHMP, 64)).to_json("go on"))
     assert set(found) == {
         "accumulation", "batch_sizes", "causes", "compute_dtype", "data", "device", "environment", "fixed", "flags", "input", "memory_limit", "next",
-        "notes", "only_converted", "rounds", "runs", "schema", "seed", "source", "steps", "tensorflow", "variants", "warmup",
+        "notes", "only_converted", "rounds", "runs", "schema", "seconds", "seed", "source", "steps", "tensorflow", "variants", "warmup",
     }  # fmt: skip
     assert (found["schema"], found["next"], found["only_converted"], found["batch_sizes"]) == ("graphmp.bench/1", "go on", [64], [32, 64])
     first, second, third, _ = found["runs"]
@@ -335,7 +335,10 @@ def test_json_has_what_its_docstring_says():
         "apart", "batch_size", "examples_per_second", "kernels", "message", "milliseconds", "peak_bytes", "peak_rss_bytes", "peak_source", "rounds",
         "speedup", "status", "variant",
     }  # fmt: skip
-    assert first["milliseconds"]["median"] == pytest.approx(12.0) and first["examples_per_second"] == pytest.approx(32 / 0.012)
+    assert set(first["milliseconds"]) == {"step", "median", "first_quartile", "third_quartile", "least", "most"}
+    step = float(stats.gmean([0.011, 0.02, 0.01]))
+    assert first["milliseconds"]["median"] == pytest.approx(12.0) and first["milliseconds"]["step"] == pytest.approx(1000 * step)
+    assert first["examples_per_second"] == pytest.approx(32 / step)
     assert first["speedup"] is None and second["speedup"] == {"value": pytest.approx(1.0), "low": pytest.approx(1.0), "high": pytest.approx(1.0)}
     assert (third["status"], third["milliseconds"], third["rounds"]) == ("out of memory", None, [])
     assert found["causes"]["32"][0]["kind"] == KERNELS
@@ -570,15 +573,16 @@ def test_answers_of_a_child(conversion, tmp_path, monkeypatch):
 def test_a_process_out_of_memory_is_an_answer_and_the_next_one_starts_anew(tmp_path):
     conversion = graphmp.convert(classifier(units=1024))
     trainings = graphs.make(conversion, tmp_path).trainings
-    with Process(processes.spec(trainings, 0, False), tmp_path) as process:
-        (small, large), _ = process.ask("make_batches", "", [8, 100000], 0, str(tmp_path))
-    limit = 700 * 10**6  # TensorFlow itself takes 200 or 370 MB, the large batch 410 for one layer
-    with Process(processes.spec(trainings, limit, False), tmp_path) as process:
-        with pytest.raises(Trouble) as caught:
-            process.ask("fit", FLOAT32, large[2], 1)
-        assert caught.value.status == OUT_OF_MEMORY
-        found, parts = process.ask("fit", FLOAT32, small[2], 1)
-        assert Memory(*found).peak > 0 and Memory(*found).rss > 10**8 and Shares(*parts).products > 0
+    with Starter(tmp_path) as starter:
+        with Process(processes.spec(trainings, 0, False), starter) as process:
+            (small, large), _ = process.ask("make_batches", "", [8, 100000], 0, str(tmp_path))
+        limit = 700 * 10**6  # TensorFlow itself takes 200 or 370 MB, the large batch 410 for one layer
+        with Process(processes.spec(trainings, limit, False), starter) as process:
+            with pytest.raises(Trouble) as caught:
+                process.ask("fit", FLOAT32, large[2], 1.0)
+            assert caught.value.status == OUT_OF_MEMORY
+            found, parts, seconds = process.ask("fit", FLOAT32, small[2], 1.0)
+            assert Memory(*found).peak > 0 and Memory(*found).rss > 10**8 and Shares(*parts).products > 0 and 0 < seconds < 10
 
 
 def test_an_allocators_peak_is_taken_where_there_is_one(monkeypatch):
@@ -621,23 +625,23 @@ BOTH = FIT[:2]
 
 def test_rounds_are_interleaved():
     script, told = Script(), []
-    found = turns.timed(FIT, "", script, Options(rounds=3), told.append)
+    found = turns.timed(FIT, "", script, Options(rounds=3, steps=2), 1.0, told.append)
     steps = [variant for order, variant in script.asked if order == "steps"]
     assert steps == [FLOAT32, GRAPHMP, TENSORFLOW, GRAPHMP, TENSORFLOW, FLOAT32, TENSORFLOW, FLOAT32, GRAPHMP]
-    assert [order for order, _ in script.asked[:4]] == ["open"] * 3 + ["steps"] and told == [1, 2, 3]
+    assert [order for order, _ in script.asked[:4]] == ["open"] * 3 + ["steps"] and len(told) == 4 and told[-1] == 0
     assert [len(each.rounds) for each in found] == [3] * 3 and not any(each.apart for each in found)
 
 
 def test_sessions_that_do_not_fit_together_are_opened_one_by_one():
     script = Script(lambda order, asked: order == "open" and len(asked) == 2)
-    found = turns.timed(BOTH, "", script, Options(rounds=2), lambda rounds: None)
+    found = turns.timed(BOTH, "", script, Options(rounds=2, steps=2), 1.0, lambda left: None)
     assert script.asked[2] == ("ended", "")
     assert script.asked[3:] == [(order, name) for name in (FLOAT32, GRAPHMP, GRAPHMP, FLOAT32) for order in ("open", "steps", "close")]
     assert all(each.apart and each.status == TIMED and len(each.rounds) == 2 for each in found)
 
 
 def test_what_fits_alone_and_not_in_turn_is_a_result():
-    found = turns.timed(BOTH, "", Script(lambda order, asked: order == "steps"), Options(), lambda rounds: None)
+    found = turns.timed(BOTH, "", Script(lambda order, asked: order == "steps"), Options(), 1.0, lambda left: None)
     assert [(each.status, each.message) for each in found] == [(OUT_OF_MEMORY, "alone it runs; beside the others: OOM")] * 2
 
 
@@ -647,13 +651,17 @@ def test_what_fits_alone_and_not_in_turn_is_a_result():
 def test_a_bench(conversion, local):
     told = []
     options = Options(steps=2, warmup=1, rounds=2, batch_sizes=(4, 8))
-    found = run.bench(conversion, CPU, options, {}, told.append)
+    found = run.bench(conversion, CPU, options, {}, lambda what, ends: told.append((what, ends)))
     names = [FLOAT32, GRAPHMP] if TF1 else [FLOAT32, GRAPHMP, TENSORFLOW]
     assert [(each.variant, each.batch_size) for each in found.runs] == [(name, size) for size in (4, 8) for name in names]
     assert all(each.status == TIMED and [len(steps) for steps in each.rounds] == [2, 2] for each in found.runs)
     assert all(each.memory.peak > 0 and each.memory.rss > 0 and 0 < each.shares.products < each.shares.total for each in found.runs)
     assert found.run(GRAPHMP, 4).shares.casts > found.run(FLOAT32, 4).shares.casts
-    assert told == sorted(told) and told[-1] == run.parts(options) == 10
+    whats = list(dict.fromkeys(what for what, _ in told))
+    assert whats[:3] == ["TensorFlow's own rewrite", "making batches", "float32 alone at batch size 4"]
+    assert whats[-2:] == ["timing at batch size 4", "timing at batch size 8"]
+    assert all((ends is None) != what.startswith("timing") for what, ends in told)  # how long rounds take is known when they begin
+    assert (found.steps, found.rounds, found.warmup, found.seconds) == (2, 2, 1, 0)
     assert found.compute_dtype == "float16" and found.accumulation["matmul"] and found.notes == limits(CPU, "float16")
 
 
