@@ -77,6 +77,7 @@ def test_matmuls_in_float32_come_first_with_their_reason(diff):
     head, line = texts(diff.summary, "float32")[:2]
     assert head.startswith("1 matmul or convolution; ")
     assert "part_0/top/MatMul: user rule" in line
+    assert texts(diff.summary, "float32")[2].split("; such as ")[0].split(": ")[0].split()[0].endswith("%")
 
 
 def test_the_way_of_the_scale_is_one_line(diff):
@@ -107,6 +108,8 @@ def test_markdown_has_the_same_rows_as_a_table(diff):
     markdown = diff.to_markdown()
     table = [line for line in markdown.splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0][2:] for line in table[1:]] == [row.label for row in rows(diff.summary)][1:]
+    assert "**clip after unscale**" not in markdown
+    assert "**clip after unscale**" in diff.to_markdown(expand=True)
     assert markdown.index("| engine |") < markdown.index("**variables**") < markdown.index("@@ matmuls")
 
 

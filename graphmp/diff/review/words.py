@@ -68,8 +68,10 @@ def op_text(op: Op, stayed: Stayed) -> str:
     """Ops that stayed float32: how many, their share of the bytes, and why."""
     share = _share(op.bytes / stayed.bytes) + " " if stayed.bytes else ""
     count = " x%s" % _n(len(op.nodes)) if len(op.nodes) > 1 else ""
-    name = op.text + count if op.is_matmul else "%s%s, %s%s" % (op.op, count, "such as " if count else "", op.text)
-    return "%s%s%s" % (share, name, ": " + op.reason if op.reason else "")
+    why = ": " + op.reason if op.reason else ""
+    if op.is_matmul:
+        return "%s%s%s%s" % (share, op.text, count, why)
+    return "%s%s%s%s; %s%s" % (share, op.op, count, why, "such as " if count else "", op.text)
 
 
 def _engine(summary: Summary) -> str:
