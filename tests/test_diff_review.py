@@ -12,6 +12,7 @@ from graphmp.diff.changes import Change, Check
 from graphmp.diff.compare import compare
 from graphmp.diff.model import Diff
 from graphmp.diff.review import importance
+from graphmp.diff.review.summary import Clip
 from graphmp.diff.review.words import rows
 from tests.tiny import meta_graph
 
@@ -94,6 +95,22 @@ def test_each_loss_has_its_way():
     assert [way.split(" -> ")[0] for way in ways] == ["graphmp/loss_scale/current", "graphmp/loss_scale_1/current"]
     assert all(" -> clip_by_global_norm -> " in way for way in ways)
     assert [text for text in texts(summary, "loss") if "scale fixed 128; clip global norm 5 (graphmp's)" in text]
+
+
+def test_the_models_own_clip_is_told_from_graphmps(diff):
+    own = Clip("clip/mul", "global norm", 5.0, (), False)
+    reported = diff.summary.reported._replace(losses=(diff.summary.reported.losses[0]._replace(clips=(own, own)),))
+    counts, _, clip = texts(diff.summary._replace(reported=reported), "loss")
+    assert counts.endswith("; clip global norm 5 (the model's own)")
+    assert clip == "the model's own clip: clip/mul (and 1 more in report.json), BEFORE the unscale"
+    silent = reported._replace(losses=(reported.losses[0]._replace(clips=None),))
+    assert texts(diff.summary._replace(reported=silent), "loss")[0].endswith("; no clip of graphmp's")
+
+
+def test_repaired_ops_are_named(diff):
+    reported = diff.summary.reported._replace(repaired=3, repaired_ops=(("Sum", 2), ("Mean", 1)))
+    line = texts(diff.summary._replace(reported=reported), "float16")[1]
+    assert line == "3 ops between them computed in float32 and cast back, as the policy says: Sum 2, Mean 1"
 
 
 def test_convert_prints_what_the_diff_begins_with(diff):
