@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from graphmp.diff.model import Diff
     from graphmp.diff.review.flow import Flow
 
-PLAIN, SCALED, OURS, ABSENT = "plain", "scaled", "ours", "absent"  # of the model, what is multiplied by the scale, what graphmp adds, what is not there
+# Of the model; multiplied by the scale; what graphmp adds; not there.
+PLAIN, SCALED, OURS, ABSENT = "plain", "scaled", "ours", "absent"
 
 Stage = Tuple[str, str, str, Sequence[str]]  # its title, text, shape, and nodes or scopes by name
 
