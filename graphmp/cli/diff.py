@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="text", help="form of the result (default: text)")
     parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format=json")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the result to FILE, or a folder for model-explorer, and print a summary")
-    parser.add_argument("--all", action="store_true", help="text, markdown: a line a change, also for those that repeat from layer to layer")
+    parser.add_argument("--all", action="store_true", help="text, markdown: every check, and a line for each change")
     parser.add_argument("--check", action="store_true", help="exit 0 if each difference has a reason and no check fails, else 1")
     parser.add_argument("--node", metavar="NAME", help="dot: the node whose neighbourhood is drawn, on both sides")
     parser.add_argument("--depth", metavar="N", type=int, default=2, help="dot: how many edges the neighbourhood reaches (default: 2)")

@@ -47,14 +47,21 @@ def title(summary: Summary) -> str:
 
 
 def flow_text(flow: Flow) -> str:
-    """The way of one loss scale: `graphmp/loss_scale/current -> x gradients/Fill -> 7 unscales -> all_finite -> 9 writes gated`."""
-    scaled = [value for value, _ in flow.enters]
-    more = " and %d more" % (len(scaled) - 1) if len(scaled) > 1 else ""
-    steps = [flow.scale, "x %s%s" % (scaled[0], more) if scaled else "multiplies nothing", plural(flow.unscales, "unscale")]
+    """The way of one loss scale: `graphmp/loss_scale/current -> x loss at gradients/Fill -> 7 unscales -> all_finite -> 9 writes gated`."""
+    steps = [flow.scale, _entry(flow), plural(flow.unscales, "unscale")]
     steps += [flow.check.rpartition("/")[2]] if flow.check else []
     steps += [flow.clip.rpartition("/")[2]] if flow.clip else []
     steps += ["%s gated" % plural(flow.gates, "write") if flow.check else "no finite check: no step is skipped"]
     return " -> ".join(steps)
+
+
+def _entry(flow: Flow) -> str:
+    """What the scale multiplies: the loss itself, or what its gradients start from."""
+    if not flow.enters:
+        return "multiplies nothing"
+    value, product = flow.enters[0]
+    more = " and %d more" % (len(flow.enters) - 1) if len(flow.enters) > 1 else ""
+    return "x loss %s%s%s" % ("" if "/scaled_loss" in product else "at ", value, more)
 
 
 def op_text(op: Op, stayed: Stayed) -> str:
