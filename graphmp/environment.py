@@ -1,6 +1,6 @@
-"""Environment variables that TensorFlow reads once, when it is first imported.
+"""Environment variables: those that TensorFlow reads once, when it is first imported, and those of a build's process.
 
-This is the one module besides `cli/` that touches the environment: TensorFlow takes these two settings
+This is the one module besides `cli/` that touches the environment: TensorFlow takes its two settings
 from nowhere else, and only before its first import.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from typing import Dict
 
 LEGACY_KERAS = "TF_USE_LEGACY_KERAS"
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -23,6 +24,11 @@ def prepare() -> None:
 def asks_for_legacy_keras() -> bool:
     """Whether TensorFlow 2.16 and later will use Keras 2. It reads the setting when Keras is first used (2.21)."""
     return os.environ.get(LEGACY_KERAS, "").lower() in ("1", "true")
+
+
+def of_builds() -> Dict[str, str]:
+    """The environment of a process that builds a script's graph: sets of names have the same order in each."""
+    return dict(os.environ, PYTHONHASHSEED="0")
 
 
 prepare()

@@ -12,6 +12,7 @@ from graphmp.diff.changes import Change, Check
 from graphmp.diff.compare import compare
 from graphmp.diff.model import Diff
 from graphmp.diff.review import importance
+from graphmp.diff.review.summary import Clip
 from graphmp.diff.review.words import rows
 from tests.tiny import meta_graph
 
@@ -77,6 +78,7 @@ def test_matmuls_in_float32_come_first_with_their_reason(diff):
     head, line = texts(diff.summary, "float32")[:2]
     assert head.startswith("1 matmul or convolution; ")
     assert "part_0/top/MatMul: user rule" in line
+    assert texts(diff.summary, "float32")[2].split("; such as ")[0].split(": ")[0].split()[0].endswith("%")
 
 
 def test_the_way_of_the_scale_is_one_line(diff):
@@ -95,6 +97,22 @@ def test_each_loss_has_its_way():
     assert [text for text in texts(summary, "loss") if "scale fixed 128; clip global norm 5 (graphmp's)" in text]
 
 
+def test_the_models_own_clip_is_told_from_graphmps(diff):
+    own = Clip("clip/mul", "global norm", 5.0, (), False)
+    reported = diff.summary.reported._replace(losses=(diff.summary.reported.losses[0]._replace(clips=(own, own)),))
+    counts, _, clip = texts(diff.summary._replace(reported=reported), "loss")
+    assert counts.endswith("; clip global norm 5 (the model's own)")
+    assert clip == "the model's own clip: clip/mul (and 1 more in report.json), BEFORE the unscale"
+    silent = reported._replace(losses=(reported.losses[0]._replace(clips=None),))
+    assert texts(diff.summary._replace(reported=silent), "loss")[0].endswith("; no clip of graphmp's")
+
+
+def test_repaired_ops_are_named(diff):
+    reported = diff.summary.reported._replace(repaired=3, repaired_ops=(("Sum", 2), ("Mean", 1)))
+    line = texts(diff.summary._replace(reported=reported), "float16")[1]
+    assert line == "3 ops between them computed in float32 and cast back, as the policy says: Sum 2, Mean 1"
+
+
 def test_convert_prints_what_the_diff_begins_with(diff):
     said = [labelled(*row) for row in rows(diff.summary)]
     assert list(printed(diff, [], "next"))[: len(said)] == said
@@ -107,6 +125,8 @@ def test_markdown_has_the_same_rows_as_a_table(diff):
     markdown = diff.to_markdown()
     table = [line for line in markdown.splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0][2:] for line in table[1:]] == [row.label for row in rows(diff.summary)][1:]
+    assert "**clip after unscale**" not in markdown
+    assert "**clip after unscale**" in diff.to_markdown(expand=True)
     assert markdown.index("| engine |") < markdown.index("**variables**") < markdown.index("@@ matmuls")
 
 

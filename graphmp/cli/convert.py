@@ -64,16 +64,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def check(conversion: Conversion, folder: pathlib.Path, args: argparse.Namespace) -> int:
-    """Says which files of a folder are not what the conversion gives; nothing is written."""
-    stale = conversion.stale_files(folder)
+    """Says which files of a folder are not what the conversion gives, and the first difference; nothing is written."""
+    differences = conversion.differences(folder)
     if args.json:
-        sys.stdout.write(json.dumps({"folder": str(folder), "stale": stale}, sort_keys=True) + "\n")
-    elif stale:
-        print(labelled("stale", "%s in %s: not what %s gives today" % (", ".join(stale), folder, args.source)))
+        value = {"folder": str(folder), "stale": list(differences), "differences": differences}
+        sys.stdout.write(json.dumps(value, sort_keys=True) + "\n")
+    elif differences:
+        print(labelled("stale", "%s in %s: not what %s gives today" % (", ".join(differences), folder, args.source)))
+        print(labelled("first", ": ".join(next(iter(differences.items())))))
         print(labelled("next", "graphmp convert %s -o %s" % (args.source, folder)))
     else:
         print(labelled("ok", "%s is what %s gives today" % (folder, args.source)))
-    return 1 if stale else 0
+    return 1 if differences else 0
 
 
 def default_output(source: str) -> str:

@@ -90,7 +90,8 @@ class Run(Observer):
         scales = ", ".join("%s from %g" % (row["kind"], row["initial"]) for row in found.record["scales"]) or "none"
         values = (nodes, found.seconds, cover["converted_ops"], cover["tensor_core_ops"], self.config.compute_dtype, casts, "loss scale " + scales)
         self._say(text % values)
-        if self.config.compute_dtype == "float16" and not self._converted and not tf.config.experimental.list_physical_devices("GPU"):
+        half = any(facts.half_ops(found.meta_graph.graph_def).values())
+        if half and self.config.compute_dtype == "float16" and not self._converted and not tf.config.experimental.list_physical_devices("GPU"):
             other = "; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else ""  # 1.15's CPU has no convolutions of it
             self._say("no GPU here: this CPU emulates float16, slowly" + other)
         self._converted = True
@@ -164,6 +165,15 @@ def main(spec: Dict[str, Any]) -> None:
     sys.excepthook = _excepthook
     run = Run(spec)
     run.begin()
+    try:
+        _run(spec)
+    except GraphmpError as error:
+        _excepthook(type(error), error, None)
+        sys.exit(error.exit_status)
+
+
+def _run(spec: Dict[str, Any]) -> None:
+    """Runs the script or module as the main program."""
     if spec["module"]:
         sys.argv = [spec["module"]] + spec["arguments"]
         sys.path[0] = ""

@@ -21,7 +21,8 @@ _MARKS = {PASSED: "- [x]", FAILED: "- [ ]", NOT_CHECKED: "-"}
 
 def render(diff: Diff, expand: bool = False) -> str:
     """The summary, the checks, and the changes, by importance or, expanded, by category; a last line says how many lines were left out."""
-    checks = ["%s **%s**%s: %s" % (_MARKS[c.status], c.name, " FAILED" if c.status == FAILED else "", _words(c.text)) for c in diff.checks]
+    told = [c for c in diff.checks if expand or diff.summary is None or c.status != NOT_CHECKED or c.nodes]  # the summary counts the others
+    checks = ["%s **%s**%s: %s" % (_MARKS[c.status], c.name, " FAILED" if c.status == FAILED else "", _words(c.text)) for c in told]
     head = ["**%s**" % _words(summary(diff)), *("\n".join(each) for each in (_table(diff), checks) if each)]
     body, left_out = _capped(list(_fenced_lines(diff, expand)), MOST_BYTES - _size("\n\n".join(head)) - 200)
     fence = "`" * max(3, 1 + max((len(run) for line in body for run in re.findall("`+", line)), default=0))

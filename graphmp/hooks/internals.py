@@ -20,7 +20,7 @@ def gradients_util() -> ModuleType:
 
 
 def framework_ops() -> ModuleType:
-    """Holds `_get_graph_from_inputs`."""
+    """Holds `_get_graph_from_inputs` and the registry of collections."""
     return importlib.import_module("tensorflow.python.framework.ops")
 
 
@@ -32,6 +32,11 @@ def op_creation() -> Tuple[Any, int]:
     module = importlib.import_module("tensorflow.python.framework.op_def_library")
     owner = getattr(module, "OpDefLibrary", None)
     return (module, 0) if owner is None or hasattr(module, "_apply_op_helper") else (owner, 1)
+
+
+def collection_message(key: str) -> Any:
+    """The class of the messages that a collection is serialized to; None for one of names or plain values."""
+    return framework_ops().get_collection_proto_type(key)
 
 
 def random_seed() -> ModuleType:

@@ -42,7 +42,7 @@ def limits(device: Device, dtype: str) -> List[str]:
 
 def _limits(device: Device, dtype: str) -> Iterator[str]:
     if dtype == "float32":
-        yield "compute dtype float32: nothing is in half precision, only loss scaling and clipping are timed"
+        yield "nothing is in half precision: only loss scaling and clipping are timed"
     elif device.on_gpu and device.capability < TENSOR_CORES:
         yield "a GPU below compute capability 7.0 has no Tensor Cores: half precision saves memory there, hardly time"
     elif device.on_gpu and dtype == "bfloat16" and device.capability < BFLOAT16_CORES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any, Counter, Dict, Iterable
 
 from graphmp.diff.review.coverage import count
@@ -20,6 +21,13 @@ def nodes_of(graph_def: Any) -> Iterable[Any]:
 def half_ops(graph_def: Any) -> Counter[str]:
     """How many of the model's ops of each type compute in half precision."""
     return count(nodes_of(graph_def)).half_ops
+
+
+def ops_of(names: Iterable[str], graph_def: Any) -> Dict[str, int]:
+    """How many of the nodes of these names there are of each op."""
+    wanted = set(names)
+    counted = collections.Counter(node.op for node in graph_def.node if node.name in wanted)
+    return dict(sorted(counted.items()))
 
 
 def coverage(graph_def: Any) -> Dict[str, int]:

@@ -17,8 +17,10 @@ from graphmp.diff.explain import described, explained
 from graphmp.diff.model import Diff
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.variables import variables
+from graphmp.graph.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.report import facts
+from graphmp.report.clips import user_clips
 from graphmp.report.float32 import float32_nodes
 from graphmp.report.reasons import Context, reason
 from graphmp.version import __version__
@@ -54,6 +56,7 @@ def make_report(
         differences: the comparison of the two graphs, where it has been made already.
     """
     before, after = original.graph_def, converted.graph_def
+    view = GraphView(after)
     scales = record["scales"]
     kind = scales[0]["kind"] if scales else ("none" if config.loss_scale == "none" else "dynamic" if config.loss_scale == "dynamic" else "fixed")
     differences = differences or compare(original, converted)
@@ -76,11 +79,12 @@ def make_report(
         },
         "coverage": facts.coverage(after),
         "half_ops": dict(sorted(facts.half_ops(after).items())),
+        "repaired_ops": facts.ops_of(record["repaired"], after),
         "kept_float32": record.get("kept", {}),
         "variables": facts.variable_counts(before, after),
         "loss_scale": {"kind": kind, "initial": scales[0]["initial"] if scales else None, "losses": len(record["losses"])},
         "clip_norm": config.clip_norm or None,
-        "losses": record["losses"],
+        "losses": [dict(loss, user_clips=user_clips(view, loss)) for loss in record["losses"]],
         "changes": changes(differences, config, record, engine),
         "float32_nodes": float32_nodes(converted, record, policies.load(config.compute_dtype, config.op_policy)),
         "warnings": record["warnings"] + _float32_warnings(after, config, record.get("kept_allowed")) + _channels_first_warnings(after),

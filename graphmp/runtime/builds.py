@@ -10,6 +10,7 @@ import tempfile
 from typing import Any, Callable, Dict
 
 import graphmp
+from graphmp import environment
 from graphmp.errors import GraphmpError
 from graphmp.graph.files import read_graph
 
@@ -35,7 +36,11 @@ def build(spec: Dict[str, Any], log: Callable[[str], None]) -> Any:
         path = pathlib.Path(folder, "spec.json")
         path.write_text(json.dumps(dict(spec, output=folder)))
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, ROOT, str(path)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [sys.executable, "-c", CHILD, ROOT, str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment.of_builds(),
         )
         output = done.stdout.decode("utf-8", "replace")
         log(output)

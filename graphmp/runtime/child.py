@@ -11,11 +11,13 @@ import functools
 import json
 import os
 import pathlib
+import random
 import sys
 import threading
 import traceback
 from typing import Any, Callable, Dict, Optional
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
@@ -30,8 +32,13 @@ from graphmp.recipe.record import record
 from graphmp.recipe.refusal import first_line
 from graphmp.runtime import legacy, training
 from graphmp.runtime.arguments import make_arguments
+from graphmp.runtime.export import exported
 from graphmp.runtime.script import look_up, prepare_main, run_main
 from graphmp.runtime.source import Source, names_in, read_tree
+
+# Keras draws the seeds of its initialisers from Python's generator and those of its dropout from NumPy's, and scripts
+# make constants with both: the two builds of a conversion, and every later one, have to draw alike.
+_SEED = 0
 
 
 class Build:
@@ -107,8 +114,7 @@ class Build:
         try:
             if not graph.get_operations():
                 raise GraphmpError("GMP017", "%s built no graph" % self.source.path)
-            with graph.as_default():
-                meta_graph = tf.train.export_meta_graph(graph=graph)
+            meta_graph = exported(graph)
             pathlib.Path(self.spec["output"], "graph.meta").write_bytes(serialize(meta_graph))
             result: Dict[str, Any] = {"calls": self.calls, "plans": self.plans}
             if self.spec["converted"]:
@@ -131,6 +137,8 @@ class Build:
     def run(self) -> None:
         """Runs the file to its first training step, or to its end."""
         module = prepare_main(self.source, self.spec["arguments"])
+        random.seed(_SEED)
+        np.random.seed(_SEED)
         gradients.install(training.record_gradients)
         if self.spec["converted"]:
             decorator.install()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -16,6 +15,7 @@ from graphmp.graph.files import write_files
 from graphmp.graph.stored import Readable, stored
 from graphmp.once import once
 from graphmp.report.report import as_json
+from graphmp.runtime.stale import first_difference
 
 FILES = ("original.meta", "converted.meta", "report.json", "flags.txt", "diff.html")
 
@@ -55,12 +55,12 @@ class Conversion:
 
     @collector_paused()
     def files(self) -> Dict[str, bytes]:
-        """Contents of the files that `save` writes, by name."""
+        """Contents of the files that `save` writes, by name: the same bytes for the same conversion, so without the seconds that it took."""
         page = self.diff().to_html().encode("utf-8")  # first: what it is made from takes more memory than all files
         return {
             "original.meta": self.before.data,
             "converted.meta": self.after.data,
-            "report.json": as_json(self.report),
+            "report.json": as_json(dict(self.report, seconds={})),
             "flags.txt": "".join(line + "\n" for line in self.flags).encode("utf-8"),
             "diff.html": page,
         }
@@ -76,8 +76,14 @@ class Conversion:
         return [folder / name for name in FILES]
 
     def stale_files(self, folder: pathlib.Path) -> List[str]:
-        """The files of a folder that are missing or not what `save` would write; seconds in the report don't count."""
-        return [name for name, data in self.files().items() if not _holds(folder / name, data)]
+        """The files of a folder that are missing or not what `save` would write."""
+        return list(self.differences(folder))
+
+    def differences(self, folder: pathlib.Path) -> Dict[str, str]:
+        """The first difference of each file of a folder that is missing or not what `save` would write, by the file's name."""
+        contents = self.files()
+        found = {name: _bytes_of(folder / name) for name in FILES}
+        return {name: _difference(name, found[name], contents[name]) for name in FILES if found[name] != contents[name]}
 
     def __repr__(self) -> str:
         half = "%(converted_ops)d of %(tensor_core_ops)d matmuls and convolutions in %(dtype)s"
@@ -87,18 +93,12 @@ class Conversion:
         return str(self.diff()._repr_html_())
 
 
-def _holds(path: pathlib.Path, data: bytes) -> bool:
-    """Whether a file has these contents, the seconds of a report aside."""
+def _bytes_of(path: pathlib.Path) -> Optional[bytes]:
     try:
-        found = path.read_bytes()
+        return path.read_bytes()
     except OSError:
-        return False
-    return _without_seconds(found) == _without_seconds(data) if path.suffix == ".json" else found == data
-
-
-def _without_seconds(data: bytes) -> Any:
-    try:
-        report = json.loads(data.decode("utf-8"))
-    except ValueError:
         return None
-    return {key: value for key, value in report.items() if key != "seconds"} if isinstance(report, dict) else None
+
+
+def _difference(name: str, found: Optional[bytes], expected: bytes) -> str:
+    return "is missing" if found is None else first_difference(name, found, expected)

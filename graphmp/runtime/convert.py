@@ -22,6 +22,7 @@ from graphmp.policy import policy as policies
 from graphmp.report.report import sha256
 from graphmp.runtime.built_graph import Identity, convert_graph
 from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.export import exported
 from graphmp.runtime.python_file import Script, convert_file
 from graphmp.runtime.source import names_a_graph, parse_source
 from graphmp.runtime.stages import Stages
@@ -100,8 +101,7 @@ def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:
         meta_graph.graph_def.CopyFrom(source)
         return _checked(meta_graph), "GraphDef"
     if isinstance(source, tf.Graph):
-        with source.as_default():
-            return stored(tf.train.export_meta_graph(graph=source)), "tf.Graph"
+        return stored(exported(source)), "tf.Graph"
     accepted = "accepted are a MetaGraphDef, a GraphDef, a tf.Graph and the path of a graph or Python file"
     raise GraphmpError("GMP002", "convert: found %s; %s" % (type(source).__name__, accepted))
 

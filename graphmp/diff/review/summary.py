@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     from graphmp.diff.model import Diff
 
 
+class Clip(NamedTuple):
+    """A clip of the model's own between a loss's gradients and their updates.
+
+    Attributes:
+        node: where it is.
+        kind: `global norm`, `norm` or `value`.
+        norm: the norm that it clips to; None where that is no constant.
+        limits: those of a clip of values, None for one that is no constant.
+        after_unscale: whether it reads unscaled gradients; None where nothing is scaled.
+    """
+
+    node: str
+    kind: str
+    norm: Optional[float]
+    limits: Tuple[Optional[float], ...]
+    after_unscale: Optional[bool]
+
+
 class Loss(NamedTuple):
     """A loss that the report names.
 
@@ -29,6 +47,7 @@ class Loss(NamedTuple):
         gradients: how many gradients reach a variable's update.
         updates: how many variables they update.
         scale: the node of its loss scale; empty where it has none.
+        clips: the model's own clips; None where the report doesn't say whether there are any.
     """
 
     scope: str
@@ -37,6 +56,7 @@ class Loss(NamedTuple):
     gradients: int
     updates: int
     scale: str
+    clips: Optional[Tuple[Clip, ...]]
 
 
 class Reported(NamedTuple):
@@ -51,6 +71,7 @@ class Reported(NamedTuple):
         compute_dtype: the dtype that was asked for.
         guarded: how many matmuls, convolutions and other ops the range guard kept in float32.
         repaired: how many ops of the recipe's graph were put back into float32, which the policy wants there.
+        repaired_ops: how many of each op these are; empty where the report doesn't say.
         clip_norm: the norm that graphmp clips by; None where it doesn't.
         losses: the losses that the model trains.
     """
@@ -63,6 +84,7 @@ class Reported(NamedTuple):
     compute_dtype: str
     guarded: int
     repaired: int
+    repaired_ops: Tuple[Tuple[str, int], ...]
     clip_norm: Optional[float]
     losses: Tuple[Loss, ...]
 
@@ -140,6 +162,7 @@ def _reported(report: Dict[str, Any]) -> Reported:
         compute_dtype=report.get("compute_dtype") or "",
         guarded=(report.get("kept_float32") or {}).get("range guard", 0),
         repaired=(report.get("graph") or {}).get("repaired", 0),
+        repaired_ops=tuple(sorted((report.get("repaired_ops") or {}).items(), key=lambda item: (-item[1], item[0]))),
         clip_norm=report.get("clip_norm"),
         losses=tuple(_loss(row) for row in report.get("losses") or ()),
     )
@@ -147,4 +170,9 @@ def _reported(report: Dict[str, Any]) -> Reported:
 
 def _loss(row: Dict[str, Any]) -> Loss:
     seeds, gradients, updates = (len(row.get(name) or ()) for name in ("seeds", "gradients", "updates"))
-    return Loss(row.get("gradient_scope") or "", tuple(row.get("loss") or ()), seeds, gradients, updates, row.get("scale") or "")
+    clips = tuple(map(_clip, row["user_clips"])) if "user_clips" in row else None
+    return Loss(row.get("gradient_scope") or "", tuple(row.get("loss") or ()), seeds, gradients, updates, row.get("scale") or "", clips)
+
+
+def _clip(row: Dict[str, Any]) -> Clip:
+    return Clip(row.get("node") or "", row.get("kind") or "", row.get("norm"), tuple(row.get("limits") or ()), row.get("after_unscale"))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Optional, Tuple
+from typing import Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED
 from graphmp.diff.review.flow import Flow
 from graphmp.diff.review.stayed import Op, Stayed
-from graphmp.diff.review.summary import Loss, Summary
+from graphmp.diff.review.summary import Clip, Loss, Summary
 from graphmp.diff.values import plural
 
 _MOST_LOSSES = 4
 _MOST_OPS = 8
 _MOST_MATMULS, _MOST_STAYED = 6, 4
 _WORTH_A_LINE = 0.01  # of the bytes that a step's float ops move
+_SIDES = {True: ", after the unscale", False: ", BEFORE the unscale", None: ""}
 _NO_REPORT = "not known without the report of the conversion"
 
 
@@ -68,8 +69,10 @@ def op_text(op: Op, stayed: Stayed) -> str:
     """Ops that stayed float32: how many, their share of the bytes, and why."""
     share = _share(op.bytes / stayed.bytes) + " " if stayed.bytes else ""
     count = " x%s" % _n(len(op.nodes)) if len(op.nodes) > 1 else ""
-    name = op.text + count if op.is_matmul else "%s%s, %s%s" % (op.op, count, "such as " if count else "", op.text)
-    return "%s%s%s" % (share, name, ": " + op.reason if op.reason else "")
+    why = ": " + op.reason if op.reason else ""
+    if op.is_matmul:
+        return "%s%s%s%s" % (share, op.text, count, why)
+    return "%s%s%s%s; %s%s" % (share, op.op, count, why, "such as " if count else "", op.text)
 
 
 def _engine(summary: Summary) -> str:
@@ -91,10 +94,16 @@ def _coverage(summary: Summary) -> Iterator[Row]:
     counts = "%s of %s matmuls and convolutions (forward and backward)" % (_n(found.half_matmuls), _n(found.matmuls))
     text = "%s, %s" % (counts if found.matmuls else _matmuls(0), plural(others, "other op"))
     text += "; %s kept float32 by the range guard" % _n(reported.guarded) if reported and reported.guarded else ""
-    text += "; %s repaired to float32" % _n(reported.repaired) if reported and reported.repaired else ""
     yield Row(summary.compute_dtype, text)
+    if reported and reported.repaired:
+        ops = ": " + _list(reported.repaired_ops) if reported.repaired_ops else ""
+        yield Row("", "%s between them computed in float32 and cast back, as the policy says%s" % (plural(reported.repaired, "op"), ops))
     if found.half_ops:
-        yield Row("", ", ".join("%s %s" % (op, _n(number)) for op, number in found.half_ops[:_MOST_OPS]))
+        yield Row("", _list(found.half_ops))
+
+
+def _list(ops: Sequence[Tuple[str, int]]) -> str:
+    return ", ".join("%s %s" % (op, _n(number)) for op, number in ops[:_MOST_OPS])
 
 
 def _stayed(summary: Summary) -> Iterator[Row]:
@@ -136,8 +145,11 @@ def _losses(summary: Summary) -> Iterator[Row]:
         yield Row("loss", _loss(loss, flow, summary))
         if flow and loss == next(first for first in losses if first.scale == loss.scale):
             yield Row("", flow_text(flow))
+        if loss.clips:
+            more = " (and %s more in report.json)" % _n(len(loss.clips) - 1) if len(loss.clips) > 1 else ""
+            yield Row("", "the model's own clip: %s%s%s" % (loss.clips[0].node, more, _SIDES[loss.clips[0].after_unscale]))
     for flow in others[:_MOST_LOSSES]:
-        yield Row("loss", "%s; %s" % (_scale(flow), _clip(flow, summary)))
+        yield Row("loss", "%s; %s" % (_scale(flow), _clip(None, flow, summary)))
         yield Row("", flow_text(flow))
     hidden = max(0, len(losses) - _MOST_LOSSES) + max(0, len(others) - _MOST_LOSSES)
     if hidden:
@@ -146,7 +158,7 @@ def _losses(summary: Summary) -> Iterator[Row]:
 
 def _loss(loss: Loss, flow: Optional[Flow], summary: Summary) -> str:
     counts = ", ".join((plural(loss.seeds, "seed"), plural(loss.gradients, "gradient"), plural(loss.updates, "update")))
-    return "%s: %s; %s; %s" % (loss.scope, counts, _scale(flow) if flow else "scale none", _clip(flow, summary))
+    return "%s: %s; %s; %s" % (loss.scope, counts, _scale(flow) if flow else "scale none", _clip(loss, flow, summary))
 
 
 def _scale(flow: Flow) -> str:
@@ -154,12 +166,20 @@ def _scale(flow: Flow) -> str:
     return "scale dynamic from %s" % start if flow.is_dynamic else "scale fixed %s" % start
 
 
-def _clip(flow: Optional[Flow], summary: Summary) -> str:
-    """Whose clip it is: graphmp's is in the graph, below the loss scale, or where nothing is scaled, in the report alone."""
+def _clip(loss: Optional[Loss], flow: Optional[Flow], summary: Summary) -> str:
+    """Whose clip it is. graphmp's shows in the graph below a loss scale, else in the report; the model's own in the report."""
     norm = summary.reported.clip_norm if summary.reported else None
-    if flow.clip if flow else norm:
-        return "clip global norm%s (graphmp's)" % (" %g" % norm if norm else "")
-    return "clip none" if summary.reported else "no clip of graphmp's"
+    clips = ["global norm%s (graphmp's)" % (" %g" % norm if norm else "")] if (flow.clip if flow else norm) else []
+    clips += dict.fromkeys("%s (the model's own)" % _own_clip(clip) for clip in (loss.clips or () if loss else ()))
+    if clips:
+        return "clip %s" % " and ".join(clips)
+    return "clip none" if loss and loss.clips is not None else "no clip of graphmp's"
+
+
+def _own_clip(clip: Clip) -> str:
+    if clip.limits:
+        return "%s to [%s]" % (clip.kind, ", ".join("?" if limit is None else "%g" % limit for limit in clip.limits))
+    return clip.kind + (" %g" % clip.norm if clip.norm is not None else "")
 
 
 def _checks(summary: Summary) -> str:

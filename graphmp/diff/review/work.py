@@ -49,7 +49,7 @@ def _works(body: Body, state: State) -> Iterator[Tuple[str, Work]]:
     for name in view.nodes:
         node = view.nodes[name]
         dtype = compute_dtype(node)
-        ours = roles.role(name) is not None
+        ours = "graphmp" in name and roles.role(name) is not None
         if dtype not in (FLOAT32,) + HALF or node.op in _NO_WORK or ours or (in_main and (name not in step or state.is_write(name))):
             continue
         size = _FLOAT32_BYTES if dtype == FLOAT32 else _HALF_BYTES

@@ -69,7 +69,7 @@ def bench(conversion: Conversion, device: Device, options: Options, environment:
         input=waiting,
         accumulation=sums,
         environment={name: environment.get(name) for name in devices.ACCUMULATION.values()},
-        notes=[*devices.limits(device, report["compute_dtype"]), *_about_sizes(made, options)],
+        notes=[*devices.limits(device, report["compute_dtype"] if report["half_ops"] else "float32"), *_about_sizes(made, options)],
         fixed=_are_fixed(made, options),
         flags=report["flags"],
     )
