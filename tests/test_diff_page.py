@@ -18,6 +18,7 @@ from graphmp.diff.changes import Body, Change
 from graphmp.diff.compare import compare
 from graphmp.diff.model import Diff
 from graphmp.diff.page_data import page_data
+from graphmp.diff.page_data.flow import flow_stages
 from graphmp.diff.page_data.tree import FIELD, IN_AFTER, IN_BEFORE, SAME, SECTION, natural
 from graphmp.diff.review import words
 from graphmp.graph.view import GraphView
@@ -175,6 +176,16 @@ def test_the_way_of_the_loss_scale_is_stages_that_lead_to_rows():
         ["loss"], ["graphmp/loss_scale/scaled_loss", "graphmp/loss_scale/current"], ["gradients"],
         ["graphmp/loss_scale/unscale", "graphmp/loss_scale/unscale_1"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_after, place", [(True, 5), (False, 3)])
+def test_the_model_s_own_clip_stands_where_it_is(is_after, place):
+    clip = {"node": "gradients/second/MatMul", "after_unscale": is_after, "kind": "norm", "norm": 1.0}
+    loss = {**TRAINED_REPORT["losses"][0], "user_clips": [clip]}
+    diff = compare(meta_graph(*UNTRAINED, rate=0.1), meta_graph(*TRAINED, rate=0.1), {**TRAINED_REPORT, "losses": [loss]})
+    stages = flow_stages(diff)[0]
+    assert stages[place] == ("clip", "the model's own", "plain", ["gradients/second/MatMul"])
+    assert len(stages) == 8
 
 
 def test_matmuls_and_convolutions_are_named_for_the_map():
