@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "examples"
+from tests.support.places import EXAMPLES
+
+FOLDER = EXAMPLES
 SHARED = sorted(path.stem for path in FOLDER.glob("*.py") if "training.train" in path.read_text())
 FAST = ["dcgan", "fully_connected", "simple_cnn"]  # the others, emulated, take up to minutes
 NAMES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in ["simple_cnn", *SHARED]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pathlib
 import re
 
 import pytest
@@ -11,8 +10,8 @@ import pytest
 from graphmp.cli import help as helps
 from graphmp.cli.main import COMMANDS, run_command
 from graphmp.cli.parser import build_parser
+from tests.support.places import TOOLS
 
-TOOLS = pathlib.Path(__file__).resolve().parent.parent / "tools"
 CONVERTING = sorted(name for name, module in COMMANDS.items() if hasattr(module, "FLAGS"))
 TITLES = [helps.EVERYDAY] + [group.title for group in helps.GROUPS]
 TITLE = re.compile(r"^([a-z][^:\n]*):\n", re.MULTILINE | re.IGNORECASE)

@@ -44,7 +44,8 @@ PAGES = {
 }
 ON_A_TERMINAL = "diff-terminal.png"
 TEXTS = "pictures.json"
-COLUMNS, ROWS = 152, 44
+SIZE = (1280, 900)  # pixels
+COLUMNS, ROWS = 152, 49
 BACKGROUND, FOREGROUND = (22, 24, 29), (216, 218, 223)
 # Black, red, green, yellow, blue, magenta, cyan, white.
 COLOURS = [BACKGROUND, (240, 113, 120), (126, 200, 140), (229, 192, 123), (97, 175, 239), (198, 160, 246), (102, 204, 214), FOREGROUND]
@@ -133,6 +134,7 @@ def terminal_page(output: str) -> str:
 def photographed(folder: pathlib.Path) -> Dict[str, Picture]:
     """All pictures by name, from the files in a folder."""
     driver = browser.start(folder / "profile")
+    browser.resize(driver, *SIZE)
     try:
         result = {}
         for picture, (scheme, state) in PAGES.items():
@@ -150,7 +152,7 @@ def settled(driver: Any) -> Picture:
     """A picture of the page, once nothing of it is left to paint."""
     driver.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100)));")
     text = driver.execute_script("return document.body.innerText").splitlines()
-    return Picture(packed(driver.get_screenshot_as_png()), [driver.title, *filter(None, map(str.strip, text))])
+    return Picture(packed(driver.get_screenshot_as_png()), list(filter(None, map(str.strip, [driver.title, *text]))))
 
 
 def packed(png: bytes) -> bytes:

@@ -15,11 +15,14 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.diff import html
 from graphmp.diff.changes import Body, Change
+from graphmp.diff.compare import compare
 from graphmp.diff.model import Diff
 from graphmp.diff.page_data import page_data
+from graphmp.diff.page_data.flow import flow_stages
 from graphmp.diff.page_data.tree import FIELD, IN_AFTER, IN_BEFORE, SAME, SECTION, natural
+from graphmp.diff.review import words
 from graphmp.graph.view import GraphView
-from tests.support.pages import hostile, layers, page_json, sample, trained, view
+from tests.support.pages import HOSTILE, TRAINED, TRAINED_REPORT, UNTRAINED, hostile, layers, page_json, sample, trained, view
 from tests.support.tiny import meta_graph
 
 PARTS = pathlib.Path(html.__file__).parent / "page"
@@ -144,11 +147,11 @@ def test_counts_are_those_of_the_json_form():
     assert kinds == collections.Counter(change.kind for change in diff.changes + diff.kept if change.kind)
 
 
-def test_patterns_hold_every_change_once_the_longest_first():
+def test_patterns_hold_every_change_once():
     data = page_data(layers(30))
     counts = collections.Counter(data["changes"]["pattern"])
     assert sum(counts.values()) == len(data["changes"]["row"])
-    assert [counts[number] for number in range(len(counts))] == sorted(counts.values(), reverse=True)
+    assert set(counts) == set(range(len(data["patterns"])))
 
 
 def test_what_stayed_float32_has_patterns_too():
@@ -173,6 +176,16 @@ def test_the_way_of_the_loss_scale_is_stages_that_lead_to_rows():
         ["loss"], ["graphmp/loss_scale/scaled_loss", "graphmp/loss_scale/current"], ["gradients"],
         ["graphmp/loss_scale/unscale", "graphmp/loss_scale/unscale_1"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_after, place", [(True, 5), (False, 3)])
+def test_the_model_s_own_clip_stands_where_it_is(is_after, place):
+    clip = {"node": "gradients/second/MatMul", "after_unscale": is_after, "kind": "norm", "norm": 1.0}
+    loss = {**TRAINED_REPORT["losses"][0], "user_clips": [clip]}
+    diff = compare(meta_graph(*UNTRAINED, rate=0.1), meta_graph(*TRAINED, rate=0.1), {**TRAINED_REPORT, "losses": [loss]})
+    stages = flow_stages(diff)[0]
+    assert stages[place] == ("clip", "the model's own", "plain", ["gradients/second/MatMul"])
+    assert len(stages) == 8
 
 
 def test_matmuls_and_convolutions_are_named_for_the_map():
@@ -252,6 +265,22 @@ def test_names_never_become_markup():
     scripts = "".join(path.read_text(encoding="utf-8") for path in PARTS.glob("*.js"))
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", scripts)
     assert all(text.isprintable() for text in page_json(page)["strings"])
+
+
+def test_the_title_names_model_dtype_and_coverage_and_the_summary_leads():
+    page = trained().to_html()
+    assert re.search("<title>(.*)</title>", page).group(1) == "dense \u00b7 float16 \u00b7 1 of 4 matmuls and convolutions"
+    assert "<h1>dense \u00b7 float16 \u00b7 1 of 4 matmuls and convolutions</h1>" in page
+    summary = page.split('<dl id="summary">')[1].split("</dl>")[0]
+    lines = [html_module.unescape(text) for text in re.findall("<dd>(.*?)</dd>", summary)]
+    assert lines == [row.text for row in words.rows(trained().summary)][1:]  # the first is the title's
+
+
+def test_a_report_never_becomes_markup():
+    report = {**TRAINED_REPORT, "source": HOSTILE, "engine": HOSTILE, "engine_reason": HOSTILE, "graphmp_version": HOSTILE}
+    page = compare(meta_graph(*UNTRAINED, rate=0.1), meta_graph(*TRAINED, rate=0.1), report).to_html()
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "<img" not in page and "\x1b" not in page and "\u202e" not in page
 
 
 def test_every_script_is_on_the_page():

@@ -241,7 +241,7 @@ def test_screenshots(tool, needs_browser, tmp_path, capsys):
     made = tmp_path / "docs"
     assert {path.name for path in made.iterdir()} == {path.name for path in PICTURES} | {"pictures.json"}
     for path in made.glob("*.png"):
-        assert size_of(path) == (1280, 800)
+        assert size_of(path) == tool("screenshots").SIZE
     shown = (made / "pictures.json").read_text(encoding="utf-8")
     assert shown == (ROOT / "docs" / "pictures.json").read_text(encoding="utf-8"), "make them anew: python tools/screenshots.py"
     assert len(capsys.readouterr().out.splitlines()) == len(PICTURES)
@@ -265,12 +265,12 @@ def test_a_picture_is_packed_without_loss(tool):
     assert (after == pixels).all()
 
 
-def test_the_pictures_are_there_and_small():
+def test_the_pictures_are_there_and_small(tool):
     assert [path.name for path in PICTURES] == ["diff-page-dark.png", "diff-page.png", "diff-terminal.png"]
     assert sum(path.stat().st_size for path in PICTURES) < 600000
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in PICTURES:
-        assert size_of(path) == (1280, 800)
+        assert size_of(path) == tool("screenshots").SIZE
         assert "(docs/%s)" % path.name in readme
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from graphmp.diff.model import Diff
     from graphmp.diff.review.flow import Flow
 
-PLAIN, SCALED, OURS, ABSENT = "plain", "scaled", "ours", "absent"  # of the model, what is multiplied by the scale, what graphmp adds, what is not there
+# Of the model; multiplied by the scale; what graphmp adds; not there.
+PLAIN, SCALED, OURS, ABSENT = "plain", "scaled", "ours", "absent"
 
 Stage = Tuple[str, str, str, Sequence[str]]  # its title, text, shape, and nodes or scopes by name
 
@@ -41,13 +42,26 @@ def _stages(flow: Flow, loss: Dict[str, Any]) -> Iterator[Stage]:
     yield "\u00d7 scale", _scale(flow), OURS, [product for _, product in flow.enters] + [flow.scale]
     scope = loss.get("gradient_scope") or ""
     yield "gradient code", scope or "scaled gradients", SCALED, [scope] if scope else loss.get("gradients") or []
-    divisions = loss.get("unscale") or []
-    yield "\u00f7 unscale", _count(flow.unscales, "division"), OURS if flow.unscales else ABSENT, divisions
+    unscale = "\u00f7 unscale", _count(flow.unscales, "division"), OURS if flow.unscales else ABSENT, loss.get("unscale") or []
+    own = loss.get("user_clips") or []
+    is_scaled = bool(own) and not flow.clip and own[0].get("after_unscale") is False
+    yield from ([_clip(flow, loss), unscale] if is_scaled else [unscale])
     yield "finite check", _last(flow.check) if flow.check else "none", OURS if flow.check else ABSENT, [flow.check] if flow.check else []
-    yield "clip", _last(flow.clip) if flow.clip else "none by graphmp", OURS if flow.clip else ABSENT, [flow.clip] if flow.clip else []
+    if not is_scaled:
+        yield _clip(flow, loss)
     yield "gate", _count(flow.gates, "write") if flow.gates else "none", OURS if flow.gates else ABSENT, loss.get("gated") or []
     updates = loss.get("updates") or []
     yield "update", _count(len(updates), "variable") if updates else "variables", PLAIN, updates
+
+
+def _clip(flow: Flow, loss: Dict[str, Any]) -> Stage:
+    """graphmp's clip, else the model's own, if the report names any."""
+    if flow.clip:
+        return "clip", _last(flow.clip), OURS, [flow.clip]
+    own = [row.get("node") or "" for row in loss.get("user_clips") or []]
+    if own:
+        return "clip", "the model's own", PLAIN, own
+    return "clip", "none" if "user_clips" in loss else "none by graphmp", ABSENT, []
 
 
 def _scale(flow: Flow) -> str:

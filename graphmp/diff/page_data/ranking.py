@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, List, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Sequence, Tuple
 
 from graphmp.diff import kinds
 from graphmp.diff.changes import Change
@@ -33,19 +33,26 @@ class Ranked(NamedTuple):
 
 
 def ranked(diff: Diff) -> Ranked:
-    """All patterns: what nothing explains, matmuls that stayed float32, what changed in the model, what else stayed, casts, the loss scale, the rest."""
+    """All patterns, those that matter first.
+
+    What nothing explains, matmuls that stayed float32, what changed in the model, what else stayed, casts, the loss scale, the rest.
+    """
     kept = [Change(kept.node, STAYED, None, None, kept.reason, "", kept.body, kept.kind) for kept in diff.kept]
     matmuls, others = _stayed(kept, diff)
-    sections = {section.name: [pattern for group in section.groups for pattern in group.patterns] for section in importance.sections(diff)}
-    found = sum((sections.pop(name, []) for name in _FIRST), []) + matmuls
-    found += sum((sections.pop(name, []) for name in _OF_THE_MODEL), []) + others
-    found += sum(sections.values(), [])
+    sections = importance.sections(diff)
+    found = [*_of(sections, _FIRST), *matmuls, *_of(sections, _OF_THE_MODEL), *others]
+    found += _of(sections, [name for name in importance.SECTIONS if name not in _FIRST + _OF_THE_MODEL])
     number = {id(change): index for index, pattern in enumerate(found) for change in pattern.changes}
     return Ranked(found, [number[id(change)] for change in diff.changes], [number[id(change)] for change in kept])
 
 
+def _of(sections: Sequence[importance.Section], names: Sequence[str]) -> Iterator[Pattern]:
+    """The patterns of some sections."""
+    return (pattern for section in sections if section.name in names for group in section.groups for pattern in group.patterns)
+
+
 def _stayed(kept: Sequence[Change], diff: Diff) -> Tuple[List[Pattern], List[Pattern]]:
-    """The patterns of what stayed float32: matmuls and convolutions, and others, each by the bytes that the nodes move, and by kind where they move none."""
+    """The patterns of what stayed float32, matmuls and convolutions apart: by the bytes that the nodes move, and by kind where they move none."""
     worth, work = frozenset(tensor_core_ops()), diff.work
     order = {kind: index for index, kind in enumerate(kinds.STAYED)}
 
