@@ -156,7 +156,8 @@ def main():
     except GraphmpError as error:
         message = str(error)
     except (tf.errors.OpError, ValueError, TypeError) as error:
-        message = "%s does not run here: %s" % (flags.folder / "converted.meta", first_line(error))
+        text = "%s does not run on TensorFlow %s: %s; take the TensorFlow that made the graph, and see `graphmp doctor`"
+        message = text % (flags.folder / "converted.meta", tf.__version__, first_line(error))
     print("run_converted: %s" % message, file=sys.stderr)
     return 2
 
