@@ -32,6 +32,9 @@ from graphmp.runtime.feeds.attempts import first_line, first_that_runs, random_a
 from graphmp.runtime.feeds.batches import from_function, from_npz
 from graphmp.runtime.feeds.wanted import wanted_tensors
 
+NOT_FINITE = " (does not train: `graphmp audit DIR/original.meta` says where it is not finite)"
+STILL = " (stands still: its script may assign the learning rate, which is what its variable starts with here)"
+
 
 class Row(NamedTuple):
     """A step of one loss: its name, its value, what to say of its scale, and whether the step was skipped."""
@@ -125,15 +128,21 @@ def train(flags):
             steps.append([row for part in parts for row in part.train(session, batches(number))])
             print("step %2d" % (number + 1) + "".join("  %s %.4f%s%s" % (row[:3] + (", skipped" * row.skipped,)) for row in steps[-1]))
     by_loss = list(zip(*steps))
-    stuck = [rows[0].name for rows in by_loss if not math.isfinite(rows[-1].value) or all(row.skipped for row in rows)]
-    advice = "; %s does not train: `graphmp audit %s/original.meta` says where it is not finite" % (", ".join(stuck), flags.folder) if stuck else ""
-    print("%d steps in %.1f s: %s%s" % (len(steps), time.time() - start, "; ".join(map(summary, by_loss)), advice))
-    return int(bool(stuck))
+    print("%d steps in %.1f s: %s" % (len(steps), time.time() - start, "; ".join(map(summary, by_loss))))
+    return int(any(troubles(rows) == NOT_FINITE for rows in by_loss))
 
 
 def summary(rows):
     """What became of a loss, in words."""
-    return "%s %.4f -> %.4f%s, %d skipped" % (rows[0].name, rows[0].value, rows[-1].value, rows[-1].scale, sum(row.skipped for row in rows))
+    numbers = (rows[0].name, rows[0].value, rows[-1].value, rows[-1].scale, sum(row.skipped for row in rows))
+    return "%s %.4f -> %.4f%s, %d skipped" % numbers + troubles(rows)
+
+
+def troubles(rows):
+    """Why a loss did not train, with what to do; empty where it did."""
+    if not math.isfinite(rows[-1].value) or all(row.skipped for row in rows):
+        return NOT_FINITE
+    return STILL if len(rows) > 1 and len({row.value for row in rows}) == 1 else ""
 
 
 def main():
@@ -147,7 +156,8 @@ def main():
     except GraphmpError as error:
         message = str(error)
     except (tf.errors.OpError, ValueError, TypeError) as error:
-        message = "%s does not run here: %s" % (flags.folder / "converted.meta", first_line(error))
+        text = "%s does not run on TensorFlow %s: %s; take the TensorFlow that made the graph, and see `graphmp doctor`"
+        message = text % (flags.folder / "converted.meta", tf.__version__, first_line(error))
     print("run_converted: %s" % message, file=sys.stderr)
     return 2
 

@@ -36,9 +36,7 @@ def pytest_terminal_summary(terminalreporter):
     """Says once what was skipped for want of the corpus, and how to have it run."""
     count = sum(NO_CORPUS in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))
     if count:
-        text = (
-            "skipped %d tests on recorded graphs of others (those of tests/data were tested): to run them too, set %s to the folder with corpus/meta"
-        )
+        text = "skipped %d tests on recorded graphs of others, beside those of tests/data: to run them, set %s to the folder with corpus/meta"
         terminalreporter.write_line(text % (count, VARIABLE))
 
 

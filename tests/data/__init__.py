@@ -1,0 +1,1 @@
+"""Recorded graphs of our own making, and the script that makes them."""
