@@ -225,7 +225,7 @@ def test_a_bar_on_a_terminal(clock, monkeypatch):
         clock.seconds = 130.0
         tell("timing at batch size 32", 190.0)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", err.getvalue())
-    assert re.search(r"timing at batch size 32 .*\u2501.* about 1:00 left", shown), shown
+    assert re.search(r"timing at batch size 32 .*\u2501.* 0:30; about 1:00 left", shown), shown
 
 
 # -- processes -----------------------------------------------------------------------------------------------------------
@@ -245,7 +245,8 @@ def test_processes_are_forked_from_one_that_imported_tensorflow(tmp_path):
         assert starter._child.pid == first
         with Process(dict(specification, trainings=None), starter) as process, pytest.raises(Trouble, match=r"exited with status 1; .*printed last"):
             process.ask("accumulation", "float16")
-        assert starter._child is None
+        assert starter._child.pid == first
+    assert starter._child is None
 
 
 # -- the picture ---------------------------------------------------------------------------------------------------------
