@@ -192,12 +192,12 @@ def test_lines_where_there_is_no_terminal(clock, monkeypatch):
         tell("building", 190.0)
         for clock.seconds, what, ends in [
             (104.0, "building", 190.0), (106.0, "float32 alone", 190.0), (109.0, "float32 alone", 190.0), (117.0, "float32 alone", None),
-            (118.0, "timing", 190.0), (189.5, "timing", 190.0),
+            (118.0, "timing", 190.0), (189.5, "timing", 190.0), (200.0, "timing", 190.0),
         ]:  # fmt: skip
             tell(what, ends)
     assert err.getvalue().splitlines() == [
         "[0:06] float32 alone; about 1:24 left", "[0:17] float32 alone; time left not known yet", "[0:18] timing; about 1:12 left",
-        "[1:30] timing; nearly done",
+        "[1:30] timing; nearly done", "[1:40] timing; 0:10 longer than planned: steps are long",
     ]  # fmt: skip
 
 

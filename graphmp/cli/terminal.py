@@ -64,6 +64,8 @@ def time_left(ends: Optional[float]) -> str:
     if ends is None:
         return "time left not known yet"
     left = ends - time.monotonic()
+    if left < -1:
+        return "%s longer than planned: steps are long" % clock(-left)
     return "about %s left" % clock(left) if left >= 1 else "nearly done"
 
 
