@@ -192,12 +192,12 @@ def test_lines_where_there_is_no_terminal(clock, monkeypatch):
         tell("building", 190.0)
         for clock.seconds, what, ends in [
             (104.0, "building", 190.0), (106.0, "float32 alone", 190.0), (109.0, "float32 alone", 190.0), (117.0, "float32 alone", None),
-            (118.0, "timing", 190.0), (189.5, "timing", 190.0),
+            (118.0, "timing", 190.0), (189.5, "timing", 190.0), (200.0, "timing", 190.0),
         ]:  # fmt: skip
             tell(what, ends)
     assert err.getvalue().splitlines() == [
         "[0:06] float32 alone; about 1:24 left", "[0:17] float32 alone; time left not known yet", "[0:18] timing; about 1:12 left",
-        "[1:30] timing; nearly done",
+        "[1:30] timing; nearly done", "[1:40] timing; 0:10 longer than planned: steps are long",
     ]  # fmt: skip
 
 
@@ -225,7 +225,7 @@ def test_a_bar_on_a_terminal(clock, monkeypatch):
         clock.seconds = 130.0
         tell("timing at batch size 32", 190.0)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", err.getvalue())
-    assert re.search(r"timing at batch size 32 .*\u2501.* about 1:00 left", shown), shown
+    assert re.search(r"timing at batch size 32 .*\u2501.* 0:30; about 1:00 left", shown), shown
 
 
 # -- processes -----------------------------------------------------------------------------------------------------------
@@ -245,7 +245,8 @@ def test_processes_are_forked_from_one_that_imported_tensorflow(tmp_path):
         assert starter._child.pid == first
         with Process(dict(specification, trainings=None), starter) as process, pytest.raises(Trouble, match=r"exited with status 1; .*printed last"):
             process.ask("accumulation", "float16")
-        assert starter._child is None
+        assert starter._child.pid == first
+    assert starter._child is None
 
 
 # -- the picture ---------------------------------------------------------------------------------------------------------

@@ -64,6 +64,8 @@ def time_left(ends: Optional[float]) -> str:
     if ends is None:
         return "time left not known yet"
     left = ends - time.monotonic()
+    if left < -1:
+        return "%s longer than planned: steps are long" % clock(-left)
     return "about %s left" % clock(left) if left >= 1 else "nearly done"
 
 
@@ -72,12 +74,12 @@ def clock(seconds: float) -> str:
     return "%d:%02d" % divmod(round(seconds), 60)
 
 
-class _Left(ProgressColumn):
-    """The time left of a task, by its field `ends`."""
+class _Times(ProgressColumn):
+    """How long a task has run and how long it will, by its fields `began` and `ends`."""
 
     def render(self, task: Task) -> Text:
-        """Elapsed time moves the bar too."""
-        return Text(time_left(task.fields["ends"]))
+        """Both in words, as a line has them."""
+        return Text("%s; %s" % (clock(time.monotonic() - task.fields["began"]), time_left(task.fields["ends"])))
 
 
 class _Elapsed(BarColumn):
@@ -93,7 +95,7 @@ class _Elapsed(BarColumn):
 
 @contextlib.contextmanager
 def _bar(began: float) -> Iterator[Tell]:
-    columns = (TextColumn("{task.description}"), _Elapsed(bar_width=24), TimeElapsedColumn(), _Left())
+    columns = (TextColumn("{task.description}"), _Elapsed(bar_width=24), _Times())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=None, ends=None, began=began)
         yield lambda what, ends: bar.update(task, description=what, ends=ends)

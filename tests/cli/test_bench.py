@@ -84,7 +84,7 @@ def folder(tmp_path, monkeypatch, files):
 
 def unsaid(err):
     """What is on stderr beside progress."""
-    return re.sub(r"(?m)^\[\d+:\d\d\] .*; (about \d+:\d\d left|nearly done|time left not known yet)\n", "", err)
+    return re.sub(r"(?m)^\[\d+:\d\d\] .*; (about \d+:\d\d left|nearly done|.* longer than planned.*|time left not known yet)\n", "", err)
 
 
 def benched(capfd, *arguments, status=0):
