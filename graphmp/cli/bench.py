@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source
+from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
 from graphmp.cli.tables import Line, labelled, section, show, size, write
 from graphmp.cli.terminal import counter, progress
 from graphmp.config import Config
@@ -78,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         return _verify(args, options, device)
     with progress(3) as begin:
         conversion = convert_source(args, _conversion_options(device), begin)
+    say_what_is_amiss(conversion)
     with counter("fits, rounds", parts(options)) as done:
         found = bench(conversion, device, options, dict(os.environ), done)
     _present(args, found, picture)
