@@ -71,9 +71,10 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
     if path and not pathlib.Path(path).is_file():
         raise GraphmpError("GMP003", "%s: no such file; accepted is a Python script" % path)
     arguments = (module or script)[1:]
+    unset = [*(name for name in FLAGS if not FLAGS[name].present), *_OWN]  # who gives a flag in front too means the script's own behind it
     return {
         "path": path,
-        "notes": misplaced(path, arguments, [*FLAGS, *_OWN], "before the script"),
+        "notes": misplaced(path, arguments, unset, "before the script"),
         "module": module[0] if module else "",
         "arguments": arguments,
         "name": "-m " + module[0] if module else path,
