@@ -72,6 +72,12 @@ CODES = {
     "GMP022": Code(BAD_INPUT, "The graph is the result of another conversion.", "Convert the original graph, original.meta beside it."),
     "GMP023": Code(BAD_INPUT, "No training step was found in the graph.", "Name it: --train_op=OP, --loss=TENSOR."),
     "GMP024": Code(BAD_INPUT, "The training step cannot be run on this data.", "Give data that the original trains on, by --data."),
+    "GMP025": Code(
+        CANNOT_CONVERT,
+        "The file is TensorFlow 2 code that executes eagerly: it builds no graph.",
+        "Set a Keras mixed-precision policy in it; --legacy_imports=on where it is TensorFlow 1 code after all.",
+    ),
+    "GMP026": Code(CANNOT_CONVERT, "The script uses tf.estimator, which this TensorFlow lacks.", "Run it on TensorFlow 2.15.1, or on 1.15.5."),
     "GMP101": Code(
         0, "The build function was not observed in float32 first, so every float argument was cast.", "Keep TensorFlow objects inside the function."
     ),

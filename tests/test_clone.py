@@ -10,8 +10,8 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.support.corpus import REPOSITORY, VARIABLE, own_graphs
 from tests.data import make
+from tests.support.corpus import REPOSITORY, VARIABLE, own_graphs
 
 
 @pytest.mark.slow

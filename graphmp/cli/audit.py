@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source
+from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
 from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import counter, progress
 from graphmp.config import Config
@@ -76,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
     options = Options(args.data, args.steps, args.batch_size, args.seed, args.checkpoint, args.arithmetic)
     with progress(3) as begin:
         conversion = convert_source(args, options_for_graphs(), begin)
+    say_what_is_amiss(conversion)
     with counter("steps", args.steps) as done:
         found = audit(conversion, options, args.tolerance, done)
     present(args, found)

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.sources import add_source, convert_source
+from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
 from graphmp.cli.tables import Line, labelled, section, show, size, write
 from graphmp.cli.terminal import progress, reporter
 from graphmp.config import Config
@@ -94,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
     with reporter(began) as tell:
         until = began + options.seconds if options.fits_the_time else None
         conversion = convert_source(args, _conversion_options(device), lambda stage: tell(stage, until))
+        say_what_is_amiss(conversion)
         found = bench(conversion, device, options, dict(os.environ), tell, began)
     _present(args, found, picture)
     return 0 if any(each.spread for each in found.runs if each.variant == "graphmp") else 1

@@ -31,6 +31,7 @@ from graphmp.report import facts
 from graphmp.report.report import make_report, sha256
 from graphmp.runtime import legacy
 from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.legacy import unfit
 from graphmp.runtime.live.finite import NotFinite
 from graphmp.runtime.live.live_graph import LiveGraph, Observer, known_live_graph
 from graphmp.runtime.live.words import Words
@@ -49,6 +50,10 @@ class Run(Observer):
         self.config = Config.from_json(spec["config"])
         self._spec = spec
         self._process = os.getpid()
+        self._written = legacy.written(pathlib.Path(spec["path"])) if spec["path"] else legacy.Written()
+        self._as_version_1 = False
+        self._raised = False
+        self._sessions = False
         self._ends: Dict[int, str] = {}  # what is to be said in the end of each graph, by its number
         self._last: Dict[int, NotFinite] = {}  # of each graph the last step that was not finite
         self._applied: Dict[int, int] = {}  # how many such steps were applied all the same
@@ -60,6 +65,11 @@ class Run(Observer):
     def begin(self) -> None:
         """Says what will happen, and listens to sessions."""
         self._say("%s in %s, loss scale %s" % (self._spec["name"], self.config.compute_dtype, self._scale()))
+        for note in self._spec["notes"]:
+            self._say(note)
+        if self._written.eagerly and self._spec["legacy_imports"] == "auto":
+            text = "warning GMP120: %s executes eagerly (%s) and runs as under python, in float32; %s"
+            self._say(text % (self._spec["name"], self._written.eagerly, unfit.POLICY))
         self.listen()
         sessions.install(self._ran)
         sessions.before_close(self._note)
@@ -67,8 +77,9 @@ class Run(Observer):
 
     def listen(self) -> None:
         """Sets a process up, this one or one that the script spawns."""
-        path, wanted = self._spec["path"], self._spec["legacy_imports"]
-        if wanted == "on" or (wanted == "auto" and path and legacy.needed(pathlib.Path(path))):
+        wanted = self._spec["legacy_imports"]
+        self._as_version_1 = wanted == "on" or (wanted == "auto" and self._written.needs_version_1)
+        if self._as_version_1:
             legacy.install()
         convert_every_session(self.config, self, self._spec["debug_overflow"])
         patch.wrap(multiprocessing.spawn, "get_preparation_data", self._prepared)
@@ -125,11 +136,29 @@ class Run(Observer):
             return
         for session in list(self._open):
             self._note(session)
-        for text in self._ends.values() if self._ends else ["nothing was trained in this process"]:
+        if not self._ends and not self._raised and not self._left and not self._written.eagerly:
+            why = unfit.why_nothing_trained(self._written.imports, tf.executing_eagerly(), self._sessions)
+            self._say("warning GMP120: " + why) if why else None
+        for text in self._ends.values() if self._ends else [] if self._left or self._written.eagerly else ["nothing was trained in this process"]:
             self._say(text)
+
+    def raised(self, kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+        """Python's own traceback, without the frames that started the script; of graphmp's errors, and of what isn't for graphmp, the one line."""
+        self._raised = True
+        while trace is not None and _is_ours(trace):
+            trace = trace.tb_next
+        place = "%s:%d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace is not None else self._spec["name"]
+        refusal = error if isinstance(error, GraphmpError) else unfit.without_estimator(error, place)
+        if refusal is not None:
+            print("graphmp: error %s" % refusal, file=sys.stderr)
+            return
+        traceback.print_exception(kind, error, trace)
+        if self._as_version_1 and not self._written.asks_for_version_1 and tf.__version__ > "2":
+            self._say(unfit.ran_as_version_1(self._spec["name"]))
 
     def _ran(self, session: Any, fetches: Any) -> None:
         self._open.add(session)
+        self._sessions = True
 
     def _note(self, session: Any) -> None:
         """Reads the state of the loss scale off a session, while that can still be done."""
@@ -167,13 +196,13 @@ class Run(Observer):
 
 
 def main(spec: Dict[str, Any]) -> None:
-    """Runs a script or a module by a spec: path, module, arguments, name, config, report, on_error, debug_overflow, legacy_imports, verbose."""
+    """Runs a script or module by a spec: path, notes, module, arguments, name, config, report, on_error, debug_overflow, legacy_imports, verbose."""
     if not spec["verbose"]:
         tf.logging.set_verbosity(tf.logging.ERROR)
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         warnings.filterwarnings("ignore", message="`tf[.].*is deprecated")
-    sys.excepthook = _excepthook
     run = Run(spec)
+    sys.excepthook = run.raised
     run.begin()
     try:
         _run(spec)
@@ -205,16 +234,6 @@ class _Setup:
 
 def _set_up(spec: Dict[str, Any]) -> None:
     Run(spec).listen()
-
-
-def _excepthook(kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
-    """Python's own traceback, without the frames that started the script; of graphmp's errors the one line."""
-    if isinstance(error, GraphmpError):
-        print("graphmp: error %s" % error, file=sys.stderr)
-        return
-    while trace is not None and _is_ours(trace):
-        trace = trace.tb_next
-    traceback.print_exception(kind, error, trace)
 
 
 def _is_ours(trace: TracebackType) -> bool:

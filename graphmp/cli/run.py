@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any, Dict, List
 
 from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.misplaced import misplaced
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.runtime.source import LEGACY_IMPORTS
@@ -26,6 +27,7 @@ exit status that `python train.py` gives it. Its graph is converted at its first
 script's; 1 where the graph can't be converted; 2 for bad usage."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
+_OWN = ("debug_overflow", "legacy_imports", "on_error", "report")
 ON_ERROR = ("stop", "float32")
 # The process finds graphmp where this one did; the script's own folder takes the first place in its path.
 _START = """import sys
@@ -69,10 +71,13 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
     path = "" if module else script[0]
     if path and not pathlib.Path(path).is_file():
         raise GraphmpError("GMP003", "%s: no such file; accepted is a Python script" % path)
+    arguments = (module or script)[1:]
+    unset = [*(name for name in FLAGS if not FLAGS[name].present), *_OWN]  # who gives a flag in front too means the script's own behind it
     return {
         "path": path,
+        "notes": misplaced(path, arguments, unset, "before the script"),
         "module": module[0] if module else "",
-        "arguments": (module or script)[1:],
+        "arguments": arguments,
         "name": "-m " + module[0] if module else path,
         "config": asdict(config),
         "report": args.report,

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict
 
+from graphmp.cli.misplaced import misplaced
 from graphmp.runtime.source import LEGACY_IMPORTS
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def convert_source(args: argparse.Namespace, options: Dict[str, Any], begin: Cal
     """
     from graphmp.runtime.convert import convert
 
+    script = args.source if args.source.endswith(".py") else args.source.rpartition(":")[0]
+    for note in misplaced(script, args.script_arguments, [*options, "legacy_imports"], "before `--`"):
+        sys.stderr.write("graphmp: %s\n" % note)
+
     def log(text: str) -> None:
         if args.verbosity > 0:
             sys.stderr.write(text)
@@ -61,3 +66,10 @@ def convert_source(args: argparse.Namespace, options: Dict[str, Any], begin: Cal
         log=log,
         **options,
     )
+
+
+def say_what_is_amiss(conversion: Conversion) -> None:
+    """On stderr, for a command that doesn't print the report: that nothing is in half precision, and rules that match nothing."""
+    for row in conversion.report["warnings"]:
+        if row["code"] in ("GMP120", "GMP121"):
+            sys.stderr.write("graphmp: warning %s: %s\n" % (row["code"], row["message"]))

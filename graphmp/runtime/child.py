@@ -33,6 +33,7 @@ from graphmp.recipe.refusal import first_line
 from graphmp.runtime import legacy, training
 from graphmp.runtime.arguments import make_arguments
 from graphmp.runtime.export import exported
+from graphmp.runtime.legacy import internals, unfit
 from graphmp.runtime.script import look_up, prepare_main, run_main
 from graphmp.runtime.source import Source, names_in, read_tree
 
@@ -113,7 +114,8 @@ class Build:
     def _captured(self, graph: Any) -> Dict[str, Any]:
         try:
             if not graph.get_operations():
-                raise GraphmpError("GMP017", "%s built no graph" % self.source.path)
+                why = unfit.why_nothing_trained(set(self.spec["imports"]), tf.executing_eagerly(), False)
+                raise GraphmpError("GMP017", "%s built no graph%s" % (self.source.path, ": " + why if why else ""))
             meta_graph = exported(graph)
             pathlib.Path(self.spec["output"], "graph.meta").write_bytes(serialize(meta_graph))
             result: Dict[str, Any] = {"calls": self.calls, "plans": self.plans}
@@ -180,16 +182,24 @@ def main(path: str) -> None:
         build.end(failure(error))
     except BaseException as error:  # whatever the script raises, KeyboardInterrupt included
         traceback.print_exc()
-        build.end(failure(GraphmpError("GMP013", _raised(error, build.source.path))))
+        build.end(failure(_raised(error, build)))
 
 
-def _raised(error: BaseException, script: pathlib.Path) -> str:
-    """`model.py:12: ValueError: ...`, the line being the innermost one of the user's own files."""
+def _raised(error: BaseException, build: Build) -> GraphmpError:
+    """GMP013 for what the script raised, with what to do where the script isn't one for graphmp."""
+    place = _place(error, build.source.path)
+    text = "%s: %s: %s" % (place, type(error).__name__, first_line(error))  # type: ignore[arg-type]  # BaseException serves
+    as_version_1 = build.spec["legacy_imports"] and not build.spec["asks_for_version_1"]
+    hint = "; " + unfit.ran_as_version_1(str(build.source.path)) if as_version_1 and not internals.on_tensorflow_1() else ""
+    return unfit.without_estimator(error, place) or GraphmpError("GMP013", text + hint)
+
+
+def _place(error: BaseException, script: pathlib.Path) -> str:
+    """`model.py:12`, the line being the innermost one of the user's own files."""
     folder = os.path.dirname(os.path.realpath(str(script)))
     frames = [
         f
         for f in traceback.extract_tb(error.__traceback__)
         if os.path.realpath(f.filename).startswith(folder + os.sep) and "site-packages" not in f.filename
     ]
-    place = "%s:%s" % (frames[-1].filename, frames[-1].lineno) if frames else str(script)
-    return "%s: %s: %s" % (place, type(error).__name__, first_line(error))  # type: ignore[arg-type]  # BaseException serves
+    return "%s:%s" % (frames[-1].filename, frames[-1].lineno) if frames else str(script)

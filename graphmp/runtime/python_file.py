@@ -19,6 +19,7 @@ from graphmp.runtime import built_graph, legacy
 from graphmp.runtime.arguments import parse_arg, parse_input
 from graphmp.runtime.builds import build
 from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.legacy import unfit
 from graphmp.runtime.source import LEGACY_IMPORTS, Source
 from graphmp.runtime.stages import Stages
 
@@ -44,7 +45,7 @@ class Script(NamedTuple):
     legacy_imports: str
 
     def check(self) -> None:
-        """Raises GraphmpError for what can't be run: GMP001, GMP002, GMP009."""
+        """Raises GraphmpError for what can't be run: GMP001, GMP002, GMP009, GMP025."""
         _check_keras()
         if self.legacy_imports not in LEGACY_IMPORTS:
             raise GraphmpError("GMP002", "legacy_imports=%s: accepted are %s" % (self.legacy_imports, ", ".join(LEGACY_IMPORTS)))
@@ -52,10 +53,13 @@ class Script(NamedTuple):
             parse_input(text)
         for text in self.args:
             parse_arg(text)
+        eagerly = legacy.written(self.source.path).eagerly if self.legacy_imports == "auto" else ""
+        if eagerly:
+            raise unfit.executes_eagerly(str(self.source.path), eagerly)
 
     def spec(self, config: Config) -> Dict[str, Any]:
         """What the child process is told."""
-        wanted = self.legacy_imports == "auto" and legacy.needed(self.source.path)
+        written = legacy.written(self.source.path)
         return {
             "path": str(self.source.path),
             "function": self.source.function,
@@ -63,7 +67,9 @@ class Script(NamedTuple):
             "inputs": list(self.inputs),
             "args": list(self.args),
             "config": asdict(config),
-            "legacy_imports": self.legacy_imports == "on" or wanted,
+            "legacy_imports": self.legacy_imports == "on" or (self.legacy_imports == "auto" and written.needs_version_1),
+            "asks_for_version_1": written.asks_for_version_1,
+            "imports": sorted(written.imports),
             "plain": False,
             "converted": False,
         }

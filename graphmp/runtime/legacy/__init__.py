@@ -1,13 +1,13 @@
 """TensorFlow 1 training scripts, unmodified, on TensorFlow 2.
 
 `install` makes `import tensorflow` mean `tensorflow.compat.v1` for the rest of the process and serves
-`tf.contrib`; `needed` says whether a script is one that wants that. On TensorFlow 1 `install` is about NumPy, SciPy and gym alone, and
+`tf.contrib`; `written` says whether a script is one that wants that. On TensorFlow 1 `install` is about NumPy, SciPy and gym alone, and
 nothing needs it.
 """
 
 from __future__ import annotations
 
 from graphmp.runtime.legacy.alias import install
-from graphmp.runtime.legacy.script import needed
+from graphmp.runtime.legacy.script import Written, needed, written
 
-__all__ = ["install", "needed"]
+__all__ = ["Written", "install", "needed", "written"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pathlib
+import sys
 import types
 from typing import Any, List
 
@@ -19,6 +20,18 @@ from absl import logging
 def on_tensorflow_1() -> bool:
     """Whether this is TensorFlow 1, where `tf.contrib` is really there."""
     return tf.VERSION.startswith("1.")
+
+
+def in_version_2(name: str) -> bool:
+    """Whether TensorFlow 2 has a part of this dotted name. Of attributes of its functions and classes, and of Keras, nothing is known: True."""
+    value: Any = sys.modules["tensorflow"]
+    for part in name.split("."):
+        if not isinstance(value, types.ModuleType) or part == "keras":
+            return True
+        if not hasattr(value, part):
+            return False
+        value = getattr(value, part)
+    return True
 
 
 def fetch(source: str) -> Any:
