@@ -74,7 +74,7 @@ def user_clips(view: GraphView, loss: Dict[str, Any]) -> List[Dict[str, Any]]:
 
 
 def _row(kind: str, norm: Optional[float] = None, limits: Optional[List[Optional[float]]] = None) -> Dict[str, Any]:
-    return {"kind": kind, "norm": norm, "limits": limits}
+    return {"kind": kind, "norm": None if norm is None else float("%.5g" % norm), "limits": limits}
 
 
 class _Finder:

@@ -75,6 +75,7 @@ class Explanation(NamedTuple):
         producer: what an inserted node casts.
         readers: what reads an inserted node.
         changes: rows of a conversion's report, where nothing better is known.
+        flags: what changes a node that the recipe built.
     """
 
     node: str
@@ -84,6 +85,7 @@ class Explanation(NamedTuple):
     producer: Optional[Link] = None
     readers: Tuple[Link, ...] = ()
     changes: Tuple[Dict[str, str], ...] = ()
+    flags: Tuple[Flag, ...] = ()
 
 
 def full_name(body: str, name: str) -> str:
@@ -139,6 +141,8 @@ def explain_by_report(converted: tf.MetaGraphDef, report: Optional[Dict[str, Any
         return Explanation(name, nodes[name], known.text if known else "nothing tells why")
     rows = [{"change": row.get("change", ""), "reason": row.get("reason", "")} for row in report["changes"] if row.get("node") == name]
     rows += [{"change": "stays float32", "reason": row["reason"]} for row in report.get("float32_nodes", []) if name in row["nodes"]]
+    clips = [row for loss in report.get("losses", []) for row in loss.get("user_clips", []) if row["node"] == name]
+    rows += [{"change": "stays", "reason": "the model's own clip of gradients by %s" % row["kind"]} for row in clips]
     rows += [{"change": row["code"], "reason": row["message"]} for row in report.get("warnings", []) if row.get("node") == name]
     return Explanation(name, nodes[name], "" if rows else "the conversion did not change it", changes=tuple(rows))
 
