@@ -131,14 +131,18 @@ def _with_flags(found: Explanation, graph: Any, mark: Dict[str, Any], original: 
     """What the recipe made, with the flags that change it, and the command that takes the first of them; empty where none does."""
     from graphmp.graph.files import read_graph
     from graphmp.policy import policy as policies
+    from graphmp.rewrite.inspection.explanation import UnitExplanation
     from graphmp.rewrite.inspection.recipe_flags import recipe_flags
 
     config = _config_of(mark)
     policy = policies.load(config.compute_dtype, config.op_policy)
     flags = tuple(recipe_flags(found.node, graph, read_graph(original), report, config, policy))
-    found = found._replace(flags=flags)
     if not flags or report is None:
         return found, ""
+    dtype = config.compute_dtype if flags[0].text.startswith("--keep_float32") else "float32"
+    reason = found.changes[-1]["reason"] if found.changes else "as the build function made it"
+    rule = "the recipe makes what follows the inputs of the build function half precision, by the op policy, up to the loss"
+    found = found._replace(units=(UnitExplanation("dtype", dtype, reason, rule, [], [], list(flags)),))
     return found, " ".join(["graphmp convert", shlex.quote(report["source"]), *map(shlex.quote, config.flagfile_lines()), flags[0].text])
 
 
@@ -194,8 +198,6 @@ def _lines(answer: Answer) -> List[Line]:
     lines += _links("of", [found.producer] if found.producer else [])
     lines += _links("read by", found.readers)
     lines += section("changed by the conversion", [(row["change"], row["reason"]) for row in found.changes])
-    if found.flags:
-        lines += [("row", ""), *_flags(found.flags)]
     return [*lines, ("row", "")]
 
 

@@ -108,7 +108,8 @@ class _Finder:
         other = [self._value(each) for each in self._inputs(below) if each not in self._between]
         if len(other) != 1 or other[0] is None:
             return None
-        return _row(VALUE, limits=sorted([bound, other[0]]))
+        limits: List[Optional[float]] = [*sorted([bound, other[0]])]
+        return _row(VALUE, limits=limits)
 
     def _inputs(self, name: str) -> List[str]:
         return [port.node for port in self._view.inputs(name)]

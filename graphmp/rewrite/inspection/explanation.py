@@ -75,7 +75,6 @@ class Explanation(NamedTuple):
         producer: what an inserted node casts.
         readers: what reads an inserted node.
         changes: rows of a conversion's report, where nothing better is known.
-        flags: what changes a node that the recipe built.
     """
 
     node: str
@@ -85,7 +84,6 @@ class Explanation(NamedTuple):
     producer: Optional[Link] = None
     readers: Tuple[Link, ...] = ()
     changes: Tuple[Dict[str, str], ...] = ()
-    flags: Tuple[Flag, ...] = ()
 
 
 def full_name(body: str, name: str) -> str:
