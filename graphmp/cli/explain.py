@@ -137,7 +137,7 @@ def _with_flags(found: Explanation, graph: Any, mark: Dict[str, Any], original: 
     config = _config_of(mark)
     policy = policies.load(config.compute_dtype, config.op_policy)
     flags = tuple(recipe_flags(found.node, graph, read_graph(original), report, config, policy))
-    if not flags or report is None:
+    if not flags or report is None or "source" not in report:
         return found, ""
     dtype = config.compute_dtype if flags[0].text.startswith("--keep_float32") else "float32"
     reason = found.changes[-1]["reason"] if found.changes else "as the build function made it"
