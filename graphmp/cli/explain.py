@@ -8,7 +8,7 @@ import pathlib
 import re
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.tables import Line, labelled, plural, section, show
@@ -19,6 +19,7 @@ from graphmp.runtime.quiet import quiet_stderr
 from graphmp.version import __version__
 
 if TYPE_CHECKING:
+    from graphmp.rewrite.inspection.alternatives import Flag
     from graphmp.rewrite.inspection.explanation import Explanation, Link, UnitExplanation
 
 HELP = "say why a node has its dtype and which flag changes that, or what an error or warning code means"
@@ -119,7 +120,37 @@ def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) ->
     note = "a converted graph, %s: %s" % (why, "explained by report.json beside it" if report else "nor is there a report.json beside it")
     following = "graphmp diff %s %s" % (shlex.quote(str(original)), shlex.quote(args.graph))
     found = explain_by_report(graph, report, args.node)
-    return Answer(found, [note], following if original.is_file() else "explain the graph that this one was converted from")
+    if not original.is_file():
+        return Answer(found, [note], "explain the graph that this one was converted from")
+    if mark.get("engine") == "recipe":
+        found, command = _with_flags(found, graph, mark, str(original), report)
+        following = command or following
+    return Answer(found, [note], following)
+
+
+def _with_flags(found: Explanation, graph: Any, mark: Dict[str, Any], original: str, report: Optional[Dict[str, Any]]) -> Tuple[Explanation, str]:
+    """What the recipe made, with the flags that change it, and the command that takes the first of them; empty where none does."""
+    from graphmp.graph.files import read_graph
+    from graphmp.policy import policy as policies
+    from graphmp.rewrite.inspection.explanation import UnitExplanation
+    from graphmp.rewrite.inspection.recipe_flags import recipe_flags
+
+    config = _config_of(mark)
+    policy = policies.load(config.compute_dtype, config.op_policy)
+    flags = tuple(recipe_flags(found.node, graph, read_graph(original), report, config, policy))
+    if not flags or report is None or "source" not in report:
+        return found, ""
+    dtype = config.compute_dtype if flags[0].text.startswith("--keep_float32") else "float32"
+    reason = found.changes[-1]["reason"] if found.changes else "as the build function made it"
+    rule = "the recipe makes what follows the inputs of the build function half precision, by the op policy, up to the loss"
+    found = found._replace(units=(UnitExplanation("dtype", dtype, reason, rule, [], [], list(flags)),))
+    return found, " ".join(["graphmp convert", shlex.quote(report["source"]), *map(shlex.quote, config.flagfile_lines()), flags[0].text])
+
+
+def _config_of(mark: Dict[str, Any]) -> Config:
+    """The options of a conversion; what Python alone can say stands in the mark as <text>."""
+    fields = Config.__dataclass_fields__
+    return Config.make(**{name: value for name, value in mark["flags"].items() if name in fields and not str(value).startswith("<")})
 
 
 def _beside(graph: Any, mark: Dict[str, Any], args: argparse.Namespace, original: str, report: Optional[Dict[str, Any]]) -> Answer:
@@ -128,8 +159,7 @@ def _beside(graph: Any, mark: Dict[str, Any], args: argparse.Namespace, original
     from graphmp.policy import policy as policies
     from graphmp.rewrite.inspection.explanation import explain, explain_by_report
 
-    accepted = {name: value for name, value in mark["flags"].items() if name in Config.__dataclass_fields__ and not str(value).startswith("<")}
-    config = Config.make(**accepted)  # what Python alone can say stands there as <text>
+    config = _config_of(mark)
     notes = ["a converted graph: explained by %s beside it and the flags of its conversion" % original]
     if mark.get("graphmp_version") != __version__:
         notes.append("converted by graphmp %s, explained by the rules of %s" % (mark.get("graphmp_version"), __version__))
@@ -173,15 +203,26 @@ def _lines(answer: Answer) -> List[Line]:
 
 
 def _unit(unit: UnitExplanation) -> List[Line]:
-    flags = ["%s (changes %s)" % (flag.text, "; ".join(filter(None, (plural(flag.nodes, "node"), flag.remark)))) for flag in unit.flags]
     return [
         ("row", ""),
         ("row", labelled(unit.attribute, "%s, %s" % (unit.dtype, unit.reason))),
         ("row", labelled("rule", unit.rule)),
         *_links("led to it, from its source", unit.chain if len(unit.chain) > 1 else []),
         *_links("and on to", unit.ahead),
-        *[("row", labelled("" if i else "flag", text)) for i, text in enumerate(flags or ["none changes it"])],
+        *_flags(unit.flags),
     ]
+
+
+def _flags(flags: Sequence[Flag]) -> List[Line]:
+    texts = ["%s (%s)" % (flag.text, "; ".join(_effects(flag))) for flag in flags] or ["none changes it"]
+    return [("row", labelled("" if i else "flag", text)) for i, text in enumerate(texts)]
+
+
+def _effects(flag: Flag) -> Iterator[str]:
+    if flag.nodes:
+        yield "changes " + plural(flag.nodes, "node")
+    if flag.remark:
+        yield flag.remark
 
 
 def _links(heading: str, links: Sequence[Link]) -> List[Line]:

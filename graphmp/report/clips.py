@@ -74,7 +74,7 @@ def user_clips(view: GraphView, loss: Dict[str, Any]) -> List[Dict[str, Any]]:
 
 
 def _row(kind: str, norm: Optional[float] = None, limits: Optional[List[Optional[float]]] = None) -> Dict[str, Any]:
-    return {"kind": kind, "norm": norm, "limits": limits}
+    return {"kind": kind, "norm": None if norm is None else float("%.5g" % norm), "limits": limits}
 
 
 class _Finder:
@@ -108,7 +108,8 @@ class _Finder:
         other = [self._value(each) for each in self._inputs(below) if each not in self._between]
         if len(other) != 1 or other[0] is None:
             return None
-        return _row(VALUE, limits=sorted([bound, other[0]]))
+        limits: List[Optional[float]] = [*sorted([bound, other[0]])]
+        return _row(VALUE, limits=limits)
 
     def _inputs(self, name: str) -> List[str]:
         return [port.node for port in self._view.inputs(name)]

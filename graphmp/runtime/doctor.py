@@ -187,14 +187,19 @@ def _built_by_nvidia(facts: Facts) -> bool:
 
 
 def channels_first(facts: Facts) -> List[Finding]:
-    """Tried, not looked up. 2.15.1 trains them in float32 and not in float16; 1.15.5 in neither."""
+    """Tried, not looked up: 2.15.1 and 2.21 train them in float32 and float16, 1.15.5 in neither."""
     if not facts.probe["channels_first"]:
-        cure = "run on a GPU or on TensorFlow 2.21, or build the model channels last; converting works"
+        cure = "run on a GPU%s, or build the model channels last; converting works" % _newer(facts)
         return [Finding("channels first", "this TensorFlow's CPU does not train channels-first convolutions", cure=cure)]
     if not facts.probe["channels_first_float16"]:
-        cure = "run on a GPU, on TensorFlow 2.21 or with --compute_dtype=bfloat16, or build the model channels last"
+        cure = "run on a GPU or with --compute_dtype=bfloat16, or build the model channels last"
         return [Finding("channels first", "this TensorFlow's CPU trains channels-first convolutions in float32, not in float16", cure=cure)]
     return [Finding("channels first", "train on the CPU with graphmp.session_config()")]
+
+
+def _newer(facts: Facts) -> str:
+    """A newer TensorFlow as a cure, where there is one."""
+    return " or on TensorFlow 2.15 or later" if facts.tensorflow < FIRST else ""
 
 
 def bfloat16(facts: Facts) -> List[Finding]:

@@ -139,6 +139,8 @@ def explain_by_report(converted: tf.MetaGraphDef, report: Optional[Dict[str, Any
         return Explanation(name, nodes[name], known.text if known else "nothing tells why")
     rows = [{"change": row.get("change", ""), "reason": row.get("reason", "")} for row in report["changes"] if row.get("node") == name]
     rows += [{"change": "stays float32", "reason": row["reason"]} for row in report.get("float32_nodes", []) if name in row["nodes"]]
+    clips = [row for loss in report.get("losses", []) for row in loss.get("user_clips", []) if row["node"] == name]
+    rows += [{"change": "stays", "reason": "the model's own clip of gradients by %s" % row["kind"]} for row in clips]
     rows += [{"change": row["code"], "reason": row["message"]} for row in report.get("warnings", []) if row.get("node") == name]
     return Explanation(name, nodes[name], "" if rows else "the conversion did not change it", changes=tuple(rows))
 
