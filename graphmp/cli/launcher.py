@@ -207,7 +207,7 @@ def main(spec: Dict[str, Any]) -> None:
     try:
         _run(spec)
     except GraphmpError as error:
-        _excepthook(type(error), error, None)
+        run.raised(type(error), error, None)
         sys.exit(error.exit_status)
 
 

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.files import read_graph
 from graphmp.runtime.conversion import FILES
-from tests.commands import graphmp
+from tests.support.commands import graphmp
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(path.stem for path in (REPOSITORY / "examples").glob("*.py") if "def build_training_model" in path.read_text())
