@@ -10,9 +10,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.corpus import REPOSITORY, own_graphs
+from tests.support.corpus import own_graphs
+from tests.support.places import ROOT
 
-SCRIPT = str(REPOSITORY / "examples" / "run_converted.py")
+SCRIPT = str(ROOT / "examples" / "run_converted.py")
 TRAIN_OPS = {"gan": [["train_discriminator"], ["train_generator"]], "images": [["Momentum"]], "keras_layers": [["train"]], "words": [["train"]]}
 
 

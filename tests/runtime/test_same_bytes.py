@@ -15,8 +15,8 @@ from graphmp.graph.files import read_graph
 from graphmp.runtime.conversion import FILES
 from tests.support.commands import graphmp
 
-REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-EXAMPLES = sorted(path.stem for path in (REPOSITORY / "examples").glob("*.py") if "def build_training_model" in path.read_text())
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if "def build_training_model" in path.read_text())
 SCRIPT = """
 import random
 import numpy as np
@@ -51,7 +51,7 @@ KERAS = SCRIPT.replace("EXTRA", 'h = twice(tf.keras.layers.Dense(16, kernel_init
 
 def converted(folder, name, seed, *arguments):
     """The files of a conversion in a process of its own."""
-    environment = dict(os.environ, PYTHONPATH=str(REPOSITORY), PYTHONHASHSEED=seed)
+    environment = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONHASHSEED=seed)
     command = [sys.executable, "-m", "graphmp", "convert", "-o", str(folder / name), *map(str, arguments)]
     done = subprocess.run(command, cwd=str(folder), env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert done.returncode == 0, done.stdout.decode()
@@ -71,7 +71,7 @@ def test_a_script_gives_the_same_bytes_in_any_process(tmp_path, text, engine):
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.slow
 def test_an_example_gives_the_same_bytes_in_any_process(tmp_path, name, engine):
-    source = REPOSITORY / "examples" / (name + ".py")
+    source = ROOT / "examples" / (name + ".py")
     first, second = (converted(tmp_path, "out" + seed, seed, source, "--engine=" + engine, "--", "--smoke") for seed in ("1", "2"))
     assert [name for name in FILES if first[name] != second[name]] == []
 
@@ -138,5 +138,5 @@ def test_words_about_a_recipe(net, capfd):
 def test_run_exits_as_the_table_of_errors_says(tmp_path):
     (tmp_path / "old.py").write_text('print "hello"\n')
     command = [sys.executable, "-m", "graphmp", "run", "old.py"]
-    done = subprocess.run(command, cwd=str(tmp_path), env=dict(os.environ, PYTHONPATH=str(REPOSITORY)), stderr=subprocess.PIPE)
+    done = subprocess.run(command, cwd=str(tmp_path), env=dict(os.environ, PYTHONPATH=str(ROOT)), stderr=subprocess.PIPE)
     assert done.returncode == 2 and b"graphmp: error GMP005: old.py:1" in done.stderr

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
-import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphmp.cli.main import run_command
-from graphmp.config import Config
-from graphmp.graph.messages import serialize
 from graphmp.graph.order import in_order
 from graphmp.graph.view import GraphView, Port
-from graphmp.performance.step_stats import peak_bytes, seconds_by_op
-from graphmp.policy.policy import Policy
 from graphmp.rewrite.inspection.alike import grouped
 from graphmp.rewrite.inspection.memory.aliases import Aliases
 from graphmp.rewrite.inspection.memory.comparison import compare
@@ -24,21 +16,11 @@ from graphmp.rewrite.inspection.memory.memory import memory
 from graphmp.rewrite.inspection.sizes import Sizes, recorded
 from graphmp.rewrite.inspection.training_step import find_training
 from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.pipeline import rewrite
 from graphmp.rewrite.units import TypedGraph
-from graphmp.runtime.memory import measure
 from tests.support import tiny
+from tests.support.memory_of_steps import CONFIG, POLICY, built, dense
 
-CONFIG = Config.make(loss_scale="none")
-POLICY = Policy.default("float16")
 LOOP = 32  # iterations that a while loop counts as
-
-
-def built(build):
-    """The graph that a function builds."""
-    with tf.Graph().as_default():
-        build()
-        return tf.train.export_meta_graph()
 
 
 def before_and_after(build):
@@ -51,14 +33,6 @@ def before_and_after(build):
 def sizes_of(kept):
     """Bytes by tensor, those of unknown rank left out: oneDNN's and cuDNN's scratch of a fused batch norm."""
     return {tensor.tensor: tensor.bytes for tensor in kept.tensors if tensor.shape is not None or tensor.op != "FusedBatchNormV3"}
-
-
-def dense(batch=8):
-    """Two layers and a squared error, under momentum."""
-    x, t = tf.placeholder(tf.float32, [batch, 12], name="x"), tf.placeholder(tf.float32, [batch, 1], name="t")
-    h = tf.nn.relu(tf.matmul(x, tf.get_variable("w", [12, 16])), name="h")
-    loss = tf.reduce_mean(tf.square(tf.subtract(tf.matmul(h, tf.get_variable("u", [16, 1])), t, name="off")))
-    tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, tf.train.get_or_create_global_step())
 
 
 def test_a_dense_net():
@@ -285,154 +259,3 @@ def test_tensors_alike_are_one_row():
     before, _ = before_and_after(build)
     (tensor, count), *_ = grouped(before.activations.tensors, "dtype", "shape", "reason")
     assert (tensor.tensor, tensor.bytes, count) == ("h0", 3 * 512, 3)
-
-
-# --- the command ---
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """The working folder: a training graph, its conversion, a graph that only infers."""
-    graph = built(lambda: dense(None))
-    (tmp_path / "model.meta").write_bytes(serialize(graph))
-    (tmp_path / "converted.meta").write_bytes(serialize(rewrite(graph, CONFIG, POLICY).meta_graph))
-    net = tiny.meta_graph("x Placeholder dtype=float32", "w Const", "y MatMul x w T=float32", w=np.eye(3, dtype=np.float32))
-    (tmp_path / "net.meta").write_bytes(serialize(net))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def printed(capsys, *argv, status=0):
-    assert run_command(["graphmp", "inspect", *argv]) == status
-    return capsys.readouterr()
-
-
-def test_text(folder, capsys):
-    out, err = printed(capsys, "model.meta", "--memory")
-    lines = out.splitlines()
-    assert err == ""
-    counted = "unknown dimensions count as 32 (--batch_size=N: as N), a while loop as 32 iterations where the graph names no number"
-    assert lines[0] == "model.meta   by static shapes; " + counted
-    assert lines[2:4] == ["memory of a step", " " * 42 + "original  float16"]
-    table = {line[2:40].strip(): line[40:].split() for line in lines[4:] if line.startswith("  ")}
-    assert table["activations kept for the backward pass"] == ["2.18", "kB", "1.92", "kB", "88%"]
-    assert table["optimizer slots"] == ["832", "B", "832", "B", "100%"]
-    assert "kept for the backward pass (float16): 1.92 kB, the largest" in lines
-    assert any(line.startswith("      float32: infer: ") for line in lines)
-    assert any(line.startswith("alive at the peak, when ") for line in lines)
-    assert (
-        lines[-1] == "next         graphmp convert model.meta, or: graphmp explain model.meta off, or: graphmp inspect model.meta --memory --measure"
-    )
-
-
-def test_json(folder, capsys):
-    out = printed(capsys, "model.meta", "--memory", "--json", "--batch_size=8").out
-    value = json.loads(out)
-    assert json.dumps(value, indent=1, sort_keys=True) + "\n" == out
-    assert (value["schema"], value["source"], value["unknown"], value["inferred"]) == ("graphmp.memory/1", "model.meta", 8, True)
-    assert value["original"]["activations"]["bytes"] == 548 and value["converted"]["activations"]["bytes"] == 484  # and the mean's divisor
-    assert set(value["converted"]["activations"]["tensors"][0]) == {"tensor", "op", "dtype", "shape", "bytes", "reader", "reason"}
-    assert value["measured"] is None and value["error"] == ""
-
-
-def test_a_converted_graph_is_shown_alone(folder, capsys):
-    out = printed(capsys, "converted.meta", "--memory").out
-    assert "GMP108 this graph was converted with the same flags" in out and "(as it is)" in out
-    value = json.loads(printed(capsys, "converted.meta", "--memory", "--json").out)
-    beside = json.loads(printed(capsys, "model.meta", "--memory", "--json").out)["converted"]
-    assert value["converted"] is None and value["original"]["activations"]["bytes"] == beside["activations"]["bytes"]
-    assert value["original"]["peak"]["bytes"] == beside["peak"]["bytes"]
-
-
-def test_a_graph_without_training_has_a_peak_alone(folder, capsys):
-    out = printed(capsys, "net.meta", "--memory").out
-    assert "no training step was found" in out and "kept for the backward pass" not in out.split("memory of a step")[1]
-    assert json.loads(printed(capsys, "net.meta", "--memory", "--json").out)["original"]["peak"]["node"] == "y"
-
-
-@pytest.mark.parametrize(
-    "argv, message",
-    [
-        (["model.meta", "--memory", "--batch_size=-1"], "GMP002: --batch_size=-1: accepted are numbers above zero"),
-        (["model.meta", "--measure"], "GMP002: --measure: accepted together with --memory alone"),
-        (["model.meta", "--batch_size=8"], "GMP002: --batch_size: accepted together with --memory or --wire alone"),
-        (["model.meta", "--memory", "--wire"], "GMP002: --cost, --memory and --wire: accepted is one of them"),
-        (["gone.meta", "--memory"], "GMP003: gone.meta"),
-    ],
-)
-def test_trouble_is_one_line_and_2(folder, capsys, argv, message):
-    out, err = printed(capsys, *argv, status=2)
-    assert out == "" and err.startswith("graphmp: error " + message) and err.count("\n") == 1
-
-
-# --- what TensorFlow's traces say ---
-
-
-def test_measured_beside_static(folder, capsys):
-    value = json.loads(printed(capsys, "model.meta", "--memory", "--measure", "--json", "--batch_size=512").out)
-    measured = value["measured"]
-    assert measured["error"] == ""
-    for name in ("original", "converted"):
-        (peak,), (with_scratch,) = measured[name]["tensors"].values(), measured[name]["allocated"].values()
-        assert 0.8 < peak / value[name]["peak"]["bytes"] < 1.25
-        assert with_scratch >= peak
-    text = printed(capsys, "model.meta", "--memory", "--measure").out
-    assert "peak measured, " in text
-
-
-def test_a_graph_that_does_not_run_says_so():
-    def build():
-        x, w = tf.placeholder(tf.float32, [None, 4]), tf.get_variable("w", [4])
-        with tf.control_dependencies([tf.assert_negative(tf.shape(x))]):
-            tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(w * x)))
-
-    found = measure(built(build), None, CONFIG, 8)
-    assert found.original is None and found.converted is None and "runs with none of" in found.error
-
-
-def test_peak_of_a_trace():
-    metadata = tf.RunMetadata()
-    device = metadata.step_stats.dev_stats.add(device="/job:localhost/replica:0/task:0/device:CPU:0")
-    for name, records in (("a", [(10, 100), (40, -100)]), ("b", [(20, 50), (21, -50)]), ("c", [(21, 70), (50, -70)])):
-        memory_used = device.node_stats.add(node_name=name).memory.add(allocator_name="cpu")
-        for micros, size in records:
-            memory_used.allocation_records.add(alloc_micros=micros, alloc_bytes=size)
-    beside = metadata.step_stats.dev_stats.add(device="/host:CPU").node_stats.add(node_name="a:Op").memory.add(allocator_name="cpu")
-    beside.allocation_records.add(alloc_micros=10, alloc_bytes=1000)
-    assert peak_bytes(metadata) == {"cpu": 220}
-    assert peak_bytes(tf.RunMetadata()) == {}
-
-
-def test_scratch_memory_of_a_trace_can_be_left_out():
-    metadata = tf.RunMetadata()
-    device = metadata.step_stats.dev_stats.add(device="/job:localhost/replica:0/task:0/device:GPU:0")
-    memory_used = device.node_stats.add(node_name="a").memory.add(allocator_name="GPU_0_bfc", total_bytes=570, live_bytes=70)
-    for micros, size in ((10, 70), (11, 300), (12, 200), (20, -300), (21, -200), (50, -70)):
-        memory_used.allocation_records.add(alloc_micros=micros, alloc_bytes=size)
-    assert peak_bytes(metadata) == {"GPU_0_bfc": 570}
-    assert peak_bytes(metadata, scratch=False) == {"GPU_0_bfc": 70}
-
-
-def test_seconds_of_a_trace():
-    metadata = tf.RunMetadata()
-    cpu = metadata.step_stats.dev_stats.add(device="/job:localhost/replica:0/task:0/device:CPU:0")
-    cpu.node_stats.add(node_name="x", timeline_label="[cpu 1MB] x = MatMul(a, b)", op_start_rel_nanos=1000, op_end_rel_nanos=3000)
-    cpu.node_stats.add(node_name="y", timeline_label="y = MatMul(a, b)", op_start_rel_micros=1, op_end_rel_micros=5)
-    gpu = metadata.step_stats.dev_stats.add(device="/job:localhost/replica:0/task:0/device:GPU:0")
-    gpu.node_stats.add(node_name="z", timeline_label="z = Relu(x)", op_end_rel_micros=900)  # its launch
-    stream = metadata.step_stats.dev_stats.add(device="/device:GPU:0/stream:all")
-    stream.node_stats.add(node_name="z:Relu", all_end_rel_micros=7)
-    found = seconds_by_op(metadata)
-    assert list(found) == ["Relu", "MatMul"]
-    assert found == pytest.approx({"Relu": 7e-6, "MatMul": 6e-6})
-
-
-def test_a_real_trace():
-    with tf.Graph().as_default(), tf.Session() as session:
-        x = tf.random.uniform([256, 256], seed=1)
-        y = tf.matmul(x, x)
-        metadata = tf.RunMetadata()
-        session.run(y.op, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
-    (peak,) = peak_bytes(metadata).values()
-    assert 2 * 256 * 256 * 4 <= peak < 4 * 256 * 256 * 4
-    assert any("MatMul" in op and seconds > 0 for op, seconds in seconds_by_op(metadata).items())

@@ -1,0 +1,28 @@
+"""Checks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import chromium
+from tests.support.page_in_browser import click, key, press, written
+from tests.support.pages import sample
+
+chromium.skip_without_one()
+
+
+@pytest.fixture(scope="module")
+def sample_page(folder):
+    return written(folder, "sample", sample())
+
+
+def test_checks_are_a_line_and_failed_ones_are_not_folded(browser, sample_page):
+    chromium.open_page(browser, sample_page)
+    visible = "return [...document.querySelectorAll('.check')].filter((check) => check.checkVisibility()).map((check) => check.textContent)"
+    assert browser.execute_script("return document.querySelector('#other-checks summary').innerText").endswith("1 passed, 1 not applicable")
+    assert len(browser.execute_script(visible)) == 1 and "nothing divides by it" in browser.execute_script(visible)[0]
+    browser.execute_script("document.querySelector('#other-checks summary').focus()")
+    press(browser, key("ENTER"))
+    assert len(browser.execute_script(visible)) == 3
+    click(browser, "#other-checks summary")
+    assert len(browser.execute_script(visible)) == 1

@@ -1,0 +1,94 @@
+"""Clipping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.graph.view import GraphView
+from tests.support.loss_scaling import FEED
+from tests.support.models import IDS, two_layers
+from tests.support.painting import built
+from tests.support.scaled import BAD, OWN, changed, session, shaped, trained
+from tests.support.scaled import built as with_optimizer
+from tests.support.training import state
+from tests.support.training_graphs import net, sgd, square, vectors
+
+
+def norm_after(meta_graph, start, feed):
+    """Global norm of what a step of gradient descent with rate 0.01 took off."""
+    before, after = trained(meta_graph, steps=1, start=start, feed=feed)
+    return np.sqrt(sum(np.sum(np.square((before[n] - after[n]) / 0.01)) for n in before if not n.startswith("graphmp/") and n != "global_step"))
+
+
+def clipped_by(norm, sparse):
+    """A net whose gradients the user clips, or doesn't; one look-up takes a row twice, and its values are clipped apart."""
+    x = vectors()
+    if sparse:
+        x = tf.concat([x, tf.reshape(tf.nn.embedding_lookup(tf.get_variable("table", [20, 8]), IDS), [-1, 32])], 1)
+    gradients, variables = zip(*sgd().compute_gradients(100 * square(two_layers(x))))
+    if norm:
+        gradients, _ = tf.clip_by_global_norm(gradients, norm)
+    sgd().apply_gradients(zip(gradients, variables), name="train")
+    tf.global_variables_initializer()
+
+
+@pytest.mark.parametrize("loss_scale", ["none", 128.0, "dynamic"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_clip_norm_is_what_float32_gives(sparse, loss_scale):
+    meta_graph, by_user = built(lambda: clipped_by(0, sparse)), built(lambda: clipped_by(1.5, sparse))
+    start, _ = trained(meta_graph, steps=0)
+    expected = norm_after(by_user, start, FEED)
+    assert norm_after(meta_graph, start, FEED) > 5 * expected and (sparse or abs(expected - 1.5) < 1e-3)
+    for dtype, rtol in (("float32", 1e-3), ("float16", 1e-2)):
+        converted = graphmp.convert(meta_graph, loss_scale=loss_scale, clip_norm=1.5, compute_dtype=dtype)
+        np.testing.assert_allclose(norm_after(converted.meta_graph, start, FEED), expected, rtol=rtol)
+        converted = graphmp.convert(by_user, loss_scale=loss_scale, compute_dtype=dtype)
+        np.testing.assert_allclose(norm_after(converted.meta_graph, start, FEED), expected, rtol=rtol)
+
+
+def test_the_clip_of_towers_takes_their_averages():
+    meta_graph = built(lambda: shaped_with_sgd_towers())
+    start, _ = trained(meta_graph, steps=0)
+    assert norm_after(meta_graph, start, FEED) > 0.1
+    converted = graphmp.convert(meta_graph, clip_norm=0.05, compute_dtype="float32")
+    assert converted.report["warnings"] == []
+    np.testing.assert_allclose(norm_after(converted.meta_graph, start, FEED), 0.05, rtol=1e-3)
+
+
+def shaped_with_sgd_towers():
+    gradients = []
+    for number, x in enumerate(tf.split(vectors(), 2)):
+        with tf.name_scope("tower_%d" % number):
+            gradients.append(sgd().compute_gradients(square(net(x, reuse=bool(number)))))
+    pairs = [(tf.reduce_mean(tf.stack([g for g, _ in of_one]), 0), of_one[0][1]) for of_one in zip(*gradients)]
+    sgd().apply_gradients(pairs, name="train")
+    tf.global_variables_initializer()
+
+
+def test_the_finite_check_comes_before_the_clip():
+    """One infinite gradient would make all of them NaN, and a clip by value would make it 1."""
+    for graph in (with_optimizer("Adam", False, False), shaped("clipped_by_the_user")):
+        converted = graphmp.convert(graph, loss_scale_initial=64.0, clip_norm=1.0)
+        nodes = {node.name: node for node in converted.meta_graph.graph_def.node}
+        before = GraphView(converted.meta_graph.graph_def).ancestors(["graphmp/loss_scale/all_finite"])
+        assert not any("clip_by" in name for name in before) and any("clip_by_global_norm" in name for name in nodes)
+    with session(graphmp.convert(with_optimizer("Adam", False, False), loss_scale_initial=64.0, clip_norm=1.0).meta_graph) as sess:
+        before = state(sess)
+        sess.run("train", BAD)
+        assert changed(before, state(sess)) == OWN[1:]
+
+
+def test_each_loss_is_clipped_by_itself():
+    meta_graph = tf.train.export_meta_graph(graph=shaped("one_loss_with_two_optimizers"))
+    clips = {loss["clip"] for loss in graphmp.convert(meta_graph, clip_norm=1.0).report["losses"]}
+    assert clips == {"graphmp/loss_scale/clip_by_global_norm", "graphmp/loss_scale_1/clip_by_global_norm"}
+
+
+def test_the_users_own_clip_sees_unscaled_gradients():
+    graph = shaped("clipped_by_the_user")
+    start, expected = trained(tf.train.export_meta_graph(graph=graph), feed=FEED)
+    converted = graphmp.convert(graph, compute_dtype="float32", loss_scale=2.0**10)
+    assert changed(expected, trained(converted.meta_graph, start=start, feed=FEED)[1]) == []

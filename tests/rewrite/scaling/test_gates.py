@@ -1,0 +1,29 @@
+"""Every gate is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+import graphmp
+from graphmp.rewrite.scaling.gates import Gates
+from tests.support.scaled import BAD, GOOD, OWN, changed, session
+from tests.support.scaled import built as with_optimizer
+from tests.support.training import state
+
+
+@pytest.mark.parametrize(
+    "optimizer, sparse, use_resource", [("Adam", True, False), ("Adam", True, True), ("Adam", False, True), ("AdamWeightDecay", False, False)]
+)
+def test_without_any_one_gate_a_skipped_step_writes(optimizer, sparse, use_resource, monkeypatch):
+    graph = with_optimizer(optimizer, sparse, use_resource)
+    (loss,) = graphmp.convert(graph, loss_scale_initial=64.0).report["losses"]
+    put = Gates.by_flag
+    assert len(loss["gated"]) > 6
+    for left_out in loss["gated"]:
+        monkeypatch.setattr(Gates, "by_flag", lambda self, name, flag, skip=left_out: None if name == skip else put(self, name, flag))
+        meta_graph = graphmp.convert(graph, loss_scale_initial=64.0).meta_graph
+        with session(meta_graph) as sess:
+            sess.run("train", GOOD)
+            before = state(sess)
+            sess.run("train", BAD)
+            assert changed(before, state(sess)) != OWN, left_out

@@ -1,0 +1,136 @@
+"""Recognised graphs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.version import __version__
+from tests.support.painting import built, chain, converted, graph, half_nodes, rewrite, verified
+from tests.support.structure import EYE, W, X, _trained, codes, of_op
+from tests.support.tiny import FLOAT16
+
+
+def test_an_inference_graph_is_converted_with_a_warning():
+    rewriting = rewrite(chain("xaia"))
+    assert codes(rewriting)["GMP105"]["message"] == "no training in this graph: no gradient code was found"
+    assert half_nodes(rewriting.meta_graph)
+    assert "GMP105" not in codes(rewrite(built(_trained)))
+
+
+def test_a_graph_that_is_half_already():
+    before = built(lambda: tf.matmul(tf.placeholder(tf.float16, [4, 4]), tf.constant(EYE.astype(np.float16))))
+    rewriting = rewrite(before)
+    assert codes(rewriting)["GMP108"]["message"].startswith("already half precision (1 of 1 matmuls and convolutions)")
+    assert rewriting.meta_graph == before
+
+
+def test_a_graph_in_mixed_precision_by_hand():
+    def build():
+        x = tf.placeholder(tf.float32, [4, 4])
+        with tf.variable_scope("fp32_vars"):
+            w = tf.get_variable("w", [4, 4])
+        y = tf.matmul(tf.cast(x, tf.float16), tf.cast(w, tf.float16))
+        for _ in range(3):
+            y = tf.matmul(tf.cast(y, tf.float32), w)
+
+    rewriting = rewrite(built(build))
+    assert "already mixed precision by hand (1 of 4 matmuls and convolutions in half" in codes(rewriting)["GMP108"]["message"]
+    assert "below fp32_vars)" in codes(rewriting)["GMP108"]["message"]
+
+
+def test_a_graph_with_some_half_in_it_is_converted():
+    def build():
+        x = tf.placeholder(tf.float32, [4, 4], name="x")
+        y = tf.cast(tf.matmul(tf.cast(x, tf.float16), tf.constant(EYE.astype(np.float16))), tf.float32)
+        for _ in range(3):
+            y = tf.matmul(y, tf.constant(EYE))
+        tf.identity(y, name="y")
+
+    after = verified(built(build), ["y:0"])
+    assert {node.attr["T"].type for node in of_op(after, "MatMul")} == {FLOAT16}
+
+
+def test_a_float64_graph():
+    before = built(lambda: tf.matmul(tf.placeholder(tf.float64, [4, 4]), tf.constant(EYE.astype(np.float64))))
+    rewriting = rewrite(before)
+    assert codes(rewriting)["GMP108"]["message"].startswith("float64 throughout (1 matmuls and convolutions)")
+    assert rewriting.meta_graph == before
+
+
+@pytest.mark.parametrize(
+    "name, found",
+    [
+        ("loss_scale", True),
+        ("optimizer/loss_scale", True),
+        ("current_loss_scale", True),
+        ("loss_scaler/value", True),
+        ("DynamicLossScale/good", True),
+        ("loss", False),
+        ("scale", False),
+        ("gloss_scale_weight", False),
+    ],
+)
+def test_own_loss_scaling_by_the_name_of_a_variable(name, found):
+    before = graph(X, W, "m MatMul x w", "%s VariableV2 dtype=float32 shape=[]" % name, w=EYE)
+    rewriting = rewrite(before)
+    assert ("GMP107" in codes(rewriting)) == found
+    if found:
+        assert codes(rewriting)["GMP107"]["node"] == name and half_nodes(rewriting.meta_graph)
+
+
+@pytest.mark.parametrize(
+    "scale, unscale, found",
+    [
+        (128.0, lambda gradients: [g / 128.0 for g in gradients], True),
+        (1024.0, lambda gradients: [g * (1 / 1024.0) for g in gradients], True),
+        (128.0, lambda gradients: [g * 0.01 for g in gradients], False),  # a learning rate
+        (128.0, lambda gradients: gradients, False),
+        (2.0, lambda gradients: [g / 2.0 for g in gradients], False),  # a mean of two
+        (2.0, lambda gradients: [g * 0.5 for g in gradients], False),
+        (128.0, lambda gradients: [gradients[0] / 128.0, gradients[1] / 256.0], False),
+        (128.0, lambda gradients: [gradients[0] / 128.0, gradients[1]], False),
+    ],
+)
+def test_own_loss_scaling_by_a_common_divisor(scale, unscale, found, graph):
+    x = tf.placeholder(tf.float32, [4, 4])
+    ws = [tf.Variable(EYE, name="w%d" % i, use_resource=False) for i in range(2)]
+    y = tf.reduce_sum(tf.matmul(tf.tanh(tf.matmul(x, ws[0])), ws[1]))
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    optimizer.apply_gradients(zip(unscale(tf.gradients(y * scale, ws)), ws))
+    assert ("GMP107" in codes(rewrite(tf.train.export_meta_graph()))) == found
+
+
+@pytest.mark.parametrize("options", [{"keep_float32": ["x"]}, {"compute_dtype": "bfloat16"}, {"loss_scale": 128}])
+def test_another_conversion_is_refused(options):
+    after = converted(chain("xa"))
+    with pytest.raises(
+        GraphmpError,
+        match=r"GMP022: the graph was converted by graphmp .* with --compute_dtype=float16 --loss_scale=none; convert the original again",
+    ):
+        rewrite(after, **options)
+
+
+def test_another_versions_conversion_is_refused():
+    after = converted(chain("xa"))
+    value = after.collection_def["graphmp"].bytes_list.value
+    value[0] = value[0].replace(__version__.encode(), b"0.0.0")
+    with pytest.raises(GraphmpError, match=r"GMP022: the graph was converted by graphmp 0\.0\.0 with"):
+        rewrite(after)
+
+
+def test_how_a_graph_was_converted_does_not_matter():
+    after = converted(chain("xa"))
+    assert rewrite(after, engine="rewrite", engine_strict=True).meta_graph == after
+
+
+@pytest.mark.parametrize("name", ["x_graphmp_float16", "a/b_1_graphmp_float32", "x_graphmp_bfloat16_3"])
+def test_a_conversion_without_its_mark_is_refused(name):
+    with pytest.raises(GraphmpError, match=r"GMP022: .*\(node %s\)" % name):
+        rewrite(graph(X, W, "m MatMul x w", "%s Sin x" % name, w=EYE))
+
+
+def test_names_that_only_look_like_a_conversion():
+    assert half_nodes(converted(graph(X, W, "graphmp_float16 MatMul x w", "x_graphmp_float16y Sin x", w=EYE)))

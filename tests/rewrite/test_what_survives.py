@@ -1,0 +1,102 @@
+"""What survives."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.messages import serialize
+from graphmp.version import __version__
+from tests.support import painting
+from tests.support.painting import built, chain, converted, decide, nodes, rewrite, verified
+from tests.support.places import ROOT
+from tests.support.structure import _cond, _loop_with_gradient, _rnn, _trained
+
+
+def test_everything_else_survives():
+    before = built(_trained)
+    with tf.Graph().as_default():
+        before.saver_def.CopyFrom(tf.train.Saver([tf.Variable(1.0, use_resource=False)]).as_saver_def())
+    before.signature_def["serving"].outputs["loss"].name = "loss:0"
+    before.asset_file_def.add(filename="words.txt")
+    after = verified(before, ["loss:0"])
+    assert set(after.collection_def) == set(before.collection_def) | {"graphmp"}
+    for key in before.collection_def:
+        assert after.collection_def[key] == before.collection_def[key], key
+    for part in ("meta_info_def", "saver_def", "signature_def", "asset_file_def"):
+        assert getattr(after, part) == getattr(before, part), part
+    assert after.graph_def.versions == before.graph_def.versions
+    assert [f.signature for f in after.graph_def.library.function] == [f.signature for f in before.graph_def.library.function]
+
+
+def test_only_contexts_change_among_collections():
+    before = built(_loop_with_gradient)
+    after = converted(before)
+    changed = {key for key in before.collection_def if after.collection_def[key] != before.collection_def[key]}
+    assert changed == {"while_context"} and set(after.collection_def) - set(before.collection_def) == {"graphmp"}
+
+
+def test_the_mark():
+    after = converted(chain("xa"), keep_float32=["nothing"])
+    found = json.loads(after.collection_def["graphmp"].bytes_list.value[0].decode())
+    assert (found["graphmp_version"], found["engine"]) == (__version__, "rewrite")
+    assert found["flags"] == Config.make(keep_float32=["nothing"], loss_scale="none").as_flags()
+
+
+def test_no_node_gains_an_attribute():
+    """Else a graph that is converted here doesn't load in a TensorFlow that doesn't know the attribute."""
+    before = chain("xaiad")
+    after = converted(before)
+    for name, node in nodes(before).items():
+        assert set(nodes(after)[name].attr) == set(node.attr)
+    assert set(nodes(after)["x0_graphmp_float16"].attr) == {"SrcT", "DstT"}
+
+
+def test_deciding_leaves_the_graph_as_it_is():
+    before = chain("xaiad")
+    untouched = painting.copy_of(before)
+    decide(before)
+    assert before == untouched
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_rewriting_leaves_its_argument_as_it_is(recorded):
+    before = built(_loop_with_gradient) if recorded else chain("xaiad")
+    untouched = painting.copy_of(before)
+    converted(before)
+    assert before == untouched
+
+
+@pytest.mark.parametrize("build", [_trained, _loop_with_gradient, _cond, _rnn], ids=lambda build: build.__name__)
+def test_a_second_rewrite_changes_nothing(build):
+    before = built(build)
+    assert serialize(converted(before)) == serialize(converted(before))
+    once = rewrite(before)
+    twice = rewrite(once.meta_graph)
+    assert serialize(once.meta_graph) == serialize(twice.meta_graph)
+    assert [row["code"] for row in twice.record["warnings"]] == ["GMP108"] and twice.record["done"] == []
+
+
+def test_the_same_bytes_in_any_process(tmp_path):
+    script = (
+        "import tests.conftest, hashlib, sys\n"
+        "from tests.support import painting\n"
+        "from graphmp.graph.files import read_graph\n"
+        "from graphmp.graph.messages import serialize\n"
+        "print(hashlib.sha256(serialize(painting.converted(read_graph(sys.argv[1])))).hexdigest())\n"
+    )
+    path = tmp_path / "graph.meta"
+    path.write_bytes(serialize(built(_rnn)))
+    children = []
+    for seed in ("1", "2"):
+        environment = dict(os.environ, PYTHONHASHSEED=seed)
+        command = [sys.executable, "-c", script, str(path)]
+        children.append(subprocess.Popen(command, cwd=str(ROOT), env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
+    results = {child.communicate()[0].split()[-1] for child in children}
+    assert len(results) == 1
