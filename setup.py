@@ -47,8 +47,8 @@ setup(
     python_requires=">=3.7",
     install_requires=besides_tensorflow() + TENSORFLOW,
     extras_require={
-        # The JSON schema and DOT of a diff are read by packages of others; Python 3.7 gets pydot 2.0.
-        "test": ["hypothesis>=6", "jsonschema>=3", "pydot>=1.4", "pytest>=7"],
+        # The JSON schema and DOT of a diff are read by packages of others; Python 3.7 gets pydot 2.0 and pytest-xdist 3.5.
+        "test": ["hypothesis>=6", "jsonschema>=3", "pydot>=1.4", "pytest>=7", "pytest-xdist>=3.2"],
         # What the tests of the diff's page need besides Debian's chromium and chromium-driver, and what runs the notebook in examples/.
         "browser": ['selenium>=4; python_version >= "3.9"'],
         "notebook": ["ipykernel>=6", "nbclient>=0.5"],

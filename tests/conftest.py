@@ -1,5 +1,10 @@
 """Shared by all tests: TensorFlow 1 behaviour, a fresh graph, and the slow ones on demand."""
 
+import os
+
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # a worker a core: sessions with more threads wait for each other
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+
 import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its settings when it is imported
 import pytest
 import tensorflow.compat.v1 as tf
