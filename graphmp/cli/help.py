@@ -41,7 +41,7 @@ GROUPS = (
     Group("source and inputs", ("module", "tag", "input", "arg", "legacy_imports", "checkpoint", "data", "random_data", "seed")),
     Group(
         "how it is measured",
-        ("batch_size", "batch_sizes", "steps", "warmup", "rounds", "memory_limit", "measure", "arithmetic", "tolerance"),
+        ("batch_size", "batch_sizes", "seconds", "steps", "warmup", "rounds", "memory_limit", "measure", "arithmetic", "tolerance"),
     ),
     Group(
         "what is printed and written",

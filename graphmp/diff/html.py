@@ -52,17 +52,20 @@ def embed(page: str) -> str:
 
 
 def _title(diff: Diff) -> str:
-    """The model, its dtype, and how far it is converted: `simple_cnn · float16 · 9 of 9 matmuls and convolutions`."""
+    """A conversion's model, or the names of two graphs; the dtype and coverage where there are matmuls.
+
+    For example `simple_cnn, float16, 9 of 9 matmuls and convolutions`.
+    """
+    names = "%s | %s" % diff.names
     if diff.summary is None:
-        return "%s | %s" % diff.names
-    model = PurePosixPath(words.title(diff.summary)).stem
+        return names
+    if diff.summary.reported is not None:
+        names = PurePosixPath(words.title(diff.summary)).stem
     counts = diff.summary.coverage
-    return "%s \u00b7 %s \u00b7 %s of %s matmuls and convolutions" % (
-        model,
-        diff.summary.compute_dtype,
-        format(counts.half_matmuls, ","),
-        format(counts.matmuls, ","),
-    )
+    if not counts.matmuls:
+        return names
+    done = "%s of %s matmuls and convolutions" % (format(counts.half_matmuls, ","), format(counts.matmuls, ","))
+    return " \u00b7 ".join((names, diff.summary.compute_dtype, done))
 
 
 def _review(lines: Sequence[words.Row]) -> str:
