@@ -20,17 +20,18 @@ import time
 from typing import NamedTuple
 
 from graphmp.errors import GraphmpError  # before TensorFlow, which reads its settings when it is imported
+from graphmp.runtime.quiet import quiet_stderr
 
-# isort: split
-import numpy as np
-import tensorflow.compat.v1 as tf
+with quiet_stderr():  # what TensorFlow writes while it starts
+    import numpy as np
+    import tensorflow.compat.v1 as tf
 
-from graphmp.graph.files import read_graph
-from graphmp.runtime.bench.graphs import write
-from graphmp.runtime.bench.session import TrainingSession
-from graphmp.runtime.feeds.attempts import first_line, first_that_runs, random_attempts
-from graphmp.runtime.feeds.batches import from_function, from_npz
-from graphmp.runtime.feeds.wanted import wanted_tensors
+    from graphmp.graph.files import read_graph
+    from graphmp.runtime.bench.graphs import write
+    from graphmp.runtime.bench.session import TrainingSession
+    from graphmp.runtime.feeds.attempts import first_line, first_that_runs, random_attempts
+    from graphmp.runtime.feeds.batches import from_function, from_npz
+    from graphmp.runtime.feeds.wanted import wanted_tensors
 
 NOT_FINITE = " (does not train: `graphmp audit DIR/original.meta` says where it is not finite)"
 STILL = " (stands still: its script may assign the learning rate, which is what its variable starts with here)"

@@ -94,7 +94,7 @@ def code(page) -> List[Block]:
 
 
 OWN_COMMANDS = sorted({line for page in PAGES for line in command_lines(page) if line.startswith("graphmp ")})
-# `run` and `bench` train in processes of their own (tests/test_run.py, tests/test_cli_bench.py), and so does what a Python file is converted in.
+# `run` and `bench` train in processes of their own (tests/runtime/test_run.py, tests/cli/bench/), and so does what a Python file is converted in.
 RUN = [
     line
     for line in sorted({line for page in PAGES if page.name != "flags.md" for line in command_lines(page) if line.startswith("graphmp ")})

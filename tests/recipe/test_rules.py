@@ -269,7 +269,7 @@ def test_a_float32_constant_in_the_half_part_is_refused_by_its_line(graph):
 
     with pytest.raises(
         graphmp.GraphmpError,
-        match=r"GMP012: .*test_recipe_rules.py:\d+: `h = tf.layers.dense\(x \* tf.constant\(2.0\), 4\) # the culprit`.*dtype=x.dtype",
+        match=r"GMP012: .*test_rules.py:\d+: `h = tf.layers.dense\(x \* tf.constant\(2.0\), 4\) # the culprit`.*dtype=x.dtype",
     ):
         build(*vectors())
 
@@ -287,7 +287,7 @@ def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, 
         assert build(*vectors()).dtype == tf.float32
         return
     with pytest.raises(
-        graphmp.GraphmpError, match=r"GMP012: .*test_recipe_rules.py:\d+: `masked = .*# a mask`: .* holds -1e\+09, which float16 can't"
+        graphmp.GraphmpError, match=r"GMP012: .*test_rules.py:\d+: `masked = .*# a mask`: .* holds -1e\+09, which float16 can't"
     ):
         build(*vectors())
 
@@ -397,7 +397,7 @@ def test_functional_control_flow_is_refused_by_its_line(graph):
         pytest.skip("conditionals of TensorFlow 1 are not functions")
     tf.enable_control_flow_v2()
     try:
-        with pytest.raises(graphmp.GraphmpError, match=r"GMP012: .*test_recipe_rules.py:\d+: `.*tf.cond.*`: .*If makes a function of its own"):
+        with pytest.raises(graphmp.GraphmpError, match=r"GMP012: .*test_rules.py:\d+: `.*tf.cond.*`: .*If makes a function of its own"):
             recipe_alone(lambda x, flag: tf.layers.dense(tf.cond(flag, lambda: x * 2.0, lambda: x), 1))(vectors()[0], tf.placeholder(tf.bool, ()))
     finally:
         tf.disable_control_flow_v2()
