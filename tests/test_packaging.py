@@ -69,7 +69,7 @@ def test_the_version_is_that_of_the_package(described):
 
 def test_the_extras(described):
     assert set(described["extras_require"]) == {"browser", "cuda", "dev", "hlo", "notebook", "parity", "plot", "test"}
-    assert set(needed(described, "3.11", "test")) == {"hypothesis", "jsonschema", "pydot", "pytest"}
+    assert set(needed(described, "3.11", "test")) == {"hypothesis", "jsonschema", "pydot", "pytest", "pytest-xdist"}
     assert set(needed(described, "3.11", "browser")) == {"selenium"}
     assert set(needed(described, "3.11", "notebook")) == {"ipykernel", "nbclient"}
     assert set(needed(described, "3.11", "dev")) == {"mypy", "ruff"}

@@ -113,15 +113,13 @@ class Plugin:
     def __init__(self) -> None:
         self._clock = Clock()
         self._children = 0.0
-        self._started = False
         self._by_file: Dict[str, Counter[str]] = collections.defaultdict(collections.Counter)
 
     def start(self) -> None:
         """Imports TensorFlow, which is counted by itself, and begins to watch."""
         with self._clock.at("import"):
+            import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its settings when it is imported
             import tensorflow.compat.v1  # noqa: F401
-
-            import graphmp.environment  # noqa: F401
         _watch(self._clock)
 
     def _spent(self) -> Dict[str, float]:

@@ -136,7 +136,10 @@ def test_its_help_says_what_it_shows(name, forks):
         (["--steps=0"], "argument --steps: found 0, accepted is a number above 0"),
         (["--batch_size=-8"], "argument --batch_size: found -8, accepted is a number above 0"),
         (["--loss_scale=8"], "arguments --compute_dtype and --loss_scale: they need --mixed_precision"),
-        (["--mixed_precision", "--loss_scale=lots"], "GMP002: --loss_scale=lots: accepted are dynamic, none or a positive number"),
+        (
+            ["--mixed_precision", "--loss_scale=lots"],
+            "GMP002: --loss_scale=lots: accepted are dynamic, none or a positive number that float32 can hold, from 1.2e-38 to 3.4e+38",
+        ),
         (["--width=wide"], "argument --width: invalid int value: 'wide'"),
     ],
 )

@@ -286,9 +286,7 @@ def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, 
     if not refused:
         assert build(*vectors()).dtype == tf.float32
         return
-    with pytest.raises(
-        graphmp.GraphmpError, match=r"GMP012: .*test_rules.py:\d+: `masked = .*# a mask`: .* holds -1e\+09, which float16 can't"
-    ):
+    with pytest.raises(graphmp.GraphmpError, match=r"GMP012: .*test_rules.py:\d+: `masked = .*# a mask`: .* holds -1e\+09, which float16 can't"):
         build(*vectors())
 
 

@@ -77,7 +77,7 @@ def test_nothing_where_all_is_finite(graph):
 def test_a_constants_gradient_is_not_named(graph):
     """It may overflow: it adds up in half, and nothing reads it. The optimizer gates its gradients, so that a step runs it all the same."""
     model(30000.0, weight=900.0)
-    with graphmp.Session() as session:
+    with graphmp.Session(loss_scale_initial=2.0**13) as session:
         session.run("init")
         session.run("train", FEED)
         sums = [op for op in graph.get_operations() if op.type == "Sum" and "mul_grad" in op.name and op.inputs[0].dtype == tf.float16]

@@ -71,7 +71,7 @@ def test_trains_and_says_so(folder):
     assert "6 of 6 matmuls and convolutions in float16" in err[1]
     other = "; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else ""
     assert err[2] == "graphmp: no GPU here: this CPU emulates float16, slowly" + other
-    assert err[3:] == ["graphmp: 20 training steps; loss scale 32768; 0 skipped"]
+    assert err[3:] == ["graphmp: 20 training steps; loss scale 1024; 0 skipped"]
 
 
 def test_the_script_sees_its_own_command_line(folder):
@@ -152,7 +152,7 @@ def test_monitored_sessions_resume_both_ways(folder):
     assert run(folder, MONITORED, "10")[0] == 0
     assert scale_steps() == (10, 10)
     status, _, err = run(folder, MONITORED, "7")
-    assert (status, err[-1]) == (0, "graphmp: 7 training steps; loss scale 32768; 0 skipped")
+    assert (status, err[-1]) == (0, "graphmp: 7 training steps; loss scale 1024; 0 skipped")
     assert scale_steps() == (17, 17)
     assert finished([sys.executable, "train.py", "5"])[0] == 0
     assert scale_steps()[0] == 22
@@ -212,7 +212,7 @@ print("child", os.waitpid(child, 0)[1] >> 8)
     )
     status, out, err = run(folder, text)
     assert (status, out.splitlines()[-1]) == (0, "child 4")
-    assert [line for line in err if "training steps" in line] == ["graphmp: 20 training steps; loss scale 32768; 0 skipped"]
+    assert [line for line in err if "training steps" in line] == ["graphmp: 20 training steps; loss scale 1024; 0 skipped"]
 
 
 def test_a_spawned_process_is_set_up_too(folder):
