@@ -6,8 +6,10 @@ from typing import Any, Callable
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.messages import serialize
+from graphmp.graph.messages import parse, serialize
 from graphmp.hooks import internals
+
+_MESSAGES = {"config_proto": "tensorflow.ConfigProto"}  # attributes of type string that hold a message
 
 
 def exported(graph: tf.Graph) -> tf.MetaGraphDef:
@@ -23,10 +25,10 @@ def exported(graph: tf.Graph) -> tf.MetaGraphDef:
 
 
 def make_canonical(meta_graph: tf.MetaGraphDef) -> None:
-    """Puts in order what has no order of its own: the maps inside serialized collections, and the functions of the library.
+    """Puts in order what has no order of its own: maps inside serialized messages, and the functions of the library.
 
-    TensorFlow serializes the first as they lie in memory, CondContextDef's external values for one (1.15.5, 2.21), and
-    keeps the second in a hash table.
+    TensorFlow serializes maps as they lie in memory: CondContextDef's external values (1.15.5, 2.21), the devices of the
+    ConfigProto that a PartitionedCall carries (1.15.5). The library is a hash table.
     """
     for key, collection in meta_graph.collection_def.items():
         kind = internals.collection_message(key)
@@ -34,8 +36,18 @@ def make_canonical(meta_graph: tf.MetaGraphDef) -> None:
             values = collection.bytes_list.value
             values[:] = [serialize(kind.FromString(data)) for data in values]
     library = meta_graph.graph_def.library
+    for nodes in (meta_graph.graph_def.node, *(function.node_def for function in library.function)):
+        _sort_messages_of_attributes(nodes)
     _sort(library.function, lambda function: str(function.signature.name))
     _sort(library.gradient, lambda gradient: str(gradient.function_name))
+
+
+def _sort_messages_of_attributes(nodes: Any) -> None:
+    for node in nodes:
+        for name, kind in _MESSAGES.items():
+            message = parse(kind, node.attr[name].s) if name in node.attr else None
+            if message is not None:
+                node.attr[name].s = serialize(message)
 
 
 def _sort(messages: Any, key: Callable[[Any], str]) -> None:

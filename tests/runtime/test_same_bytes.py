@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -13,9 +12,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.files import read_graph
 from graphmp.runtime.conversion import FILES
+from graphmp.runtime.export import make_canonical
 from tests.support.commands import graphmp
+from tests.support.places import ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if "def build_training_model" in path.read_text())
 SCRIPT = """
 import random
@@ -140,3 +140,17 @@ def test_run_exits_as_the_table_of_errors_says(tmp_path):
     command = [sys.executable, "-m", "graphmp", "run", "old.py"]
     done = subprocess.run(command, cwd=str(tmp_path), env=dict(os.environ, PYTHONPATH=str(ROOT)), stderr=subprocess.PIPE)
     assert done.returncode == 2 and b"graphmp: error GMP005: old.py:1" in done.stderr
+
+
+def test_a_configuration_inside_an_attribute_has_one_order():
+    """Of its map, which TensorFlow 1.15.5 serializes as it lies in memory; in the graph and in functions."""
+    orders = [b"\n\x07\n\x03CPU\x10\x01\n\x07\n\x03GPU\x10\x00", b"\n\x07\n\x03GPU\x10\x00\n\x07\n\x03CPU\x10\x01"]
+    found = set()
+    for order in orders:
+        meta_graph = tf.MetaGraphDef()
+        nodes = (meta_graph.graph_def.node, meta_graph.graph_def.library.function.add().node_def)
+        for node in nodes:
+            node.add(name="call", op="PartitionedCall").attr["config_proto"].s = order
+        make_canonical(meta_graph)
+        found.add(tuple(node[0].attr["config_proto"].s for node in nodes))
+    assert found == {(orders[0], orders[0])}
