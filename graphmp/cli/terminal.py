@@ -55,7 +55,7 @@ def reporter(began: float) -> Iterator[Tell]:
     Args:
         began: when the work did, by `time.monotonic()`.
     """
-    with (_bar(began) if sys.stderr.isatty() else _lines(began)) as tell:
+    with _bar(began) if sys.stderr.isatty() else _lines(began) as tell:
         yield tell
 
 

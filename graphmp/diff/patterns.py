@@ -47,9 +47,7 @@ def patterns(changes: Sequence[Change]) -> Tuple[Pattern, ...]:
     """The patterns of changes, in the order in which each first appears."""
     groups: Dict[Tuple[object, ...], List[Change]] = {}
     for change in changes:
-        before, after = (
-            (stem(value or "") for value in (change.before, change.after)) if change.category in _NAMES else (change.before, change.after)
-        )
+        before, after = (stem(value or "") for value in (change.before, change.after)) if change.category in _NAMES else (change.before, change.after)
         key = (change.category, change.part, stem(change.path), before, after, change.kind, _cached_stem(change.reason))
         groups.setdefault(key, []).append(change)
     return tuple(_pattern(group) for group in groups.values())
