@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.support.places import ROOT
+from graphmp.cli.main import run_command
+from tests.support.places import environment
 
 TRAIN = """
 import sys
@@ -45,10 +47,6 @@ def command(*argv):
     return [sys.executable, "-m", "graphmp", "run", *argv]
 
 
-def environment():
-    return dict(os.environ, PYTHONPATH=ROOT, PYTHONWARNINGS="ignore")
-
-
 def run(folder, text, *argv, flags=(), stdin=""):
     """Runs a script of this text: exit status, stdout, stderr's lines."""
     (folder / "train.py").write_text(text)
@@ -58,6 +56,13 @@ def run(folder, text, *argv, flags=(), stdin=""):
 def finished(argv, stdin=""):
     done = subprocess.run(argv, input=stdin.encode(), capture_output=True, env=environment())
     return done.returncode, done.stdout.decode(), done.stderr.decode().splitlines()
+
+
+def forked(forks, text, *argv, flags=()):
+    """The same without the start of the command: in a fork; with flags=None under plain Python."""
+    pathlib.Path("train.py").write_text(text)
+    ended = forks.run("train.py", *argv, flags=flags)
+    return ended.status, ended.out, ended.err.splitlines()
 
 
 def test_trains_and_says_so(folder):
@@ -117,14 +122,13 @@ def test_a_script_that_is_interrupted(folder):
     assert statuses[0] == statuses[1]
 
 
-def test_report(folder):
-    status, _, _ = run(folder, TRAIN + LOOP, flags=["--report=out", "--clip_norm=5"])
+def test_report(forks, folder):
+    status, _, _ = forked(forks, TRAIN + LOOP, flags=["--report=out", "--clip_norm=5"])
     assert status == 0
     assert {path.name for path in (folder / "out").iterdir()} == {"original.meta", "converted.meta", "report.json", "diff.html", "flags.txt"}
     report = json.loads((folder / "out" / "report.json").read_text())
     assert (report["engine"], report["source"], report["clip_norm"]) == ("rewrite", "train.py", 5)
-    done = subprocess.run([sys.executable, "-m", "graphmp", "diff", "--check", "out/original.meta", "out/converted.meta"], env=environment())
-    assert done.returncode == 0
+    assert run_command(["graphmp", "diff", "--check", "out/original.meta", "out/converted.meta"]) == 0
 
 
 MONITORED = (
@@ -173,11 +177,11 @@ live.rewrite = fail
 )
 
 
-def test_a_graph_that_cannot_be_converted(folder):
-    status, out, err = run(folder, UNCONVERTIBLE)
+def test_a_graph_that_cannot_be_converted(forks, folder):
+    status, out, err = forked(forks, UNCONVERTIBLE)
     assert (status, out) == (1, "")
     assert "graphmp: error GMP021: the node loss is wrong" in err
-    status, out, err = run(folder, UNCONVERTIBLE, flags=["--on_error=float32"])
+    status, out, err = forked(forks, UNCONVERTIBLE, flags=["--on_error=float32"])
     assert status == 0
     assert out
     assert err[1:] == [
@@ -198,19 +202,20 @@ def test_bad_usage(folder, argv, code):
     assert err[0].startswith("graphmp: error %s: " % code)
 
 
-def test_a_forked_process_ends_as_it_would(folder):
+def test_a_forked_process_ends_as_it_would(forks, folder):
     text = (
         TRAIN
         + LOOP
         + """
 import os
+import pathlib
 child = os.fork()
 if not child:
     sys.exit(4)
 print("child", os.waitpid(child, 0)[1] >> 8)
 """
     )
-    status, out, err = run(folder, text)
+    status, out, err = forked(forks, text)
     assert (status, out.splitlines()[-1]) == (0, "child 4")
     assert [line for line in err if "training steps" in line] == ["graphmp: 20 training steps; loss scale 1024; 0 skipped"]
 
@@ -229,7 +234,7 @@ if __name__ == "__main__":
     assert run(folder, text)[:2] == (0, "[2, 3]\n")
 
 
-def test_graphs_are_let_go(folder):
+def test_graphs_are_let_go(forks, folder):
     text = (
         TRAIN.split("x, y =")[0]
         + """
@@ -249,20 +254,20 @@ gc.collect()
 print(sum(graph() is not None for graph in graphs))
 """
     )
-    status, out, err = run(folder, text)
-    assert (status, out) == (0, finished([sys.executable, "train.py"])[1])
+    status, out, err = forked(forks, text)
+    assert (status, out) == (0, forked(forks, text, flags=None)[1])
     assert len([line for line in err if "1 training steps" in line]) == 3
 
 
-def test_an_error_of_a_run_is_the_originals(folder):
-    status, _, err = run(folder, TRAIN + LOOP.replace("range(20)]", "range(2)]\n    session.run(train, {x: X, y: X[:3, :1]})"))
+def test_an_error_of_a_run_is_the_originals(forks, folder):
+    status, _, err = forked(forks, TRAIN + LOOP.replace("range(20)]", "range(2)]\n    session.run(train, {x: X, y: X[:3, :1]})"))
     assert status == 1
     text = "\n".join(err)
     assert "graphmp/clones" not in text.splitlines()[-1]
     assert "InvalidArgumentError" in text
 
 
-def test_any_tensor_is_fetched(folder):
+def test_any_tensor_is_fetched(forks, folder):
     text = (
         TRAIN
         + """
@@ -276,4 +281,4 @@ with tf.Session() as session:
         print(type(error).__name__)
 """
     )
-    assert run(folder, text)[:2] == finished([sys.executable, "train.py"])[:2]
+    assert forked(forks, text)[:2] == forked(forks, text, flags=None)[:2]
