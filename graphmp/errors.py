@@ -24,9 +24,7 @@ CODES = {
     "GMP002": Code(BAD_INPUT, "A flag has a value that it does not accept.", "Use one of the values in the message."),
     "GMP003": Code(BAD_INPUT, "A file does not exist or cannot be read.", "Check the path and its permissions."),
     "GMP004": Code(BAD_INPUT, "The output folder cannot be written.", "Choose another folder with -o."),
-    "GMP005": Code(
-        BAD_INPUT, "The Python file has a syntax error.", "Make it run under `python` first, or convert with the Python it was written for."
-    ),
+    "GMP005": Code(BAD_INPUT, "The Python file has a syntax error.", "Make it run under `python` first; `2to3 -w FILE` makes Python 3 of Python 2."),
     "GMP006": Code(BAD_INPUT, "The file has no such build function.", "Name the function that builds the training graph: model.py:FUNCTION."),
     "GMP007": Code(
         BAD_INPUT,

@@ -7,6 +7,7 @@ graphmp speaks on stderr alone, a line at the start, one at each conversion and 
 from __future__ import annotations
 
 import atexit
+import collections
 import json
 import multiprocessing.spawn
 import os
@@ -17,7 +18,7 @@ import traceback
 import warnings
 import weakref
 from types import TracebackType
-from typing import Any, Dict, Optional, Type
+from typing import Any, Dict, List, Optional, Type
 
 import tensorflow.compat.v1 as tf
 
@@ -99,8 +100,8 @@ class Run(Observer):
         casts = facts.casts(found.meta_graph.graph_def) - facts.casts(found.original.graph_def)
         text = "converted %s nodes in %.1f s: %d of %d matmuls and convolutions in %s, %d casts; %s"
         nodes = format(len(found.original.graph_def.node), ",")
-        scales = ", ".join("%s from %g" % (row["kind"], row["initial"]) for row in found.record["scales"]) or "none"
-        values = (nodes, found.seconds, cover["converted_ops"], cover["tensor_core_ops"], self.config.compute_dtype, casts, "loss scale " + scales)
+        scales = "loss scale " + scales_in_words(found.record["scales"])
+        values = (nodes, found.seconds, cover["converted_ops"], cover["tensor_core_ops"], self.config.compute_dtype, casts, scales)
         self._say(text % values)
         half = any(facts.half_ops(found.meta_graph.graph_def).values())
         if half and self.config.compute_dtype == "float16" and not self._converted and not tf.config.experimental.list_physical_devices("GPU"):
@@ -193,6 +194,13 @@ class Run(Observer):
     def _say(self, text: str) -> None:
         sys.stderr.write("graphmp: %s\n" % text)  # at once: threads of the script's write too
         sys.stderr.flush()
+
+
+def scales_in_words(rows: List[Dict[str, Any]]) -> str:
+    """Each start once: two losses mostly begin alike."""
+    starts = ["%s %s %g" % (row["kind"], "from" if row["kind"] == "dynamic" else "at", row["initial"]) for row in rows]
+    texts = ["%s for each of %d losses" % (start, count) if count > 1 else start for start, count in collections.Counter(starts).items()]
+    return ", ".join(texts) or "none"
 
 
 def main(spec: Dict[str, Any]) -> None:

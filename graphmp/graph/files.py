@@ -143,6 +143,8 @@ def _unreadable(path: Path, error: Exception) -> GraphmpError:
 
 
 def _not_a_graph(path: Path, found: str, limit: str = "") -> GraphmpError:
+    if os.fspath(path).endswith(".py"):
+        found, limit = "a Python file", "; `graphmp convert %s` writes the graph that it builds" % path
     return GraphmpError("GMP008", "%s: found %s; %s%s" % (path, found, _ACCEPTED, limit))
 
 

@@ -18,6 +18,7 @@ from graphmp.graph.view import parse_input
 from graphmp.policy.policy import Policy
 
 # The kind of reason, by what stands before the colon of an engine's words.
+DROPPED_SHAPES = "recorded shapes (_output_shapes): dropped, for a TensorFlow of another version may refuse them"
 _KINDS = {
     "allow": kinds.ALLOW,
     "infer": kinds.INFER,
@@ -35,7 +36,7 @@ _KINDS = {
     "skip gate": kinds.SKIP_GATE,
     "loss scale state": kinds.LOSS_SCALE_STATE,
     "rewritten inside": kinds.BOOKKEEPING,
-    "_output_shapes of another TensorFlow's": kinds.BOOKKEEPING,
+    DROPPED_SHAPES.split(":")[0]: kinds.BOOKKEEPING,
 }
 _KEPT_KINDS = {
     "user rule": kinds.USER_RULE,
@@ -131,7 +132,7 @@ def _done(change: Change, context: Context) -> Optional[Reason]:
     """By what the engine noted."""
     rows = context.done.get(change.path, ())
     if rows and change.part == "_output_shapes":
-        return Reason(kinds.BOOKKEEPING, "_output_shapes of another TensorFlow's")
+        return Reason(kinds.BOOKKEEPING, DROPPED_SHAPES)
     why = next((why for did, why in rows if why and change.category in _DONE.get(did, (categories.ADDED,))), None)
     return Reason(_KINDS.get(why.split(":")[0]) or _role_kind(change), why) if why else None
 

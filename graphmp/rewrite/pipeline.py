@@ -24,6 +24,7 @@ from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.stored import Readable, StoredMetaGraph, copied, emptied
 from graphmp.once import once
 from graphmp.policy.policy import Policy, tensor_core_ops
+from graphmp.report.reasons import DROPPED_SHAPES
 from graphmp.rewrite import bodies, casts, check, pins, ranges
 from graphmp.rewrite.calibration import overflowed
 from graphmp.rewrite.functions import called_functions
@@ -243,7 +244,7 @@ def _rows(body: str, decisions: Decisions, stale: List[str], inserted: Mapping[s
     """Rows of the record for one body: node by its path, what was done, why."""
     rows = [(unit.node, "painted", p.reason) for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF]
     painted = {row[0] for row in rows}
-    rows += [(name, "shapes", "_output_shapes of another TensorFlow's") for name in stale if name not in painted]
+    rows += [(name, "shapes", DROPPED_SHAPES) for name in stale if name not in painted]
     rows += [(name, "inserted", reason) for name, reason in inserted.items()]
     return [(in_body(body, name), did, why) for name, did, why in rows]
 
@@ -257,7 +258,8 @@ def _kinds_kept(decisions: Decisions) -> Iterator[str]:
 def _float32(body: str, decisions: Decisions) -> Iterator[Row]:
     """Body, node and reason of each of the model's nodes that is float32 in every respect."""
     half = {unit.node for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF}
-    reasons = {unit.node: p.reason for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == FLOAT}
+    units = list(zip(decisions.graph.units, decisions.painted))
+    reasons = {unit.node: p.reason for unit, p in reversed(units) if p.colour == FLOAT}  # a node's first unit, its data, tells
     skipped = (bodies.ARGUMENT, bodies.RESULT)
     nodes = decisions.graph.view.nodes
     yield from ((body, n, why) for n, why in reasons.items() if n not in half and not n.startswith(SCOPE + "/") and nodes[n].op not in skipped)

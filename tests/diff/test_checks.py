@@ -61,7 +61,7 @@ def test_all_hold(conversion):
     assert found["variables"][1] == "14 of 14 float32; names, dtypes and shapes of all 14 unchanged"
     assert found["checkpoint"][1] == "all 14 names of the Savers unchanged; 3 of the loss scale added"
     assert found["loss"][1] == "float32: mean_squared_error/value"
-    assert found["skipped steps"][1] == "all 6 updates of gradients behind the finite check"
+    assert found["skipped steps"][1] == "all 6 writes that depend on gradients wait for the finite check"
 
 
 def failing(conversion, change):

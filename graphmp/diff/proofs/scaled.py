@@ -104,9 +104,10 @@ class _Scaled:
         wrong = sorted(writes - self._view.descendants(self._finite))
         if wrong:
             return Check(
-                "skipped steps", FAILED, "%s whether or not gradients are finite" % ("%d of %d updates run" % (len(wrong), len(writes))), tuple(wrong)
+                "skipped steps", FAILED, "%s whether or not gradients are finite" % ("%d of %d writes run" % (len(wrong), len(writes))), tuple(wrong)
             )
-        return Check("skipped steps", PASSED, "all %s of gradients behind the finite check" % plural(len(writes), "update"), tuple(sorted(writes)))
+        text = "all %s that depend on gradients wait for the finite check" % plural(len(writes), "write")
+        return Check("skipped steps", PASSED, text, tuple(sorted(writes)))
 
     def _losses(self) -> str:
         scales = {re.search(r"loss_scale(_\d+)?/", name).group() for name in self._starts}  # type: ignore[union-attr]  # SCALED has matched

@@ -1,0 +1,18 @@
+"""The reason that a report gives for a node in float32 is that of its data, not of its statistics."""
+
+from __future__ import annotations
+
+import tensorflow.compat.v1 as tf
+
+import graphmp
+
+
+def test_a_normalisation_tells_why_its_data_is_float32():
+    with tf.Graph().as_default() as graph:
+        images = tf.placeholder(tf.float32, [8, 8, 8, 8])
+        kernel = tf.get_variable("kernel", [3, 3, 8, 8])
+        within = tf.nn.fused_batch_norm(tf.nn.conv2d(images, kernel, [1, 1, 1, 1], "SAME"), tf.ones([8]), tf.zeros([8]), name="within")[0]
+        last = tf.nn.fused_batch_norm(tf.nn.conv2d(within, kernel, [1, 1, 1, 1], "SAME"), tf.ones([8]), tf.zeros([8]), name="last")[0]
+        tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(last)))
+    reasons = {node: row["reason"] for row in graphmp.convert(graph).report["float32_nodes"] for node in row["nodes"]}
+    assert "within" not in reasons and reasons["last"] == "infer: leads to no other half-precision op"
