@@ -112,6 +112,9 @@ CODES = {
     ),
     "GMP121": Code(0, "A rule matches nothing in the graph.", "Correct its spelling, or take it out: `graphmp inspect GRAPH` names nodes and ops."),
     "GMP122": Code(0, "A flag of graphmp's stands behind the script, which gets it.", "Put graphmp's flags before the script."),
+    "GMP123": Code(
+        0, "A function's own decorator has other options than the conversion.", "Give the decorator's options to `graphmp convert` as flags."
+    ),
 }
 
 

@@ -73,7 +73,9 @@ def check(conversion: Conversion, folder: pathlib.Path, args: argparse.Namespace
     elif differences:
         print(labelled("stale", "%s in %s: not what %s gives today" % (", ".join(differences), folder, args.source)))
         print(labelled("first", ": ".join(next(iter(differences.items())))))
-        print(labelled("next", "graphmp convert %s -o %s" % (args.source, folder)))
+        flags = conversion.flags[1:]  # the first line is a comment
+        behind = ["--", *args.script_arguments] if args.script_arguments else []
+        print(labelled("next", " ".join(map(shlex.quote, ["graphmp", "convert", args.source, "-o", str(folder), *flags, *behind]))))
     else:
         print(labelled("ok", "%s is what %s gives today" % (folder, args.source)))
     return 1 if differences else 0

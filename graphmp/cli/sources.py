@@ -69,7 +69,7 @@ def convert_source(args: argparse.Namespace, options: Dict[str, Any], begin: Cal
 
 
 def say_what_is_amiss(conversion: Conversion) -> None:
-    """On stderr, for a command that doesn't print the report: that nothing is in half precision, and rules that match nothing."""
+    """On stderr, for a command that doesn't print the report: nothing in half precision, rules that match nothing, other options."""
     for row in conversion.report["warnings"]:
-        if row["code"] in ("GMP120", "GMP121"):
-            sys.stderr.write("graphmp: warning %s: %s\n" % (row["code"], row["message"]))
+        if row["code"] in ("GMP120", "GMP121", "GMP123"):
+            sys.stderr.write("graphmp: warning %s: %s\n" % (row["code"], " ".join(filter(None, (row["node"], row["message"])))))

@@ -15,7 +15,7 @@ import random
 import sys
 import threading
 import traceback
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -32,6 +32,7 @@ from graphmp.recipe.record import record
 from graphmp.recipe.refusal import first_line
 from graphmp.runtime import legacy, training
 from graphmp.runtime.arguments import make_arguments
+from graphmp.runtime.decorator import leave_plain
 from graphmp.runtime.export import exported
 from graphmp.runtime.legacy import internals, unfit
 from graphmp.runtime.script import look_up, prepare_main, run_main
@@ -53,6 +54,7 @@ class Build:
         self.graph: Optional[Any] = None
         self.calls = 0
         self.running = 0
+        self.decorated: Dict[str, List[str]] = {}  # options of the script's own decorators, as flags that the conversion does not have
         self.plans: Dict[str, Any] = {}  # by the number of the call, as text: JSON's keys are
         self._lock = threading.Lock()
         self._depth = threading.local()
@@ -98,6 +100,13 @@ class Build:
         self.plans[str(index)] = plan.as_json()
         return result
 
+    def note_decorated(self, name: str, config: Config) -> None:
+        """Called when a function runs that the script itself decorates."""
+        lines = config.flagfile_lines() if isinstance(config.loss_scale, (str, float)) else ["a loss scale that is a tensor or function"]
+        options = set(lines) - set(self.config.flagfile_lines())
+        if options:
+            self.decorated[name] = sorted(options)
+
     def before_run(self, session: Any, fetches: Any) -> None:
         """Called before anything runs in a session: captures and ends the process if it would train."""
         if not training.trains(session.graph, fetches):
@@ -118,7 +127,7 @@ class Build:
                 raise GraphmpError("GMP017", "%s built no graph%s" % (self.source.path, ": " + why if why else ""))
             meta_graph = exported(graph)
             pathlib.Path(self.spec["output"], "graph.meta").write_bytes(serialize(meta_graph))
-            result: Dict[str, Any] = {"calls": self.calls, "plans": self.plans}
+            result: Dict[str, Any] = {"calls": self.calls, "plans": self.plans, "decorated": self.decorated}
             if self.spec["converted"]:
                 result["record"] = record(graph, self.config)
             return result
@@ -145,6 +154,7 @@ class Build:
         if self.spec["converted"]:
             decorator.install()
         sessions.install(self.before_run)
+        leave_plain(self.note_decorated)
         sessions.place_softly()
         try:
             namespace = run_main(module, self.source, self.decorate)

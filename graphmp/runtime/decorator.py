@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, List, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -16,6 +16,13 @@ from graphmp.recipe.inputs import Call
 from graphmp.recipe.say import say
 from graphmp.runtime.live import decorated
 from graphmp.runtime.session import convert_sessions_of, is_converted_in_sessions
+
+_plainly: List[Callable[[str, Config], None]] = []  # whom a call tells of itself before it builds the float32 graph
+
+
+def leave_plain(told: Callable[[str, Config], None]) -> None:
+    """From here on decorated functions build as without decorator, for `graphmp convert`; `told` gets the name and options of each."""
+    _plainly.append(told)
 
 
 def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: Any) -> Any:
@@ -69,6 +76,10 @@ def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: An
 
 def _called(function: Callable[..., Any], config: Config, call: Call) -> Any:
     """A call of a decorated function. All calls in one graph go one way: what one left to the sessions is converted whole."""
+    if _plainly:
+        for told in _plainly:
+            told(_name(function), config)
+        return function(*call[0], **call[1])
     decorated.listen()
     graph = None if tf.executing_eagerly() else tf.get_default_graph()
     if graph is not None and is_converted_in_sessions(graph):

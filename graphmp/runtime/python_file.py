@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from graphmp import environment
 from graphmp.config import Config
 from graphmp.diff.compare import compare
-from graphmp.errors import GraphmpError
+from graphmp.errors import GraphmpError, warning
 from graphmp.graph.stored import stored
 from graphmp.report.report import check_variables, make_report, sha256
 from graphmp.rewrite.mark import mark
@@ -114,15 +114,24 @@ def _by_recipe(script: Script, config: Config, stages: Stages, log: Callable[[st
         report = make_report(original, converted, config, name, digest, "recipe", reason, done["record"], stages.seconds, diff)
     _check_coverage(report, script.source, len(done["record"]["kept_by_rule"]))
     report["seconds"] = stages.rounded()
+    report["warnings"] += _other_options(seen)
     return Conversion(original, converted, report, _flagfile(config, script), diff)
 
 
 def _by_rewrite(script: Script, config: Config, stages: Stages, log: Callable[[str], None], reason: str) -> Conversion:
     """One build, as the file is; its graph is rewritten."""
     with stages.stage("original", "building the original graph"):
-        original = stored(build(dict(script.spec(config), plain=True), log)[0])
+        original, seen = build(dict(script.spec(config), plain=True), log)
     identity = built_graph.Identity(str(script.source), sha256(script.source.path), reason)
-    return built_graph.convert_graph(original, identity, config, stages, _flagfile(config, script))
+    conversion = built_graph.convert_graph(stored(original), identity, config, stages, _flagfile(config, script))
+    conversion.report["warnings"] += _other_options(seen)
+    return conversion
+
+
+def _other_options(seen: Dict[str, Any]) -> List[Dict[str, str]]:
+    """Warnings of functions that the script decorates with options that are not the conversion's."""
+    text = "is decorated with %s, and a conversion goes by its own flags: give these to convert it as it trains"
+    return [warning("GMP123", name, text % " ".join(options)) for name, options in sorted(seen["decorated"].items())]
 
 
 def _flagfile(config: Config, script: Script) -> List[str]:

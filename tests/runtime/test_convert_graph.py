@@ -124,7 +124,7 @@ def test_check(folder, net, capfd):
     (folder / "net.meta").write_bytes(serialize(net))
     flags = ["convert", "net.meta", "--loss_scale=none", "-o", "out"]
     status, out, _ = graphmp(capfd, *flags, "--check")
-    assert status == 1 and "stale" in out and "graphmp convert net.meta -o out" in out and not os.path.exists("out")
+    assert status == 1 and "stale" in out and "graphmp convert net.meta -o out --loss_scale=none\n" in out and not os.path.exists("out")
     assert graphmp(capfd, *flags)[0] == 0
     status, out, _ = graphmp(capfd, *flags, "--check")
     assert status == 0 and "out is what net.meta gives today" in out
