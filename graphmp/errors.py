@@ -114,6 +114,7 @@ CODES = {
     ),
     "GMP121": Code(0, "A rule matches nothing in the graph.", "Correct its spelling, or take it out: `graphmp inspect GRAPH` names nodes and ops."),
     "GMP122": Code(0, "A flag of graphmp's stands behind the script, which gets it.", "Put graphmp's flags before the script."),
+    "GMP123": Code(0, "A graph that has options already is given others, which have no effect.", "Build another tf.Graph for other options."),
 }
 
 
