@@ -105,8 +105,9 @@ def _watched(graph: Any, config: Config) -> LiveGraph:
     elif live.config != config:
         given, held = ({f.name: getattr(each, f.name) for f in fields(Config)} for each in (config, live.config))
         differing = sorted(name for name in given if given[name] != held[name])
-        text = "GMP123: %s: no effect, for the graph has %s already; one graph is converted once, build another tf.Graph for other options"
-        say(text % tuple(", ".join("%s=%s" % (name, options[name]) for name in differing) for options in (given, held)))
+        texts = [", ".join("%s=%s" % (name, options[name]) for name in differing) for options in (given, held)]
+        text = "%s: %s: no effect, for the graph has %s already; one graph is converted once, build another tf.Graph for other options"
+        say(text % ("GMP123", *texts))
     return live
 
 
