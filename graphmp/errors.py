@@ -115,6 +115,7 @@ CODES = {
     "GMP123": Code(
         0, "A function's own decorator has other options than the conversion.", "Give the decorator's options to `graphmp convert` as flags."
     ),
+    "GMP124": Code(0, "A graph that has options already is given others, which have no effect.", "Build another tf.Graph for other options."),
 }
 
 

@@ -119,4 +119,6 @@ def present(args: argparse.Namespace, found: Audit) -> None:
     if args.json:
         sys.stdout.write(found.to_json())
     else:
-        show(text.lines(found, ascii_only=not text.can_draw(sys.stdout.encoding or "utf-8")))
+        lines = text.lines(found, ascii_only=not text.can_draw(sys.stdout.encoding or "utf-8"))
+        repairs = args.fix and not found.agrees  # the repair says by itself what comes next
+        show(line for line in lines if not (repairs and line.kind == text.NEXT))

@@ -31,6 +31,7 @@ _ROLES = (
     (_SCALE + r"(IsFinite|Const|[aA]ll|stack|ReduceAll|values|Reshape|flat|first|finite)", kinds.FINITE_CHECK, "finite check, before any clip"),
     (_SCALE, kinds.LOSS_SCALE_STATE, "loss scale"),
     (r"^graphmp/moving_averages", kinds.FINITE_CHECK, "finite check: a moving average takes no value that is not finite"),
+    (r"^graphmp/histograms", kinds.FINITE_CHECK, "finite check: a histogram takes 0 for what is not finite"),
     (r"^graphmp/accumulators", kinds.SKIP_GATE, "skip gate: a user's accumulator keeps its value on a skipped step"),
     ("/" + _IN_SCALE, kinds.SCALE, "gradient of the loss scale"),
     (r"_graphmp_(float16|bfloat16)(_\d+)?_grad/", kinds.CAST_UP, "gradient of an inserted cast"),
@@ -47,6 +48,7 @@ _READS = (
     (_IN_SCALE + r"skip/.*selected", kinds.SKIP_GATE, "skip gate: reads the gated value"),
     (_IN_SCALE + r"skip/", kinds.SKIP_GATE, "skip gate: reads through the gate"),
     (_IN_SCALE + r"saver/", kinds.LOSS_SCALE_STATE, "loss scale state: saved with the model's variables"),
+    (r"graphmp/histograms", kinds.FINITE_CHECK, "finite check: reads 0 for what is not finite"),
     (r"graphmp/(moving_averages|accumulators)", kinds.SKIP_GATE, "skip gate: reads the gated value"),
 )  # fmt: skip
 

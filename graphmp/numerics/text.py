@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 
 from graphmp.diff.text import plural
 from graphmp.diff.values import printable
+from graphmp.numerics.agreement import LOSSES
 from graphmp.numerics.audit import Audit, Finding, LossFinding
 from graphmp.numerics.rows import ROLES, WEIGHT_GRADIENT
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS, Format
@@ -171,13 +172,15 @@ def wrong(finding: Finding) -> str:
 
 def agreement_of_all(audit: Audit) -> str:
     """Whether the converted graph computes what the original does, by the audit's tolerance."""
+    for_losses, for_gradients = ("(tolerance %s)" % share(part * audit.tolerance) for part in (LOSSES, 1))
     if audit.agrees:
-        return "losses and weight gradients agree (tolerance %s)" % share(audit.tolerance)
+        return "losses %s and weight gradients %s agree" % (for_losses, for_gradients)
     losses = [loss for loss in audit.losses if not loss.agrees(audit.tolerance)]
-    parts = ["%d of %d losses" % (len(losses), len(audit.losses))] if losses else []
+    parts = ["%d of %s %s" % (len(losses), plural(len(audit.losses), "loss", "losses"), for_losses)] if losses else []
     if audit.disagreeing:
-        parts.append("%s of %s" % (format(len(audit.disagreeing), ","), plural(len(audit.by_role()[WEIGHT_GRADIENT]), "weight gradient")))
-    return "%s do not agree (tolerance %s)" % (" and ".join(parts), share(audit.tolerance))
+        count = "%s of %s" % (format(len(audit.disagreeing), ","), plural(len(audit.by_role()[WEIGHT_GRADIENT]), "weight gradient"))
+        parts.append("%s %s" % (count, for_gradients))
+    return "%s disagree" % " and ".join(parts)
 
 
 def verdict(audit: Audit) -> str:

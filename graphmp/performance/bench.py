@@ -42,7 +42,7 @@ SCHEMA = "graphmp.bench/1"
 FLOAT32, GRAPHMP, TENSORFLOW = "float32", "graphmp", "tensorflow"
 VARIANTS = (FLOAT32, GRAPHMP, TENSORFLOW)
 NAMES = {FLOAT32: "float32", GRAPHMP: "the converted graph", TENSORFLOW: "TensorFlow's own rewrite"}
-TIMED, OUT_OF_MEMORY, FAILED = "timed", "out of memory", "failed"
+TIMED, OUT_OF_MEMORY, FAILED, TOO_SLOW = "timed", "out of memory", "failed", "too slow"
 _ONE_ROUND = "a single round says nothing of the noise; take more --rounds"
 _NO_DIFFERENCE = "the interval includes 1, so no difference is shown; %s"
 
@@ -82,7 +82,7 @@ class Run:
     Attributes:
         variant: one of VARIANTS.
         batch_size: None where nothing that is fed has a batch dimension.
-        status: TIMED, OUT_OF_MEMORY or FAILED.
+        status: TIMED, OUT_OF_MEMORY, FAILED or TOO_SLOW.
         message: what happened, where it isn't timed.
         rounds: seconds of each step, by round.
         memory: what it took.

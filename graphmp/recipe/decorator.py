@@ -21,7 +21,7 @@ from graphmp.recipe.plan import FLOATS, Plan
 from graphmp.recipe.refusal import blames, check_constants, check_coverage, check_variables, recipe_refused
 from graphmp.recipe.storage import make_getter, nested
 from graphmp.recipe.training import before_run, configured
-from graphmp.recipe.updates import apply_gradients, gate_assign
+from graphmp.recipe.updates import apply_gradients, finite_histogram, gate_assign
 
 REFUSALS = ("GMP012", "GMP014", "GMP015", "GMP016")
 FallBack = Callable[[GraphmpError], ContextManager[None]]
@@ -91,8 +91,8 @@ def install() -> None:
 
 
 def on_creation(made: Creation) -> Optional[tuple]:
-    """Colours an op of a decorated call; gates a user's accumulator after one."""
-    gated = gate_assign(made)
+    """Colours an op of a decorated call; gates a user's accumulator after one, and a histogram of gradients."""
+    gated = gate_assign(made) or finite_histogram(made)
     current = creation.active()
     return gated if gated is not None or current is None else current.create(made)
 

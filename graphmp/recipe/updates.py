@@ -75,6 +75,21 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
         return creation.make(dict(creation.arguments, value=gated)).result()
 
 
+def finite_histogram(creation: Creation) -> Optional[tuple]:
+    """Lets a histogram of unscaled gradients take 0 for what is not finite: its kernel refuses that, and a step to be skipped would end the run.
+
+    Returns None, and leaves the op alone, for every other op.
+    """
+    state = states.find(tf.get_default_graph())
+    value: Any = creation.arguments.get("values")
+    if creation.op_type != "HistogramSummary" or state is None or not state.call_of or not is_tensor(value) or not value.dtype.is_floating:
+        return None
+    if _and(_calls(state, [value])) is None:
+        return None
+    finite = gate.value_if(tf.is_finite(value), value, tf.zeros_like(value), "histograms")
+    return creation.make(dict(creation.arguments, values=finite)).result()
+
+
 def ungated(graph: Any) -> List[Any]:
     """Update ops of a graph that a half-precision gradient reaches unscaled or, under a dynamic scale, ungated."""
     state = states.find(graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import fields
 from typing import Any, Optional, Set
 
 import tensorflow.compat.v1 as tf
@@ -101,6 +102,12 @@ def _watched(graph: Any, config: Config) -> LiveGraph:
     if live is None:
         live = live_graph(graph, config, _Says())
         weakref.finalize(graph, _end, live.fate, config.compute_dtype)
+    elif live.config != config:
+        given, held = ({f.name: getattr(each, f.name) for f in fields(Config)} for each in (config, live.config))
+        differing = sorted(name for name in given if given[name] != held[name])
+        texts = [", ".join("%s=%s" % (name, options[name]) for name in differing) for options in (given, held)]
+        text = "%s: %s: no effect, for the graph has %s already; one graph is converted once, build another tf.Graph for other options"
+        say(text % ("GMP124", *texts))
     return live
 
 

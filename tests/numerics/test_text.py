@@ -40,7 +40,7 @@ def test_losses_and_gradients_say_what_the_audit_does():
     )
     assert "use %d of the %d powers of two of float16; the largest is 2^%d" % (advice.used, advice.powers, advice.largest) in rendered
     assert "loss scale 2^37; gradients that become zero: %s without a scale, 0 with it" % text.share(advice.flushed) in rendered
-    assert line_of(rendered, "agreement") == "agreement    losses and weight gradients agree (tolerance 10%)"
+    assert line_of(rendered, "agreement") == "agreement    losses (tolerance 1%) and weight gradients (tolerance 10%) agree"
 
 
 def test_a_row_of_each_role_has_the_numbers_of_the_json():
@@ -143,7 +143,8 @@ def test_the_last_line_says_what_to_do(found, last):
 def test_disagreement_is_counted():
     found = bad()
     assert not found.agrees
-    assert line_of(text.render(found), "agreement") == "agreement    1 of 2 losses and 2 of 2 weight gradients do not agree (tolerance 10%)"
+    expected = "1 of 2 losses (tolerance 1%) and 2 of 2 weight gradients (tolerance 10%) disagree"
+    assert line_of(text.render(found), "agreement") == "agreement    " + expected
     assert "not finite in the converted graph, where the original's is; 2 of 3 steps skipped" in text.render(found)
     assert "no gradient other than zero was seen" in text.render(found)
 

@@ -121,6 +121,26 @@ def test_moving_averages_stay_finite():
             assert "batch_normalization/moving_mean" in changed(skipped, state(sess))
 
 
+def test_a_histogram_of_gradients_does_not_end_a_skipped_step():
+    """Made inside of the decorated function or after it."""
+
+    @graphmp.mixed_precision(loss_scale_initial=64.0)
+    def build(x, factor):
+        optimizer = tf.train.AdamOptimizer(0.01)
+        pairs = optimizer.compute_gradients(tf.reduce_mean(tf.square(two_layers(x))) * factor)
+        return pairs, tf.summary.histogram("inside", pairs[0][0]), optimizer.apply_gradients(pairs)
+
+    with tf.Graph().as_default():
+        x, factor = tf.placeholder(tf.float32, (None, 12)), tf.placeholder(tf.float32, ())
+        pairs, inside, train_op = build(x, factor)
+        outside = tf.summary.histogram("outside", pairs[1][0] * 2.0)
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            before = state(sess)
+            sess.run([inside, outside, train_op], {x: VECTORS, factor: np.inf})
+            assert changed(before, state(sess)) == sorted(OWN[:1] + OWN[2:])
+
+
 def test_the_other_loss_of_a_gan_trains():
     """An overflow in one loss skips that loss's update alone, and halves its scale alone."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.files import read_graph
 from graphmp.runtime.conversion import FILES
-from graphmp.runtime.export import make_canonical
+from graphmp.runtime.export import exported, make_canonical
 from tests.support.commands import graphmp
 from tests.support.places import ROOT
 
@@ -140,6 +141,23 @@ def test_run_exits_as_the_table_of_errors_says(tmp_path):
     command = [sys.executable, "-m", "graphmp", "run", "old.py"]
     done = subprocess.run(command, cwd=str(tmp_path), env=dict(os.environ, PYTHONPATH=str(ROOT)), stderr=subprocess.PIPE)
     assert done.returncode == 2 and b"graphmp: error GMP005: old.py:1" in done.stderr
+
+
+def test_what_tensorflow_names_at_random_has_one_name():
+    """The folder of a sharded Saver's parts (1.15.5), and a hash table's shared name; two of them stay two."""
+    found = []
+    for _ in range(2):
+        with tf.Graph().as_default() as graph:
+            tf.get_variable("w", [2])
+            for name in ("words", "tags"):
+                keys = tf.lookup.KeyValueTensorInitializer(["a"], [0], tf.string, tf.int64)
+                tf.lookup.StaticHashTable(keys, -1, name=name)
+            tf.train.Saver(sharded=True)
+        found.append(exported(graph))
+    assert found[0].SerializeToString(deterministic=True) == found[1].SerializeToString(deterministic=True)
+    nodes = found[0].graph_def.node
+    assert len({node.attr["shared_name"].s for node in nodes if node.op == "HashTableV2"}) == 2
+    assert any(re.match(b"_temp(_[0-9a-f]{32})?/part$", text) for node in nodes for text in node.attr["value"].tensor.string_val)
 
 
 def test_a_configuration_inside_an_attribute_has_one_order():

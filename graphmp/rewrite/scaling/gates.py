@@ -3,6 +3,7 @@
 1. An update kernel is dead where the flag is false: its gradient comes through a Switch. Whoever waited for it waits for a
    Merge that is alive in either case; whoever read the reference that it returns reads the variable's there.
 2. An assignment takes the old value, an addition nothing (so that its result can be fetched): by a table of ops.
+3. A histogram of gradients takes 0 for what is not finite.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from graphmp.rewrite.scaling.built import FLOATS, Built
 _SELECTED = "skip gate: the old value unless the gradients are finite"
 _ALIVE = "skip gate: runs whether or not the update does"
 _FINITE = "finite check: a moving average takes no value that is not finite"
+_SHOWN = "finite check: a histogram takes 0 for what is not finite"
 OWN_SCOPE = "graphmp/moving_averages"
 
 
@@ -94,6 +96,14 @@ class Gates:
         flat = self._editor.add(scope + "/flat", "Reshape", [finite, shape], _FINITE, device, T=BOOL, Tshape=INT32)
         flag = self._editor.add(scope + "/all_finite", "All", [flat, axis], _FINITE, device, Tidx=INT32, keep_dims=False)
         self._by_value(name, flag, scope, _FINITE)
+
+    def histogram(self, name: str) -> None:
+        """Lets a HistogramSummary take 0 for values that are not finite: its kernel refuses them, and a step to be skipped would end the run."""
+        value, device = self._now(name, 1), self._built.places.of(name)
+        dtype, scope = self._built.dtype(self._built.view.inputs(name)[1]), "graphmp/histograms/" + name
+        finite = self._editor.add(scope + "/is_finite", "IsFinite", [value], _SHOWN, device, T=dtype)
+        zeros = self._editor.add(scope + "/zeros", "ZerosLike", [value], _SHOWN, device, T=dtype)
+        self._editor.connect(name, 1, self._editor.add(scope + "/selected", "Select", [finite, value, zeros], _SHOWN, device, T=dtype))
 
     def any_of(self, flags: List[Port]) -> Port:
         """A flag that holds where one of the flags does."""

@@ -135,6 +135,9 @@ def _gate(
     for name in step.by_value:
         if not built.looped(name):
             gates.by_value(name)
+    for name in sorted(built.view.followed(built.gradients, lambda name: not writes(built.view.nodes[name].op))):
+        if built.view.nodes[name].op == "HistogramSummary" and built.is_float(built.view.inputs(name)[1]) and not built.looped(name):
+            gates.histogram(name)
     text = "it updates variables inside a function and returns what others read: a skipped step runs it all the same"
     warnings.extend(warning("GMP112", name, text) for name in gates.impossible)
     gated = set(gates.gated)

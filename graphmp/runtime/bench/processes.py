@@ -6,13 +6,14 @@ import contextlib
 import json
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
 from typing import Any, Dict, Mapping, Optional
 
 from graphmp.errors import GraphmpError
-from graphmp.performance.bench import FAILED, OUT_OF_MEMORY
+from graphmp.performance.bench import FAILED, OUT_OF_MEMORY, TOO_SLOW
 from graphmp.runtime.bench.session import Training
 from graphmp.runtime.builds import ROOT
 
@@ -21,7 +22,7 @@ _CHILD = (
     "import sys; sys.path[:] = [p for p in sys.path if p] + [sys.argv.pop(1)]; "
     "import graphmp.environment; from graphmp.runtime.bench.child import main; main()"
 )
-END, ENDED = "end", "ended"  # the order that a process is to end, and the answer that it did
+END, ENDED, LATE = "end", "ended", "late"  # the order that a process is to end; the answers that it did, or was since it gave none
 _NO_MEMORY = ("bad_alloc", "out of memory", "cannot allocate memory", "resource exhausted", "failed to allocate", "status: 1, message: could not ")
 
 
@@ -29,7 +30,7 @@ class Trouble(Exception):
     """A variant could not be run.
 
     Attributes:
-        status: OUT_OF_MEMORY or FAILED.
+        status: OUT_OF_MEMORY, FAILED or TOO_SLOW.
         message: what happened, in one line.
     """
 
@@ -58,12 +59,15 @@ class Starter:
         self._log = folder / "child.log"
         self._child: Optional[Any] = None
 
-    def ask(self, order: Dict[str, Any]) -> Dict[str, Any]:
-        """The answer to an order; that it ended, where it did."""
+    def ask(self, order: Dict[str, Any], limit: Optional[float] = None) -> Dict[str, Any]:
+        """The answer to an order; that it ended, where it did or where it gives none within so many seconds."""
         child = self._child = self._child or self._start()
         try:
             child.stdin.write(json.dumps(order) + "\n")
             child.stdin.flush()
+            if limit is not None and not select.select([child.stdout], [], [], limit)[0]:
+                self.close()
+                return {LATE: limit}
             line = child.stdout.readline()
         except BrokenPipeError:
             line = ""
@@ -118,21 +122,24 @@ class Process:
         self._begun = False
         self._log_start = 0
 
-    def ask(self, order: str, *arguments: Any) -> Any:
-        """Has an order carried out.
+    def ask(self, order: str, *arguments: Any, limit: Optional[float] = None) -> Any:
+        """Has an order carried out, within so many seconds where there is a limit.
 
         Raises:
-            Trouble: where there is no memory, where it fails, where the process dies.
+            Trouble: where there is no memory, where it fails, where the process dies, where it takes too long.
             GraphmpError: what the child says is the user's.
         """
         if not self._begun:
             self._log_start = self._starter.logged
             self._value(self._specification)
             self._begun = True
-        return self._value({"order": order, "arguments": arguments})
+        return self._value({"order": order, "arguments": arguments}, limit)
 
-    def _value(self, order: Dict[str, Any]) -> Any:
-        answer = self._starter.ask(order)
+    def _value(self, order: Dict[str, Any], limit: Optional[float] = None) -> Any:
+        answer = self._starter.ask(order, limit)
+        if LATE in answer:
+            self._begun = False
+            raise Trouble(TOO_SLOW, "three steps take more than %.0f s; give smaller --batch_sizes or more --seconds" % answer[LATE])
         if ENDED in answer:
             self._begun = False
             raise death(answer[ENDED], self._starter.printed(self._log_start), bool(self._specification["memory_limit"]))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import pathlib
 import tempfile
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from dataclasses import replace
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.performance import device as devices
-from graphmp.performance.bench import FAILED, FLOAT32, NAMES, TIMED, Bench, Input, Memory, Run
+from graphmp.performance.bench import FAILED, FLOAT32, NAMES, TIMED, TOO_SLOW, Bench, Input, Memory, Run
 from graphmp.performance.device import Device
 from graphmp.performance.shares import Shares
 from graphmp.runtime.bench import graphs, processes, schedule, turns
@@ -25,6 +26,7 @@ from graphmp.runtime.bench.processes import Process, Starter, Trouble
 from graphmp.runtime.conversion import Conversion
 
 _FITS = 0.3  # of the time: how much of it the runs alone may take
+_PATIENCE = 30.0  # seconds: what three steps of a variant may take at least, however little time there is
 _LEAST = 0.3  # of the time: what is left to the bench, however long the conversion took
 
 Tell = Callable[[str, Optional[float]], None]
@@ -118,13 +120,15 @@ class _Bencher:
             GraphmpError: GMP024 where the original doesn't run.
         """
         found: List[Run] = []
+        limit = max(_PATIENCE, self._options.seconds) if self._options.fits_the_time else None
         share = _FITS * self._left(self._options.seconds) / (len(self._trainings) * len(made))
         for variant in self._trainings:
             with self._process(self._options.memory_limit) as process:
                 for each in made:
                     self._say("%s alone%s" % (NAMES[variant], _at(each)))
-                    found.append(_fit(variant, each, process, share))
-            if variant == FLOAT32 and all(run.status == FAILED for run in found):
+                    slower = [run for run in found if run.variant == variant and run.status == TOO_SLOW and _size(run) <= _size(each)]
+                    found.append(replace(slower[0], batch_size=each.batch_size) if slower else _fit(variant, each, process, share, limit))
+            if variant == FLOAT32 and all(run.status in (FAILED, TOO_SLOW) for run in found):
                 raise GraphmpError("GMP024", "%s: the step does not run: %s" % (self._source, found[0].message))
         return found
 
@@ -165,13 +169,17 @@ class _Bencher:
         return Process(processes.spec(self._trainings, memory_limit, self._on_gpu), self.starter)
 
 
+def _size(one: Union[Made, Run]) -> int:
+    return one.batch_size or 0
+
+
 def _at(made: Made) -> str:
     return "" if made.batch_size is None else " at batch size %d" % made.batch_size
 
 
-def _fit(variant: str, made: Made, process: Process, seconds: float) -> Run:
+def _fit(variant: str, made: Made, process: Process, seconds: float, limit: Optional[float]) -> Run:
     try:
-        memory, shares, alone = process.ask("fit", variant, made.path, seconds)
+        memory, shares, alone = process.ask("fit", variant, made.path, seconds, limit=limit)
     except Trouble as trouble:
         return Run(variant, made.batch_size, trouble.status, trouble.message)
     return Run(variant, made.batch_size, TIMED, memory=Memory(*memory), shares=Shares(*shares), alone=alone)

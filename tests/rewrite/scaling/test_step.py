@@ -144,6 +144,29 @@ def test_models_on_a_batch_that_overflows(name):
         assert len(changed(after, state(sess))) > 4
 
 
+def test_a_histogram_of_gradients_does_not_end_a_skipped_step():
+    """Its kernel refuses what is not finite; that of anything else still stops the run."""
+
+    def build():
+        x, factor = tf.placeholder(tf.float32, (None, 8), "x"), tf.placeholder_with_default(1.0, (), "factor")
+        loss = square(tf.layers.dense(x, 1)) * factor
+        tf.summary.histogram("shown_loss", loss)
+        pairs = adam().compute_gradients(loss)
+        for gradient, variable in pairs:
+            tf.summary.histogram(variable.op.name + "/gradient", tf.identity(gradient))
+        adam().apply_gradients(pairs, name="train")
+        tf.global_variables_initializer()
+
+    converted = graphmp.convert(built(build), loss_scale_initial=64.0)
+    shown = ["dense/kernel/gradient", "dense/bias/gradient"]
+    with session(converted.meta_graph) as sess:
+        before = state(sess)
+        sess.run(["train"] + [name + ":0" for name in shown], {"x:0": VECTORS[:, :8], "factor:0": np.inf})
+        assert changed(before, state(sess)) == OWN[1:]
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            sess.run("shown_loss:0", {"x:0": VECTORS[:, :8], "factor:0": np.inf})
+
+
 def test_moving_averages_go_by_their_own_values():
     """They stay finite where a batch is not; they move where only the gradients overflow."""
 

@@ -82,3 +82,14 @@ def test_the_process_asks_to_be_killed_first(monkeypatch, tmp_path):
     assert (tmp_path / "score").read_text() == "1000"
     monkeypatch.setattr(memory, "_SCORE", tmp_path / "gone" / "score")
     memory.be_killed_first()
+
+
+def test_a_process_that_gives_no_answer_in_time_is_ended(tmp_path, monkeypatch):
+    """A step of float16 that a CPU emulates may take minutes."""
+    monkeypatch.setattr(processes, "_CHILD", "import time; time.sleep(60)")
+    with processes.Starter(tmp_path) as starter:
+        process = processes.Process(processes.spec({}, 0, False), starter)
+        process._begun = True
+        with pytest.raises(processes.Trouble, match="too slow: three steps take more than 0 s; give smaller --batch_sizes or more --seconds"):
+            process.ask("fit", "graphmp", "batch", 1.0, limit=0.1)
+        assert starter._child is None and not process._begun
