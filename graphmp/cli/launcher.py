@@ -65,12 +65,13 @@ class Run(Observer):
 
     def begin(self) -> None:
         """Says what will happen, and listens to sessions."""
-        self._say("%s in %s, loss scale %s" % (self._spec["name"], self.config.compute_dtype, self._scale()))
-        for note in self._spec["notes"]:
-            self._say(note)
         if self._written.eagerly and self._spec["legacy_imports"] == "auto":
             text = "warning GMP120: %s executes eagerly (%s) and runs as under python, in float32; %s"
             self._say(text % (self._spec["name"], self._written.eagerly, unfit.POLICY))
+        else:
+            self._say("%s in %s, loss scale %s" % (self._spec["name"], self.config.compute_dtype, self._scale()))
+        for note in self._spec["notes"]:
+            self._say(note)
         self.listen()
         sessions.install(self._ran)
         sessions.before_close(self._note)
