@@ -5,18 +5,25 @@ import os
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # a worker a core: sessions with more threads wait for each other
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
-import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its settings when it is imported
 import pytest
-import tensorflow.compat.v1 as tf
+
+import graphmp.environment  # noqa: F401  # first: TensorFlow reads its settings when it is imported
+from graphmp.runtime.quiet import quiet_stderr
+
+with quiet_stderr():  # what TensorFlow writes while it starts, in each worker
+    import tensorflow.compat.v1 as tf
+
+if tf.__version__ > "2":
+    verbosity = tf.logging.get_verbosity()
+    tf.logging.set_verbosity(tf.logging.ERROR)  # it warns of what is asked for
+    tf.disable_v2_behavior()
+    tf.logging.set_verbosity(verbosity)
 
 from graphmp.runtime import builds
 from tests.support.corpus import VARIABLE, corpus_graphs
 from tests.support.forks import NET, Forks, builds_in_forks
 
 NO_CORPUS = "no corpus: set %s to the folder with corpus/meta" % VARIABLE
-
-if tf.__version__ > "2":
-    tf.disable_v2_behavior()
 
 
 def pytest_addoption(parser):

@@ -18,7 +18,7 @@ from tests.support.places import ROOT
 @pytest.mark.slow
 def test_without_the_corpus_its_tests_are_skipped_and_one_line_says_so(tmp_path):
     """All modules are collected: none looks for the corpus when it is imported."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "corpus", "--slow", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "corpus", "--slow", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=str(ROOT), env={**os.environ, VARIABLE: str(tmp_path)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     out = done.stdout.decode()
     assert done.returncode == 0, out[-2000:]
