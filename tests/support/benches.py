@@ -15,7 +15,7 @@ class Local:
         self._specification = json.loads(json.dumps(specification))
         self.close()
 
-    def ask(self, order, *arguments):
+    def ask(self, order, *arguments, limit=None):
         return processes.value_of(json.loads(json.dumps(self._child.answer({"order": order, "arguments": arguments}))))
 
     def close(self):
