@@ -134,7 +134,7 @@ def train(flags):
 
 
 def summary(rows):
-    """What became of a loss, in words."""
+    """The course of a loss, in words."""
     numbers = (rows[0].name, rows[0].value, rows[-1].value, rows[-1].scale, sum(row.skipped for row in rows))
     return "%s %.4f -> %.4f%s, %d skipped" % numbers + troubles(rows)
 

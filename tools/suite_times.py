@@ -1,4 +1,4 @@
-"""What the tests' processor time is spent on, by folder and file.
+"""Processor time of the tests by folder, file and kind of work.
 
     python tools/suite_times.py                        all tests
     python tools/suite_times.py tests/rewrite -k loop  what pytest is told to run

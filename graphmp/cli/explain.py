@@ -129,7 +129,7 @@ def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) ->
 
 
 def _with_flags(found: Explanation, graph: Any, mark: Dict[str, Any], original: str, report: Optional[Dict[str, Any]]) -> Tuple[Explanation, str]:
-    """What the recipe made, with the flags that change it, and the command that takes the first of them; empty where none does."""
+    """The recipe's decision on a node, with the flags that change it, and the command that takes the first of them; empty where none does."""
     from graphmp.graph.files import read_graph
     from graphmp.policy import policy as policies
     from graphmp.rewrite.inspection.explanation import UnitExplanation

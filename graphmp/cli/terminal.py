@@ -112,7 +112,7 @@ class _Lines(threading.Thread):
         self._said: Tuple[str, float] = ("", began + _AT_ONCE - _EVERY)
 
     def tell(self, what: str, ends: Optional[float]) -> None:
-        """What runs from now on."""
+        """Names the work that begins."""
         self._now = (what, ends)
         self._look()
 

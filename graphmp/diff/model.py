@@ -51,12 +51,12 @@ class Diff:
 
     @once
     def summary(self) -> Optional[Summary]:
-        """What a reviewer wants to know first; None where the graphs are not at hand."""
+        """The summary of a review; None where the graphs are not at hand."""
         return summarise(self)
 
     @once
     def work(self) -> Dict[str, Work]:
-        """What the float ops of the converted graph's training steps move, by their paths; empty where the graphs are not at hand."""
+        """The bytes that float ops of the converted graph's training steps move, by path; empty where the graphs are not at hand."""
         return work(self.bodies, State(self.graphs[1], self.bodies[0].after)) if self.graphs else {}
 
     @property

@@ -31,7 +31,7 @@ def unmatched(config: Config, nodes: Iterable[Tuple[str, str]]) -> List[Dict[str
 
 
 def _patterns(config: Config) -> Iterator[Tuple[str, str]]:
-    """What the user wrote, and the regular expression in it."""
+    """Rules as the user wrote them, each with its regular expression."""
     for flag in _NODE_RULES:
         yield from (("--%s=%s" % (flag, pattern), pattern) for pattern in getattr(config, flag))
     yield from op_rules(config.op_policy, "keep_float32")

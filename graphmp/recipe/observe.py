@@ -67,7 +67,7 @@ class _Gradients:
 
 
 class Rehearsed(NamedTuple):
-    """What a rehearsal gave: a plan, or why there is none, and whether that is because the function keeps state."""
+    """The outcome of a rehearsal: a plan, or why there is none, and whether that is because the function keeps state."""
 
     plan: Optional[Plan]
     problem: str = ""

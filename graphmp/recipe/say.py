@@ -1,4 +1,4 @@
-"""What graphmp says while a script of the user's builds or trains: Python warnings, each at the user's own line."""
+"""Messages while a user's script builds or trains: Python warnings, each at the user's own line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks."""
+"""Checks on the page fold to a line; failed ones are open."""
 
 from __future__ import annotations
 

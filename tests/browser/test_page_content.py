@@ -1,4 +1,4 @@
-"""What is on the page."""
+"""The contents of the page: tree, filters, patterns, details."""
 
 from __future__ import annotations
 

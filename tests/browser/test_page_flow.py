@@ -1,4 +1,4 @@
-"""The way of the loss scale."""
+"""The drawing of the way of the loss scale on the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys."""
+"""The page by keyboard."""
 
 from __future__ import annotations
 

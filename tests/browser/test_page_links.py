@@ -1,4 +1,4 @@
-"""Links to a place."""
+"""The address of the page holds the place that is shown."""
 
 from __future__ import annotations
 

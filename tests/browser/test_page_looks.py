@@ -1,4 +1,4 @@
-"""How it looks."""
+"""Colours, contrast and layout of the page."""
 
 from __future__ import annotations
 

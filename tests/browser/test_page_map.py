@@ -1,4 +1,4 @@
-"""The map."""
+"""The page's map of the model: scopes by dtype, by mouse and keyboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Diffs of other shapes."""
+"""Pages of diffs of other shapes: no changes, functions, unrelated graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions and answers."""
+"""Questions on the page and their answers, the most important first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and room."""
+"""Names on the page keep their start, and 500 pixels of width are enough."""
 
 from __future__ import annotations
 

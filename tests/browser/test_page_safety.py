@@ -1,4 +1,4 @@
-"""What it may not do."""
+"""Names on the page execute nothing and load nothing."""
 
 from __future__ import annotations
 

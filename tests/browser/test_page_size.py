@@ -1,4 +1,4 @@
-"""How much of it is there at a time."""
+"""The page holds only rows in view, whatever the size of the graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loss-scale advice."""
+"""Advice on the loss scale."""
 
 from __future__ import annotations
 

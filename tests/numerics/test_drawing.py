@@ -1,4 +1,4 @@
-"""Drawings."""
+"""The drawings of an audit."""
 
 from __future__ import annotations
 

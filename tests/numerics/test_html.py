@@ -1,4 +1,4 @@
-"""The page."""
+"""An audit as a page; tests/browser opens it in a browser."""
 
 from __future__ import annotations
 

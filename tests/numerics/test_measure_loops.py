@@ -1,4 +1,4 @@
-"""Loops and branches."""
+"""Measurements in while loops and branches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several tensors a call."""
+"""Several tensors measured by one call."""
 
 from __future__ import annotations
 

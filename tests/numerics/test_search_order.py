@@ -1,4 +1,4 @@
-"""The order."""
+"""The order in which the search keeps nodes in float32."""
 
 from __future__ import annotations
 

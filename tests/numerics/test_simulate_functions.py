@@ -1,4 +1,4 @@
-"""Functions and loops."""
+"""Simulated half precision in functions and loops."""
 
 from __future__ import annotations
 

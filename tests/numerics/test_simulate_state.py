@@ -1,4 +1,4 @@
-"""What is held where."""
+"""Simulated half precision in variables, Stacks and TensorArrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training."""
+"""Training in simulated half precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Against NumPy."""
+"""Simulated half precision against NumPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sketches."""
+"""Sketches of tensors, and the relative errors that come from them."""
 
 from __future__ import annotations
 

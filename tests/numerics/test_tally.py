@@ -1,4 +1,4 @@
-"""Added up over steps."""
+"""Measurements added up over steps."""
 
 from __future__ import annotations
 

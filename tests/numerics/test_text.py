@@ -1,4 +1,4 @@
-"""Text."""
+"""An audit as text."""
 
 from __future__ import annotations
 

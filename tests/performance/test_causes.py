@@ -1,4 +1,4 @@
-"""Shares and causes."""
+"""Shares of a step, and the likely causes where a conversion isn't faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices."""
+"""Devices: their names, and the dtypes that are fast there."""
 
 from __future__ import annotations
 

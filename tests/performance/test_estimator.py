@@ -1,4 +1,4 @@
-"""One estimator."""
+"""One estimator gives the times and the speed-ups of a bench."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture."""
+"""The picture of a bench."""
 
 from __future__ import annotations
 

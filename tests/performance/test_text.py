@@ -1,4 +1,4 @@
-"""The result."""
+"""The result of a bench as text."""
 
 from __future__ import annotations
 

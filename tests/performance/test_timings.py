@@ -1,4 +1,4 @@
-"""Statistics."""
+"""Statistics of timings."""
 
 from __future__ import annotations
 

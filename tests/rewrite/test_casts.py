@@ -1,4 +1,4 @@
-"""Casts."""
+"""Casts: where they are put, shared and named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check."""
+"""The rewrite's check finds wrong graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contexts."""
+"""While and cond contexts list inserted nodes."""
 
 from __future__ import annotations
 

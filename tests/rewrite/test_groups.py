@@ -1,4 +1,4 @@
-"""Loops, arrays, stacks, lists."""
+"""Loop variables, TensorArrays, Stacks and TensorLists have one dtype each."""
 
 from __future__ import annotations
 

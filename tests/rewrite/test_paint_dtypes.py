@@ -1,4 +1,4 @@
-"""Other compute dtypes, ops that nobody knows."""
+"""The painter with other compute dtypes, and with ops that nobody knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients."""
+"""The painter's rules for gradient code, as tables of tiny graphs."""
 
 from __future__ import annotations
 

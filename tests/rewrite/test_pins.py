@@ -1,4 +1,4 @@
-"""Pins."""
+"""Nodes that keep their dtype, as tables of tiny graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small graphs."""
+"""The minimum cut on small graphs against brute force over their colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Range guard."""
+"""The range guard: constants that half precision can't hold keep their users in float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What survives."""
+"""Collections, signatures, devices, names and the saver survive the rewrite."""
 
 from __future__ import annotations
 

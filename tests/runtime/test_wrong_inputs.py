@@ -1,4 +1,4 @@
-"""What a user reads who gives a command a file of another kind."""
+"""Messages where a command is given a file of another kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of cli/audit."""
+"""`graphmp audit` on given files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of numerics/forms."""
+"""The data of an audit's page."""
 
 from __future__ import annotations
 

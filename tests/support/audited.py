@@ -1,4 +1,4 @@
-"""Shared by the tests of runtime/audit/audit."""
+"""Audits of graphs with planted faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of cli/bench."""
+"""`graphmp bench` on given files."""
 
 from __future__ import annotations
 

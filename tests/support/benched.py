@@ -1,4 +1,4 @@
-"""Shared by the tests of runtime/bench/bench."""
+"""Results of a bench, made by hand."""
 
 from __future__ import annotations
 

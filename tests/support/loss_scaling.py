@@ -1,4 +1,4 @@
-"""Shared by the tests of rewrite/scaling/loss_scaling."""
+"""Feeds of graphs with a loss scale."""
 
 from __future__ import annotations
 

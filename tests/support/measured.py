@@ -1,4 +1,4 @@
-"""Shared by the tests of numerics/measuring."""
+"""Measurements inside small graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of rewrite/inspection/memory."""
+"""Graphs whose memory is known, and the command on them."""
 
 from __future__ import annotations
 

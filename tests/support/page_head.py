@@ -1,4 +1,4 @@
-"""Shared by the tests of browser/page_head."""
+"""The questions of the page in a browser."""
 
 from __future__ import annotations
 

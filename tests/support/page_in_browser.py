@@ -1,4 +1,4 @@
-"""Shared by the tests of browser/page."""
+"""The page in a browser: rows, keys, clicks."""
 
 from __future__ import annotations
 

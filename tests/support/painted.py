@@ -1,4 +1,4 @@
-"""Shared by the tests of rewrite/paint."""
+"""Inputs of tiny graphs for the painter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of rewrite/placement."""
+"""Problems for the minimum cut, and their colourings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of numerics/search."""
+"""How often hypothesis tries a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared by the tests of numerics/simulate."""
+"""Half precision simulated on small graphs."""
 
 from __future__ import annotations
 

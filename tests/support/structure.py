@@ -1,4 +1,4 @@
-"""Shared by the tests of rewrite/structure."""
+"""Small training graphs with loops and conditionals, and their conversions."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _NAMES = {FLOAT16: "float16", BFLOAT16: "bfloat16"}
 
 
 class Coverage(NamedTuple):
-    """What computes in half precision.
+    """Ops in half precision, counted.
 
     Attributes:
         dtype: the half precision that most of the model's ops compute in; empty where none does.

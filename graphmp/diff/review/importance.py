@@ -108,7 +108,7 @@ def _op(change: Change, bodies: Mapping[str, Body]) -> str:
 
 
 def _together(pattern: Pattern, section: str, diff: Diff) -> Optional[Tuple[str, ...]]:
-    """What patterns have in common that become one group; None for a pattern that stands alone."""
+    """The key of the patterns that become one group; None for a pattern that stands alone."""
     change = pattern.changes[0]
     if section == UNEXPLAINED:
         return None

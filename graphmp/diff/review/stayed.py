@@ -33,7 +33,7 @@ class Op(NamedTuple):
 
 
 class Stayed(NamedTuple):
-    """What stayed float32.
+    """Ops that stayed float32.
 
     Attributes:
         ops: the ops, the most important first.
@@ -45,7 +45,7 @@ class Stayed(NamedTuple):
 
     @property
     def float32_bytes(self) -> int:
-        """What the ops in float32 read and write."""
+        """Bytes that the ops in float32 read and write."""
         return sum(op.bytes for op in self.ops)
 
 

@@ -60,7 +60,7 @@ class Loss(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """What only the report of a conversion knows.
+    """Facts that only the report of a conversion has.
 
     Attributes:
         source: what was converted, as the user named it.

@@ -57,7 +57,7 @@ def flow_text(flow: Flow) -> str:
 
 
 def _entry(flow: Flow) -> str:
-    """What the scale multiplies: the loss itself, or what its gradients start from."""
+    """The tensor that the scale multiplies: the loss itself, or what its gradients start from."""
     if not flow.enters:
         return "multiplies nothing"
     value, product = flow.enters[0]
@@ -183,7 +183,7 @@ def _own_clip(clip: Clip) -> str:
 
 
 def _checks(summary: Summary) -> str:
-    """What the comparison of the two graphs proved."""
+    """The checks of the two graphs: failed, passed, not decided, not applicable."""
     failed = ["%s: %s" % (check.name, check.text) for check in summary.checks if check.status == FAILED]
     passed = [check.name for check in summary.checks if check.status == PASSED]
     unclear = [check.name for check in summary.checks if check.status == NOT_CHECKED and check.nodes]

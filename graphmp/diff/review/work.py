@@ -1,4 +1,4 @@
-"""What the float ops of a training step move in bytes, by static shapes: the measure of what matters in a review.
+"""Bytes that the float ops of a training step move, by static shapes: the measure of what matters in a review.
 
 What only holds or hands on values, variables, and what writes them are no work that half precision would take over.
 """

@@ -16,7 +16,7 @@ _INSTALLED = frozenset(("dist-packages", "site-packages"))
 
 
 class Written(NamedTuple):
-    """What the source of a script says.
+    """Facts read off the source of a script.
 
     Attributes:
         needs_version_1: whether it runs on this TensorFlow only after `install`.
@@ -33,7 +33,7 @@ class Written(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What one file says about TensorFlow, and the modules it imports; `names` are the parts of `tensorflow` that it uses, by line."""
+    """One file's uses of TensorFlow, and the modules it imports; `names` are the parts of `tensorflow` that it uses, by line."""
 
     plain: bool
     adapted: bool

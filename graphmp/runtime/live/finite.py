@@ -40,7 +40,7 @@ class WatchedLoss(NamedTuple):
     backoff: float
 
     def computed(self, behind: AbstractSet[Any]) -> WatchedLoss:
-        """What is left of it where only these ops run."""
+        """The parts of this loss that these ops compute."""
         flags, gradients, values = (tuple(t for t in part if t.op in behind) for part in (self.flags, self.gradients, self.values))
         return self._replace(flags=flags, gradients=gradients, values=values)
 
@@ -78,7 +78,7 @@ class NotFinite(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """What is fetched beside a training run: a vector for each of some losses, by number, and the ranges of all tensors."""
+    """Tensors fetched beside a training run: a vector for each of some losses, by number, and the ranges of all tensors."""
 
     numbers: List[int]
     watch: Optional[Watch]
@@ -116,14 +116,14 @@ class FiniteWatch:
         self._streaks = [_Streak() for _ in losses]
 
     def fetches(self, ops: Tuple[Any, ...]) -> List[Any]:
-        """What to fetch beside ops that train: of each loss only what these compute anyway."""
+        """Tensors to fetch beside ops that train: of each loss only those that these ops compute anyway."""
         if ops not in self._looked:
             with self._lock:  # the script may train in several threads
                 self._looked[ops] = self._look(ancestors(ops))
         return self._looked[ops].fetches
 
     def _look(self, behind: AbstractSet[Any]) -> _Looked:
-        """What to fetch where these ops run."""
+        """Tensors to fetch where these ops run."""
         parts = {number: loss.computed(behind) for number, loss in enumerate(self._losses)}
         parts = {number: loss for number, loss in parts.items() if loss.flags or loss.gradients}
         found = [self._vector(number, loss) for number, loss in parts.items()]

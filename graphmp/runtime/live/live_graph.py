@@ -59,7 +59,7 @@ class Converted(NamedTuple):
 
 @dataclass
 class Fate:
-    """What became of a graph, for those that outlive it: whether anything of it ran, and whether it was converted, or can't be."""
+    """The fate of a graph, for those that outlive it: whether anything of it ran, and whether it was converted, or can't be."""
 
     ran: bool = False
     converted: bool = False
@@ -168,7 +168,7 @@ class LiveGraph:
         return any(self._trains[op] for op in ops)
 
     def watched(self, ops: Tuple[Any, ...]) -> List[Any]:
-        """What to fetch beside ops that train, to learn whether the step is finite."""
+        """Tensors to fetch beside ops that train, to learn whether the step is finite."""
         if self._watch is None:
             return []
         return self._watch.fetches(ops)

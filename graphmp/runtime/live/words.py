@@ -12,7 +12,7 @@ _APPLIED = "the step is applied all the same, weights may be NaN from here on"
 
 
 class Words:
-    """What is said where options are written so: `--loss_scale` on a command line, `loss_scale` in Python."""
+    """Sentences on steps that are not finite, options spelled for one audience: `--loss_scale` on a command line, `loss_scale` in Python."""
 
     def __init__(self, python: bool):
         self._dashes = "" if python else "--"
@@ -29,7 +29,7 @@ class Words:
             yield self._many(step)
 
     def cure(self, step: NotFinite) -> str:
-        """What to do where steps go on so."""
+        """The cure where steps go on so."""
         if step.kind != "dynamic":
             again = "Start again from what was good, with %s" % self._scale_that_skips(step)
             return again if step.overflow else "%s. %s" % (again, self.look)

@@ -1,4 +1,4 @@
-"""A process of its own."""
+"""`graphmp audit` in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data."""
+"""The data that `graphmp audit` takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trouble."""
+"""Errors of `graphmp audit` are one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written."""
+"""The files that `graphmp audit` writes."""
 
 from __future__ import annotations
 

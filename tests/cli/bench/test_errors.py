@@ -1,4 +1,4 @@
-"""Trouble."""
+"""Errors of `graphmp bench` are one line."""
 
 from __future__ import annotations
 

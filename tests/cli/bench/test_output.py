@@ -1,4 +1,4 @@
-"""What is printed."""
+"""`graphmp bench` as text, JSON and picture."""
 
 from __future__ import annotations
 

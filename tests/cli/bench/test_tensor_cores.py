@@ -1,4 +1,4 @@
-"""Tensor Cores."""
+"""`graphmp bench --verify_tensor_cores`."""
 
 from __future__ import annotations
 

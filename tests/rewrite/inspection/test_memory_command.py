@@ -1,4 +1,4 @@
-"""The command."""
+"""`graphmp inspect --memory`, the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TensorFlow's traces say."""
+"""The memory of a step against TensorFlow's own traces."""
 
 from __future__ import annotations
 

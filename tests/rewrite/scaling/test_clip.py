@@ -1,4 +1,4 @@
-"""Clipping."""
+"""Clipping by global norm in built graphs."""
 
 from __future__ import annotations
 

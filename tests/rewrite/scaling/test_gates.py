@@ -1,4 +1,4 @@
-"""Every gate is needed."""
+"""Each gate is needed: without any one a skipped step writes."""
 
 from __future__ import annotations
 

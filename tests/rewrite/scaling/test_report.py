@@ -1,4 +1,4 @@
-"""The report and the flags."""
+"""The report and the flags of loss scaling in built graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step."""
+"""Skipped steps of built graphs, as their users see them."""
 
 from __future__ import annotations
 

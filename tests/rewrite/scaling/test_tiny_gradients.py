@@ -1,4 +1,4 @@
-"""What scaling is for."""
+"""Tiny gradients train with a loss scale and vanish without."""
 
 from __future__ import annotations
 

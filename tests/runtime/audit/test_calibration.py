@@ -1,4 +1,4 @@
-"""What the painter learns of it."""
+"""Ranges that an audit measures, as the painter uses them."""
 
 from __future__ import annotations
 

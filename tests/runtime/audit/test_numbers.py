@@ -1,4 +1,4 @@
-"""Numbers."""
+"""The numbers of an audit against NumPy's."""
 
 from __future__ import annotations
 

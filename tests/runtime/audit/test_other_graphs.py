@@ -1,4 +1,4 @@
-"""Other graphs."""
+"""Audits of graphs of other kinds: loops, several losses, no training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planted faults."""
+"""Faults that are planted in a graph are found by its audit and repaired."""
 
 from __future__ import annotations
 

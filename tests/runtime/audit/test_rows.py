@@ -1,4 +1,4 @@
-"""Rows."""
+"""The tensors that an audit measures, by role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes."""
+"""The processes of a bench are forked from one that has imported TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs and batches."""
+"""The graphs of a bench and their batches."""
 
 from __future__ import annotations
 

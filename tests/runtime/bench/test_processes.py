@@ -1,4 +1,4 @@
-"""Processes."""
+"""The processes of a bench: orders, answers, how they die."""
 
 from __future__ import annotations
 

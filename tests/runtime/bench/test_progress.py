@@ -1,4 +1,4 @@
-"""Progress."""
+"""Progress of a bench: lines where there is no terminal, a bar on one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rounds by the time."""
+"""Steps and rounds that fit the time of a bench."""
 
 from __future__ import annotations
 

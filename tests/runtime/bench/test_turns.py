@@ -1,4 +1,4 @@
-"""Turns."""
+"""Graphs that take turns in one process."""
 
 from __future__ import annotations
 
