@@ -8,23 +8,15 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.errors import GraphmpError
+from tests.support.scripts import OF_LARGE_VALUES
 
 FEED = {"x:0": np.ones((4, 8), np.float32)}
-SCRIPT = """
-import sys
-import numpy as np
-import tensorflow.compat.v1 as tf
-tf.disable_v2_behavior()
-x = tf.placeholder(tf.float32, [4, 8], "x")
-hidden = tf.layers.dense(x, 8, name="first", kernel_initializer=tf.ones_initializer())
-large = tf.multiply(hidden, hidden, name="large")
-loss = tf.reduce_mean(tf.layers.dense(large / 1e4, 1, name="last"), name="loss")
-train = tf.train.GradientDescentOptimizer(1e-6).minimize(loss)
-with tf.Session() as session:
-    session.run(tf.global_variables_initializer())
-    for _ in range(int(sys.argv[1])):
+SCRIPT = (
+    OF_LARGE_VALUES
+    + """    for _ in range(int(sys.argv[1])):
         session.run(train, {x: np.full((4, 8), float(sys.argv[2]))})
 """
+)
 
 
 @pytest.fixture(autouse=True)

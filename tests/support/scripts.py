@@ -136,3 +136,18 @@ with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())
     sess.run([loss, train_op], {images: np.zeros((4, 16, 16, 3)), labels: np.zeros(4)})
 """
+
+# A net that squares its hidden layer, so that a large input overflows; an open session, whose steps are to follow.
+OF_LARGE_VALUES = """
+import sys
+import numpy as np
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+x = tf.placeholder(tf.float32, [4, 8], "x")
+hidden = tf.layers.dense(x, 8, name="first", kernel_initializer=tf.ones_initializer())
+large = tf.multiply(hidden, hidden, name="large")
+loss = tf.reduce_mean(tf.layers.dense(large / 1e4, 1, name="last"), name="loss")
+train = tf.train.GradientDescentOptimizer(1e-6).minimize(loss, name="train")
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+"""

@@ -11,22 +11,14 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.runtime.live.finite import NotFinite
 from graphmp.runtime.live.words import Words
+from tests.support.scripts import OF_LARGE_VALUES
 
-SCRIPT = """
-import sys
-import numpy as np
-import tensorflow.compat.v1 as tf
-tf.disable_v2_behavior()
-x = tf.placeholder(tf.float32, [4, 8], "x")
-hidden = tf.layers.dense(x, 8, name="first", kernel_initializer=tf.ones_initializer())
-large = tf.multiply(hidden, hidden, name="large")
-loss = tf.reduce_mean(tf.layers.dense(large / 1e4, 1, name="last"), name="loss")
-train = tf.train.GradientDescentOptimizer(1e-6).minimize(loss, name="train")
-with tf.Session() as session:
-    session.run(tf.global_variables_initializer())
-    for value in sys.argv[2:]:
+SCRIPT = (
+    OF_LARGE_VALUES
+    + """    for value in sys.argv[2:]:
         session.run([train, loss] if sys.argv[1] == "loss" else train, {x: np.full((4, 8), float(value))})
 """
+)
 AGAIN = "Start again from what was good, with "
 SKIPS = "--loss_scale=dynamic, which skips such steps"
 LOOK = "See which op does it: --debug_overflow; what to keep in float32: graphmp audit --fix"
