@@ -3,6 +3,7 @@
     python tools/suite_times.py                        all tests
     python tools/suite_times.py tests/rewrite -k loop  what pytest is told to run
     python tools/suite_times.py --files=40             that many of the files that take longest
+    python tools/suite_times.py --json=FILE            also the seconds of each test, by kind
 
 Runs pytest with this file as a plugin. Seconds are those of the processor, over all worker processes and the processes
 that tests start, so that other work on the machine changes them little. A column counts what is spent in it and not in
@@ -113,7 +114,7 @@ class Plugin:
     def __init__(self) -> None:
         self._clock = Clock()
         self._children = 0.0
-        self._by_file: Dict[str, Counter[str]] = collections.defaultdict(collections.Counter)
+        self._by_test: Dict[str, Dict[str, float]] = {}
 
     def start(self) -> None:
         """Imports TensorFlow, which is counted by itself, and begins to watch."""
@@ -130,15 +131,15 @@ class Plugin:
     def pytest_runtest_logreport(self, report: Any) -> None:
         spent = dict(report.user_properties).get(SPENT)
         if report.when == "teardown" and spent:
-            self._by_file[report.nodeid.split("::")[0]].update(spent)
+            self._by_test[report.nodeid] = spent
 
     def pytest_runtest_teardown(self, item: Any) -> None:
         item.user_properties.append((SPENT, self._spent()))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        folder = os.environ.get(SPENT)
-        if folder and self._by_file:
-            pathlib.Path(folder).write_text(json.dumps(self._by_file))
+        path = os.environ.get(SPENT)
+        if path and self._by_test:
+            pathlib.Path(path).write_text(json.dumps(self._by_test))
 
 
 _plugin = Plugin()
@@ -163,13 +164,15 @@ def _show(spent: Dict[str, Dict[str, float]], most: int) -> None:
     def longest(rows: Dict[str, Any]) -> List[str]:
         return sorted(rows, key=lambda name: -sum(rows[name].values()))
 
+    files: Dict[str, Counter[str]] = collections.defaultdict(collections.Counter)
     folders: Dict[str, Counter[str]] = collections.defaultdict(collections.Counter)
-    for path, seconds in spent.items():
-        folders[_folder(path)].update(seconds)
-        folders["all"].update(seconds)
+    for test, seconds in spent.items():
+        path = test.split("::")[0]
+        for counter in (files[path], folders[_folder(path)], folders["all"]):
+            counter.update(seconds)
     print_table(["folder", "seconds", *KINDS], _rows(dict(folders), longest(dict(folders))))
     print()
-    print_table(["file", "seconds", *KINDS], _rows(spent, longest(spent)[:most]))
+    print_table(["file", "seconds", *KINDS], _rows(dict(files), longest(dict(files))[:most]))
     print("\nprocessor seconds; " + MEANINGS)
 
 
@@ -177,6 +180,7 @@ def main() -> int:
     """Runs pytest in a process of its own and shows where its time went. Returns pytest's exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=20, help="the number of files to show")
+    parser.add_argument("--json", type=pathlib.Path, help="a file for the seconds of each test")
     options, arguments = parser.parse_known_args()
 
     with tempfile.TemporaryDirectory() as folder:
@@ -185,6 +189,8 @@ def main() -> int:
         done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", HERE.stem, *arguments], env=environment)
         if path.exists():
             _show(json.loads(path.read_text()), options.files)
+            if options.json:
+                options.json.write_bytes(path.read_bytes())
     return done.returncode
 
 

@@ -1,0 +1,327 @@
+"""Mutation testing: which small faults, planted in the rules of conversion, the tests find.
+
+    python tools/mutation.py cover FOLDER       runs the tests once: the lines that each covers, the seconds that it takes
+    python tools/mutation.py run FOLDER         plants 300 faults, one at a time, and runs the tests that cover its line
+    python tools/mutation.py show FOLDER        counts, and the faults that no test found
+    python tools/mutation.py run FOLDER --again="tests/rewrite/test_paint.py"    the survivors, with these tests alone
+
+Cosmic Ray makes the mutants, one a place in the source, of which a seed draws 300. A mutant that only changes annotations,
+which nothing evaluates, is none. Each is planted in a copy of the project and tested in a fork of a process that has imported
+TensorFlow, the nearest and quickest tests first, until one fails or their time is spent. `run` goes on where it stopped.
+Needs Python 3.9 and the extras `test` and `dev`; `cover` takes what pytest takes behind `--`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import collections
+import concurrent.futures
+import contextlib
+import difflib
+import importlib
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOMS = ("rewrite/placement.py", "rewrite/paint.py", "rewrite/scaling", "loss_scale", "recipe/creation.py")
+SEED = 20161123
+STAGES = (8, 40, 10_000)  # tests at a time: most mutants end at the first
+REPORT = "MUTATION_FAILED_TEST"
+
+
+class Mutant(NamedTuple):
+    """A fault: an operator of Cosmic Ray at one of the places where it applies."""
+
+    path: str
+    operator: str
+    occurrence: int
+    line: int
+
+    @property
+    def name(self) -> str:
+        """Its place in words."""
+        return "%s:%d %s %d" % (self.path, self.line, self.operator.split("/")[-1], self.occurrence)
+
+
+def _operators() -> Iterator[Tuple[str, Any]]:
+    import cosmic_ray.plugins
+
+    for name in sorted(cosmic_ray.plugins.operator_names()):
+        operator = cosmic_ray.plugins.get_operator(name)
+        if not operator.arguments():
+            yield name, operator()
+
+
+def _mutated(mutant: Mutant) -> str:
+    import cosmic_ray.plugins
+    from cosmic_ray.mutating import mutate_code
+
+    text = mutate_code((ROOT / mutant.path).read_text(), cosmic_ray.plugins.get_operator(mutant.operator)(), mutant.occurrence)
+    assert text is not None, mutant.name
+    return text
+
+
+class _Unannotated(ast.NodeTransformer):
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # the name that ast calls
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+
+def _meaning(text: str) -> str:
+    return ast.dump(_Unannotated().visit(ast.parse(text)))
+
+
+def _places(path: pathlib.Path) -> Dict[Any, List[Mutant]]:
+    """The mutants of a file by their place in it."""
+    from cosmic_ray.ast import ast_nodes, get_ast_from_path
+
+    tree = get_ast_from_path(path)
+    places: Dict[Any, List[Mutant]] = collections.defaultdict(list)
+    for name, operator in _operators():
+        positions = (place for node in ast_nodes(tree) for place in operator.mutation_positions(node))
+        for occurrence, (start, end) in enumerate(positions):
+            places[start, end].append(Mutant(str(path.relative_to(ROOT)), name, occurrence, start[0]))
+    return places
+
+
+def sample(count: int, seed: int = SEED) -> List[Mutant]:
+    """The mutants that are tested: `count` places of the rooms, one mutant each; the same ones for the same source."""
+    files = [path for room in ROOMS for path in sorted((ROOT / "graphmp" / room).rglob("*.py")) or [ROOT / "graphmp" / room]]
+    places = [found for path in files for _, found in sorted(_places(path).items())]
+    chance = random.Random(seed)
+    chance.shuffle(places)
+    drawn: List[Mutant] = []
+    for found in places:
+        mutant = chance.choice(found)
+        if len(drawn) < count and _meaning(_mutated(mutant)) != _meaning((ROOT / mutant.path).read_text()):
+            drawn.append(mutant)
+    return drawn
+
+
+class Seconds:
+    """A pytest plugin that writes what each test takes, and the first that fails."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._seconds: Dict[str, float] = collections.defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self._seconds[report.nodeid] += report.duration
+        if report.failed and not os.path.exists(self._path):
+            pathlib.Path(self._path).write_text(report.nodeid)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed and not os.path.exists(self._path):
+            pathlib.Path(self._path).write_text("collection of " + report.nodeid)
+
+
+class SecondsOfAll(Seconds):
+    """The same, of a whole run."""
+
+    def pytest_terminal_summary(self) -> None:
+        pathlib.Path(self._path).write_text(json.dumps(self._seconds))
+
+
+def pytest_configure(config: Any) -> None:
+    """Adds the plugin, where pytest has loaded this file with `cover`."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SecondsOfAll(os.environ[REPORT]), "seconds of tests")
+
+
+def cover(folder: pathlib.Path, arguments: Sequence[str]) -> int:
+    """Runs pytest with coverage by test. Returns its exit status."""
+    environment = dict(os.environ, COVERAGE_FILE=str(folder / "coverage"), PYTHONPATH=os.pathsep.join([str(ROOT / "tools"), str(ROOT)]))
+    environment[REPORT] = str(folder / "seconds.json")
+    command = ["-q", "-p", "mutation", "--cov=graphmp", "--cov-context=test", "--cov-report=", *arguments]
+    return subprocess.run([sys.executable, "-m", "pytest", *command], cwd=ROOT, env=environment).returncode
+
+
+def _covering(folder: pathlib.Path) -> Dict[str, Dict[int, Set[str]]]:
+    """For each file and line, the tests that cover it; at 0 those that cover any line in a test."""
+    import coverage
+
+    data = coverage.CoverageData(str(folder / "coverage"))
+    data.read()
+    covering: Dict[str, Dict[int, Set[str]]] = {}
+    for path in data.measured_files():
+        lines = {line: {context.split("|")[0] for context in contexts if context} for line, contexts in data.contexts_by_lineno(path).items()}
+        covering[path[path.rindex("graphmp/") :]] = {0: set().union(*lines.values()) if lines else set(), **lines}
+    return covering
+
+
+class Choice:
+    """Which tests a mutant gets, and in which order."""
+
+    def __init__(self, folder: pathlib.Path, budget: float) -> None:
+        self._covering = _covering(folder)
+        self._seconds = json.loads((folder / "seconds.json").read_text())
+        self._budget = budget
+
+    def tests(self, mutant: Mutant) -> List[str]:
+        """Those that cover its line, or its file where none does: one a file, nearest folder and quickest first, then another."""
+        lines = self._covering.get(mutant.path, {})
+        near = "tests/" + str(pathlib.PurePath(mutant.path).parent.relative_to("graphmp"))
+        by_file: Dict[str, List[str]] = collections.defaultdict(list)
+        for test in sorted(lines.get(mutant.line) or lines.get(0, ()), key=lambda test: (self._seconds.get(test, 0), test)):
+            by_file[test.split("::")[0]].append(test)
+        ranked = [
+            (rank // 3, not path.startswith(near), self._seconds.get(test, 0), test)
+            for path, tests in by_file.items()
+            for rank, test in enumerate(tests)
+        ]
+        chosen: List[str] = []
+        spent = 0.0
+        for *_, seconds, test in sorted(ranked):
+            spent += seconds
+            if spent <= self._budget:
+                chosen.append(test)
+        return chosen
+
+
+def _import_all_but_ours() -> None:
+    """Imports what the project imports, and forgets the project: a fork takes it from its own copy."""
+    sys.path.insert(0, str(ROOT))
+    from graphmp.runtime.quiet import quiet_stderr
+
+    with quiet_stderr():
+        for name in ("audit", "bench", "convert", "launcher"):
+            importlib.import_module("graphmp.cli." + name)
+        import tensorflow.compat.v1 as tf
+
+        tf.layers.dense  # noqa: B018  # loads Keras
+    for name in list(sys.modules):
+        if name.split(".")[0] == "graphmp":
+            del sys.modules[name]
+    sys.path.remove(str(ROOT))
+
+
+def _test_in_fork(tree: str, tests: Sequence[str], report: str, limit: int) -> None:
+    """Runs tests on a tree in this process, a fork, and ends it; their words go nowhere."""
+    os.setsid()
+    signal.alarm(limit)
+    os.chdir(tree)
+    sys.path.insert(0, tree)
+    sys.dont_write_bytecode = True
+    os.environ.update(PYTHONPATH=tree, PYTHONDONTWRITEBYTECODE="1")
+    with open(os.devnull, "r+") as nothing:
+        for number in range(3):
+            os.dup2(nothing.fileno(), number)
+    import pytest
+
+    options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--basetemp=%s" % (report + ".tmp")]
+    done, rest = 0, list(tests)
+    for size in STAGES:
+        now, rest = rest[:size], rest[size:]
+        if now and not done:
+            done = pytest.main([*options, *now], plugins=[Seconds(report)])
+    os._exit(1 if done else 0)
+
+
+def _outcome(mutant: Mutant, tests: Sequence[str], tree: pathlib.Path, limit: int) -> Dict[str, Any]:
+    """Plants a mutant in a tree, tests it, and takes it out again."""
+    path, report = tree / mutant.path, tree.parent / (tree.name + ".failed")
+    text = path.read_text()
+    start = time.time()
+    with contextlib.suppress(FileNotFoundError):
+        report.unlink()
+    path.write_text(_mutated(mutant))
+    try:
+        process = multiprocessing.get_context("fork").Process(target=_test_in_fork, args=(str(tree), tests, str(report), limit))
+        process.start()
+        process.join()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what the tests have started
+    finally:
+        path.write_text(text)
+    by = report.read_text() if report.exists() else "its end by signal %d" % -process.exitcode if process.exitcode < 0 else ""
+    return {"mutant": mutant._asdict(), "killed by": by, "tests": len(tests), "seconds": round(time.time() - start, 1)}
+
+
+@contextlib.contextmanager
+def _trees(count: int) -> Iterator[List[pathlib.Path]]:
+    """Copies of the project, one for each mutant that is tested at a time."""
+    with tempfile.TemporaryDirectory() as folder:
+        trees = [pathlib.Path(folder) / str(number) / "project" for number in range(count)]
+        for tree in trees:
+            shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", "build", "__pycache__", "*.egg-info"))
+        yield trees
+
+
+def _read(path: pathlib.Path) -> Dict[str, Dict[str, Any]]:
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return {Mutant(**row["mutant"]).name: row for row in rows}
+
+
+def run(folder: pathlib.Path, count: int, budget: float, again: Sequence[str]) -> int:
+    """Tests the mutants that have no result yet, or the survivors once more. Returns 0."""
+    results = folder / "mutants.jsonl"
+    known = _read(results)
+    choice = Choice(folder, budget)
+    left = [mutant for mutant in sample(count) if mutant.name not in known or (again and not known[mutant.name]["killed by"])]
+    _import_all_but_ours()
+    with _trees(os.cpu_count() or 1) as trees, concurrent.futures.ThreadPoolExecutor(len(trees)) as pool:
+        free = list(trees)
+
+        def test(mutant: Mutant) -> None:
+            tree = free.pop()
+            row = _outcome(mutant, again or choice.tests(mutant), tree, int(10 * budget))
+            free.append(tree)
+            with results.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print("%-60s %5.1f s  %s" % (mutant.name, row["seconds"], row["killed by"] or "SURVIVED"), flush=True)
+
+        list(pool.map(test, left))
+    return 0
+
+
+def show(folder: pathlib.Path) -> int:
+    """Prints how many were killed, and what the others change. Returns 0."""
+    rows = _read(folder / "mutants.jsonl").values()
+    survivors = [Mutant(**row["mutant"]) for row in rows if not row["killed by"]]
+    for mutant in sorted(survivors):
+        print("\n" + mutant.name)
+        before, after = (ROOT / mutant.path).read_text().splitlines(), _mutated(mutant).splitlines()
+        for line in list(difflib.unified_diff(before, after, lineterm="", n=2))[3:]:
+            print("    " + line)
+    print("\n%d mutants: %d killed, %d survived" % (len(rows), len(rows) - len(survivors), len(survivors)))
+    return 0
+
+
+def main() -> int:
+    """Does one of the three. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["cover", "run", "show"])
+    parser.add_argument("folder", type=pathlib.Path, help="where the results are")
+    parser.add_argument("--count", type=int, default=300, help="mutants in all")
+    parser.add_argument("--budget", type=float, default=60, help="seconds of tests that a mutant gets")
+    parser.add_argument("--again", default="", help="tests that the survivors get once more")
+    options, rest = parser.parse_known_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    if options.command == "cover":
+        return cover(options.folder.resolve(), [argument for argument in rest if argument != "--"])
+    if options.command == "run":
+        return run(options.folder.resolve(), options.count, options.budget, options.again.split())
+    return show(options.folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
