@@ -1,6 +1,7 @@
 """Shared by all tests: TensorFlow 1 behaviour, a fresh graph, and the slow ones on demand."""
 
 import os
+import subprocess
 
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # a worker a core: sessions with more threads wait for each other
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
@@ -42,6 +43,20 @@ def skip(items, mark, reason):
     for item in items:
         if item.get_closest_marker(mark):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    """Holds unit tests and their fixtures to what they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        if item.get_closest_marker("unit"):
+            for owner, name in ((tf.Session.__base__, "__init__"), (subprocess.Popen, "__init__"), (os, "fork")):
+                patch.setattr(owner, name, refuse)
+        yield
+
+
+def refuse(*_, **__):
+    raise AssertionError("a unit test opens no session and starts no process")
 
 
 def pytest_terminal_summary(terminalreporter):

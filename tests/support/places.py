@@ -9,6 +9,7 @@ from typing import Dict
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples"
 TOOLS = ROOT / "tools"
+DATA = ROOT / "tests" / "data"
 
 
 def environment() -> Dict[str, str]:

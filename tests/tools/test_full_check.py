@@ -67,7 +67,7 @@ def test_it_goes_on_where_it_stopped(pretend):
     assert status == 1 and commands > 12
     assert len(re.findall("^ok ", text, re.MULTILINE)) == commands - 2
     assert re.findall(r"^FAILED  (.*), \d+ s\n        (.*)$", text, re.MULTILINE) == [
-        ("hypothesis tests, 1000 random graphs, seed 4", "told to end with 1"),
+        ("1000 random graphs, seed 4", "told to end with 1"),
         ("times and memory", "told to end with 3"),
     ]
     assert text.splitlines()[-1].startswith("2 of its steps FAILED or STOPPED in ")
@@ -83,7 +83,7 @@ def test_a_step_over_its_time_is_stopped(pretend):
     assert status == 1 and re.search("^STOPPED recorded graphs in float16, ", text, re.MULTILINE)
 
 
-def test_the_steps_of_another_commit_are_not_taken(pretend, tmp_path):
+def test_the_steps_of_another_package_are_not_taken(pretend, tmp_path):
     pretend()
     path = tmp_path / "checked.txt"
     path.write_text(re.sub("(graphmp .*), .*", r"\1, 0000000", path.read_text()))

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Training graphs beside their conversions, half precision simulated in float32: a CPU that emulates it takes up to 300 times as long.
+
+usage: train_simulated.py --train_pair FILE [--peer ROWS.jsonl] [--seconds N] GRAPH... [flag=value ...]
+
+    python tools/train_simulated.py --train_pair=../shared/tools/train_pair.py graphs/*.meta loss_scale=dynamic
+
+A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Each is converted with the flags, its half precision simulated, and both are trained by
+FILE, a program that trains two graphs on the same made-up batches and prints JSON. They agree where the median cosine between what their variables
+learn is 0.99, or comes within 0.02 of `cosine` in ROWS, which says how alike another conversion trains. One line a graph.
+
+Exit status: 0, 1 where a graph does not train alike or takes longer than --seconds, 2 for bad usage. Where the original can't be trained on made-up
+batches, its line says so and nothing more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any, Dict, List, Optional, Tuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import graphmp
+from graphmp.graph.files import read_graph
+from graphmp.numerics.simulate import simulated
+
+ALIKE = 0.99
+WITHIN = 0.02
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Converts, simulates, trains and prints. Returns the exit status."""
+    args = parse(argv)
+    flags = dict(word.split("=", 1) for word in args.graphs if "=" in word)
+    peers = {row["file"]: row.get("cosine") for row in map(json.loads, args.peer.read_text().splitlines())} if args.peer else {}
+    status = 0
+    for path in map(pathlib.Path, (word for word in args.graphs if "=" not in word)):
+        agrees, words = verdict(trained(path, flags, args.train_pair, args.seconds), peers.get(path.name))
+        print("%s: %s" % (path.name, words), flush=True)
+        status = status if agrees else 1
+    return status
+
+
+def parse(argv: Optional[List[str]]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("graphs", nargs="+", metavar="GRAPH", help="a MetaGraphDef or GraphDef, or flag=value for the conversion")
+    parser.add_argument("--train_pair", metavar="FILE", required=True, help="a program that takes two graphs and trains both")
+    parser.add_argument("--peer", metavar="ROWS", type=pathlib.Path, help="JSON lines with `file` and `cosine`")
+    parser.add_argument("--seconds", type=int, default=900, metavar="N", help="what it may take a pair (default 900)")
+    return parser.parse_args(argv)
+
+
+def trained(path: pathlib.Path, flags: Dict[str, str], train_pair: str, seconds: int) -> Optional[Dict[str, Any]]:
+    """What the program prints of a graph and its simulated conversion; None where it ends without a word, or takes longer."""
+    with tempfile.TemporaryDirectory() as folder:
+        original = read_graph(str(path))
+        pair = [pathlib.Path(folder) / name for name in ("original.meta", "simulated.meta")]
+        for file, graph in zip(pair, (original, simulated(graphmp.convert(original, **flags).meta_graph).meta_graph)):
+            file.write_bytes(graph.SerializeToString())
+        try:
+            done = subprocess.run([sys.executable, train_pair, *map(str, pair)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds)
+            return json.loads(done.stdout.decode().splitlines()[-1])
+        except (subprocess.TimeoutExpired, IndexError, ValueError):
+            return None
+
+
+def verdict(row: Optional[Dict[str, Any]], peer: Optional[float]) -> Tuple[bool, str]:
+    """Whether the pair trains alike, and in words."""
+    if row is None:
+        return False, "not trained in the time"
+    if row["run"] != "ok":
+        return True, "no verdict: the original can't be trained on made-up batches: %s" % row["run"]
+    if row["converted"] != "ok":
+        return False, "the conversion does not train: %s" % row["converted"]
+    if not all(row["finite"]):
+        return False, "not finite after training"
+    least = min(ALIKE, (1 if peer is None else peer) - WITHIN)
+    median = row.get("cosine", [1, 1])[1]
+    return median >= least, "median cosine %.4f of %d variables, at least %.4f" % (median, row["variables"], least)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
