@@ -3,7 +3,8 @@
     python tools/mutation.py cover FOLDER       runs the tests once: the lines that each covers, the seconds that it takes
     python tools/mutation.py run FOLDER         plants 300 faults, one at a time, and runs the tests that cover its line
     python tools/mutation.py show FOLDER        counts, and the faults that no test found
-    python tools/mutation.py run FOLDER --again="tests/rewrite/test_paint.py"    the survivors, with these tests alone
+    python tools/mutation.py run FOLDER --again --budget=300   the survivors once more
+    python tools/mutation.py run FOLDER --again=tests/rewrite  with these tests
 
 Cosmic Ray makes the mutants, one a place in the source, of which a seed draws 300. A mutant that only changes annotations,
 which nothing evaluates, is none. Each is planted in a copy of the project and tested in a fork of a process that has imported
@@ -31,7 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("rewrite/placement.py", "rewrite/paint.py", "rewrite/scaling", "loss_scale", "recipe/creation.py")
@@ -177,24 +178,28 @@ class Choice:
         self._budget = budget
 
     def tests(self, mutant: Mutant) -> List[str]:
-        """Those that cover its line, or its file where none does: one a file, nearest folder and quickest first, then another."""
+        """Those that cover its line, or its file where none does: half of the time for the nearest folder's, half for all others, quickest first."""
         lines = self._covering.get(mutant.path, {})
         near = "tests/" + str(pathlib.PurePath(mutant.path).parent.relative_to("graphmp"))
-        by_file: Dict[str, List[str]] = collections.defaultdict(list)
-        for test in sorted(lines.get(mutant.line) or lines.get(0, ()), key=lambda test: (self._seconds.get(test, 0), test)):
-            by_file[test.split("::")[0]].append(test)
-        ranked = [
-            (rank // 3, not path.startswith(near), self._seconds.get(test, 0), test)
-            for path, tests in by_file.items()
-            for rank, test in enumerate(tests)
-        ]
-        chosen: List[str] = []
-        spent = 0.0
-        for *_, seconds, test in sorted(ranked):
-            spent += seconds
-            if spent <= self._budget:
+        covering = lines.get(mutant.line) or lines.get(0, set())
+        by_nearness = [sorted(test for test in covering if test.startswith(near) == is_near) for is_near in (True, False)]
+        return [test for tests in by_nearness for test in self._quickest(tests)]
+
+    def _quickest(self, tests: Sequence[str]) -> List[str]:
+        """As many as the time allows: of each file in turn its quickest three."""
+        seconds = {test: self._seconds.get(test, 0.003) for test in tests}  # less than 5 ms is not on record
+        spent, chosen = 0.0, []
+        for test in sorted(tests, key=lambda test: (seconds[test], test)):
+            spent += seconds[test]
+            if spent <= self._budget / 2:
                 chosen.append(test)
-        return chosen
+        ranks: Dict[str, int] = collections.Counter()
+        order = {}
+        for number, test in enumerate(chosen):
+            path = test.split("::")[0]
+            order[test] = (ranks[path] // 3, number)
+            ranks[path] += 1
+        return sorted(chosen, key=order.__getitem__)
 
 
 def _import_all_but_ours() -> None:
@@ -220,8 +225,7 @@ def _test_in_fork(tree: str, tests: Sequence[str], report: str, limit: int) -> N
     signal.alarm(limit)
     os.chdir(tree)
     sys.path.insert(0, tree)
-    sys.dont_write_bytecode = True
-    os.environ.update(PYTHONPATH=tree, PYTHONDONTWRITEBYTECODE="1")
+    os.environ["PYTHONPATH"] = tree
     with open(os.devnull, "r+") as nothing:
         for number in range(3):
             os.dup2(nothing.fileno(), number)
@@ -236,6 +240,13 @@ def _test_in_fork(tree: str, tests: Sequence[str], report: str, limit: int) -> N
     os._exit(1 if done else 0)
 
 
+def _write(path: pathlib.Path, text: str) -> None:
+    """Writes a source file with a time of its own, in seconds: by it and the size Python tells stale bytecode."""
+    later = path.stat().st_mtime + 1
+    path.write_text(text)
+    os.utime(path, (later, later))
+
+
 def _outcome(mutant: Mutant, tests: Sequence[str], tree: pathlib.Path, limit: int) -> Dict[str, Any]:
     """Plants a mutant in a tree, tests it, and takes it out again."""
     path, report = tree / mutant.path, tree.parent / (tree.name + ".failed")
@@ -243,7 +254,7 @@ def _outcome(mutant: Mutant, tests: Sequence[str], tree: pathlib.Path, limit: in
     start = time.time()
     with contextlib.suppress(FileNotFoundError):
         report.unlink()
-    path.write_text(_mutated(mutant))
+    _write(path, _mutated(mutant))
     try:
         process = multiprocessing.get_context("fork").Process(target=_test_in_fork, args=(str(tree), tests, str(report), limit))
         process.start()
@@ -251,7 +262,7 @@ def _outcome(mutant: Mutant, tests: Sequence[str], tree: pathlib.Path, limit: in
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # what the tests have started
     finally:
-        path.write_text(text)
+        _write(path, text)
     by = report.read_text() if report.exists() else "its end by signal %d" % -process.exitcode if process.exitcode < 0 else ""
     return {"mutant": mutant._asdict(), "killed by": by, "tests": len(tests), "seconds": round(time.time() - start, 1)}
 
@@ -271,19 +282,19 @@ def _read(path: pathlib.Path) -> Dict[str, Dict[str, Any]]:
     return {Mutant(**row["mutant"]).name: row for row in rows}
 
 
-def run(folder: pathlib.Path, count: int, budget: float, again: Sequence[str]) -> int:
-    """Tests the mutants that have no result yet, or the survivors once more. Returns 0."""
+def run(folder: pathlib.Path, count: int, budget: float, again: Optional[str]) -> int:
+    """Tests the mutants that have no result yet; with `again` the survivors too. Returns 0."""
     results = folder / "mutants.jsonl"
     known = _read(results)
     choice = Choice(folder, budget)
-    left = [mutant for mutant in sample(count) if mutant.name not in known or (again and not known[mutant.name]["killed by"])]
+    left = [mutant for mutant in sample(count) if mutant.name not in known or (again is not None and not known[mutant.name]["killed by"])]
     _import_all_but_ours()
     with _trees(os.cpu_count() or 1) as trees, concurrent.futures.ThreadPoolExecutor(len(trees)) as pool:
         free = list(trees)
 
         def test(mutant: Mutant) -> None:
             tree = free.pop()
-            row = _outcome(mutant, again or choice.tests(mutant), tree, int(10 * budget))
+            row = _outcome(mutant, again.split() if again else choice.tests(mutant), tree, int(60 + 20 * budget))
             free.append(tree)
             with results.open("a") as file:
                 file.write(json.dumps(row) + "\n")
@@ -313,13 +324,13 @@ def main() -> int:
     parser.add_argument("folder", type=pathlib.Path, help="where the results are")
     parser.add_argument("--count", type=int, default=300, help="mutants in all")
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests that a mutant gets")
-    parser.add_argument("--again", default="", help="tests that the survivors get once more")
+    parser.add_argument("--again", nargs="?", const="", help="test the survivors too, with these tests where some are given")
     options, rest = parser.parse_known_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.command == "cover":
         return cover(options.folder.resolve(), [argument for argument in rest if argument != "--"])
     if options.command == "run":
-        return run(options.folder.resolve(), options.count, options.budget, options.again.split())
+        return run(options.folder.resolve(), options.count, options.budget, options.again)
     return show(options.folder)
 
 
