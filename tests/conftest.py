@@ -59,7 +59,7 @@ def graph():
         yield fresh
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def forks():
     """The process that runs scripts by forking."""
     with Forks() as forks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 
 import numpy as np
@@ -23,6 +24,16 @@ def files():
         tf.matmul(tf.placeholder(tf.float32, [2, 4], "x"), tf.get_variable("w", [4, 3]))
         untrained = tf.train.export_meta_graph()
     return {"train.meta": classifier(), "untrained.meta": untrained}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_garbage():
+    """What was imported is not looked through before each round of steps."""
+    tf.layers.dense  # imports Keras
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture
