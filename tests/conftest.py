@@ -1,5 +1,6 @@
 """Shared by all tests: TensorFlow 1 behaviour, a fresh graph, and the slow ones on demand."""
 
+import gc
 import os
 
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # a worker a core: sessions with more threads wait for each other
@@ -35,6 +36,10 @@ def pytest_collection_modifyitems(config, items):
         skip(items, "slow", "takes long: run with --slow")
     if not corpus_graphs():
         skip(items, "corpus", NO_CORPUS)
+
+
+def pytest_collection_finish(session):
+    gc.freeze()  # what was imported is not looked through for garbage again and again
 
 
 def skip(items, mark, reason):

@@ -19,6 +19,8 @@ from tests.support.places import EXAMPLES
 IMAGES = [name for name in NAMES if "data_format=True" in (EXAMPLES / (name + ".py")).read_text()]
 CHANNELS_FIRST = {"dcgan", "vgg"}  # trained so always; the others with --slow
 LONG = {"inception_v2", "inception_v3", "progressive_gan", "seq2seq"}  # with --slow alone: the others have their layers, and fewer
+UNCONVERTED = {"alexnet", "resnet50"}  # with --slow alone: others have their layers, and `graphmp run` converts them above
+FEWER = dict.fromkeys(("char_rnn", "conv_seq2seq", "lstm", "transformer"), "--layers=1")  # where one layer shows what two do
 ENGINES = {"vgg": "recipe", "lstm": "rewrite"}  # of `--engine=auto`: what the decorator builds in half precision, what it leaves to the session
 NEWEST = tf.__version__ > "2"
 HALF = "bfloat16" if NEWEST else "float16"  # 1.15.5's CPU has no bfloat16 convolutions
@@ -89,9 +91,11 @@ def test_it_trains_alike_in_mixed_precision(trained, forks):
     assert half == every and int(every) > 0
 
 
-def test_it_converts_whole(trained, built_in_forks, tmp_path, capfd):
+def test_it_converts_whole(trained, built_in_forks, tmp_path, capfd, request):
     name, (losses, _) = trained
-    status, out, err = graphmp(capfd, "convert", path_of(name), "-o", tmp_path / "out", "--json", "--", "--smoke")
+    if name in UNCONVERTED and not request.config.getoption("--slow"):
+        pytest.skip("takes seconds: run with --slow")
+    status, out, err = graphmp(capfd, "convert", path_of(name), "-o", tmp_path / "out", "--json", "--", "--smoke", *FEWER.get(name, "").split())
     report = json.loads(out)
     assert status == 0, err
     assert report["coverage"]["converted_ops"] == report["coverage"]["tensor_core_ops"] > 0
@@ -150,11 +154,12 @@ def test_bad_flags(flags, words, forks):
 
 
 def test_losses_are_printed_every_so_many_steps_and_repeat_by_the_seed(forks):
-    losses, ended = train(forks, "lstm", "--steps=8", "--log_every=3")
+    small = ["lstm", "--layers=1", "--length=4"]
+    losses, ended = train(forks, *small, "--steps=8", "--log_every=3")
     assert list(losses) == [1, 3, 6, 8]
     assert len(ended.out.splitlines()) == 5 and "\x1b" not in ended.out
-    assert train(forks, "lstm", "--steps=8", "--log_every=3")[0] == losses
-    others, ended = train(forks, "lstm", "--steps=1", "--seed=2")
+    assert train(forks, *small, "--steps=8", "--log_every=3")[0] == losses
+    others, ended = train(forks, *small, "--steps=1", "--seed=2")
     assert others[1] != losses[1]
     assert "tokens/s" not in ended.out  # the first step counts for nothing
 
@@ -219,7 +224,7 @@ def test_a_full_transformer_has_berts_layers(module, graph):
 
 def test_the_lstm_loops(module, graph):
     tokens = tf.placeholder(tf.int32, [None, 200])
-    build(module("lstm"), tokens, tokens, 50, 2, 8, 1e-3)
+    build(module("lstm"), tokens, tokens, 50, 2, 8, 1e-3, trains=True)
     kinds = {op.type for op in graph.get_operations()}
     assert {"LoopCond", "StackPushV2", "TensorArrayReadV3"} <= kinds and not {"While", "StatelessWhile"} & kinds
     assert sum(op.type == "MatMul" for op in graph.get_operations()) == 9  # whatever the length
