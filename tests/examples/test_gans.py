@@ -124,7 +124,7 @@ def assert_one_is_skipped(graph, train_op, overflows):
 def test_plot_draws_losses_and_scales(argv, flags, forks, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    ended = forks.run(path_of("dcgan"), "--smoke", "--width=4", "--steps=2", "--plot=traces.svg", *argv, flags=flags)
+    ended = forks.run(path_of("dcgan"), "--smoke", "--image_size=8", "--width=4", "--steps=2", "--plot=traces.svg", *argv, flags=flags)
     assert ended.status == 0, ended.err
     picture = (tmp_path / "traces.svg").read_text()
     labels = re.findall("<!-- (.*_loss|graphmp/.*|loss scale) -->", picture)
@@ -135,7 +135,7 @@ def test_plot_draws_losses_and_scales(argv, flags, forks, tmp_path, monkeypatch)
 def test_plot_draws_losses_alone_in_float32(forks, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    ended = forks.run(path_of("dcgan"), "--smoke", "--width=4", "--steps=2", "--plot=traces.png", flags=None)
+    ended = forks.run(path_of("dcgan"), "--smoke", "--image_size=8", "--width=4", "--steps=2", "--plot=traces.png", flags=None)
     assert ended.status == 0, ended.err
     assert (tmp_path / "traces.png").read_bytes().startswith(b"\x89PNG")
 
