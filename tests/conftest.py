@@ -1,5 +1,6 @@
 """Shared by all tests: TensorFlow 1 behaviour, a fresh graph, and the slow ones on demand."""
 
+import gc
 import os
 import subprocess
 
@@ -38,6 +39,10 @@ def pytest_collection_modifyitems(config, items):
         skip(items, "corpus", NO_CORPUS)
 
 
+def pytest_collection_finish(session):
+    gc.freeze()  # what was imported is not looked through for garbage again and again
+
+
 def skip(items, mark, reason):
     """Skips the tests that have a mark."""
     for item in items:
@@ -74,7 +79,7 @@ def graph():
         yield fresh
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def forks():
     """The process that runs scripts by forking."""
     with Forks() as forks:

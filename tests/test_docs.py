@@ -23,7 +23,9 @@ from graphmp.cli.main import COMMANDS, run_command
 from graphmp.cli.parser import build_parser, split_script_arguments
 from graphmp.errors import CODES
 from graphmp.graph.files import read_graph
+from graphmp.runtime import builds
 from tests.support import commands
+from tests.support.forks import builds_in_forks
 from tests.support.places import ROOT
 
 DOCS = ROOT / "docs"
@@ -162,11 +164,12 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def first_output(files):
+def first_output(files, forks, tmp_path_factory):
     """What the README's first command prints; its files become the folder `out`."""
     line = next(line for line in command_lines(README) if line.startswith("graphmp convert examples/"))
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as out:
         patch.chdir(files)
+        patch.setattr(builds, "subprocess", builds_in_forks(forks, tmp_path_factory.mktemp("builds")))
         assert run_command(["graphmp", *arguments(line)]) == 0
     shutil.copytree(str(files / "examples" / "simple_cnn_graphmp"), str(files / "out"))
     return out.getvalue()

@@ -108,6 +108,16 @@ def _watch_everywhere(clock: Clock, kind: str, function: Callable[..., Any]) -> 
             setattr(module, function.__name__, wrapped)
 
 
+def _of_living_children() -> float:
+    """Seconds of the processes that this one has started and not waited for, and of those that they have waited for."""
+    ticks = 0
+    for children in pathlib.Path("/proc/self/task").glob("*/children"):
+        for child in children.read_text().split():
+            with contextlib.suppress(OSError):  # it has just ended
+                ticks += sum(map(int, pathlib.Path("/proc", child, "stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 class Plugin:
     """Hangs the seconds of each test on its report, and adds them up where the reports come together."""
 
@@ -125,8 +135,8 @@ class Plugin:
 
     def _spent(self) -> Dict[str, float]:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        children, self._children = usage.ru_utime + usage.ru_stime - self._children, usage.ru_utime + usage.ru_stime
-        return {**self._clock.taken(), "process": children}
+        before, self._children = self._children, usage.ru_utime + usage.ru_stime + _of_living_children()
+        return {**self._clock.taken(), "process": self._children - before}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         spent = dict(report.user_properties).get(SPENT)

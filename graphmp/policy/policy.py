@@ -6,6 +6,7 @@ BatchMatMulV3, TensorArrays and Stacks; squares, logarithms and reciprocal squar
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
 from dataclasses import dataclass, replace
@@ -125,6 +126,7 @@ def _read(path: str) -> str:
         raise GraphmpError("GMP003", "--op_policy=%s: cannot be read: %s" % (path, error)) from None
 
 
+@functools.lru_cache(maxsize=None)
 def tensor_core_ops() -> Tuple[str, ...]:
     """Op types that Tensor Cores serve: the shipped allow list."""
     return tuple(sorted(Policy.default("float16").allow))

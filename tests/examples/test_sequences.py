@@ -11,7 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.gallery import build
+from tests.support.gallery import build, without_training
 
 VOCABULARY = 20
 SENTENCES = np.array([[2, 3, 4, 5, 0, 0], [6, 7, 8, 9, 10, 11]], np.int32)
@@ -48,7 +48,7 @@ def test_translations_are_sentences_word_by_word_backwards(module):
 @pytest.mark.parametrize("layers", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_seq2seq_has_gnmts_layers(layers, module, graph):
     width, words = 1024, 32000
-    counts = build(module("seq2seq"), tokens(None, 50), tokens(None, 50), words, layers, width, 1e-4)
+    counts = build(module("seq2seq"), tokens(None, 50), tokens(None, 50), words, layers, width, 1e-4, trains=True)
     encoder = words * width + 2 * lstm(width, width) + lstm(2 * width, width) + (layers - 2) * lstm(width, width)
     attention = width * width + (width + 1) * width + width
     decoder = words * width + lstm(width, width) + (layers - 1) * lstm(2 * width, width) + attention + (2 * width + 1) * words
@@ -60,7 +60,8 @@ def test_seq2seq_has_gnmts_layers(layers, module, graph):
 
 def test_the_translator_does_not_read_padding(module, graph):
     source, target = tokens(None, None), tokens(None, None)
-    _, _, loss, _ = module("seq2seq").build_training_model(source, target, VOCABULARY, 2, 8, 1e-3)
+    with without_training():
+        _, _, loss, _ = module("seq2seq").build_training_model(source, target, VOCABULARY, 2, 8, 1e-3)
     with started(graph) as session:
         padded = session.run(loss, {source: SENTENCES[:1], target: SENTENCES[:1]})
         exact = session.run(loss, {source: SENTENCES[:1, :4], target: SENTENCES[:1, :4]})
@@ -82,7 +83,7 @@ def test_conv_seq2seq_has_the_papers_layers(module, graph):
 
 def test_the_convolutions_see_no_later_token_and_attention_no_padding(module, graph):
     source, target = tokens(None, 6), tokens(None, 6)
-    module("conv_seq2seq").build_training_model(source, target, VOCABULARY, 2, 8, 0.25)
+    build(module("conv_seq2seq"), source, target, VOCABULARY, 2, 8, 0.25)
     logits = next(op for op in graph.get_operations() if op.type == "SparseSoftmaxCrossEntropyWithLogits").inputs[0]
     weights = [op.outputs[0] for op in graph.get_operations() if op.type == "Softmax"]
     changed = SENTENCES.copy()

@@ -76,7 +76,7 @@ def names_before(op):
     return seen
 
 
-@pytest.mark.parametrize("flags", CPU_FORMATS)
+@pytest.mark.parametrize("flags", [CPU_FORMATS[0], *(pytest.param(flags, marks=pytest.mark.slow) for flags in CPU_FORMATS[1:])])
 def test_run_converted_trains_what_convert_wrote(flags, built_in_forks, forks, tmp_path, capfd):
     assert run_command(["graphmp", "convert", str(EXAMPLE), "-o", str(tmp_path / "out"), "--", "--smoke", *flags]) == 0
     capfd.readouterr()

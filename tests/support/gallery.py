@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.support.places import EXAMPLES
@@ -14,9 +17,20 @@ def path_of(name):
     return str(EXAMPLES / (name + ".py"))
 
 
-def build(example, *arguments):
-    """Builds an example's graph; trainable numbers by the first part of a variable's name."""
-    example.build_training_model(*arguments)
+@contextlib.contextmanager
+def without_training():
+    """Optimizers add nothing: a large model's gradients take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf.train.Optimizer, "compute_gradients", lambda *_, **__: [(tf.zeros([]), None)])
+        for name in ("minimize", "apply_gradients"):
+            patch.setattr(tf.train.Optimizer, name, lambda *_, **__: tf.no_op())
+        yield
+
+
+def build(example, *arguments, trains=False):
+    """Builds an example's model, with its gradients where it `trains`; trainable numbers by the first part of a variable's name."""
+    with contextlib.nullcontext() if trains else without_training():
+        example.build_training_model(*arguments)
     counts = {}
     for variable in tf.trainable_variables():
         scope = variable.op.name.split("/")[0]

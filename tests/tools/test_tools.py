@@ -1,16 +1,20 @@
 """The tools: what they measure on small graphs, and what they say where they can't."""
 
+import contextlib
 import importlib
+import io
 import json
 import re
 import struct
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.cli.main import run_command
 from graphmp.config import Config
 from graphmp.graph.messages import serialize
 from graphmp.policy.policy import Policy
@@ -30,6 +34,19 @@ def tool(monkeypatch):
     """Imports a tool by name, as Python would from its folder."""
     monkeypatch.syspath_prepend(str(TOOLS))
     return importlib.import_module
+
+
+@pytest.fixture
+def commands_here(tool, monkeypatch):
+    """Has `python -m graphmp` of `time_page` and `time_rewrite` run in this process; test_times_as_json starts one."""
+
+    def run(command, **_):
+        with io.StringIO() as said, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            return subprocess.CompletedProcess(command, run_command(["graphmp", *command[3:]]), said.getvalue())
+
+    here = types.SimpleNamespace(run=run, DEVNULL=None, PIPE=None, STDOUT=None)
+    for name in ("time_page", "time_rewrite"):
+        monkeypatch.setattr(tool(name), "subprocess", here)
 
 
 def concatenated():
@@ -52,12 +69,22 @@ def calling():
         return tf.train.export_meta_graph()
 
 
+@pytest.fixture(scope="module")
+def train_meta(tmp_path_factory):
+    """A training graph, as the content of its file."""
+    path = tmp_path_factory.mktemp("train") / "train.meta"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(TOOLS))
+        importlib.import_module("training_graph").write(500, path)
+    return path.read_bytes()
+
+
 @pytest.fixture
-def files(tmp_path, tool):
+def files(tmp_path, train_meta):
     """A training graph, and the graph on which cut and flood fill differ."""
     paths = [tmp_path / "train.meta", tmp_path / "concatenated.meta"]
-    tool("training_graph").write(500, paths[0])
-    paths[1].write_bytes(serialize(concatenated()))
+    for path, content in zip(paths, (train_meta, serialize(concatenated()))):
+        path.write_bytes(content)
     return [str(path) for path in paths]
 
 
@@ -179,7 +206,7 @@ def test_a_process_that_fails_has_no_peak(tool):
         tool("peak_memory").above_imports(["-c", "raise SystemExit(3)"])
 
 
-def test_a_command_that_fails_is_told_by_its_last_line(tool, tmp_path):
+def test_a_command_that_fails_is_told_by_its_last_line(tool, commands_here, tmp_path):
     seconds, failure = tool("time_rewrite").command(tmp_path / "gone.meta", tmp_path / "out")
     assert seconds > 0
     assert failure.startswith("graphmp: error GMP003: gone.meta: ")
@@ -213,7 +240,7 @@ def test_a_page_is_timed_in_a_browser(tool, needs_browser, tmp_path, capsys):
     assert page.stat().st_size == round(row["page"] * 1e6)
 
 
-def test_a_page_is_timed_without_a_browser(tool, no_browser, capsys):
+def test_a_page_is_timed_without_a_browser(tool, no_browser, commands_here, capsys):
     assert tool("time_page").main(["--nodes", "500"]) == 0
     out, err = capsys.readouterr()
     heading, sizes, budgets, page = out.splitlines()
@@ -225,8 +252,10 @@ def test_a_page_is_timed_without_a_browser(tool, no_browser, capsys):
 
 
 def test_a_page_over_its_budget_fails(tool, no_browser, monkeypatch):
+    monkeypatch.setattr(tool("time_page"), "write_page", lambda *_: {"page": 0.5})
+    assert tool("time_page").main(["--json"]) == 0
     monkeypatch.setattr(tool("time_page"), "BUDGETS", (("page", "MB", 0),))
-    assert tool("time_page").main(["--nodes", "500", "--json"]) == 1
+    assert tool("time_page").main(["--json"]) == 1
 
 
 def test_screenshots_need_a_browser(tool, no_browser, tmp_path, capsys):

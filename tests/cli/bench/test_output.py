@@ -56,7 +56,7 @@ def test_json(folder, capfd):
     assert set(value["environment"]) == {"TF_FP16_MATMUL_USE_FP32_COMPUTE", "TF_FP16_CONV_USE_FP32_COMPUTE"}
 
 
-def test_a_python_file_with_its_own_command_line(folder, capfd):
+def test_a_python_file_with_its_own_command_line(folder, built_in_forks, capfd):
     status, out, err = command(capfd, "bench", "model.py", *SHORT, "--batch_sizes=4", "--json", "--", "--rate", "0.25")
     assert (status, err) == (0, "")
     value = json.loads(out)
