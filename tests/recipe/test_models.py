@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import graphmp
+from tests.support import training
 from tests.support.models import MODELS, batch_for
-from tests.support.training import tensor_core_dtypes, train, undecorated
+from tests.support.training import tensor_core_dtypes, train
 
 # In float16, losses of these models agreed within 0.3% on 1.15.5 and 2.21 over the steps; bfloat16 has 3 bits less.
 TOLERANCE = {"float16": 0.01, "bfloat16": 0.05}
@@ -15,7 +16,7 @@ TOLERANCE = {"float16": 0.01, "bfloat16": 0.05}
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_model(name):
-    original = train(MODELS[name], undecorated, batch_for(name))
+    original = training.original(name)
     converted = train(MODELS[name], graphmp.mixed_precision(loss_scale=64.0), batch_for(name), start=original.before)
     assert converted.variables == original.variables
     assert set(tensor_core_dtypes(converted.graph)) == {"float16"}
@@ -25,18 +26,24 @@ def test_model(name):
 
 @pytest.mark.parametrize("name", ["regression", "batch_norm", "embedding"])
 def test_bfloat16(name):
-    original = train(MODELS[name], undecorated, batch_for(name))
+    original = training.original(name)
     converted = train(MODELS[name], graphmp.mixed_precision(compute_dtype="bfloat16"), batch_for(name), start=original.before)
     assert converted.variables == original.variables
     assert set(tensor_core_dtypes(converted.graph)) == {"bfloat16"}
     np.testing.assert_allclose(converted.losses, original.losses, rtol=TOLERANCE["bfloat16"])
 
 
-@pytest.mark.parametrize("scale", [1.0, 128.0, 2.0**15])
-@pytest.mark.parametrize("name", ["regression", "embedding", "towers", "recurrent_loop"])
+def _scaled():
+    """Each model at one scale and each scale with one model always, the rest with --slow."""
+    for name, always in (("regression", 1.0), ("embedding", 128.0), ("towers", 2.0**15), ("recurrent_loop", 128.0)):
+        for scale in (1.0, 128.0, 2.0**15):
+            yield pytest.param(name, scale, marks=[] if scale == always else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name, scale", _scaled())
 def test_scaling_alone_changes_nothing(name, scale):
     """compute_dtype=float32 paints nothing; a power of two scales and unscales exactly."""
-    original = train(MODELS[name], undecorated, batch_for(name))
+    original = training.original(name)
     converted = train(MODELS[name], graphmp.mixed_precision(compute_dtype="float32", loss_scale=scale), batch_for(name), start=original.before)
     assert set(tensor_core_dtypes(converted.graph)) == {"float32"}
     for variable, value in original.after.items():
@@ -45,7 +52,7 @@ def test_scaling_alone_changes_nothing(name, scale):
 
 @pytest.mark.parametrize("name", ["regression", "loss_returned", "gan", "towers", "hand_written_optimizer", "recurrent_loop"])
 def test_dynamic_scale(name):
-    original = train(MODELS[name], undecorated, batch_for(name))
+    original = training.original(name)
     options = dict(loss_scale="dynamic", loss_scale_initial=64.0, loss_scale_growth_interval=2)
     converted = train(MODELS[name], graphmp.mixed_precision(**options), batch_for(name), start=original.before)
     assert converted.variables == original.variables

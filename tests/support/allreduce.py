@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.training import load, undecorated
+from tests.support.training import imported, load, undecorated
 
 NEWEST = tf.__version__ > "2"
 PROCESSES, ROWS, STEPS = 2, 16, 6
@@ -109,7 +109,7 @@ def converted(way, wrap, asked=""):
         meta_graph = graphmp.convert(graph, **OPTIONS[way]).meta_graph if way in OPTIONS else None
     if meta_graph is not None:
         with tf.Graph().as_default() as graph:
-            tf.train.import_meta_graph(meta_graph)
+            imported(meta_graph)
     return graph, names
 
 

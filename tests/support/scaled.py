@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.support.models import IDS, TARGETS, VECTORS, two_layers
 from tests.support.optimizers import OPTIMIZERS
-from tests.support.training import state
+from tests.support.training import imported, initialise, state
 from tests.support.training_graphs import SHAPES
 
 OWN = ["graphmp/loss_scale/good_steps", "graphmp/loss_scale/scale", "graphmp/loss_scale/skipped_steps"]
@@ -47,12 +47,9 @@ def shaped(name):
 def session(meta_graph, start=None):
     """A session of an imported graph, its own init op run, its variables given values."""
     with tf.Graph().as_default() as graph:
-        tf.train.import_meta_graph(meta_graph)
+        imported(meta_graph)
         with tf.Session(graph=graph) as sess:
-            sess.run("init")
-            for variable in tf.global_variables():
-                if start is not None and variable.op.name in start:
-                    variable.load(start[variable.op.name], sess)
+            initialise(sess, "init", start or {})
             yield sess
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.training import load, state, undecorated
+from tests.support.training import imported, load, state, undecorated
 
 TWO = ("/cpu:0", "/cpu:1")
 CONFIG = tf.ConfigProto(device_count={"CPU": 2})
@@ -139,7 +139,7 @@ def step(way, model, **arguments):
             return Step(graph, *names)
         meta_graph = graphmp.convert(graph, **OPTIONS).meta_graph
     with tf.Graph().as_default() as graph:
-        tf.train.import_meta_graph(meta_graph)
+        imported(meta_graph)
     return Step(graph, *names)
 
 
