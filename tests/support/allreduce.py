@@ -138,9 +138,9 @@ def train(way, wrap, x, bad_factor=np.inf, **session):
 def state_of(sess):
     """Values of the model's variables, and of the loss scale."""
     names = {op.name for op in sess.graph.get_operations()}
-    own = {"scale": float(sess.run("graphmp/loss_scale/scale:0"))} if "graphmp/loss_scale/scale" in names else {}
-    model = [v for v in tf.global_variables() if not v.op.name.startswith("graphmp/")]
-    return dict({v.op.name: sess.run(v).tolist() for v in model}, **own)
+    own = {"scale": "graphmp/loss_scale/scale:0"} if "graphmp/loss_scale/scale" in names else {}
+    model = {v.op.name: v for v in tf.global_variables() if not v.op.name.startswith("graphmp/")}
+    return {name: value.tolist() for name, value in sess.run(dict(model, **own)).items()}
 
 
 def results(ways, task, wrap, **session):

@@ -27,6 +27,10 @@ def train(model, decorate, batch, steps=4, start=None):
         return run_steps(graph, [loss, train_op], dict(zip(placeholders, batch)), steps, start)
 
 
+AS_WRITTEN = tf.ConfigProto()  # graphs run without TensorFlow's own rewrites, which take most of a short session's time
+AS_WRITTEN.graph_options.rewrite_options.disable_meta_optimizer = True
+
+
 @functools.lru_cache(maxsize=None)
 def original(name, steps=4):
     """One of MODELS as it is, trained; made once for all tests of a process, which leave it as it is."""
@@ -38,12 +42,12 @@ def imported(meta_graph):
     importlib.import_module("tensorflow.python.framework.meta_graph").import_scoped_meta_graph(meta_graph)
 
 
-def rewritten(original, steps=4, **options):
-    """Converts the graph of one that was trained, imports that into a graph of its own and trains it from the same values."""
+def rewritten(original, steps=4, session=None, **options):
+    """Converts the graph of one that was trained, imports that into a graph of its own and trains it from the same values; `session`: its config."""
     converted = graphmp.convert(original.graph, **options)
     with tf.Graph().as_default() as graph:
         imported(converted.meta_graph)
-        return run_steps(graph, original.fetches, original.feed, steps, original.before)
+        return run_steps(graph, original.fetches, original.feed, steps, original.before, session)
 
 
 def train_rewritten(model, batch, steps=4, start=None, **options):
@@ -58,9 +62,9 @@ def train_rewritten(model, batch, steps=4, start=None, **options):
         return run_steps(graph, [loss.name, train_op.name], feed, steps, start)
 
 
-def run_steps(graph, fetches, feed, steps, start):
+def run_steps(graph, fetches, feed, steps, start, config=None):
     """Trains a graph from given values."""
-    with tf.Session(graph=graph) as sess:
+    with tf.Session(graph=graph, config=config) as sess:
         initialise(sess, tf.global_variables_initializer(), start or {})
         before = state(sess)
         losses = [float(sess.run(fetches, feed)[0]) for _ in range(steps)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
@@ -27,7 +26,7 @@ def test_without_any_one_gate_a_skipped_step_writes(optimizer, sparse, use_resou
     for left_out in loss["gated"]:
         monkeypatch.setattr(Gates, "by_flag", lambda self, name, flag, skip=left_out: None if name == skip else put(self, name, flag))
         meta_graph = rewrite(graph, config, policy).meta_graph
-        with session(meta_graph) as sess:
+        with session(meta_graph, as_written=True) as sess:
             sess.run("train", GOOD)
             before = state(sess)
             sess.run("train", BAD)
