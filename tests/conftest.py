@@ -39,8 +39,9 @@ def pytest_collection_modifyitems(config, items):
         skip(items, "corpus", NO_CORPUS)
 
 
-def pytest_collection_finish(session):
-    gc.freeze()  # what was imported is not looked through for garbage again and again
+def pytest_collection_finish():
+    """Keeps what is imported by now out of garbage collections: each would look through all of TensorFlow."""
+    gc.freeze()
 
 
 def skip(items, mark, reason):

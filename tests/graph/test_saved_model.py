@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -19,7 +17,7 @@ from tests.support.tiny import meta_graph
 TINY = meta_graph("x Placeholder dtype=float32", "y Relu x T=float32")
 TAGS = {"one": ["serve"], "several": ["train", "serve", "gpu,serve"], "text": ["train", "serve"]}
 
-# Run in a process of its own: objects are saved while TensorFlow executes eagerly.
+# Run in a fork: objects are saved while TensorFlow executes eagerly.
 OBJECT = """
 import sys
 import tensorflow.compat.v1 as tf
@@ -168,10 +166,12 @@ def test_cut_short(exported, tmp_path, name, share):
     assert str(tmp_path / file.name) in refusal(tmp_path).message
 
 
-def test_saved_model_of_objects(tmp_path):
-    subprocess.run([sys.executable, "-c", OBJECT, str(tmp_path)], check=True, capture_output=True)
-    graph = read_graph(tmp_path)
+def test_saved_model_of_objects(forks, tmp_path):
+    script, folder = tmp_path / "script.py", tmp_path / "saved"
+    script.write_text(OBJECT)
+    assert forks.run(str(script), str(folder), flags=None).status == 0
+    graph = read_graph(folder)
     assert {"VarHandleOp", "StatefulPartitionedCall"} <= {node.op for node in graph.graph_def.node}
     assert "MatMul" in {node.op for function in graph.graph_def.library.function for node in function.node_def}
     assert list(graph.meta_info_def.tags) == ["serve"]
-    assert serialize(read_graph(tmp_path / "saved_model.pb", "serve")) == serialize(graph)
+    assert serialize(read_graph(folder / "saved_model.pb", "serve")) == serialize(graph)

@@ -18,9 +18,9 @@ def built(name, decorate):
         return graph, train_op, dict(zip(placeholders, batch_for(name))), tf.train.Saver()
 
 
-def trained(name, decorate, folder, restored=None):
+def trained(made, folder, restored=None):
     """Trains two steps from scratch or from a checkpoint; returns the values and the checkpoint written."""
-    graph, train_op, batch, saver = built(name, decorate)
+    graph, train_op, batch, saver = made
     with tf.Session(graph=graph) as sess, graph.as_default():
         sess.run(tf.global_variables_initializer())
         if restored:
@@ -30,8 +30,8 @@ def trained(name, decorate, folder, restored=None):
         return state(sess), saver.save(sess, str(folder / "model.ckpt"))
 
 
-def restored(name, decorate, path):
-    graph, _, _, saver = built(name, decorate)
+def restored(made, path):
+    graph, _, _, saver = made
     with tf.Session(graph=graph) as sess, graph.as_default():
         missing = graphmp.restore(saver, sess, path)
         return state(sess), missing
@@ -39,35 +39,36 @@ def restored(name, decorate, path):
 
 @pytest.mark.parametrize("name", ["batch_norm", "float64", "partitioned", "resource_variables"])
 def test_float32_to_mixed_and_back(name, tmp_path):
-    original, path = trained(name, undecorated, tmp_path)
-    mixed, missing = restored(name, graphmp.mixed_precision, path)
+    as_it_is, decorated = built(name, undecorated), built(name, graphmp.mixed_precision(loss_scale_initial=64.0))
+    original, path = trained(as_it_is, tmp_path)
+    mixed, missing = restored(decorated, path)
     assert sorted(missing) == ["graphmp/loss_scale/good_steps", "graphmp/loss_scale/scale", "graphmp/loss_scale/skipped_steps"]
     assert {n: v.tobytes() for n, v in mixed.items() if not n.startswith("graphmp/")} == {n: v.tobytes() for n, v in original.items()}
-    assert mixed["graphmp/loss_scale/scale"] == 2.0**15
+    assert mixed["graphmp/loss_scale/scale"] == 64.0
     (tmp_path / "mixed").mkdir()
-    after, path = trained(name, graphmp.mixed_precision(loss_scale_initial=64.0), tmp_path / "mixed", path)
-    back, missing = restored(name, undecorated, path)
+    after, path = trained(decorated, tmp_path / "mixed", path)
+    back, missing = restored(as_it_is, path)
     assert missing == []
     assert {n: v.tobytes() for n, v in back.items()} == {n: v.tobytes() for n, v in after.items() if not n.startswith("graphmp/")}
 
 
 def test_loss_scale_is_saved_and_restored(tmp_path):
-    decorate = graphmp.mixed_precision(loss_scale_initial=64.0, loss_scale_growth_interval=2)
-    values, path = trained("regression", decorate, tmp_path)
+    made = built("regression", graphmp.mixed_precision(loss_scale_initial=64.0, loss_scale_growth_interval=2))
+    values, path = trained(made, tmp_path)
     assert values["graphmp/loss_scale/scale"] == 128.0
-    again, missing = restored("regression", decorate, path)
+    again, missing = restored(made, path)
     assert missing == [] and again["graphmp/loss_scale/scale"] == 128.0
 
 
 def test_a_variable_of_the_model_is_not_optional(tmp_path):
-    _, path = trained("regression", undecorated, tmp_path)
+    _, path = trained(built("regression", undecorated), tmp_path)
     graph, _, _, saver = built("batch_norm", graphmp.mixed_precision)
     with tf.Session(graph=graph) as sess, pytest.raises(Exception, match=r"not found|has no tensor|doesn't exist"):
         graphmp.restore(saver, sess, path)
 
 
 def test_restores_into_a_finalised_graph_and_the_latest_of_a_folder(tmp_path):
-    trained("regression", undecorated, tmp_path)
+    trained(built("regression", undecorated), tmp_path)
     graph, _, _, saver = built("regression", graphmp.mixed_precision)
     graph.finalize()
     with tf.Session(graph=graph) as sess:

@@ -417,15 +417,21 @@ def test_inputs_that_do_not_come_through_arguments_are_refused(graph):
         recipe_alone(lambda: tf.layers.dense(x, 1))()
 
 
-def test_eager_execution_is_a_clear_error():
+EAGER = """
+import graphmp, tensorflow as tf
+try:
+    graphmp.mixed_precision(lambda x: x)(tf.zeros([2]))
+except graphmp.GraphmpError as e:
+    print(e)
+"""
+
+
+def test_eager_execution_is_a_clear_error(forks, tmp_path):
     if tf.__version__ < "2":
         pytest.skip("TensorFlow 1 is not eager unless asked")
-    import subprocess
-    import sys
-
-    code = "import graphmp, tensorflow as tf\ntry:\n  graphmp.mixed_precision(lambda x: x)(tf.zeros([2]))\nexcept graphmp.GraphmpError as e: print(e)"
-    out = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert out.stdout.decode().startswith("GMP011: <lambda> was called while TensorFlow executes eagerly")
+    script = tmp_path / "script.py"
+    script.write_text(EAGER)
+    assert forks.run(str(script), flags=None).out.startswith("GMP011: <lambda> was called while TensorFlow executes eagerly")
 
 
 @pytest.mark.parametrize(

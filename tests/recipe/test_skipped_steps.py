@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from tests.support.models import CLASSES, IDS, MODELS, PICTURES, TARGETS, VECTORS, batch_for, two_layers
-from tests.support.optimizers import KINDS, OPTIMIZERS, TAKE_NO_STEP
+from tests.support.optimizers import ONE_KIND_EACH, OPTIMIZERS, TAKE_NO_STEP
 from tests.support.training import state
 
 OWN = ("graphmp/loss_scale/scale", "graphmp/loss_scale/good_steps", "graphmp/loss_scale/skipped_steps")
@@ -36,7 +36,7 @@ def changed(before, after):
     return sorted(name for name in before if before[name].tobytes() != after[name].tobytes())
 
 
-@pytest.mark.parametrize("optimizer, sparse, use_resource", KINDS)
+@pytest.mark.parametrize("optimizer, sparse, use_resource", ONE_KIND_EACH)
 def test_optimizer(optimizer, sparse, use_resource):
     with tf.Graph().as_default():
         loss, train_op, placeholders = model(optimizer, sparse, use_resource)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.support.models import MODELS, batch_for
-from tests.support.training import tensor_core_dtypes, train, train_rewritten, undecorated
+from tests.support import training
+from tests.support.models import MODELS
+from tests.support.training import AS_WRITTEN, rewritten, tensor_core_dtypes
 
 TOLERANCE = {"float16": 0.01, "bfloat16": 0.05}
 BFLOAT16_STEPS = 0 if tf.__version__ < "2" else 4  # 1.15.5 lacks most bfloat16 kernels on its CPU: there graphs are loaded
@@ -15,8 +16,8 @@ BFLOAT16_STEPS = 0 if tf.__version__ < "2" else 4  # 1.15.5 lacks most bfloat16 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_model(name):
-    original = train(MODELS[name], undecorated, batch_for(name))
-    converted = train_rewritten(MODELS[name], batch_for(name), start=original.before, loss_scale="none")
+    original = training.original(name)
+    converted = rewritten(original, loss_scale="none")
     assert converted.variables == original.variables
     counts = tensor_core_dtypes(original.graph)
     assert tensor_core_dtypes(converted.graph)["float16"] == counts["float32"]
@@ -24,13 +25,18 @@ def test_model(name):
     assert_same_updates(original, converted, 0.99)
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
+# Without a decorator their graphs have nothing that those of the other models don't have.
+LIKE_OTHERS = ("called_twice", "layers_from_outside", "logits_returned", "loss_returned", "recurrent", "tensors_from_outside")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in LIKE_OTHERS else []) for name in sorted(MODELS)])
 def test_bfloat16(name):
-    original = train(MODELS[name], undecorated, batch_for(name), BFLOAT16_STEPS)
-    converted = train_rewritten(MODELS[name], batch_for(name), BFLOAT16_STEPS, original.before, compute_dtype="bfloat16")
+    original = training.original(name)
+    converted = rewritten(original, BFLOAT16_STEPS, AS_WRITTEN, compute_dtype="bfloat16")
     assert tensor_core_dtypes(converted.graph)["bfloat16"] == tensor_core_dtypes(original.graph)["float32"]
-    np.testing.assert_allclose(converted.losses, original.losses, rtol=TOLERANCE["bfloat16"])
-    assert_same_updates(original, converted, 0.95)
+    np.testing.assert_allclose(converted.losses, original.losses[:BFLOAT16_STEPS], rtol=TOLERANCE["bfloat16"])
+    if BFLOAT16_STEPS:
+        assert_same_updates(original, converted, 0.95)
 
 
 def assert_same_updates(original, converted, least):

@@ -19,6 +19,7 @@ from graphmp.graph.variables import variables
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
 from tests.support.random_graphs import TAKEN_ONCE, build, programs, tour
+from tests.support.training import imported
 
 EXAMPLES = int(os.environ.get("GRAPHMP_EXAMPLES", "24"))
 RUNS_BFLOAT16 = tf.__version__ > "2"  # 1.15.5 lacks most kernels of it on the CPU
@@ -114,7 +115,7 @@ def assert_policy(graph_def, policy, compute_dtype, kept_allowed):
 def run(meta_graph, built, again):
     """Outputs, gradients, also those taken `again`, and the updates of one training step; initial values. All by name."""
     with tf.Graph().as_default() as graph:
-        tf.train.import_meta_graph(meta_graph)
+        imported(meta_graph)
         loss = graph.get_tensor_by_name(built.loss)
         assert loss.dtype == tf.float32
         taken = taken_again(loss, built) if again else {}

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.training import load, undecorated
+from tests.support.training import imported, load, undecorated
 
 NEWEST = tf.__version__ > "2"
 PROCESSES, ROWS, STEPS = 2, 16, 6
@@ -109,7 +109,7 @@ def converted(way, wrap, asked=""):
         meta_graph = graphmp.convert(graph, **OPTIONS[way]).meta_graph if way in OPTIONS else None
     if meta_graph is not None:
         with tf.Graph().as_default() as graph:
-            tf.train.import_meta_graph(meta_graph)
+            imported(meta_graph)
     return graph, names
 
 
@@ -138,9 +138,9 @@ def train(way, wrap, x, bad_factor=np.inf, **session):
 def state_of(sess):
     """Values of the model's variables, and of the loss scale."""
     names = {op.name for op in sess.graph.get_operations()}
-    own = {"scale": float(sess.run("graphmp/loss_scale/scale:0"))} if "graphmp/loss_scale/scale" in names else {}
-    model = [v for v in tf.global_variables() if not v.op.name.startswith("graphmp/")]
-    return dict({v.op.name: sess.run(v).tolist() for v in model}, **own)
+    own = {"scale": "graphmp/loss_scale/scale:0"} if "graphmp/loss_scale/scale" in names else {}
+    model = {v.op.name: v for v in tf.global_variables() if not v.op.name.startswith("graphmp/")}
+    return {name: value.tolist() for name, value in sess.run(dict(model, **own)).items()}
 
 
 def results(ways, task, wrap, **session):

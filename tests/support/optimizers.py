@@ -25,17 +25,23 @@ OPTIMIZERS = {
     "ProximalAdagrad": lambda: tf.train.ProximalAdagradOptimizer(0.01),
     "AdamWeightDecay": lambda: AdamWeightDecay(0.01),
 }
+VARIANTS = {"CentredRMSProp", "Nesterov", "ProximalAdagrad", "ProximalGradientDescent"}  # of others; they differ in their kernels alone
 GRADIENTS_ALL_DENSE = {"AdamWeightDecay"}  # its arithmetic takes no IndexedSlices
 TAKE_NO_STEP = {"AdamWeightDecay"}  # leaves global_step to its caller, as BERT's does
 
 
-def _kinds() -> Iterator[Any]:
+def _kinds(one: bool) -> Iterator[Any]:
+    """Optimizer, sparse gradients, resource variables: two of an optimizer's four kinds always, the others with --slow.
+
+    `one`: always one kind, and none of VARIANTS.
+    """
     for (number, optimizer), sparse, use_resource in itertools.product(enumerate(sorted(OPTIMIZERS)), (False, True), (False, True)):
         if sparse and optimizer in GRADIENTS_ALL_DENSE:
             continue
         name = "%s-%s-%s" % (optimizer, "sparse" if sparse else "dense", "resource" if use_resource else "reference")
-        marks = [pytest.mark.slow] if (sparse == use_resource) == bool(number % 2) else []
-        yield pytest.param(optimizer, sparse, use_resource, id=name, marks=marks)
+        always = (sparse == use_resource) != bool(number % 2) and not (one and (sparse != bool(number // 2 % 2) or optimizer in VARIANTS))
+        yield pytest.param(optimizer, sparse, use_resource, id=name, marks=[] if always else pytest.mark.slow)
 
 
-KINDS = list(_kinds())  # optimizer, sparse gradients, resource variables: two of an optimizer's four always, the others with --slow
+KINDS = list(_kinds(one=False))
+ONE_KIND_EACH = list(_kinds(one=True))  # for what treats the updates of an optimizer as a whole

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from tests.support.models import IDS, TARGETS, VECTORS, two_layers
 from tests.support.optimizers import OPTIMIZERS
-from tests.support.training import state
+from tests.support.training import AS_WRITTEN, imported, initialise, state
 from tests.support.training_graphs import SHAPES
 
 OWN = ["graphmp/loss_scale/good_steps", "graphmp/loss_scale/scale", "graphmp/loss_scale/skipped_steps"]
@@ -17,8 +18,9 @@ GOOD = {"x:0": VECTORS, "ids:0": IDS, "y:0": TARGETS, "factor:0": 1.0}
 BAD = dict(GOOD, **{"factor:0": np.inf})
 
 
+@functools.lru_cache(maxsize=None)
 def built(optimizer, sparse, use_resource):
-    """A graph with a loss, its train op, and placeholders of which `factor` multiplies the loss."""
+    """A graph with a loss, its train op, and placeholders of which `factor` multiplies the loss; made once, and left as it is."""
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         x, ids = tf.placeholder(tf.float32, (None, 12), "x"), tf.placeholder(tf.int32, (None, 4), "ids")
@@ -34,8 +36,9 @@ def built(optimizer, sparse, use_resource):
         return graph
 
 
+@functools.lru_cache(maxsize=None)
 def shaped(name):
-    """A graph of one of the shapes that training code has."""
+    """A graph of one of the shapes that training code has; made once, and left as it is."""
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         SHAPES[name].build()
@@ -44,15 +47,12 @@ def shaped(name):
 
 
 @contextlib.contextmanager
-def session(meta_graph, start=None):
-    """A session of an imported graph, its own init op run, its variables given values."""
+def session(meta_graph, start=None, as_written=False):
+    """A session of an imported graph, its own init op run, its variables given values; `as_written`: TensorFlow rewrites nothing."""
     with tf.Graph().as_default() as graph:
-        tf.train.import_meta_graph(meta_graph)
-        with tf.Session(graph=graph) as sess:
-            sess.run("init")
-            for variable in tf.global_variables():
-                if start is not None and variable.op.name in start:
-                    variable.load(start[variable.op.name], sess)
+        imported(meta_graph)
+        with tf.Session(graph=graph, config=AS_WRITTEN if as_written else None) as sess:
+            initialise(sess, "init", start or {})
             yield sess
 
 
@@ -60,8 +60,8 @@ def changed(before, after):
     return sorted(name for name in before if before[name].tobytes() != after[name].tobytes())
 
 
-def trained(meta_graph, steps=3, start=None, feed=GOOD, fetches="train"):
-    with session(meta_graph, start) as sess:
+def trained(meta_graph, steps=3, start=None, feed=GOOD, fetches="train", as_written=False):
+    with session(meta_graph, start, as_written) as sess:
         before = state(sess)
         for _ in range(steps):
             sess.run(fetches, feed)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import re
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.training import load, state, undecorated
+from tests.support.training import imported, load, state, undecorated
 
 TWO = ("/cpu:0", "/cpu:1")
 CONFIG = tf.ConfigProto(device_count={"CPU": 2})
@@ -126,8 +127,12 @@ def build_gan(decorate=undecorated):
 Step = collections.namedtuple("Step", "graph loss train placeholders")
 
 
+@functools.lru_cache(maxsize=None)
 def step(way, model, **arguments):
-    """The graph of a training step, converted one way (`session`: later, in its session), and names of what is fetched and fed."""
+    """The graph of a training step, converted one way (`session`: later, in its session), and names of what is fetched and fed.
+
+    Made once: sessions add to it what initialises its variables, and nothing that a step runs.
+    """
     if way in ("decorator", "decorated step"):
         arguments["decorate"] = graphmp.mixed_precision(**OPTIONS)
     if way == "decorated step":
@@ -139,7 +144,7 @@ def step(way, model, **arguments):
             return Step(graph, *names)
         meta_graph = graphmp.convert(graph, **OPTIONS).meta_graph
     with tf.Graph().as_default() as graph:
-        tf.train.import_meta_graph(meta_graph)
+        imported(meta_graph)
     return Step(graph, *names)
 
 
@@ -158,9 +163,10 @@ def losses_of(sess, made):
     return [float(sess.run([made.loss, made.train], feed)[0]) for _ in range(STEPS)]
 
 
-def expected(kind):
+@functools.lru_cache(maxsize=None)
+def expected(sparse, use_resource=False):
     """Losses on one device with the whole batch, in float32."""
-    made = step(None, build, average=stacked, towers=TWO[:1], **kind)
+    made = step(None, build, average=stacked, towers=TWO[:1], sparse=sparse, use_resource=use_resource)
     with session(made) as sess:
         return losses_of(sess, made)
 

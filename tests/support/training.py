@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import collections
+import functools
+import importlib
 
 import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.policy.policy import tensor_core_ops
+from tests.support.models import MODELS, batch_for
 
-Trained = collections.namedtuple("Trained", "losses variables graph before after")
+Trained = collections.namedtuple("Trained", "losses variables graph before after fetches feed")
 
 
 def undecorated(function):
@@ -24,6 +27,29 @@ def train(model, decorate, batch, steps=4, start=None):
         return run_steps(graph, [loss, train_op], dict(zip(placeholders, batch)), steps, start)
 
 
+AS_WRITTEN = tf.ConfigProto()  # graphs run without TensorFlow's own rewrites, which take most of a short session's time
+AS_WRITTEN.graph_options.rewrite_options.disable_meta_optimizer = True
+
+
+@functools.lru_cache(maxsize=None)
+def original(name, steps=4):
+    """One of MODELS as it is, trained; made once for all tests of a process, which leave it as it is."""
+    return train(MODELS[name], undecorated, batch_for(name), steps)
+
+
+def imported(meta_graph):
+    """Imports a graph without the Saver that tf.train.import_meta_graph makes."""
+    importlib.import_module("tensorflow.python.framework.meta_graph").import_scoped_meta_graph(meta_graph)
+
+
+def rewritten(original, steps=4, session=None, **options):
+    """Converts the graph of one that was trained, imports that into a graph of its own and trains it from the same values; `session`: its config."""
+    converted = graphmp.convert(original.graph, **options)
+    with tf.Graph().as_default() as graph:
+        imported(converted.meta_graph)
+        return run_steps(graph, original.fetches, original.feed, steps, original.before, session)
+
+
 def train_rewritten(model, batch, steps=4, start=None, **options):
     """Builds a model, converts its graph as it stands, imports that into a graph of its own and trains it."""
     with tf.Graph().as_default() as built:
@@ -31,26 +57,37 @@ def train_rewritten(model, batch, steps=4, start=None, **options):
         loss, train_op, placeholders = model(undecorated)
         converted = graphmp.convert(built, **options)
     with tf.Graph().as_default() as graph:
-        tf.train.import_meta_graph(converted.meta_graph)
+        imported(converted.meta_graph)
         feed = {p.name: value for p, value in zip(placeholders, batch)}
         return run_steps(graph, [loss.name, train_op.name], feed, steps, start)
 
 
-def run_steps(graph, fetches, feed, steps, start):
+def run_steps(graph, fetches, feed, steps, start, config=None):
     """Trains a graph from given values."""
-    with tf.Session(graph=graph) as sess:
-        sess.run(tf.global_variables_initializer())
-        load(sess, start or {})
+    with tf.Session(graph=graph, config=config) as sess:
+        initialise(sess, tf.global_variables_initializer(), start or {})
         before = state(sess)
         losses = [float(sess.run(fetches, feed)[0]) for _ in range(steps)]
-        return Trained(losses, variable_dtypes(graph), graph, before, state(sess))
+        names = [getattr(fetch, "name", fetch) for fetch in fetches], {getattr(key, "name", key): value for key, value in feed.items()}
+        return Trained(losses, variable_dtypes(graph), graph, before, state(sess), *names)
+
+
+def initialise(sess, init, values):
+    """Runs an init op, with the values that are there for variables in place of those that it would give them."""
+    sess.run(init, _fed(values)[1])
 
 
 def load(sess, values):
     """Gives variables the values that are there for them."""
-    for variable in tf.global_variables():
-        if variable.op.name in values:
-            variable.load(values[variable.op.name], sess)
+    sess.run(*_fed(values))
+
+
+def _fed(values):
+    """Initializers of the variables for which there are values, and these as their feeds: one run for all, where Variable.load takes one each."""
+    variables = [v for v in tf.global_variables() if v.op.name in values]
+    feed = {v.initializer.inputs[1].name: values[v.op.name] for v in variables}
+    assert len(feed) == len(variables)  # no initial value is of two variables
+    return [v.initializer for v in variables], feed
 
 
 def state(sess):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from tests.support.models import TARGETS, VECTORS, two_layers
-from tests.support.places import ROOT
 from tests.support.scaled import changed
 from tests.support.training import state
 
@@ -162,7 +158,7 @@ with tf.Graph().as_default():
 """
 
 
-def test_killed_and_restored(tmp_path):
+def test_killed_and_restored(forks, tmp_path):
     """MonitoredTrainingSession saves and restores by the graph's own Saver, which the converted graph carries."""
     with tf.Graph().as_default():
         x, y = tf.placeholder(tf.float32, (None, 12), "x"), tf.placeholder(tf.float32, (None, 1), "y")
@@ -174,12 +170,10 @@ def test_killed_and_restored(tmp_path):
         tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
         mixed = converted(tf.train.export_meta_graph(saver_def=saver.saver_def), loss_scale_initial=64.0, loss_scale_growth_interval=3)
     (tmp_path / "mixed.meta").write_bytes(mixed.SerializeToString())
-    environment = dict(os.environ, PYTHONPATH=str(ROOT), TF_CPP_MIN_LOG_LEVEL="3", TF_USE_LEGACY_KERAS="1")
-    folder = tmp_path / "run"
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "mixed.meta"), str(folder)], env=environment, cwd=str(tmp_path), stdout=subprocess.PIPE
-    )
-    assert done.returncode == -signal.SIGKILL and done.stdout.split()[-1] == b"8"
+    folder, script = tmp_path / "run", tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = forks.run(str(script), str(tmp_path / "mixed.meta"), str(folder), flags=None)
+    assert done.status == -signal.SIGKILL and done.out.split()[-1] == "8"
     path = tf.train.latest_checkpoint(str(folder))
     reader = tf.train.NewCheckpointReader(path)
     saved = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import tensorflow.compat.v1 as tf
 
-import graphmp
+from graphmp.config import Config
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.pipeline import rewrite
 from graphmp.rewrite.scaling.gates import Gates
 from tests.support.scaled import BAD, GOOD, OWN, changed, session
 from tests.support.scaled import built as with_optimizer
@@ -15,14 +18,15 @@ from tests.support.training import state
     "optimizer, sparse, use_resource", [("Adam", True, False), ("Adam", True, True), ("Adam", False, True), ("AdamWeightDecay", False, False)]
 )
 def test_without_any_one_gate_a_skipped_step_writes(optimizer, sparse, use_resource, monkeypatch):
-    graph = with_optimizer(optimizer, sparse, use_resource)
-    (loss,) = graphmp.convert(graph, loss_scale_initial=64.0).report["losses"]
+    graph = tf.train.export_meta_graph(graph=with_optimizer(optimizer, sparse, use_resource))
+    config, policy = Config.make(loss_scale_initial=64.0, compute_dtype="float32"), Policy.default("float16")
+    (loss,) = rewrite(graph, config, policy).record["losses"]
     put = Gates.by_flag
     assert len(loss["gated"]) > 6
     for left_out in loss["gated"]:
         monkeypatch.setattr(Gates, "by_flag", lambda self, name, flag, skip=left_out: None if name == skip else put(self, name, flag))
-        meta_graph = graphmp.convert(graph, loss_scale_initial=64.0).meta_graph
-        with session(meta_graph) as sess:
+        meta_graph = rewrite(graph, config, policy).meta_graph
+        with session(meta_graph, as_written=True) as sess:
             sess.run("train", GOOD)
             before = state(sess)
             sess.run("train", BAD)

@@ -36,16 +36,16 @@ from tests.support.towers import (
 )
 from tests.support.training import state
 
+ALL = [(way, average, kind) for way in WAYS for average in sorted(AVERAGES) for kind in sorted(KINDS)]
+ALWAYS = [each for each in ALL if (WAYS.index(each[0]) + sorted(AVERAGES).index(each[1]) + sorted(KINDS).index(each[2])) % 2]  # every pair
+COMBINATIONS = [pytest.param(*each, id="-".join(each), marks=[] if each in ALWAYS else pytest.mark.slow) for each in ALL]
 SCRIPT = "from tests.support.towers import train; print(*train())"
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
-@pytest.mark.parametrize("average", sorted(AVERAGES))
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way, average, kind", COMBINATIONS)
 def test_towers_train_as_one_device_with_the_whole_batch(way, average, kind):
     sparse, use_resource = KINDS[kind]
-    kind = {"sparse": sparse, "use_resource": use_resource}
-    made = step(way, build, average=AVERAGES[average], **kind)
+    made = step(way, build, average=AVERAGES[average], sparse=sparse, use_resource=use_resource)
     with session(made, way) as sess:
         losses = losses_of(sess, made)
         trained = state_of(sess)
@@ -53,7 +53,7 @@ def test_towers_train_as_one_device_with_the_whole_batch(way, average, kind):
         skipped = state_of(sess)
         sess.run([made.loss, made.train], dict(zip(made.placeholders, BATCH)))
         after = state_of(sess)
-    assert losses == pytest.approx(expected(kind), rel=0.01) and losses[-1] < 0.7 * losses[0]
+    assert losses == pytest.approx(expected(sparse, use_resource), rel=0.01) and losses[-1] < 0.7 * losses[0]
     own = {name for name in skipped if OWN.match(name)}
     assert len(own) == 3 and changed(trained, skipped) == own  # one scale, whatever the number of towers
     assert sorted(skipped[name] for name in own) == [0, 1, 512]
@@ -73,9 +73,7 @@ def sent(made):
     return {tensor for tensor, _ in edges if tensor.dtype.is_floating and tensor.shape.num_elements() != 1}
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
-@pytest.mark.parametrize("average", sorted(AVERAGES))
-@pytest.mark.parametrize("way", ["decorator", "convert"])
+@pytest.mark.parametrize("way, average, kind", [each for each in COMBINATIONS if each.values[0] in ("decorator", "convert")])
 def test_weights_and_gradients_are_sent_in_half_and_averaged_in_float32(way, average, kind):
     sparse, use_resource = KINDS[kind]
     made = step(way, build, average=AVERAGES[average], sparse=sparse, use_resource=use_resource)
@@ -116,5 +114,5 @@ def test_a_script_with_towers_under_graphmp_run(forks, tmp_path, monkeypatch):
     pathlib.Path("towers.py").write_text(SCRIPT)
     ended = forks.run("towers.py", flags=["--loss_scale_initial=1024"])
     assert ended.status == 0, ended.err
-    assert ended.numbers == pytest.approx(expected({"sparse": True}), rel=0.01) and ended.out.endswith(" True\n")
+    assert ended.numbers == pytest.approx(expected(True), rel=0.01) and ended.out.endswith(" True\n")
     assert any("12 of 12 matmuls" in line for line in ended.said) and ended.said[-1] == "%d training steps; loss scale 512; 1 skipped" % (STEPS + 1)
