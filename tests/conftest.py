@@ -1,5 +1,6 @@
 """Shared by all tests: TensorFlow 1 behaviour, a fresh graph, and the slow ones on demand."""
 
+import gc
 import os
 
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # a worker a core: sessions with more threads wait for each other
@@ -37,6 +38,11 @@ def pytest_collection_modifyitems(config, items):
         skip(items, "corpus", NO_CORPUS)
 
 
+def pytest_collection_finish():
+    """Keeps what is imported by now out of garbage collections: each would look through all of TensorFlow."""
+    gc.freeze()
+
+
 def skip(items, mark, reason):
     """Skips the tests that have a mark."""
     for item in items:
@@ -59,7 +65,7 @@ def graph():
         yield fresh
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def forks():
     """The process that runs scripts by forking."""
     with Forks() as forks:
