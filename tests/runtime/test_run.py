@@ -13,7 +13,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.cli.main import run_command
-from tests.support.places import environment
+from tests.support.commands import refused
+from tests.support.places import ROOT, environment
 
 TRAIN = """
 import sys
@@ -58,19 +59,25 @@ def finished(argv, stdin=""):
     return done.returncode, done.stdout.decode(), done.stderr.decode().splitlines()
 
 
-def forked(forks, text, *argv, flags=()):
+def forked(forks, text, *argv, flags=(), stdin=""):
     """The same without the start of the command: in a fork; with flags=None under plain Python."""
     pathlib.Path("train.py").write_text(text)
-    ended = forks.run("train.py", *argv, flags=flags)
+    ended = forks.run("train.py", *argv, flags=flags, stdin=stdin)
     return ended.status, ended.out, ended.err.splitlines()
 
 
-def test_trains_and_says_so(folder):
-    status, out, err = run(folder, TRAIN + LOOP)
-    plain = finished([sys.executable, "train.py"])
-    assert (status, plain[0]) == (0, 0)
-    first, last = map(float, out.split())
-    expected = list(map(float, plain[1].split()))
+SHOWN = "import os, sys\nprint(sys.argv, __name__, __file__ == sys.argv[0] or os.path.isabs(__file__), os.getcwd(), sys.stdin.read())\n"
+
+
+def test_trains_and_says_so(forks, folder):
+    """In a process of its own: what TensorFlow says when it starts is not shown, and the script's command line and exit status are its own."""
+    text = SHOWN + TRAIN + LOOP + "sys.exit(3)\n"
+    status, out, err = run(folder, text, "--steps=20", "--", "x", stdin="hello")
+    plain = forked(forks, text, "--steps=20", "--", "x", flags=None, stdin="hello")
+    assert (status, plain[0]) == (3, 3)
+    assert out.splitlines()[0] == "['train.py', '--steps=20', '--', 'x'] __main__ True %s hello" % os.getcwd()
+    first, last = map(float, out.splitlines()[1].split())
+    expected = list(map(float, plain[1].splitlines()[1].split()))
     assert [first, last] == pytest.approx(expected, rel=2e-2)
     assert err[0] == "graphmp: train.py in float16, loss scale dynamic"
     assert "6 of 6 matmuls and convolutions in float16" in err[1]
@@ -79,29 +86,20 @@ def test_trains_and_says_so(folder):
     assert err[3:] == ["graphmp: 20 training steps; loss scale 1024; 0 skipped"]
 
 
-def test_the_script_sees_its_own_command_line(folder):
-    text = (
-        "import os, sys\nprint(sys.argv, __name__, __file__ == sys.argv[0] or os.path.isabs(__file__), os.getcwd(), sys.stdin.read())\nsys.exit(3)\n"
-    )
-    status, out, err = run(folder, text, "--loss_scale=1", "-o", "--", "x", flags=["--loss_scale=64"], stdin="hello")
+def test_the_script_sees_its_own_command_line(forks, folder):
+    status, out, err = forked(forks, SHOWN + "sys.exit(3)\n", "--loss_scale=1", "-o", "--", "x", flags=["--loss_scale=64"], stdin="hello")
     assert status == 3
     assert out == "['train.py', '--loss_scale=1', '-o', '--', 'x'] __main__ True %s hello\n" % os.getcwd()
     assert err == ["graphmp: train.py in float16, loss scale 64", "graphmp: nothing was trained in this process"]
 
 
-def test_modules_beside_the_script_and_a_module(folder):
-    (folder / "package").mkdir()
-    (folder / "package" / "__init__.py").write_text("")
-    (folder / "package" / "beside.py").write_text("WORD = 'found'\n")
-    (folder / "package" / "main.py").write_text("import sys\nfrom package.beside import WORD\nprint(WORD, __name__, sys.argv[1:])\n")
-    status, out, _ = finished(command("-m", "package.main", "--steps", "1"))
-    assert (status, out) == (0, "found __main__ ['--steps', '1']\n")
+def test_modules_beside_the_script(forks, folder):
     (folder / "near.py").write_text("WORD = 'near'\n")
-    assert run(folder, "import near; print(near.WORD)")[:2] == (0, "near\n")
+    assert forked(forks, "import near; print(near.WORD)")[:2] == (0, "near\n")
 
 
-def test_a_script_that_raises(folder):
-    status, _, err = run(folder, "def main():\n    raise ValueError('no data')\nmain()\n")
+def test_a_script_that_raises(forks, folder):
+    status, _, err = forked(forks, "def main():\n    raise ValueError('no data')\nmain()\n")
     assert status == 1
     assert [line for line in err if not line.startswith("graphmp: ")] == finished([sys.executable, "train.py"])[2]
 
@@ -111,12 +109,17 @@ def heeds_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_a_script_that_is_interrupted(folder):
-    (folder / "train.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+def test_a_module_that_is_interrupted(folder):
+    """In a process of its own, as by `python -m`."""
+    (folder / "package").mkdir()
+    (folder / "package" / "__init__.py").write_text("")
+    (folder / "package" / "beside.py").write_text("WORD = 'found'\n")
+    text = "import sys, time\nfrom package.beside import WORD\nprint(WORD, __name__, sys.argv[1:], flush=True)\ntime.sleep(60)\n"
+    (folder / "package" / "main.py").write_text(text)
     statuses = []
-    for argv in (command("train.py"), [sys.executable, "train.py"]):
+    for argv in (command("-m", "package.main", "--steps", "1"), [sys.executable, "-m", "package.main", "--steps", "1"]):
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(), preexec_fn=heeds_interrupts)
-        assert process.stdout.readline() == b"ready\n"
+        assert process.stdout.readline() == b"found __main__ ['--steps', '1']\n"
         process.send_signal(signal.SIGINT)
         statuses.append(process.wait(20))
     assert statuses[0] == statuses[1]
@@ -194,12 +197,10 @@ def test_a_graph_that_cannot_be_converted(forks, folder):
     "argv, code",
     [([], "GMP001"), (["gone.py"], "GMP003"), (["--compute_dtype=int8", "train.py"], "GMP002"), (["--on_error=skip", "train.py"], "GMP001")],
 )
-def test_bad_usage(folder, argv, code):
+def test_bad_usage(folder, argv, code, capfd):
     (folder / "train.py").write_text("print('ran')\n")
-    status, out, err = finished(command(*argv))
-    assert (status, out) == (2, "")
-    assert len(err) == 1
-    assert err[0].startswith("graphmp: error %s: " % code)
+    status, line = refused(capfd, "run", *argv)
+    assert status == 2 and line.startswith("graphmp: error %s: " % code)
 
 
 def test_a_forked_process_ends_as_it_would(forks, folder):
@@ -220,7 +221,7 @@ print("child", os.waitpid(child, 0)[1] >> 8)
     assert [line for line in err if "training steps" in line] == ["graphmp: 20 training steps; loss scale 1024; 0 skipped"]
 
 
-def test_a_spawned_process_is_set_up_too(folder):
+def test_a_spawned_process_is_set_up_too(forks, folder):
     text = """
 import tensorflow as tf
 x = tf.placeholder(tf.float32, [1])
@@ -231,7 +232,9 @@ if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         print(pool.map(work, [1, 2]))
 """
-    assert run(folder, text)[:2] == (0, "[2, 3]\n")
+    (folder / "train.py").write_text(text)
+    ended = forks.start("train.py", env={"PYTHONPATH": str(ROOT)}).end()
+    assert (ended.status, ended.out) == (0, "[2, 3]\n")
 
 
 def test_graphs_are_let_go(forks, folder):
