@@ -33,7 +33,7 @@ SMALL = ["--smoke", "--width=16", "--image_size=8", "--batch_size=24", "--log_ev
 STEP = re.compile(r"^worker \d  step +(\d+)  loss (\S+)$", re.MULTILINE)
 START = "state/model.ckpt-0"  # what the chief saves before it trains
 SHARED = "graphmp/loss_scale/"
-SIZES = [pytest.param(1, 2, marks=pytest.mark.slow), (2, 3)]  # servers and workers
+FEW, MANY = (1, 2), (2, 3)  # servers and workers: each number in one of two tests, and in both of them with --slow
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def assert_whole(ended):
     assert len(found) == 1 and all(some == every for some, every in found)
 
 
-@pytest.mark.parametrize("ps, workers", SIZES)
+@pytest.mark.parametrize("ps, workers", [FEW, pytest.param(*MANY, marks=pytest.mark.slow)])
 def test_synchronised_workers_train_as_one_process_with_the_whole_batch(ps, workers, forks, example):
     argv = ["--model=cnn", "--learning_rate=0.002"]
     assert_whole(train(forks, ps, workers, *argv, "--updates=sync", flags=RUN))
@@ -128,7 +128,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("ps, workers", SIZES)
+@pytest.mark.parametrize("ps, workers", [pytest.param(*FEW, marks=pytest.mark.slow), MANY])
 def test_a_partitioned_embedding_trains_as_one_process(ps, workers, forks, folder, example, monkeypatch):
     """Each worker's part of a batch has every word once, in order: TensorFlow's accumulators add up no other rows rightly."""
     monkeypatch.setattr(example, "batches", None)  # for the script sets it, here too
@@ -310,11 +310,12 @@ def test_a_chief_that_dies_before_it_has_made_the_variables_is_waited_for(forks,
     assert tf.train.load_variable(tf.train.latest_checkpoint("state"), "global_step") >= 40
 
 
-def test_nothing_is_lost_over_five_kills_at_random_times(forks, example):
+@pytest.mark.parametrize("kills", [3, pytest.param(5, marks=pytest.mark.slow)])  # of each kind of process one, and two more
+def test_nothing_is_lost_over_kills_at_random_times(kills, forks, example):
     """Workers, the chief among them, and the servers: each comes back and goes on, the scale with it."""
     random = np.random.RandomState(5)
     argv = [*SMALL, "--log_every=10", "--learning_rate=0.002", "--steps=400", "--checkpoint_dir=state", "--updates=async"]
-    victims = ["worker1", "ps0", "worker0", "ps0", "worker1"]
+    victims = ["worker1", "ps0", "worker0", "ps0", "worker1"][:kills]
     with Cluster(forks, 1, 2, *argv, flags=[*RUN, "--loss_scale=dynamic", "--loss_scale_initial=1024"]) as cluster:
         cluster.start_workers()
         cluster.until_any(STEP)  # which step is another matter: a worker that goes its own pace sees some of the numbers
@@ -330,17 +331,68 @@ def test_nothing_is_lost_over_five_kills_at_random_times(forks, example):
     assert loss_of(example, argv, latest) < 0.9 * loss_of(example, argv)
 
 
+# Starts ps_cluster.py, whose processes are forks of it that have no other start than this one's.
+FORKING = """
+import os, runpy, signal, subprocess, sys, traceback
+import ps_cluster
+class Fork:
+    returncode = None
+    def __init__(self, command, env):
+        assert command[0] == sys.executable
+        self.pid = os.fork()
+        if not self.pid:
+            signal.alarm({patience})
+            os.environ.update(env)
+            sys.argv = command[1:]
+            try:
+                ps_cluster.main()
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            sys.stdout.flush()
+            os._exit(0)
+    def poll(self):
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.returncode = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        return self.returncode
+    def kill(self):
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+ps_cluster.cluster.subprocess.Popen = Fork
+ps_cluster.main()
+"""
+CLUSTER = [*SMALL, "--steps=300", "--log_every=5", "--checkpoint_dir=state"]
+STARTED = re.compile(r"^(\w+ \d)  process (\d+)$", re.MULTILINE)
+
+
+def test_what_dies_in_the_example_is_started_again(forks, folder):
+    (folder / "forking.py").write_text("import sys\nsys.path.append(%r)\n" % str(EXAMPLES) + FORKING.format(patience=PATIENCE))
+    launcher = forks.start("forking.py", *CLUSTER, flags=None)
+    end = time.time() + PATIENCE
+    while not STEP.search(launcher.out):
+        assert time.time() < end, launcher.err
+        time.sleep(0.02)
+    os.kill(int(dict(STARTED.findall(launcher.out))["worker 1"]), signal.SIGKILL)
+    ended = launcher.end()
+    assert ended.status == 0, ended.err
+    assert [role for role, _ in STARTED.findall(ended.out)] == ["ps 0", "worker 0", "worker 1", "worker 1"]
+    assert tf.train.load_variable(tf.train.latest_checkpoint("state"), "global_step") >= 300
+
+
+@pytest.mark.slow
 def test_the_example_starts_a_cluster_and_what_dies_in_it_again():
     """As a user starts it. Its processes are a group of their own, which ends whatever happens."""
-    command = [sys.executable, str(EXAMPLES / "ps_cluster.py"), *SMALL, "--steps=300", "--log_every=5", "--checkpoint_dir=state"]
+    command = [sys.executable, str(EXAMPLES / "ps_cluster.py"), *CLUSTER]
     launcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = threading.Timer(PATIENCE, os.killpg, (launcher.pid, signal.SIGKILL))
     deadline.start()
     try:
         processes, killed = {}, False
         for line in map(bytes.decode, launcher.stdout):
-            started = re.match(r"(\w+ \d)  process (\d+)$", line)
-            processes.update([started.groups()] if started else [])
+            processes.update(STARTED.findall(line))
             if not killed and STEP.match(line):
                 os.kill(int(processes["worker 1"]), signal.SIGKILL)
                 killed = True

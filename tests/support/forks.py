@@ -38,7 +38,7 @@ def build():
 """
 NUMBER = re.compile(r"\d+\.\d+")
 SERVER = """
-import gc, json, os, signal, sys
+import atexit, gc, json, os, signal, sys, threading
 sys.path.append(sys.argv[1])
 from graphmp.cli import launcher
 launcher.tf.layers.dense  # imports Keras
@@ -67,6 +67,10 @@ else:
     sys.argv = job["argv"]
     sys.path[0] = os.path.dirname(os.path.realpath(job["argv"][0]))
     runpy.run_path(job["argv"][0], run_name="__main__")
+threading._shutdown()
+atexit._run_exitfuncs()
+sys.stdout.flush(), sys.stderr.flush()
+os._exit(0)  # taking all modules down takes longer than most scripts; those that raise or exit are ended by Python
 """
 
 
