@@ -22,7 +22,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.clusters import Cluster
+from tests.support.clusters import SOON, Cluster
 from tests.support.forks import PATIENCE
 from tests.support.places import EXAMPLES
 
@@ -33,7 +33,7 @@ SMALL = ["--smoke", "--width=16", "--image_size=8", "--batch_size=24", "--log_ev
 STEP = re.compile(r"^worker \d  step +(\d+)  loss (\S+)$", re.MULTILINE)
 START = "state/model.ckpt-0"  # what the chief saves before it trains
 SHARED = "graphmp/loss_scale/"
-FEW, MANY = (1, 2), (2, 3)  # servers and workers: each number in one of two tests, and in both of them with --slow
+SIZES = [pytest.param(1, 2, marks=pytest.mark.slow), (2, 3)]  # servers and workers
 
 
 @pytest.fixture(autouse=True)
@@ -102,8 +102,10 @@ def assert_whole(ended):
     assert len(found) == 1 and all(some == every for some, every in found)
 
 
-@pytest.mark.parametrize("ps, workers", [FEW, pytest.param(*MANY, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ps, workers", SIZES)
 def test_synchronised_workers_train_as_one_process_with_the_whole_batch(ps, workers, forks, example):
+    """As the partitioned embedding does below, which has sparse gradients besides dense ones."""
     argv = ["--model=cnn", "--learning_rate=0.002"]
     assert_whole(train(forks, ps, workers, *argv, "--updates=sync", flags=RUN))
     latest = tf.train.latest_checkpoint("state")
@@ -128,7 +130,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("ps, workers", [pytest.param(*FEW, marks=pytest.mark.slow), MANY])
+@pytest.mark.parametrize("ps, workers", SIZES)
 def test_a_partitioned_embedding_trains_as_one_process(ps, workers, forks, folder, example, monkeypatch):
     """Each worker's part of a batch has every word once, in order: TensorFlow's accumulators add up no other rows rightly."""
     monkeypatch.setattr(example, "batches", None)  # for the script sets it, here too
@@ -310,7 +312,7 @@ def test_a_chief_that_dies_before_it_has_made_the_variables_is_waited_for(forks,
     assert tf.train.load_variable(tf.train.latest_checkpoint("state"), "global_step") >= 40
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(5, marks=pytest.mark.slow)])  # of each kind of process one, and two more
+@pytest.mark.parametrize("kills", [3, pytest.param(5, marks=pytest.mark.slow)])  # each kind of process once, or more
 def test_nothing_is_lost_over_kills_at_random_times(kills, forks, example):
     """Workers, the chief among them, and the servers: each comes back and goes on, the scale with it."""
     random = np.random.RandomState(5)
@@ -331,26 +333,32 @@ def test_nothing_is_lost_over_kills_at_random_times(kills, forks, example):
     assert loss_of(example, argv, latest) < 0.9 * loss_of(example, argv)
 
 
-# Starts ps_cluster.py, whose processes are forks of it that have no other start than this one's.
+# Starts ps_cluster.py, whose processes were forked before: it looks for devices, and TensorFlow has threads from then on.
 FORKING = """
-import os, runpy, signal, subprocess, sys, traceback
+import json, os, signal, traceback
 import ps_cluster
+def spare():
+    heard, said = os.pipe()
+    process = os.fork()
+    if process:
+        return process, said
+    signal.alarm({patience})
+    sys.argv, env = json.loads(os.fdopen(heard).readline())
+    os.environ.update(env)
+    try:
+        ps_cluster.main()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    sys.stdout.flush()
+    os._exit(0)
+spares = [spare() for _ in range(4)]
 class Fork:
     returncode = None
     def __init__(self, command, env):
         assert command[0] == sys.executable
-        self.pid = os.fork()
-        if not self.pid:
-            signal.alarm({patience})
-            os.environ.update(env)
-            sys.argv = command[1:]
-            try:
-                ps_cluster.main()
-            except BaseException:
-                traceback.print_exc()
-                os._exit(1)
-            sys.stdout.flush()
-            os._exit(0)
+        self.pid, said = spares.pop(0)
+        os.write(said, json.dumps([command[1:], env]).encode() + b"\\n")
     def poll(self):
         if self.returncode is None:
             ended, status = os.waitpid(self.pid, os.WNOHANG)
@@ -369,7 +377,7 @@ STARTED = re.compile(r"^(\w+ \d)  process (\d+)$", re.MULTILINE)
 
 
 def test_what_dies_in_the_example_is_started_again(forks, folder):
-    (folder / "forking.py").write_text("import sys\nsys.path.append(%r)\n" % str(EXAMPLES) + FORKING.format(patience=PATIENCE))
+    (folder / "forking.py").write_text((SOON + FORKING).format(folder=str(EXAMPLES), patience=PATIENCE))
     launcher = forks.start("forking.py", *CLUSTER, flags=None)
     end = time.time() + PATIENCE
     while not STEP.search(launcher.out):

@@ -66,11 +66,14 @@ def forked(forks, text, *argv, flags=(), stdin=""):
     return ended.status, ended.out, ended.err.splitlines()
 
 
-SHOWN = "import os, sys\nprint(sys.argv, __name__, __file__ == sys.argv[0] or os.path.isabs(__file__), os.getcwd(), sys.stdin.read())\n"
+SHOWN = """
+import os, sys
+print(sys.argv, __name__, __file__ == sys.argv[0] or os.path.isabs(__file__), os.getcwd(), sys.stdin.read())
+"""
 
 
 def test_trains_and_says_so(forks, folder):
-    """In a process of its own: what TensorFlow says when it starts is not shown, and the script's command line and exit status are its own."""
+    """In a process of its own: what TensorFlow says first is not shown; command line and exit status are the script's."""
     text = SHOWN + TRAIN + LOOP + "sys.exit(3)\n"
     status, out, err = run(folder, text, "--steps=20", "--", "x", stdin="hello")
     plain = forked(forks, text, "--steps=20", "--", "x", flags=None, stdin="hello")
@@ -87,7 +90,8 @@ def test_trains_and_says_so(forks, folder):
 
 
 def test_the_script_sees_its_own_command_line(forks, folder):
-    status, out, err = forked(forks, SHOWN + "sys.exit(3)\n", "--loss_scale=1", "-o", "--", "x", flags=["--loss_scale=64"], stdin="hello")
+    argv = ["--loss_scale=1", "-o", "--", "x"]
+    status, out, err = forked(forks, SHOWN + "sys.exit(3)\n", *argv, flags=["--loss_scale=64"], stdin="hello")
     assert status == 3
     assert out == "['train.py', '--loss_scale=1', '-o', '--', 'x'] __main__ True %s hello\n" % os.getcwd()
     assert err == ["graphmp: train.py in float16, loss scale 64", "graphmp: nothing was trained in this process"]
@@ -114,8 +118,8 @@ def test_a_module_that_is_interrupted(folder):
     (folder / "package").mkdir()
     (folder / "package" / "__init__.py").write_text("")
     (folder / "package" / "beside.py").write_text("WORD = 'found'\n")
-    text = "import sys, time\nfrom package.beside import WORD\nprint(WORD, __name__, sys.argv[1:], flush=True)\ntime.sleep(60)\n"
-    (folder / "package" / "main.py").write_text(text)
+    text = "import sys, time\nfrom package.beside import WORD\nprint(WORD, __name__, sys.argv[1:], flush=True)\n"
+    (folder / "package" / "main.py").write_text(text + "time.sleep(60)\n")
     statuses = []
     for argv in (command("-m", "package.main", "--steps", "1"), [sys.executable, "-m", "package.main", "--steps", "1"]):
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(), preexec_fn=heeds_interrupts)

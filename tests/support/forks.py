@@ -159,7 +159,7 @@ class Forks:
         env: Optional[Dict[str, str]] = None,
         folder: str = "",
     ) -> Fork:
-        """Starts a script of the working folder, or of another, by `graphmp run` with these flags; by plain Python where they are None."""
+        """Starts a script of a folder, by default the working one, by `graphmp run`; by plain Python where flags are None."""
         spec = None
         if flags is not None:
             spec = json.dumps(run._spec(build_parser(COMMANDS, "").parse_args(["run", *flags, script, *argv])))
@@ -168,11 +168,13 @@ class Forks:
         pathlib.Path(files[0]).write_text(stdin)
         for file in files[1:]:
             pathlib.Path(file).write_text("")
-        pid = self.ask(spec=spec, argv=[script, *argv], folder=folder or os.getcwd(), files=files, patience=PATIENCE, env=env or {})
+        folder = folder or os.getcwd()
+        pid = self.ask(spec=spec, argv=[script, *argv], folder=folder, files=files, patience=PATIENCE, env=env or {})
         return Fork(self, pid, files)
 
-    def run(self, script: str, *argv: str, flags: Optional[Sequence[str]] = (), stdin: str = "", folder: str = "") -> Ended:
-        return self.start(script, *argv, flags=flags, stdin=stdin, folder=folder).end()
+    def run(self, script: str, *argv: str, **options: Any) -> Ended:
+        """How a script ended; the options are those of `start`."""
+        return self.start(script, *argv, **options).end()
 
 
 def builds_in_forks(forks: Forks, folder: pathlib.Path) -> Any:

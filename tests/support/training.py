@@ -49,7 +49,8 @@ def run_steps(graph, fetches, feed, steps, start):
 def load(sess, values):
     """Gives variables the values that are there for them, in one run."""
     found = [variable for variable in tf.global_variables() if variable.op.name in values]
-    sess.run([variable.initializer for variable in found], {variable.initializer.inputs[1]: values[variable.op.name] for variable in found})
+    given = {variable.initializer.inputs[1]: values[variable.op.name] for variable in found}
+    sess.run([variable.initializer for variable in found], given)
 
 
 def state(sess):

@@ -118,7 +118,8 @@ class Fixer:
         patterns = tuple("^(?:%s)$" % "|".join(map(re.escape, part)) for part in _parts(sorted(kept)))
         config = replace(self._config, keep_float32=self._config.keep_float32 + patterns)
         if self._last is None or self._last[0] != config:
-            self._last = config, convert_graph(self._conversion.before, Identity("", "", ""), config, Stages(lambda stage: None), [])
+            before = self._conversion.before
+            self._last = config, convert_graph(before, Identity("", "", ""), config, Stages(lambda stage: None), [])
         return self._last[1]
 
 
