@@ -113,20 +113,20 @@ def heeds_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_a_module_that_is_interrupted(folder):
-    """In a process of its own, as by `python -m`."""
+def test_a_module_that_is_interrupted(forks, folder):
     (folder / "package").mkdir()
     (folder / "package" / "__init__.py").write_text("")
     (folder / "package" / "beside.py").write_text("WORD = 'found'\n")
     text = "import sys, time\nfrom package.beside import WORD\nprint(WORD, __name__, sys.argv[1:], flush=True)\n"
     (folder / "package" / "main.py").write_text(text + "time.sleep(60)\n")
-    statuses = []
-    for argv in (command("-m", "package.main", "--steps", "1"), [sys.executable, "-m", "package.main", "--steps", "1"]):
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(), preexec_fn=heeds_interrupts)
-        assert process.stdout.readline() == b"found __main__ ['--steps', '1']\n"
-        process.send_signal(signal.SIGINT)
-        statuses.append(process.wait(20))
-    assert statuses[0] == statuses[1]
+    argv = [sys.executable, "-m", "package.main", "--steps", "1"]
+    plain = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=heeds_interrupts)
+    assert plain.stdout.readline() == b"found __main__ ['--steps', '1']\n"
+    plain.send_signal(signal.SIGINT)
+    mixed = forks.start("package.main", "--steps", "1", flags=["-m"])
+    mixed.until("\n")
+    ended = mixed.kill(signal.SIGINT)
+    assert (ended.status, ended.out) == (plain.wait(20), "found __main__ ['--steps', '1']\n")
 
 
 def test_report(forks, folder):
