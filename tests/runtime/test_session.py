@@ -272,7 +272,12 @@ def test_bad_options():
         graphmp.Session(compute_dtype="int8")
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
+# Those that differ from another in what is decorated, which is nothing here, run with --slow.
+SAME_GRAPHS = {"logits_returned", "layers_from_outside"}
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in SAME_GRAPHS else []) for name in sorted(MODELS)]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_models_train_alike(name):
     """Both sessions are of one graph: what the first one runs is the original."""
     with tf.Graph().as_default() as graph:
