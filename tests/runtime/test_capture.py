@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_talks_script_unmodified(folder, capfd):
+def test_the_talks_script_unmodified(folder, built_in_forks, capfd):
     (folder / "talk.py").write_text(scripts.TALK)
     status, out, err = graphmp(capfd, "convert", "talk.py", "--loss_scale=128", "--clip_norm=5")
     assert (status, err) == (0, "")
@@ -92,10 +92,15 @@ def test_doors(folder, forks, tmp_path_factory, door):
 
 
 def test_runs_as_under_python(folder, capfd):
+    """In a process of its own; other tests build in forks. Plain Python needs no TensorFlow for the facts."""
     (folder / "src").mkdir()
     (folder / "src" / "curious.py").write_text(scripts.CURIOUS)
     (folder / "src" / "helper_beside_it.py").write_text("")
-    plain = subprocess.run([sys.executable, os.path.join("src", "curious.py"), "12"], capture_output=True)
+    stub = folder / "stub" / "tensorflow" / "compat"
+    stub.mkdir(parents=True)
+    (stub / "v1.py").write_text("import sys\nfrom unittest import mock\nsys.modules[__name__] = mock.MagicMock(__version__='1.15')\n")
+    command = [sys.executable, os.path.join("src", "curious.py"), "12"]
+    plain = subprocess.run(command, capture_output=True, env=dict(os.environ, PYTHONPATH=str(folder / "stub")))
     assert plain.returncode == 0, plain.stderr.decode()
     expected = json.loads((folder / "facts.json").read_text())
     status, out, err = graphmp(capfd, "convert", os.path.join("src", "curious.py:Model.build"), "-o", "out", "--", "12")
@@ -232,7 +237,7 @@ def test_a_function_that_has_no_part_in_the_matmuls(folder, built_in_forks, capf
     assert status == 1 and "GMP015" in line and "other makes none of the graph's 6 matmuls" in line
 
 
-def test_ops_that_are_pinned_to_a_gpu_are_captured_without_one(folder, capfd):
+def test_ops_that_are_pinned_to_a_gpu_are_captured_without_one(folder, built_in_forks, capfd):
     (folder / "net.py").write_text(
         scripts.script("run").replace("    loss, train = build", "    with tf.device('/gpu:0'):\n        loss, train = build")
     )
@@ -250,7 +255,7 @@ def test_tensorflow_without_legacy_keras(folder, capfd, monkeypatch):
     assert status == 2 and "GMP009" in line and "set TF_USE_LEGACY_KERAS=1 or leave it unset" in line and os.listdir(".") == ["net.py"]
 
 
-def test_a_contrib_symbol_without_successor(folder, capfd):
+def test_a_contrib_symbol_without_successor(folder, built_in_forks, capfd):
     if tf.__version__ < "2":
         pytest.skip("tf.contrib is there")
     (folder / "old.py").write_text("import tensorflow as tf\ndef build_training_model():\n    pass\nloss = tf.contrib.crf.crf_log_likelihood\n")

@@ -29,7 +29,7 @@ tf.train.GradientDescentOptimizer(0.1).minimize(%s(tf.placeholder(tf.float32, [8
         ("loss_scale=lambda step: 2.0", [], "is decorated with a loss scale that is a tensor or function"),
     ],
 )
-def test_a_decorated_function_of_any_name(capfd, tmp_path, monkeypatch, options, flags, words):
+def test_a_decorated_function_of_any_name(built_in_forks, capfd, tmp_path, monkeypatch, options, flags, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(SCRIPT % (options, "make_net", "make_net"))
     status, out, err = graphmp(capfd, "convert", "net.py", *flags)
@@ -40,7 +40,7 @@ def test_a_decorated_function_of_any_name(capfd, tmp_path, monkeypatch, options,
     assert ("warning      GMP123 make_net %s" % words in out) == bool(words)
 
 
-def test_a_decorated_build_function_goes_by_the_recipe(capfd, tmp_path, monkeypatch):
+def test_a_decorated_build_function_goes_by_the_recipe(built_in_forks, capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(SCRIPT % ("clip_norm=5.0", "build_training_model", "build_training_model"))
     status, out, err = graphmp(capfd, "convert", "net.py")

@@ -22,7 +22,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.clusters import Cluster
+from tests.support.clusters import SOON, Cluster
 from tests.support.forks import PATIENCE
 from tests.support.places import EXAMPLES
 
@@ -102,8 +102,10 @@ def assert_whole(ended):
     assert len(found) == 1 and all(some == every for some, every in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ps, workers", SIZES)
 def test_synchronised_workers_train_as_one_process_with_the_whole_batch(ps, workers, forks, example):
+    """As the partitioned embedding does below, which has sparse gradients besides dense ones."""
     argv = ["--model=cnn", "--learning_rate=0.002"]
     assert_whole(train(forks, ps, workers, *argv, "--updates=sync", flags=RUN))
     latest = tf.train.latest_checkpoint("state")
@@ -310,11 +312,12 @@ def test_a_chief_that_dies_before_it_has_made_the_variables_is_waited_for(forks,
     assert tf.train.load_variable(tf.train.latest_checkpoint("state"), "global_step") >= 40
 
 
-def test_nothing_is_lost_over_five_kills_at_random_times(forks, example):
+@pytest.mark.parametrize("kills", [3, pytest.param(5, marks=pytest.mark.slow)])  # each kind of process once, or more
+def test_nothing_is_lost_over_kills_at_random_times(kills, forks, example):
     """Workers, the chief among them, and the servers: each comes back and goes on, the scale with it."""
     random = np.random.RandomState(5)
     argv = [*SMALL, "--log_every=10", "--learning_rate=0.002", "--steps=400", "--checkpoint_dir=state", "--updates=async"]
-    victims = ["worker1", "ps0", "worker0", "ps0", "worker1"]
+    victims = ["worker1", "ps0", "worker0", "ps0", "worker1"][:kills]
     with Cluster(forks, 1, 2, *argv, flags=[*RUN, "--loss_scale=dynamic", "--loss_scale_initial=1024"]) as cluster:
         cluster.start_workers()
         cluster.until_any(STEP)  # which step is another matter: a worker that goes its own pace sees some of the numbers
@@ -330,17 +333,74 @@ def test_nothing_is_lost_over_five_kills_at_random_times(forks, example):
     assert loss_of(example, argv, latest) < 0.9 * loss_of(example, argv)
 
 
+# Starts ps_cluster.py, whose processes were forked before: it looks for devices, and TensorFlow has threads from then on.
+FORKING = """
+import json, os, signal, traceback
+import ps_cluster
+def spare():
+    heard, said = os.pipe()
+    process = os.fork()
+    if process:
+        return process, said
+    signal.alarm({patience})
+    sys.argv, env = json.loads(os.fdopen(heard).readline())
+    os.environ.update(env)
+    try:
+        ps_cluster.main()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    sys.stdout.flush()
+    os._exit(0)
+spares = [spare() for _ in range(4)]
+class Fork:
+    returncode = None
+    def __init__(self, command, env):
+        assert command[0] == sys.executable
+        self.pid, said = spares.pop(0)
+        os.write(said, json.dumps([command[1:], env]).encode() + b"\\n")
+    def poll(self):
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.returncode = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        return self.returncode
+    def kill(self):
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+ps_cluster.cluster.subprocess.Popen = Fork
+ps_cluster.main()
+"""
+CLUSTER = [*SMALL, "--steps=300", "--log_every=5", "--checkpoint_dir=state"]
+STARTED = re.compile(r"^(\w+ \d)  process (\d+)$", re.MULTILINE)
+
+
+def test_what_dies_in_the_example_is_started_again(forks, folder):
+    (folder / "forking.py").write_text((SOON + FORKING).format(folder=str(EXAMPLES), patience=PATIENCE))
+    launcher = forks.start("forking.py", *CLUSTER, flags=None)
+    end = time.time() + PATIENCE
+    while not STEP.search(launcher.out):
+        assert time.time() < end, launcher.err
+        time.sleep(0.02)
+    os.kill(int(dict(STARTED.findall(launcher.out))["worker 1"]), signal.SIGKILL)
+    ended = launcher.end()
+    assert ended.status == 0, ended.err
+    assert [role for role, _ in STARTED.findall(ended.out)] == ["ps 0", "worker 0", "worker 1", "worker 1"]
+    assert tf.train.load_variable(tf.train.latest_checkpoint("state"), "global_step") >= 300
+
+
+@pytest.mark.slow
 def test_the_example_starts_a_cluster_and_what_dies_in_it_again():
     """As a user starts it. Its processes are a group of their own, which ends whatever happens."""
-    command = [sys.executable, str(EXAMPLES / "ps_cluster.py"), *SMALL, "--steps=300", "--log_every=5", "--checkpoint_dir=state"]
+    command = [sys.executable, str(EXAMPLES / "ps_cluster.py"), *CLUSTER]
     launcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
     deadline = threading.Timer(PATIENCE, os.killpg, (launcher.pid, signal.SIGKILL))
     deadline.start()
     try:
         processes, killed = {}, False
         for line in map(bytes.decode, launcher.stdout):
-            started = re.match(r"(\w+ \d)  process (\d+)$", line)
-            processes.update([started.groups()] if started else [])
+            processes.update(STARTED.findall(line))
             if not killed and STEP.match(line):
                 os.kill(int(processes["worker 1"]), signal.SIGKILL)
                 killed = True

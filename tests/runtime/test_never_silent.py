@@ -100,7 +100,7 @@ def said(make, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         open_session, loss = make(x, y, options)
-        train = tf.train.AdamOptimizer(0.01).minimize(loss)
+        train = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
         with open_session() as session:
             session.run(tf.global_variables_initializer())
             session.run(train, {x: VECTORS, y: TARGETS})

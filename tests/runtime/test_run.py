@@ -13,6 +13,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.cli.main import run_command
+from tests.support.commands import refused
 from tests.support.places import environment
 
 TRAIN = """
@@ -58,19 +59,28 @@ def finished(argv, stdin=""):
     return done.returncode, done.stdout.decode(), done.stderr.decode().splitlines()
 
 
-def forked(forks, text, *argv, flags=()):
+def forked(forks, text, *argv, flags=(), stdin=""):
     """The same without the start of the command: in a fork; with flags=None under plain Python."""
     pathlib.Path("train.py").write_text(text)
-    ended = forks.run("train.py", *argv, flags=flags)
+    ended = forks.run("train.py", *argv, flags=flags, stdin=stdin)
     return ended.status, ended.out, ended.err.splitlines()
 
 
-def test_trains_and_says_so(folder):
-    status, out, err = run(folder, TRAIN + LOOP)
-    plain = finished([sys.executable, "train.py"])
-    assert (status, plain[0]) == (0, 0)
-    first, last = map(float, out.split())
-    expected = list(map(float, plain[1].split()))
+SHOWN = """
+import os, sys
+print(sys.argv, __name__, __file__ == sys.argv[0] or os.path.isabs(__file__), os.getcwd(), sys.stdin.read())
+"""
+
+
+def test_trains_and_says_so(forks, folder):
+    """In a process of its own: what TensorFlow says first is not shown; command line and exit status are the script's."""
+    text = SHOWN + TRAIN + LOOP + "sys.exit(3)\n"
+    status, out, err = run(folder, text, "--steps=20", "--", "x", stdin="hello")
+    plain = forked(forks, text, "--steps=20", "--", "x", flags=None, stdin="hello")
+    assert (status, plain[0]) == (3, 3)
+    assert out.splitlines()[0] == "['train.py', '--steps=20', '--', 'x'] __main__ True %s hello" % os.getcwd()
+    first, last = map(float, out.splitlines()[1].split())
+    expected = list(map(float, plain[1].splitlines()[1].split()))
     assert [first, last] == pytest.approx(expected, rel=2e-2)
     assert err[0] == "graphmp: train.py in float16, loss scale dynamic"
     assert "6 of 6 matmuls and convolutions in float16" in err[1]
@@ -79,29 +89,21 @@ def test_trains_and_says_so(folder):
     assert err[3:] == ["graphmp: 20 training steps; loss scale 1024; 0 skipped"]
 
 
-def test_the_script_sees_its_own_command_line(folder):
-    text = (
-        "import os, sys\nprint(sys.argv, __name__, __file__ == sys.argv[0] or os.path.isabs(__file__), os.getcwd(), sys.stdin.read())\nsys.exit(3)\n"
-    )
-    status, out, err = run(folder, text, "--loss_scale=1", "-o", "--", "x", flags=["--loss_scale=64"], stdin="hello")
+def test_the_script_sees_its_own_command_line(forks, folder):
+    argv = ["--loss_scale=1", "-o", "--", "x"]
+    status, out, err = forked(forks, SHOWN + "sys.exit(3)\n", *argv, flags=["--loss_scale=64"], stdin="hello")
     assert status == 3
     assert out == "['train.py', '--loss_scale=1', '-o', '--', 'x'] __main__ True %s hello\n" % os.getcwd()
     assert err == ["graphmp: train.py in float16, loss scale 64", "graphmp: nothing was trained in this process"]
 
 
-def test_modules_beside_the_script_and_a_module(folder):
-    (folder / "package").mkdir()
-    (folder / "package" / "__init__.py").write_text("")
-    (folder / "package" / "beside.py").write_text("WORD = 'found'\n")
-    (folder / "package" / "main.py").write_text("import sys\nfrom package.beside import WORD\nprint(WORD, __name__, sys.argv[1:])\n")
-    status, out, _ = finished(command("-m", "package.main", "--steps", "1"))
-    assert (status, out) == (0, "found __main__ ['--steps', '1']\n")
+def test_modules_beside_the_script(forks, folder):
     (folder / "near.py").write_text("WORD = 'near'\n")
-    assert run(folder, "import near; print(near.WORD)")[:2] == (0, "near\n")
+    assert forked(forks, "import near; print(near.WORD)")[:2] == (0, "near\n")
 
 
-def test_a_script_that_raises(folder):
-    status, _, err = run(folder, "def main():\n    raise ValueError('no data')\nmain()\n")
+def test_a_script_that_raises(forks, folder):
+    status, _, err = forked(forks, "def main():\n    raise ValueError('no data')\nmain()\n")
     assert status == 1
     assert [line for line in err if not line.startswith("graphmp: ")] == finished([sys.executable, "train.py"])[2]
 
@@ -111,15 +113,20 @@ def heeds_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_a_script_that_is_interrupted(folder):
-    (folder / "train.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
-    statuses = []
-    for argv in (command("train.py"), [sys.executable, "train.py"]):
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(), preexec_fn=heeds_interrupts)
-        assert process.stdout.readline() == b"ready\n"
-        process.send_signal(signal.SIGINT)
-        statuses.append(process.wait(20))
-    assert statuses[0] == statuses[1]
+def test_a_module_that_is_interrupted(forks, folder):
+    (folder / "package").mkdir()
+    (folder / "package" / "__init__.py").write_text("")
+    (folder / "package" / "beside.py").write_text("WORD = 'found'\n")
+    text = "import sys, time\nfrom package.beside import WORD\nprint(WORD, __name__, sys.argv[1:], flush=True)\n"
+    (folder / "package" / "main.py").write_text(text + "time.sleep(60)\n")
+    argv = [sys.executable, "-m", "package.main", "--steps", "1"]
+    plain = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=heeds_interrupts)
+    assert plain.stdout.readline() == b"found __main__ ['--steps', '1']\n"
+    plain.send_signal(signal.SIGINT)
+    mixed = forks.start("package.main", "--steps", "1", flags=["-m"])
+    mixed.until("\n")
+    ended = mixed.kill(signal.SIGINT)
+    assert (ended.status, ended.out) == (plain.wait(20), "found __main__ ['--steps', '1']\n")
 
 
 def test_report(forks, folder):
@@ -194,12 +201,10 @@ def test_a_graph_that_cannot_be_converted(forks, folder):
     "argv, code",
     [([], "GMP001"), (["gone.py"], "GMP003"), (["--compute_dtype=int8", "train.py"], "GMP002"), (["--on_error=skip", "train.py"], "GMP001")],
 )
-def test_bad_usage(folder, argv, code):
+def test_bad_usage(folder, argv, code, capfd):
     (folder / "train.py").write_text("print('ran')\n")
-    status, out, err = finished(command(*argv))
-    assert (status, out) == (2, "")
-    assert len(err) == 1
-    assert err[0].startswith("graphmp: error %s: " % code)
+    status, line = refused(capfd, "run", *argv)
+    assert status == 2 and line.startswith("graphmp: error %s: " % code)
 
 
 def test_a_forked_process_ends_as_it_would(forks, folder):

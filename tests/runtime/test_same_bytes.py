@@ -136,11 +136,11 @@ def test_words_about_a_recipe(net, capfd):
         assert (nodes[node].attr["T"].type == tf.float16.as_datatype_enum) == (flag == "force_compute")
 
 
-def test_run_exits_as_the_table_of_errors_says(tmp_path):
+def test_run_exits_as_the_table_of_errors_says(forks, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "old.py").write_text('print "hello"\n')
-    command = [sys.executable, "-m", "graphmp", "run", "old.py"]
-    done = subprocess.run(command, cwd=str(tmp_path), env=dict(os.environ, PYTHONPATH=str(ROOT)), stderr=subprocess.PIPE)
-    assert done.returncode == 2 and b"graphmp: error GMP005: old.py:1" in done.stderr
+    ended = forks.run("old.py")
+    assert ended.status == 2 and "graphmp: error GMP005: old.py:1" in ended.err
 
 
 def test_what_tensorflow_names_at_random_has_one_name():

@@ -16,7 +16,7 @@ from tests.support.forks import PATIENCE, Ended, Fork, Forks
 from tests.support.places import EXAMPLES
 
 # A worker that comes before the chief has made the variables asks again after 30 seconds.
-SCRIPT = """
+SOON = """
 import runpy, sys
 import tensorflow.compat.v1 as tf
 made = tf.train.SessionManager.__init__
@@ -24,8 +24,13 @@ def __init__(self, *args, **kwargs):
     made(self, *args, **dict(kwargs, recovery_wait_secs=0.2))
 tf.train.SessionManager.__init__ = __init__
 sys.path.insert(0, {folder!r})
+"""
+SCRIPT = (
+    SOON
+    + """
 runpy.run_path({path!r}, run_name="__main__")
 """
+)
 
 
 class Cluster:

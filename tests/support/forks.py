@@ -38,7 +38,7 @@ def build():
 """
 NUMBER = re.compile(r"\d+\.\d+")
 SERVER = """
-import gc, json, os, signal, sys
+import atexit, gc, json, os, signal, sys, threading
 sys.path.append(sys.argv[1])
 from graphmp.cli import launcher
 launcher.tf.layers.dense  # imports Keras
@@ -67,6 +67,10 @@ else:
     sys.argv = job["argv"]
     sys.path[0] = os.path.dirname(os.path.realpath(job["argv"][0]))
     runpy.run_path(job["argv"][0], run_name="__main__")
+threading._shutdown()
+atexit._run_exitfuncs()
+sys.stdout.flush(), sys.stderr.flush()
+os._exit(0)  # taking all modules down takes longer than most scripts; those that raise or exit are ended by Python
 """
 
 
@@ -153,8 +157,9 @@ class Forks:
         flags: Optional[Sequence[str]] = (),
         stdin: str = "",
         env: Optional[Dict[str, str]] = None,
+        folder: str = "",
     ) -> Fork:
-        """Starts a script of the working folder by `graphmp run` with these flags; by plain Python where they are None."""
+        """Starts a script of a folder, by default the working one, by `graphmp run`; by plain Python where flags are None."""
         spec = None
         if flags is not None:
             spec = json.dumps(run._spec(build_parser(COMMANDS, "").parse_args(["run", *flags, script, *argv])))
@@ -163,11 +168,13 @@ class Forks:
         pathlib.Path(files[0]).write_text(stdin)
         for file in files[1:]:
             pathlib.Path(file).write_text("")
-        pid = self.ask(spec=spec, argv=[script, *argv], folder=os.getcwd(), files=files, patience=PATIENCE, env=env or {})
+        folder = folder or os.getcwd()
+        pid = self.ask(spec=spec, argv=[script, *argv], folder=folder, files=files, patience=PATIENCE, env=env or {})
         return Fork(self, pid, files)
 
-    def run(self, script: str, *argv: str, flags: Optional[Sequence[str]] = (), stdin: str = "") -> Ended:
-        return self.start(script, *argv, flags=flags, stdin=stdin).end()
+    def run(self, script: str, *argv: str, **options: Any) -> Ended:
+        """How a script ended; the options are those of `start`."""
+        return self.start(script, *argv, **options).end()
 
 
 def builds_in_forks(forks: Forks, folder: pathlib.Path) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Callable, FrozenSet, Iterable, List, Sequence, Set
+from typing import Callable, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
 
 from graphmp.config import Config
 from graphmp.graph.view import GraphView, parse_input
@@ -44,6 +44,7 @@ class Fixer:
         self._progress = progress
         self._native = chosen_arithmetic(options.arithmetic) == "native"
         self._runs = 0
+        self._last: Optional[Tuple[Config, Conversion]] = None
 
     def repair(self, audit: Audit) -> Repair:
         """Searches, and validates what it found on fresh batches."""
@@ -116,7 +117,10 @@ class Fixer:
     def _converted(self, kept: FrozenSet[str]) -> Conversion:
         patterns = tuple("^(?:%s)$" % "|".join(map(re.escape, part)) for part in _parts(sorted(kept)))
         config = replace(self._config, keep_float32=self._config.keep_float32 + patterns)
-        return convert_graph(self._conversion.before, Identity("", "", ""), config, Stages(lambda stage: None), [])
+        if self._last is None or self._last[0] != config:
+            before = self._conversion.before
+            self._last = config, convert_graph(before, Identity("", "", ""), config, Stages(lambda stage: None), [])
+        return self._last[1]
 
 
 def _parts(names: Sequence[str], most: int = 1000) -> Iterable[Sequence[str]]:

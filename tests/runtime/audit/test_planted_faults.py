@@ -20,6 +20,10 @@ from tests.support.planted import FAULTS
 SPOILED = [("activation", {}), ("epsilon", {}), ("long_sum", {}), ("identifiers", {})]
 
 
+# Repairs of what overflows, of what the audit has no suspects for, and of one sum; a division by zero overflows too.
+REPAIRED = [pytest.param(*each, marks=[pytest.mark.slow] if each[0] == "epsilon" else []) for each in SPOILED]
+
+
 VANISHING = [("tiny_gradients", {"loss_scale": "none"}), ("tiny_gradients", {"loss_scale": 8.0})]
 
 
@@ -54,7 +58,7 @@ def test_where_it_is_not_finite_first_is_where_the_fault_is(fault, first, data):
     assert json.loads(audited.to_json())["first_not_finite"] == audited.first_not_finite.range.row.name
 
 
-@pytest.mark.parametrize("fault, options", SPOILED)
+@pytest.mark.parametrize("fault, options", REPAIRED)
 def test_the_repair_keeps_what_is_guilty(fault, options, data):
     conversion, _ = found(fault, data, **options)
     repair = repaired(fault, data, **options)
@@ -68,18 +72,17 @@ def test_the_repair_keeps_what_is_guilty(fault, options, data):
     assert repair.runs < 2 * math.log2(len(half)) + len(kept) * math.log2(len(half)) + 1  # one to validate it
 
 
-@pytest.mark.parametrize("fault, options", SPOILED)
+@pytest.mark.parametrize("fault, options", REPAIRED)
 def test_the_repaired_conversion_agrees(fault, options, data, tmp_path):
     """By the policy file that is written; on other batches too."""
-    repair = repaired(fault, data, **options)
+    (before, _), repair = found(fault, data, **options), repaired(fault, data, **options)
     (tmp_path / "kept.policy").write_text(repair.policy_lines())
     conversion = graphmp.convert(graph_of(fault), op_policy=str(tmp_path / "kept.policy"), **options)
     assert {rule.node for rule in repair.rules}.isdisjoint(half_nodes(conversion))
     assert audit(conversion, data, TOLERANCE).agrees
     assert audit(conversion, Options(steps=2, seed=5), TOLERANCE).agrees
-    assert (repair.half_before, repair.half_after) == tuple(
-        sum(c.report["half_ops"].values()) for c in (graphmp.convert(graph_of(fault), **options), conversion)
-    )
+    half = tuple(sum(each.report["half_ops"].values()) for each in (before, conversion))
+    assert (repair.half_before, repair.half_after) == half
     assert repair.matmuls_after == conversion.report["coverage"]["converted_ops"] <= repair.matmuls_before
 
 
