@@ -27,16 +27,19 @@ def test_without_the_corpus_its_tests_are_skipped_and_one_line_says_so(tmp_path)
     assert int(count) > 20 and re.match(r"\d+ skipped, \d+ deselected in", out.splitlines()[-1]), out[-500:]
 
 
+@pytest.mark.unit
 def test_graphs_of_our_own_are_there_and_small():
     assert [path.stem for path in own_graphs()] == sorted(make.GRAPHS)
     assert all(path.stat().st_size < 150000 for path in own_graphs())
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", make.made_here())
 def test_a_recorded_graph_is_what_its_script_makes(name):
     assert make.built(name).SerializeToString(deterministic=True) == (make.FOLDER / (name + ".meta")).read_bytes()
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("path", own_graphs(), ids=lambda path: path.stem)
 def test_a_recorded_graph_loads_in_either_tensorflow(path):
     with tf.Graph().as_default() as graph:

@@ -183,16 +183,19 @@ def workplace(files, first_output, tmp_path, monkeypatch):
     return tmp_path / "work"
 
 
+@pytest.mark.unit
 def test_there_are_pages_and_commands():
     assert {"README.md", "concepts.md", "distributed.md", "flags.md", "errors.md"} <= {page.name for page in PAGES}
     assert len(RUN) > 15 and len(OWN_COMMANDS) > len(RUN)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("line", OWN_COMMANDS)
 def test_a_command_parses(line):
     assert parsed(line).command == arguments(line)[0]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_within_the_text_have_the_flags_that_they_name(page):
     for line in re.findall(r"`graphmp ([a-z]+\b[^`]*)`", page.read_text(encoding="utf-8")):
@@ -203,6 +206,7 @@ def test_commands_within_the_text_have_the_flags_that_they_name(page):
         assert set(named) <= accepted, line
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_other_commands_name_files_and_flags_that_are_there(page):
     for line in command_lines(page):
@@ -265,6 +269,7 @@ def test_code_runs(page, workplace, capfd):
             assert {node.attr["T"].type for node in decorated.as_graph_def().node if node.op == "MatMul"} == {tf.float16.as_datatype_enum}
 
 
+@pytest.mark.unit
 def test_code_that_is_not_run_says_why():
     marked = [block for page in PAGES for block in blocks(page) if block.language == "python" and block.comment]
     assert all(NOT_RUN.match(block.comment) for block in marked)
@@ -276,6 +281,7 @@ def anchors(page) -> List[str]:
     return [re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     links = [link for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")) if "://" not in link]
@@ -286,11 +292,13 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), link
 
 
+@pytest.mark.unit
 def test_each_page_is_in_the_index():
     links = re.findall(r"\]\(([^)#]+)\)", (DOCS / "README.md").read_text(encoding="utf-8"))
     assert {page.name for page in DOCS.glob("*.md")} - {"README.md"} <= set(links)
 
 
+@pytest.mark.unit
 def test_the_drawings_are_small_pictures_that_a_page_shows():
     drawings, text = sorted(DOCS.glob("*.svg")), "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [path.name for path in drawings] == ["exponents.svg", "paint.svg", "storage.svg", "unscale.svg"]
@@ -317,6 +325,7 @@ def test_the_drawing_of_the_forward_pass(workplace, tool):
     assert ("hidden/MatMul", "hidden/BiasAdd") in edges and {name for edge in edges for name in edge} == set(nodes)
 
 
+@pytest.mark.unit
 def test_the_drawing_of_exponents(tool):
     pytest.importorskip("matplotlib", reason="what draws it")
     counts = np.zeros(256, np.int64)
@@ -324,6 +333,7 @@ def test_the_drawing_of_exponents(tool):
     assert b"times a loss scale of 1024" in tool("drawings").histogram(counts)
 
 
+@pytest.mark.unit
 def test_without_what_draws_nothing_is_drawn(tool, monkeypatch, tmp_path, capfd):
     drawings = tool("drawings")
     monkeypatch.setattr(drawings.shutil, "which", lambda name: None)
@@ -331,11 +341,13 @@ def test_without_what_draws_nothing_is_drawn(tool, monkeypatch, tmp_path, capfd)
     assert capfd.readouterr().err == "drawings: Graphviz's dot (apt-get install graphviz) is not there\n"
 
 
+@pytest.mark.unit
 def test_the_reference_is_up_to_date(tool, capfd):
     assert tool("reference").main(["--check"]) == 0, "run python tools/reference.py"
     assert capfd.readouterr().out == "the reference is up to date\n"
 
 
+@pytest.mark.unit
 def test_a_page_that_is_out_of_date_is_named_and_written_anew(tool, tmp_path, capfd):
     reference = tool("reference")
     (tmp_path / "flags.md").write_text("# Flags\n")
@@ -345,6 +357,7 @@ def test_a_page_that_is_out_of_date_is_named_and_written_anew(tool, tmp_path, ca
     assert reference.main(["-o", str(tmp_path)]) == 0 and reference.main(["--check", "-o", str(tmp_path)]) == 0
 
 
+@pytest.mark.unit
 def test_each_flag_is_in_the_reference(tool):
     reference = tool("reference")
     page = reference.flags_page()
@@ -357,6 +370,7 @@ def test_each_flag_is_in_the_reference(tool):
     assert all("| `--%s" % name in conversion for name in COMMANDS["convert"].FLAGS if name not in ("flagfile", "undefok"))
 
 
+@pytest.mark.unit
 def test_each_code_is_in_the_reference_once(tool):
     page = tool("reference").errors_page()
     assert {code: page.count("| `%s` |" % code) for code in CODES} == dict.fromkeys(CODES, 1)

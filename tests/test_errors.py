@@ -12,6 +12,8 @@ import graphmp
 from graphmp.cli.main import COMMANDS, run_command
 from graphmp.errors import CODES, GraphmpError
 
+pytestmark = pytest.mark.unit
+
 SOURCES = [p for p in pathlib.Path(graphmp.__file__).parent.rglob("*.py") if p.name != "errors.py"]
 TEXT = "".join(p.read_text() for p in SOURCES)
 

@@ -103,11 +103,13 @@ def test_the_rules_hold(path):
     assert problems(module_name(path), path.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("path", [path for path in MODULES if path.name not in ("__init__.py", "__main__.py", "version.py")], ids=module_name)
 def test_annotations_are_not_evaluated(path):
     assert "\nfrom __future__ import annotations\n" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.unit
 def test_every_folder_is_a_layer():
     folders = {path.parent.name for path in (ROOT / "graphmp").glob("*/__init__.py")}
     files = {path.stem for path in (ROOT / "graphmp").glob("*.py")} - {"__init__", "__main__"}
@@ -118,6 +120,7 @@ def test_every_folder_is_a_layer():
 DOCSTRING = '"""Says what."""\n'
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "name, source, problem",
     [
@@ -140,6 +143,7 @@ def test_a_breach_is_found(name, source, problem):
     assert problems(name, DOCSTRING + source) == [problem]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "name, source",
     [
@@ -152,5 +156,6 @@ def test_what_is_allowed(name, source):
     assert problems(name, DOCSTRING + source) == []
 
 
+@pytest.mark.unit
 def test_a_missing_docstring_is_found():
     assert problems("graphmp.config", "x = 1") == ["has no docstring"]

@@ -45,6 +45,7 @@ def needed(described, python, extra=""):
     }
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("python", ["3.7", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13"])
 def test_each_python_gets_its_tensorflow(described, python):
     found = needed(described, python)
@@ -62,11 +63,13 @@ def test_each_python_gets_its_tensorflow(described, python):
         assert needed(described, python, "cuda") == {"tensorflow": "[and-cuda]<2.22,>=2.15"}
 
 
+@pytest.mark.unit
 def test_the_version_is_that_of_the_package(described):
     text = (ROOT / "graphmp" / "version.py").read_text()
     assert '"%s"' % described["version"] in text
 
 
+@pytest.mark.unit
 def test_the_extras(described):
     assert set(described["extras_require"]) == {"browser", "cuda", "dev", "hlo", "notebook", "parity", "plot", "test"}
     assert set(needed(described, "3.11", "test")) == {"hypothesis", "jsonschema", "pydot", "pytest", "pytest-xdist"}
@@ -78,6 +81,7 @@ def test_the_extras(described):
     assert set(needed(described, "3.11", "parity")) == set(needed(described, "3.7", "parity")) == {"mlxtend"}
 
 
+@pytest.mark.unit
 def test_every_package_is_shipped(described):
     folders = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "graphmp").rglob("__init__.py")}
     assert set(described["packages"]) == folders
@@ -90,6 +94,7 @@ def command(name):
     return found.group(1)
 
 
+@pytest.mark.unit
 def test_the_readme_has_its_commands_in_one_line():
     assert [command(name).count("\n") for name in ("convert", "test", "install-beside")] == [0, 0, 0]
 

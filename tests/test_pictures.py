@@ -33,6 +33,7 @@ def recorded():
     return json.loads((ROOT / "docs" / "pictures.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.unit
 def test_every_picture_of_readme_and_docs_is_made_by_the_tool(screenshots):
     made = {*screenshots.PAGES, screenshots.ON_A_TERMINAL}
     for page in PAGES:

@@ -46,12 +46,14 @@ def graphmp_diff(*argv):
     return args.run(args)
 
 
+@pytest.mark.unit
 def test_exit_status_is_that_of_diff(folder, capsys):
     assert graphmp_diff("before.meta", "same.pbtxt") == 0
     assert graphmp_diff("before.meta", "after.meta") == 1
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "argv, code",
     [
@@ -77,6 +79,7 @@ def test_trouble_is_2(folder, argv, code):
     assert (caught.value.code, caught.value.exit_status) == (code, 2)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "content",
     [
@@ -98,6 +101,7 @@ def test_what_is_no_report(folder, content, caplog):
     assert "no reasons" in caplog.text
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("status", [0, 1, 2])
 def test_no_error_comes_out_as_1(folder, monkeypatch, status):
     def fail(*args):
@@ -109,12 +113,14 @@ def test_no_error_comes_out_as_1(folder, monkeypatch, status):
     assert caught.value.exit_status == 2
 
 
+@pytest.mark.unit
 def test_a_fault_of_graphmp_is_2_and_shows_itself(folder, monkeypatch, capsys):
     monkeypatch.setattr(compare_module, "compare", lambda *args: 1 // 0)
     assert graphmp_diff("before.meta", "after.meta") == 2
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
+@pytest.mark.unit
 def test_a_closed_pipe_reaches_the_caller(folder, monkeypatch):
     class Closed(io.StringIO):
         def flush(self):
@@ -125,6 +131,7 @@ def test_a_closed_pipe_reaches_the_caller(folder, monkeypatch):
         graphmp_diff("before.meta", "after.meta")
 
 
+@pytest.mark.unit
 def test_text_ends_with_what_to_do_next(folder, capsys):
     graphmp_diff("before.meta", "after.meta")
     lines = capsys.readouterr().out.splitlines()
@@ -135,6 +142,7 @@ def test_text_ends_with_what_to_do_next(folder, capsys):
     assert (lines[0], lines[-1]) == ("no changes", "next         nothing to do: before.meta and same.pbtxt are the same graph")
 
 
+@pytest.mark.unit
 def test_the_next_command_works(folder, capsys):
     graphmp_diff("before.meta", "after.meta")
     command = capsys.readouterr().out.splitlines()[-1].split()
@@ -143,6 +151,7 @@ def test_the_next_command_works(folder, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "next         open diff.html"
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("flags", [["--json"], ["--format=json"]])
 def test_json(folder, capsys, flags):
     assert graphmp_diff("before.meta", "after.meta", *flags) == 1
@@ -151,6 +160,7 @@ def test_json(folder, capsys, flags):
     assert value["counts"] == {"dtype": 1, "edge via cast": 1, "node added": 1}
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "form, start", [("markdown", "**3 changes"), ("html", "<!DOCTYPE html>"), ("json", "{"), ("text", "3 changes"), ("dot", "digraph")]
 )
@@ -167,6 +177,7 @@ def test_forms_on_stdout_and_in_a_file(folder, capsys, form, start):
     assert [line.split()[0] for line in lines] == ["diff", "wrote", "next"]
 
 
+@pytest.mark.unit
 def test_report_beside_b_is_joined(folder, capsys):
     (folder / "sub").mkdir()
     (folder / "sub" / "after.meta").write_bytes(serialize(AFTER))
@@ -177,6 +188,7 @@ def test_report_beside_b_is_joined(folder, capsys):
     assert "explained" not in capsys.readouterr().out
 
 
+@pytest.mark.unit
 def test_report_that_is_named_wins(folder, capsys):
     (folder / "report.json").write_text(json.dumps(REPORT))
     (folder / "other.json").write_text(json.dumps({"changes": REPORT["changes"][:2]}))
@@ -187,6 +199,7 @@ def test_report_that_is_named_wins(folder, capsys):
     assert printed.splitlines()[-1].startswith("next         graphmp convert")
 
 
+@pytest.mark.unit
 def test_check_is_for_ci(folder, capsys):
     (folder / "report.json").write_text(json.dumps(REPORT))
     assert graphmp_diff("before.meta", "after.meta", "--check") == 0
@@ -198,6 +211,7 @@ def test_check_is_for_ci(folder, capsys):
     assert "stale" in capsys.readouterr().out
 
 
+@pytest.mark.unit
 def test_check_fails_on_what_nothing_explains(folder, capsys):
     (folder / "report.json").write_text(json.dumps({"changes": REPORT["changes"][1:]}))
     assert graphmp_diff("before.meta", "after.meta", "--check") == 1
@@ -206,6 +220,7 @@ def test_check_fails_on_what_nothing_explains(folder, capsys):
     assert lines[-1].startswith("next         graphmp convert the source again")
 
 
+@pytest.mark.unit
 def test_check_fails_where_a_proof_does(folder, capsys):
     for name, dtype in (("before.meta", "float32"), ("after.meta", "float16")):
         (folder / name).write_bytes(serialize(meta_graph("v VariableV2 dtype=%s" % dtype)))
@@ -219,6 +234,7 @@ def test_check_fails_where_a_proof_does(folder, capsys):
     assert printed.splitlines()[-2] == "check        failed: variables"
 
 
+@pytest.mark.unit
 def test_check_without_a_report(folder, capsys):
     assert graphmp_diff("before.meta", "same.pbtxt", "--check") == 0
     assert graphmp_diff("before.meta", "after.meta", "--check") == 1
@@ -231,6 +247,7 @@ def test_check_without_a_report(folder, capsys):
     assert json.loads((folder / "out.json").read_text())["identical"] is False
 
 
+@pytest.mark.unit
 def test_all_expands_what_repeats(folder, capsys):
     (folder / "one.meta").write_bytes(serialize(meta_graph("a_1 Relu T=float32", "a_2 Relu T=float32")))
     (folder / "two.meta").write_bytes(serialize(meta_graph("a_1 Relu T=float16", "a_2 Relu T=float16")))
@@ -241,6 +258,7 @@ def test_all_expands_what_repeats(folder, capsys):
         assert "  a_2  T float32 -> float16\n" in capsys.readouterr().out
 
 
+@pytest.mark.unit
 def test_model_explorer(folder, capsys):
     assert graphmp_diff("before.meta", "after.meta", "--format=model-explorer", "-o", "explorer") == 1
     lines = capsys.readouterr().out.splitlines()
@@ -249,6 +267,7 @@ def test_model_explorer(folder, capsys):
         assert json.loads((folder / "explorer" / (name + ".json")).read_text()), name
 
 
+@pytest.mark.unit
 def test_colour_on_a_terminal_only(folder, monkeypatch, capsys):
     (folder / "report.json").write_text('{"changes": []}')
     graphmp_diff("before.meta", "after.meta")
@@ -264,6 +283,7 @@ def test_colour_on_a_terminal_only(folder, monkeypatch, capsys):
     assert "\x1b[33m  y  T float32 -> float16  # unexplained" in coloured
 
 
+@pytest.mark.unit
 def test_names_that_look_like_markup_or_do_not_fit_the_terminal(folder, monkeypatch, capsys):
     name = "[bold]\u00e9[/bold]"
     graph = meta_graph("x X", "y Relu x T=float32", "%s NoOp" % name)

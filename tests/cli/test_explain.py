@@ -63,6 +63,7 @@ def refused(capsys, *argv):
     return err
 
 
+@pytest.mark.unit
 def test_text(folder, capsys):
     out, err = printed(capsys, "model.meta", "exp")
     assert err == "" and re.sub(r"\d+ nodes?", "N nodes", out).splitlines() == [
@@ -77,6 +78,7 @@ def test_text(folder, capsys):
     ]
 
 
+@pytest.mark.unit
 def test_json(folder, capsys):
     text = printed(capsys, "model.meta", "exp:0", "--json").out
     value = json.loads(text)
@@ -86,6 +88,7 @@ def test_json(folder, capsys):
     assert set(value["units"][0]) == {"ahead", "attribute", "chain", "dtype", "flags", "reason", "rule"}
 
 
+@pytest.mark.unit
 def test_the_chain_leads_from_the_source_to_the_node(folder, capsys):
     unit = explained(capsys, "model.meta", "attention")["units"][0]
     assert [(link["node"], link["dtype"]) for link in unit["chain"]] == [(name, "float32") for name in ("far/y", "far", "masked", "attention")]
@@ -96,6 +99,7 @@ def test_the_chain_leads_from_the_source_to_the_node(folder, capsys):
     assert lines[start + 2].split() == ["far", "Mul", "float32"] + unit["chain"][1]["reason"].split()
 
 
+@pytest.mark.unit
 def test_what_is_half_stands_between_ops_worth_it(folder, capsys):
     unit = explained(capsys, "model.meta", "relu")["units"][0]
     assert unit["dtype"] == "float16"
@@ -104,6 +108,7 @@ def test_what_is_half_stands_between_ops_worth_it(folder, capsys):
     assert "\nand on to\n" in out and "\nflag         --keep_float32='^relu$'" in out
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("node", ["exp", "attention", "far", "masked", "relu", "conv", "gradients/exp_grad/mul", "norm/FusedBatchNormV3", "loss"])
 def test_a_flag_does_what_it_says(folder, capsys, node):
     name = node if node in read_graph("model.meta").SerializeToString().decode("latin-1") else "norm"
@@ -117,6 +122,7 @@ def test_a_flag_does_what_it_says(folder, capsys, node):
     assert before[0]["flags"] or name == "loss"
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "node, text",
     [
@@ -136,6 +142,7 @@ def test_where_no_flag_helps(folder, capsys, node, text):
     assert ("flag         none changes it" in lines) == text.startswith("float32")
 
 
+@pytest.mark.unit
 def test_what_is_out_of_range_fits_bfloat16_and_is_spoilt_by_force(folder, capsys):
     flags = explained(capsys, "model.meta", "masked")["units"][0]["flags"]
     assert [(flag["text"], flag["remark"]) for flag in flags] == [("--compute_dtype=bfloat16", ""), ("--force_compute='^masked$'", "")]
@@ -145,6 +152,7 @@ def test_what_is_out_of_range_fits_bfloat16_and_is_spoilt_by_force(folder, capsy
     assert explained(capsys, "model.meta", "far/y")["units"][0]["flags"] == []
 
 
+@pytest.mark.unit
 def test_each_type_attribute_has_its_own_reason(folder, capsys):
     graph = read_graph("model.meta")
     norm = next(node.name for node in graph.graph_def.node if node.op.startswith("FusedBatchNorm") and "grad" not in node.name)
@@ -154,6 +162,7 @@ def test_each_type_attribute_has_its_own_reason(folder, capsys):
     assert "\nT            float16, infer: between half-precision ops" in lines
 
 
+@pytest.mark.unit
 def test_flags_of_the_command_line_are_the_question(folder, capsys):
     unit = explained(capsys, "model.meta", "conv", "--keep_float32=^conv$", "--compute_dtype=bfloat16")["units"][0]
     assert (unit["dtype"], unit["rule"]) == ("float32", RULES["user rule"])
@@ -162,6 +171,7 @@ def test_flags_of_the_command_line_are_the_question(folder, capsys):
     assert value["next"] == "graphmp convert model.meta --clip_norm=5 '--keep_float32=^conv$' --keep_float32='^relu$'"
 
 
+@pytest.mark.unit
 def test_an_inserted_cast_is_explained_by_its_two_ends(folder, capsys):
     for graph in ("model.meta", "out/converted.meta"):
         value = explained(capsys, graph, "exp_graphmp_float16")
@@ -172,11 +182,13 @@ def test_an_inserted_cast_is_explained_by_its_two_ends(folder, capsys):
     assert "\nwhy          inserted: a cast, where float32 and half precision meet\nof\n  exp  Exp  float32" in out and "\nread by\n" in out
 
 
+@pytest.mark.unit
 def test_float32_changes_no_dtype(folder, capsys):
     assert explained(capsys, "model.meta", "exp", "--compute_dtype=float32")["note"].startswith("--compute_dtype=float32 changes no dtype")
     assert "closest: exp" in refused(capsys, "model.meta", "expp", "--compute_dtype=float32")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("option", [[], ["--tag="]])
 def test_a_converted_graph_is_explained_by_the_original_beside_it(folder, capsys, option):
     value = explained(capsys, "out/converted.meta", "dense", *option)
@@ -187,6 +199,7 @@ def test_a_converted_graph_is_explained_by_the_original_beside_it(folder, capsys
     assert "GMP002: node nothing: " in refused(capsys, "out/converted.meta", "nothing")
 
 
+@pytest.mark.unit
 def test_a_node_of_a_converted_graph_that_only_it_has(folder, capsys):
     graph = read_graph("out/converted.meta")
     graph.graph_def.node.add(name="graphmp/loss_scale/unscale/mul", op="NoOp")
@@ -194,6 +207,7 @@ def test_a_node_of_a_converted_graph_that_only_it_has(folder, capsys):
     assert explained(capsys, "out/converted.meta", "graphmp/loss_scale/unscale/mul")["note"].startswith("unscale: gradients are divided")
 
 
+@pytest.mark.unit
 def test_a_converted_graph_without_its_original(folder, capsys):
     os.remove("out/original.meta")
     value = explained(capsys, "out/converted.meta", "relu")
@@ -211,6 +225,7 @@ def test_a_converted_graph_without_its_original(folder, capsys):
         assert explained(capsys, "out/converted.meta", "relu")["note"] == "nothing tells why"
 
 
+@pytest.mark.unit
 def test_the_recipe_is_explained_by_its_report(folder, capsys):
     graph = read_graph("out/converted.meta")
     mark(graph, Config.make(loss_scale=lambda step: step), "recipe")
@@ -220,6 +235,7 @@ def test_the_recipe_is_explained_by_its_report(folder, capsys):
     assert value["notes"][0].startswith("a converted graph, by the recipe") and value["next"] == "graphmp diff out/original.meta out/converted.meta"
 
 
+@pytest.mark.unit
 def test_flags_that_only_python_can_say_are_passed_over(folder, capsys):
     graph = read_graph("out/converted.meta")
     mark(graph, Config.make(loss_scale=lambda step: step), "rewrite")
@@ -246,6 +262,7 @@ def function_graph():
         return tf.train.export_meta_graph()
 
 
+@pytest.mark.unit
 def test_nodes_of_functions(tmp_path, monkeypatch, capsys):
     graph = function_graph()
     monkeypatch.chdir(tmp_path)
@@ -272,6 +289,7 @@ def loop_graph():
         return tf.train.export_meta_graph()
 
 
+@pytest.mark.unit
 def test_loops(tmp_path, monkeypatch, capsys):
     graph = loop_graph()
     monkeypatch.chdir(tmp_path)
@@ -285,6 +303,7 @@ def test_loops(tmp_path, monkeypatch, capsys):
     assert value["note"].startswith("inserted: a second entrance") and [link["node"] for link in value["readers"]] == ["loop/turn"]
 
 
+@pytest.mark.unit
 def test_a_second_constant(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = ["w Const", "x Placeholder dtype=float32", "y MatMul x w T=float32", "z Exp w T=float32"]
@@ -293,12 +312,14 @@ def test_a_second_constant(tmp_path, monkeypatch, capsys):
     assert value["note"].startswith("inserted: a second constant") and (value["producer"]["node"], value["readers"][0]["node"]) == ("w", "y")
 
 
+@pytest.mark.unit
 def test_an_op_that_nobody_knows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("model.meta").write_bytes(serialize(tiny.meta_graph("x Placeholder dtype=float32", "y Unheard x T=float32")))
     assert explained(capsys, "model.meta", "y")["note"].startswith("GMP109: ")
 
 
+@pytest.mark.unit
 def test_a_graph_that_would_be_left_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("model.meta").write_bytes(serialize(tiny.meta_graph("x Placeholder dtype=float16", "y MatMul x x T=float16")))
@@ -306,6 +327,7 @@ def test_a_graph_that_would_be_left_says_so(tmp_path, monkeypatch, capsys):
     assert "already half precision" in value["notes"][0] and value["note"] == "no type to change: it reads and writes float16"
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "argv, message",
     [
@@ -322,6 +344,7 @@ def test_trouble_is_one_line_and_2(folder, capsys, argv, message):
     assert refused(capsys, *argv).startswith("graphmp: error " + message)
 
 
+@pytest.mark.unit
 def test_codes(capsys):
     assert printed(capsys, "gmp012").out.startswith("GMP012 (error, exit status 1)\n  The recipe does not fit")
     assert explained(capsys, "GMP105")["code"] == "GMP105"
@@ -337,6 +360,7 @@ def test_nothing_but_the_result_in_a_process_of_its_own(folder):
     assert (done.returncode, done.stderr) == (0, b"") and json.loads(done.stdout.decode())["producer"]["node"] == "exp"
 
 
+@pytest.mark.unit
 @recorded()
 def test_nodes_of_a_real_graph(paths):
     graph = read_graph(next((path for path in paths if path.name == "captured__mnistconv.meta"), paths[0]))

@@ -12,6 +12,8 @@ from graphmp.cli.main import COMMANDS, run_command
 from graphmp.cli.parser import build_parser
 from tests.support.places import TOOLS
 
+pytestmark = pytest.mark.unit
+
 CONVERTING = sorted(name for name, module in COMMANDS.items() if hasattr(module, "FLAGS"))
 TITLES = [helps.EVERYDAY] + [group.title for group in helps.GROUPS]
 TITLE = re.compile(r"^([a-z][^:\n]*):\n", re.MULTILINE | re.IGNORECASE)

@@ -60,6 +60,7 @@ def inspected(capsys, *argv):
     return json.loads(printed(capsys, *argv, "--json").out)
 
 
+@pytest.mark.unit
 def test_text(folder, capsys):
     out, err = printed(capsys, "model.meta")
     lines = out.splitlines()
@@ -72,6 +73,7 @@ def test_text(folder, capsys):
     assert lines[-1] == "next         graphmp convert model.meta, or: graphmp explain model.meta exp"
 
 
+@pytest.mark.unit
 def test_json_is_stable_and_sorted(folder, capsys):
     first = printed(capsys, "model.meta", "--json").out
     assert printed(capsys, "model.meta", "--json").out == first
@@ -85,6 +87,7 @@ def test_json_is_stable_and_sorted(folder, capsys):
     assert value["facts"]["gradient_scopes"] == {"gradients": True}
 
 
+@pytest.mark.unit
 def test_ops_by_colour(folder, capsys, trained):
     value = inspected(capsys, "model.meta")
     ops = {row["op"]: row for row in value["ops"]}
@@ -98,6 +101,7 @@ def test_ops_by_colour(folder, capsys, trained):
     assert {row["kind"].split(":")[0] for row in value["kept"]} <= set(RULES)
 
 
+@pytest.mark.unit
 def test_constants_that_do_not_fit(folder, capsys):
     value = inspected(capsys, "model.meta")
     mask = next(row for row in value["constants"] if row["node"] == "far/y")
@@ -108,6 +112,7 @@ def test_constants_that_do_not_fit(folder, capsys):
     assert inspected(capsys, "model.meta", "--compute_dtype=bfloat16")["constants"] == []
 
 
+@pytest.mark.unit
 def test_a_float32_island_and_the_flag_that_changes_it(folder, capsys):
     island = inspected(capsys, "model.meta")["islands"][0]
     assert (island["node"], island["op"], island["nodes"], island["flag"]) == ("exp", "Exp", 1, "--force_compute='^exp$'")
@@ -117,6 +122,7 @@ def test_a_float32_island_and_the_flag_that_changes_it(folder, capsys):
     assert next(row for row in after["ops"] if row["op"] == "Exp")["half"] == 1
 
 
+@pytest.mark.unit
 def test_islands_that_differ_in_numbers_are_one_row(tmp_path, capsys):
     lines = ["w Const", "x Placeholder dtype=float32", "block_1/before/MatMul MatMul x w T=float32"]
     for i in range(1, 13):
@@ -131,6 +137,7 @@ def test_islands_that_differ_in_numbers_are_one_row(tmp_path, capsys):
     assert "block_1/exp_1 (and 11 like it)" in printed(capsys, str(tmp_path / "blocks.meta")).out
 
 
+@pytest.mark.unit
 def test_shapes_that_tensor_cores_do_not_take(folder, capsys):
     value = inspected(capsys, "model.meta")
     found = {row["node"]: [tuple(d[key] for key in ("name", "size", "next")) for d in row["dimensions"]] for row in value["shapes"]}
@@ -142,6 +149,7 @@ def test_shapes_that_tensor_cores_do_not_take(folder, capsys):
     assert [row["node"] for row in value["shapes"]] == ["conv", "dense", "logits"]  # by work
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "line, shapes, expected",
     [
@@ -163,6 +171,7 @@ def test_dimensions(line, shapes, expected):
     assert {d.name: d.size for d in found.dimensions} == expected if found else not expected
 
 
+@pytest.mark.unit
 def test_float32_changes_no_dtype(folder, capsys):
     value = inspected(capsys, "model.meta", "--compute_dtype=float32")
     assert value["leave"] is True and value["ops"] == [] and value["notes"][-1]["message"].startswith("--compute_dtype=float32 changes no dtype")
@@ -170,6 +179,7 @@ def test_float32_changes_no_dtype(folder, capsys):
     assert lines[2].startswith("note         --compute_dtype=float32 changes no dtype") and len(lines) == 5
 
 
+@pytest.mark.unit
 def test_traffic_of_a_graph_that_cannot_be_converted(folder, capsys, monkeypatch):
     def fail(*args):
         raise GraphmpError("GMP021", "node x is not what it was")
@@ -179,6 +189,7 @@ def test_traffic_of_a_graph_that_cannot_be_converted(folder, capsys, monkeypatch
     assert inspected(capsys, "model.meta")["traffic"] == []
 
 
+@pytest.mark.unit
 def test_flags_of_a_conversion_are_taken(folder, capsys):
     kept = inspected(capsys, "model.meta", "--keep_float32=^conv$", "--loss_scale=128", "--fetch=dense:0")
     assert {"kind": "user rule", "units": 2, "node": "conv", "reason": "user rule: --keep_float32=^conv$"} in kept["kept"]
@@ -186,6 +197,7 @@ def test_flags_of_a_conversion_are_taken(folder, capsys):
     assert next(row for row in inspected(capsys, "model.meta", "--op_policy=ops.txt")["ops"] if row["op"] == "Exp")["half"] == 1
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("lines", ["", "infer Exp\n-Relu\ndeny Tanh\n"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_policy_reads_back(folder, capsys, lines, dtype):
@@ -197,6 +209,7 @@ def test_policy_reads_back(folder, capsys, lines, dtype):
     assert ("Exp" in listed["infer"], "Relu" in listed["clear"]) == (bool(lines), not lines)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "argv, message",
     [
@@ -215,6 +228,7 @@ def test_trouble_is_one_line_and_2(folder, capsys, argv, message):
     assert out == "" and err.startswith("graphmp: error " + message) and err.count("\n") == 1
 
 
+@pytest.mark.unit
 def test_a_converted_graph_is_named_and_left(folder, capsys, trained):
     config = Config.make(loss_scale="none")
     done = rewrite(trained, config, Policy.default("float16")).meta_graph
@@ -227,6 +241,7 @@ def test_a_converted_graph_is_named_and_left(folder, capsys, trained):
     assert inspected(capsys, "converted.meta", "--compute_dtype=bfloat16")["leave"] is True
 
 
+@pytest.mark.unit
 def test_a_graph_that_is_half_already(tmp_path, capsys):
     graph = tiny.meta_graph("x Placeholder dtype=float16", "y MatMul x x T=float16")
     (tmp_path / "half.meta").write_bytes(serialize(graph))
@@ -235,6 +250,7 @@ def test_a_graph_that_is_half_already(tmp_path, capsys):
     assert out.splitlines()[0].endswith("TensorFlow version unknown, 0 variables")
 
 
+@pytest.mark.unit
 def test_a_graph_def_in_text_without_training(tmp_path, capsys):
     graph = tiny.meta_graph("x Placeholder dtype=float32", "w Const", "y MatMul x w T=float32", "z Exp y T=float32", w=np.eye(3, dtype=np.float32))
     (tmp_path / "net.pbtxt").write_text(str(graph.graph_def))
@@ -242,6 +258,7 @@ def test_a_graph_def_in_text_without_training(tmp_path, capsys):
     assert value["facts"]["gradient_scopes"] == {} and [row["code"] for row in value["notes"]] == ["GMP105"]
 
 
+@pytest.mark.unit
 def test_control_characters_in_names_are_shown_escaped(tmp_path, capsys, monkeypatch):
     graph = tiny.meta_graph("x Placeholder dtype=float32", "w Const", "y MatMul x w T=float32", "z Exp y T=float32", w=np.eye(3, dtype=np.float32))
     graph.graph_def.node[3].name = "\x1b[31m"
@@ -256,6 +273,7 @@ def test_control_characters_in_names_are_shown_escaped(tmp_path, capsys, monkeyp
     assert "\x1b[1;36mnodes by op" in sys.stdout.getvalue() and "\x1b[31m" not in sys.stdout.getvalue()
 
 
+@pytest.mark.unit
 def test_an_output_that_lacks_the_letters(folder, monkeypatch):
     ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
     monkeypatch.setattr(sys, "stdout", ascii_only)
@@ -264,17 +282,20 @@ def test_an_output_that_lacks_the_letters(folder, monkeypatch):
     assert b"mod\\xe9l.meta" in ascii_only.buffer.getvalue()
 
 
+@pytest.mark.unit
 def test_a_long_table_says_how_much_it_hides():
     lines = [text for _, text in section("rows", [("a", 1), ("bb", 1000), ("c", 3)], 2, ("name", "count"))]
     assert lines == ["", "rows", "  name  count", "  a         1", "  bb    1,000", "  and 1 more: --json has them all"]
     assert section("rows", []) == []
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("count, text", [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (180e6, "180 MB"), (5e15, "5,000 TB")])
 def test_size(count, text):
     assert size(count) == text
 
 
+@pytest.mark.unit
 def test_help_has_an_example(capsys):
     with pytest.raises(SystemExit) as ended:
         run_command(["graphmp", "inspect", "--help"])
@@ -295,6 +316,7 @@ def test_the_command_is_there_before_tensorflow():
     assert subprocess.run([sys.executable, "-c", script], cwd=root, env=dict(os.environ, PYTHONPATH=root), check=False).returncode == 0
 
 
+@pytest.mark.unit
 @recorded()
 def test_a_real_graph(paths, capsys):
     path = next((path for path in paths if path.name == "DeepBlurt__vae__model.ckpt.meta"), paths[0])

@@ -6,6 +6,8 @@ import pytest
 
 from graphmp.cli.launcher import scales_in_words
 
+pytestmark = pytest.mark.unit
+
 DYNAMIC, FIXED = {"kind": "dynamic", "initial": 32768.0}, {"kind": "fixed", "initial": 128.0}
 
 

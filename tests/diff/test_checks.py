@@ -15,6 +15,8 @@ from tests.support.corpus import recorded
 from tests.support.models import MODELS
 from tests.support.tiny import meta_graph
 
+pytestmark = pytest.mark.unit
+
 
 @pytest.fixture(scope="module")
 def conversion():

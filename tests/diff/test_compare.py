@@ -52,6 +52,7 @@ DIFFERENT = [
 ]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("before, after", [row[1:] for row in SAME], ids=[row[0] for row in SAME])
 def test_same(before, after):
     diff = compare(meta_graph(*before), meta_graph(*after))
@@ -59,12 +60,14 @@ def test_same(before, after):
     assert diff.changes == ()
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("before, after, change", DIFFERENT, ids=lambda value: "_".join(filter(None, value)) if isinstance(value, tuple) else "")
 def test_one_change(before, after, change):
     assert found(meta_graph(*before), meta_graph(*after)) == [change]
     assert compare(compare(meta_graph(*before), meta_graph(*after)).apply(meta_graph(*before)), meta_graph(*after)).identical
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("before, after, change", DIFFERENT, ids=lambda value: "_".join(filter(None, value)) if isinstance(value, tuple) else "")
 def test_backwards_is_the_mirror_image(before, after, change):
     node, category, part, old, new = change
@@ -90,6 +93,7 @@ CASTS = [
 ]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("before, after, category", [row[1:] for row in CASTS], ids=[row[0] for row in CASTS])
 def test_edges_through_casts(before, after, category):
     changes = found(meta_graph(*before), meta_graph(*after))
@@ -121,6 +125,7 @@ CONSTANTS = [
 ]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("before, after, values", [row[1:] for row in CONSTANTS], ids=[row[0] for row in CONSTANTS])
 def test_constants(before, after, values):
     changes = found(meta_graph("c Const", c=before), meta_graph("c Const", c=after))
@@ -129,6 +134,7 @@ def test_constants(before, after, values):
     assert len([change for change in changes if change[1] == "dtype"]) == (before.dtype.kind != "S" and before.dtype != after.dtype)
 
 
+@pytest.mark.unit
 def test_bfloat16_constant_is_only_rounded():
     bfloat16 = tf.bfloat16.as_numpy_dtype
     before, after = meta_graph("c Const", c=f32([1.0, 3.140625])), meta_graph("c Const", c=np.array([1.0, 3.140625], bfloat16))
@@ -137,12 +143,14 @@ def test_bfloat16_constant_is_only_rounded():
     assert [change[1] for change in found(before, after)] == ["constant value", "dtype"]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("value, category", [(f16(0.1), "edge via cast"), (f16(0.2), "rewired")])
 def test_an_edge_to_a_copy_of_a_constant(value, category):
     before, after = meta_graph("c Const", "y Relu c", c=f32(0.1)), meta_graph("c Const", "h Const", "y Relu h", c=f32(0.1), h=value)
     assert [(node, kind) for node, kind, _, _, _ in found(before, after)] == [("y", category), ("h", "node added")]
 
 
+@pytest.mark.unit
 def test_constant_stored_in_another_way_is_the_same():
     before, after = meta_graph("c Const dtype=float32"), meta_graph("c Const dtype=float32", c=f32([7, 7, 7]))
     tensor = before.graph_def.node[0].attr["value"].tensor
@@ -153,6 +161,7 @@ def test_constant_stored_in_another_way_is_the_same():
     assert compare(before, after).identical
 
 
+@pytest.mark.unit
 def test_constants_that_would_not_fit_in_memory():
     graphs = []
     for value in (1, 2):
@@ -164,6 +173,7 @@ def test_constants_that_would_not_fit_in_memory():
     assert found(*graphs) == [("c", "constant value", "value", "float32[1125899906842624]", "float32[1125899906842624]")]
 
 
+@pytest.mark.unit
 def test_attributes():
     before, after = meta_graph("a Op"), meta_graph("a Op")
     old, new = before.graph_def.node[0].attr, after.graph_def.node[0].attr
@@ -186,6 +196,7 @@ def test_attributes():
     ]
 
 
+@pytest.mark.unit
 def test_long_values_are_shown_from_where_they_differ():
     before, after = meta_graph("a Op"), meta_graph("a Op")
     before.graph_def.node[0].attr["s"].s = b"x" * 5000 + b"left" + b"y" * 5000
@@ -196,6 +207,7 @@ def test_long_values_are_shown_from_where_they_differ():
     assert max(len(old), len(new)) < 100
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("dtype, text", [(1, "float32"), (101, "float32_ref"), (9999, "dtype 9999")])
 def test_dtype_names(dtype, text):
     assert attribute_text(tf.AttrValue(type=dtype)) == text
@@ -213,6 +225,7 @@ def function(graph, name, *lines, inputs=("x",), returns="y"):
     return result
 
 
+@pytest.mark.unit
 def test_what_is_no_node():
     before, after = meta_graph("a NoOp"), meta_graph("a NoOp")
     for graph, names in ((before, "fg"), (after, "gf")):
@@ -256,6 +269,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("before, after, changes", FUNCTIONS, ids=range(len(FUNCTIONS)))
 def test_the_body_of_a_function(before, after, changes):
     graphs = [meta_graph("a NoOp"), meta_graph("a NoOp")]
@@ -268,6 +282,7 @@ def test_the_body_of_a_function(before, after, changes):
     assert compare(diff.apply(graphs[0]), graphs[1]).identical
 
 
+@pytest.mark.unit
 def test_the_same_name_in_the_graph_and_in_functions():
     before, after = meta_graph("x X", "y Relu x T=float32"), meta_graph("x X", "y Relu x T=float32")
     for graph in (before, after):
@@ -280,6 +295,7 @@ def test_the_same_name_in_the_graph_and_in_functions():
     assert [(change.path, change.reason) for change in diff.changes] == [("library/g/y", "allow")]
 
 
+@pytest.mark.unit
 def test_a_function_that_one_side_lacks():
     before, after = meta_graph("a NoOp"), meta_graph("a NoOp")
     function(after, "f", "y Relu x")
@@ -296,6 +312,7 @@ def test_a_function_that_one_side_lacks():
     assert compare(back.apply(after), before).identical
 
 
+@pytest.mark.unit
 def test_the_signature_of_a_function():
     before, after = meta_graph("a NoOp"), meta_graph("a NoOp")
     function(before, "f", "y Relu x")
@@ -307,6 +324,7 @@ def test_the_signature_of_a_function():
     assert compare(diff.apply(before), after).identical
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("lines, message", [(("a NoOp", "a NoOp"), "two nodes"), (("a Relu gone",), "gone")])
 def test_broken_graphs_are_refused(lines, message):
     with pytest.raises(GraphmpError, match=message):
@@ -317,6 +335,7 @@ BEFORE = meta_graph("x X", "y Relu x T=float32", "z NoOp")
 AFTER = meta_graph("x X", CAST, "y Relu x_half T=float16", "z NoOp @/gpu:0")
 
 
+@pytest.mark.unit
 def test_reasons_are_joined_by_node():
     diff = compare(BEFORE, AFTER, report(y="allow", x_half="cast", elsewhere="?"))
     assert [(c.node, c.category, c.reason) for c in diff.changes] == [
@@ -328,6 +347,7 @@ def test_reasons_are_joined_by_node():
     assert [c.node for c in diff.unexplained] == ["z"]
 
 
+@pytest.mark.unit
 def test_a_row_explains_the_change_that_it_names():
     rows = [("dtype of T: float32 -> float16", "allow"), ("edge via cast: x -> x_half", "reads"), ("dtype", "again"), ("dtype", "again")]
     diff = compare(BEFORE, AFTER, {"changes": [{"node": "y", "change": change, "reason": reason} for change, reason in rows]})
@@ -337,6 +357,7 @@ def test_a_row_explains_the_change_that_it_names():
     assert diff.stale == ("y: dtype of T: float32 -> bfloat16",)
 
 
+@pytest.mark.unit
 def test_without_a_report_nothing_is_unexplained():
     diff = compare(BEFORE, AFTER)
     assert not diff.has_report
@@ -345,6 +366,7 @@ def test_without_a_report_nothing_is_unexplained():
     assert len(compare(BEFORE, AFTER, {}).unexplained) == 4
 
 
+@pytest.mark.unit
 def test_frozen():
     diff = compare(BEFORE, AFTER)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -353,12 +375,14 @@ def test_frozen():
         diff.changes[0].node = ""
 
 
+@pytest.mark.unit
 def test_inputs_are_left_as_they_are():
     before, after = serialize(BEFORE), serialize(AFTER)
     compare(BEFORE, AFTER).to_html()
     assert (serialize(BEFORE), serialize(AFTER)) == (before, after)
 
 
+@pytest.mark.unit
 def test_python_interface():
     assert graphmp.diff(BEFORE, AFTER, report(z="moved")).counts() == compare(BEFORE, AFTER).counts()
     assert isinstance(graphmp.diff(BEFORE, BEFORE), graphmp.Diff)
@@ -407,6 +431,7 @@ def half(graph):
     return final
 
 
+@pytest.mark.unit
 @recorded(slice(0, None, 2), slow=slice(1, None, 2))
 def test_shuffling_changes_nothing(paths):
     for path in paths:
@@ -416,6 +441,7 @@ def test_shuffling_changes_nothing(paths):
         assert compare(graph, with_nodes_reversed(graph)).identical, path.name
 
 
+@pytest.mark.unit
 @recorded(slice(0, None, 3))
 def test_every_difference_is_found(paths):
     for path in paths:
@@ -432,6 +458,7 @@ def test_every_difference_is_found(paths):
         assert changed
 
 
+@pytest.mark.unit
 @recorded(slice(0, None, 3))
 def test_one_cast_is_one_cast(paths):
     """One cast put into one edge of a recorded graph is the one thing that is reported."""
@@ -447,6 +474,7 @@ def test_one_cast_is_one_cast(paths):
         ], path.name
 
 
+@pytest.mark.unit
 @recorded(slice(0, None, 3))
 def test_swapped_inputs_are_rewired(paths):
     for path in paths:
@@ -459,6 +487,7 @@ def test_swapped_inputs_are_rewired(paths):
         ], path.name
 
 
+@pytest.mark.unit
 @recorded(slice(8))
 def test_two_recorded_graphs_of_different_models(paths):
     """Any two graphs can be compared; what comes out makes the one of the other."""

@@ -15,6 +15,8 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.view import GraphView
 from tests.support.tiny import meta_graph
 
+pytestmark = pytest.mark.unit
+
 BEFORE = ["x Placeholder dtype=float32", "y MatMul x x T=float32", "old Relu y ^x T=float32", "z Sum old T=float32", "far NoOp ^z"]
 AFTER = [
     "x Placeholder dtype=float32",

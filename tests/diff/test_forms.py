@@ -16,6 +16,8 @@ from graphmp.errors import GraphmpError
 from tests.support.corpus import recorded
 from tests.support.tiny import meta_graph, report, with_nodes_reversed
 
+pytestmark = pytest.mark.unit
+
 HOSTILE = "</script><img src=x onerror=alert(1)>|`[b]\x1b[31m\u202e&amp;"
 CAST = "x_half Cast x SrcT=float32 DstT=float16"
 BEFORE = meta_graph("x X", "y Relu x T=float32", "z NoOp")

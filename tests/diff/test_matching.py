@@ -11,6 +11,8 @@ from tests.support.corpus import corpus_graphs, recorded
 from tests.support.renaming import random_names, renamed
 from tests.support.tiny import meta_graph
 
+pytestmark = pytest.mark.unit
+
 CAST = "x_half Cast x SrcT=float32 DstT=float16"
 MATCHED = [
     ("by inputs", ["x X", "a Relu x", "b Tanh a"], ["x X", "q Relu x", "b Tanh q"], {"a": "q"}),

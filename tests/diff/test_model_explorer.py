@@ -15,6 +15,8 @@ from graphmp.diff.model import Diff
 from graphmp.graph.view import GraphView
 from tests.support.tiny import meta_graph
 
+pytestmark = pytest.mark.unit
+
 BEFORE = ["a Placeholder dtype=float32", "s/b MatMul a a T=float32", "s/b/c Relu s/b:1 ^a T=float32 @/gpu:0", "old Sum s/b/c", "gone NoOp"]
 AFTER = [
     "a Placeholder dtype=float32",

@@ -25,6 +25,8 @@ from graphmp.graph.view import GraphView
 from tests.support.pages import HOSTILE, TRAINED, TRAINED_REPORT, UNTRAINED, hostile, layers, page_json, sample, trained, view
 from tests.support.tiny import meta_graph
 
+pytestmark = pytest.mark.unit
+
 PARTS = pathlib.Path(html.__file__).parent / "page"
 
 

@@ -16,6 +16,8 @@ from graphmp.diff.review.summary import Clip
 from graphmp.diff.review.words import rows
 from tests.support.tiny import meta_graph
 
+pytestmark = pytest.mark.unit
+
 SECTIONS = ["matmuls and convolutions", "other dtypes", "casts", "loss scale", "rest"]
 
 

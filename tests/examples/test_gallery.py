@@ -20,6 +20,8 @@ from tests.support.places import EXAMPLES
 IMAGES = [name for name in NAMES if "data_format=True" in (EXAMPLES / (name + ".py")).read_text()]
 CHANNELS_FIRST = {"dcgan", "vgg"}  # trained so always; the others with --slow
 LONG = {"alexnet", "inception_v2", "inception_v3", "progressive_gan", "seq2seq"}  # with --slow alone: the others have their layers, and fewer
+if tf.__version__ < "2":
+    LONG |= {"googlenet", "resnet50"}  # its CPU emulates float16
 # By `graphmp convert` one of each kind: layers, two losses, matmuls alone, Keras, a loop, attention, an embedding; all with --slow.
 # `graphmp run` converts the others as well.
 CONVERTED = {"vgg", "dcgan", "fully_connected", "keras_cifar10", "lstm", "transformer", "word2vec"}
@@ -127,6 +129,7 @@ def test_it_trains_alike_with_channels_first(trained, request, forks):
     assert found[1] + found[2] == pytest.approx(expected[1] + expected[2], rel=2e-3)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", NAMES)
 def test_its_help_says_what_it_shows(name, module, monkeypatch, capsys):
     module("training")  # to be forgotten afterwards
@@ -170,6 +173,7 @@ def test_losses_are_printed_every_so_many_steps_and_repeat_by_the_seed(forks):
     assert "samples/s" not in ended.out  # the first step counts for nothing
 
 
+@pytest.mark.unit
 def test_a_bar_on_a_terminal_only(training, monkeypatch):
     for on_terminal in (True, False):
         out = io.StringIO()
@@ -186,6 +190,7 @@ def flags_of(training, monkeypatch, sizes, *argv):
     return training._parse_flags("", sizes, data_format=True)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
 def test_images_show_their_class(training, monkeypatch, graph, data_format):
     flags = flags_of(training, monkeypatch, training.IMAGENET, "--smoke", "--batch_size=40", "--data_format=" + data_format)
@@ -198,6 +203,7 @@ def test_images_show_their_class(training, monkeypatch, graph, data_format):
     assert shared.sum() > 20 and np.array_equal(labels[distances.argmin(axis=1)][shared], labels[shared])
 
 
+@pytest.mark.unit
 def test_sentences_follow_their_rule(training, monkeypatch):
     sizes = {"batch_size": (8, 8, ""), "steps": (1, 1, ""), "vocabulary": (50, 50, "")}
     flags = flags_of(training, monkeypatch, sizes)
@@ -218,16 +224,19 @@ def test_a_full_resnet_is_the_papers(depth, total, module, graph):
     assert halves == {"stem/Conv2D"} | {"stage%d_block1/%s/Conv2D" % (stage, name) for stage in (2, 3, 4) for name in ("middle", "project")}
 
 
+@pytest.mark.unit
 def test_a_full_vgg_is_the_papers(module, graph):
     assert sum(build(module("vgg"), *pictures(), 1000, 64, 0.1, "channels_last").values()) == 138357544
 
 
+@pytest.mark.unit
 def test_a_full_transformer_has_berts_layers(module, graph):
     tokens, masked = tf.placeholder(tf.int32, [None, 128]), tf.placeholder(tf.bool, [None, 128])
     counts = build(module("transformer"), tokens, masked, 30528, 2, 12, 64, 1e-4)
     assert counts == {"embedding": 30528 * 768, "positions": 128 * 768, "layer0": 7087872, "layer1": 7087872, "norm": 2 * 768, "bias": 30528}
 
 
+@pytest.mark.unit
 def test_the_lstm_loops(module, graph):
     tokens = tf.placeholder(tf.int32, [None, 200])
     build(module("lstm"), tokens, tokens, 50, 2, 8, 1e-3, trains=True)
@@ -236,6 +245,7 @@ def test_the_lstm_loops(module, graph):
     assert sum(op.type == "MatMul" for op in graph.get_operations()) == 9  # whatever the length
 
 
+@pytest.mark.unit
 def test_the_list_is_complete():
     linked = set(re.findall(r"\]\(([^)]+)\)", (EXAMPLES / "README.md").read_text()))
     files = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
@@ -243,6 +253,7 @@ def test_the_list_is_complete():
     assert linked == files | folders
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", NAMES)
 def test_it_knows_nothing_of_graphmp_and_is_short(name):
     text = (EXAMPLES / (name + ".py")).read_text()

@@ -35,6 +35,7 @@ def test_opponents_learn_from_what_the_other_was(module, graph):
         assert session.run([minus, plus, tf.train.get_global_step()]) == [-1, 5, 1]
 
 
+@pytest.mark.unit
 def test_a_full_dcgan_is_the_papers(module, graph):
     counts = build(module("dcgan"), *inputs(64, 100), 128, 2e-4, "channels_last")
     kernels = 25 * (3 * 128 + 128 * 256 + 256 * 512 + 512 * 1024)
@@ -44,6 +45,7 @@ def test_a_full_dcgan_is_the_papers(module, graph):
     assert set(strides) == {(1, 2, 2, 1)}
 
 
+@pytest.mark.unit
 def test_a_full_progressive_gan_is_the_papers(module, graph):
     counts = build(module("progressive_gan"), *inputs(128, 512), 100, 512, 1e-3)
 
@@ -140,6 +142,7 @@ def test_plot_draws_losses_alone_in_float32(forks, tmp_path, monkeypatch):
     assert (tmp_path / "traces.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "path, words",
     [

@@ -22,6 +22,7 @@ def test_a_full_alexnet_is_torchvisions(module, graph):
     assert counts["fc6"] == (6 * 6 * 256 + 1) * 4096
 
 
+@pytest.mark.unit
 def test_a_full_googlenet_is_the_papers(module, graph):
     counts = build(module("googlenet"), *pictures(), 1000, 64, 5, 0.1, "channels_last")
     auxiliary = sum(count for scope, count in counts.items() if scope.startswith("auxiliary"))
@@ -30,6 +31,7 @@ def test_a_full_googlenet_is_the_papers(module, graph):
     assert len(graph.get_collection(tf.GraphKeys.LOSSES)) == 3
 
 
+@pytest.mark.unit
 def test_a_full_inception_v2_is_slims(module, graph):
     counts = build(module("inception_v2"), *pictures(), 1000, 64, 4, 0.1, "channels_last")
     base = sum(counts.values()) - counts["logits"] + normalised()  # slim's count has means and variances, and no scales
@@ -62,6 +64,7 @@ def normalised():
     return sum(int(variable.shape[0]) for variable in tf.trainable_variables() if variable.op.name.endswith("/gamma"))
 
 
+@pytest.mark.unit
 def test_the_network_of_keras_is_its_examples(module, graph):
     program = module("keras_cifar10")
     program.build_training_model(*pixels(), 32, 1e-4, "softmax")
@@ -72,6 +75,7 @@ def pixels():
     return tf.placeholder(tf.uint8, [None, 32, 32, 3], name="pixels"), tf.placeholder(tf.int32, [None], name="labels")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("activation, kind", [("softmax", "Softmax"), ("sigmoid", "Sigmoid")])
 def test_keras_final_activation_stays_float32_unasked(activation, kind, module, graph):
     module("keras_cifar10").build_training_model(*pixels(), 8, 1e-4, activation)
@@ -92,6 +96,7 @@ def cifar10(folder, records=20):
         (folder / name).write_bytes(np.hstack([labels, np.repeat(planes, records, axis=0)]).tobytes())
 
 
+@pytest.mark.unit
 def test_cifar10s_files_are_read(module, tmp_path):
     cifar10(tmp_path)
     program = module("keras_cifar10")
@@ -101,6 +106,7 @@ def test_cifar10s_files_are_read(module, tmp_path):
     assert labels[:20].tolist() == list((tmp_path / "data_batch_1.bin").read_bytes()[:: program.RECORD])
 
 
+@pytest.mark.unit
 def test_without_cifar10_there_are_digits(module):
     program = module("keras_cifar10")
     (images, labels), (test, _) = program.pictures("", test=False), program.pictures("", test=True)
@@ -134,6 +140,7 @@ def spoilt(folder, name, data):
         (folder / name).write_bytes(data)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "name, data, words",
     [

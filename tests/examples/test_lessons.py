@@ -64,6 +64,7 @@ def test_sixteens_fit_into_float16_4094_times(graph, number, total):
     assert exact == 16 * number and np.finfo(np.float16).max == 65504
 
 
+@pytest.mark.unit
 def test_added_up_one_by_one_in_float16_they_come_to_half_of_that():
     sums = np.add.accumulate(np.full(4094, 16, np.float16))
     assert sums[2047] == sums[-1] == 32768  # above it float16 has every 32nd number only
@@ -104,6 +105,7 @@ def dtypes(graph_def, pattern):
     return {tf.as_dtype(number).name for number in found}
 
 
+@pytest.mark.unit
 def test_the_mean_squared_error_is_float32(converted):
     assert dtypes(converted, "SquaredDifference") == {"float32"}
     assert dtypes(converted, "Sum|DivNoNan|Div") == {"float32"}
@@ -123,6 +125,7 @@ def normalised(samples):
         return loss, tf.train.GradientDescentOptimizer(0.1).minimize(loss)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("engine", ["recipe", "rewrite"])
 def test_batch_normalisation_is_float32_inside(graph, engine):
     samples = tf.placeholder(tf.float32, [8, 8, 8, 3])

@@ -70,6 +70,7 @@ def test_it_runs(tool, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.unit
 def test_what_is_checked_in_has_been_run(committed):
     cells = code_cells(committed)
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
@@ -77,6 +78,7 @@ def test_what_is_checked_in_has_been_run(committed):
     shows_what_it_should(committed)
 
 
+@pytest.mark.unit
 def test_what_is_checked_in_tells_of_no_machine(committed):
     assert {output.get("name", "stdout") for output in outputs(committed)} == {"stdout"}
     assert all(cell["metadata"] == {} for cell in committed["cells"])

@@ -56,12 +56,14 @@ def test_a_task_trains_in_every_column(name, module, monkeypatch):
         assert int(done) == int(there_is) > 5
 
 
+@pytest.mark.unit
 def test_the_columns_are_those_of_the_tests(module):
     trainer = module("trainer")
     assert sorted(trainer.TASKS) == sorted(TASKS)
     assert tuple(trainer.COLUMNS) == (trainer.FLOAT32, *HALF)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", TASKS)
 def test_the_seed_decides_on_the_batches(name, module):
     needs_its_data(name)
@@ -83,6 +85,7 @@ def test_the_same_run_again_is_the_same(module, monkeypatch):
     assert first["value"] != pytest.approx(other["value"], rel=1e-6)
 
 
+@pytest.mark.unit
 def test_digits_and_text_are_split(module):
     needs_its_data("cnn")
     data = module("data")
@@ -96,6 +99,7 @@ def test_digits_and_text_are_split(module):
     assert np.array_equal(inputs[:, 1:], targets[:, :-1])
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "differences, expected",
     [
@@ -108,6 +112,7 @@ def test_interval(differences, expected, module):
     assert module("summary").interval(differences) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.unit
 def test_one_difference_has_no_interval(module):
     mean, low, high = module("summary").interval([2.0])
     assert mean == 2.0 and math.isnan(low) and math.isnan(high)
@@ -117,6 +122,7 @@ def runs_of(column, values, task="vae"):
     return [{"task": task, "column": column, "seed": seed, "value": value, "skipped": 1, "steps": 10} for seed, value in enumerate(values)]
 
 
+@pytest.mark.unit
 def test_a_loss_is_compared_in_per_cent(module):
     runs = runs_of("float32", [100.0, 102.0, 98.0]) + runs_of("bfloat16", [101.0, 103.0, 99.0]) + runs_of("float16_128", [100.1, 101.9, 98.0])
     exact, by_scale, brain = module("summary").summarise(runs, {"vae": {"measure": "loss", "margin": 0.01}})
@@ -127,6 +133,7 @@ def test_a_loss_is_compared_in_per_cent(module):
     assert by_scale["high"] == pytest.approx(4.302653 * 0.1 / math.sqrt(3), abs=1e-5)
 
 
+@pytest.mark.unit
 def test_accuracy_is_compared_in_points_and_can_miss_its_margin(module):
     runs = runs_of("float32", [90.0, 92.0], "cnn") + runs_of("bfloat16", [89.0, 90.9], "cnn")
     _, found = module("summary").summarise(runs, {"cnn": {"measure": "accuracy", "margin": 1.5}})
@@ -136,6 +143,7 @@ def test_accuracy_is_compared_in_points_and_can_miss_its_margin(module):
     assert found["in_margin"]
 
 
+@pytest.mark.unit
 def test_a_run_that_diverged_is_in_no_margin(module):
     summary = module("summary")
     rows = summary.summarise(runs_of("float32", [1.0, 2.0]) + runs_of("bfloat16", [1.0, None]), {"vae": {"measure": "loss", "margin": 0.01}})
@@ -162,6 +170,7 @@ def program(module, monkeypatch):
     return run
 
 
+@pytest.mark.unit
 def test_a_comparison_that_was_stopped_goes_on(program, tmp_path, capsys):
     path = tmp_path / "results.json"
     flags = ["--tasks", "char_lstm", "--seeds", "1", "2", "--results", str(path)]
@@ -181,6 +190,7 @@ def test_a_comparison_that_was_stopped_goes_on(program, tmp_path, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2 + 4
 
 
+@pytest.mark.unit
 def test_other_settings_are_other_runs(program, tmp_path, monkeypatch):
     flags = ["--tasks", "char_lstm", "--columns", "float32", "--results", str(tmp_path / "results.json")]
     program.main(flags)
@@ -192,12 +202,14 @@ def test_other_settings_are_other_runs(program, tmp_path, monkeypatch):
     assert len(program.asked) == 2 * len(program.SEEDS)
 
 
+@pytest.mark.unit
 def test_smoke_is_one_seed_and_leaves_no_file(program, monkeypatch):
     monkeypatch.setattr(program.records, "write", None)
     program.main(["--smoke", "--tasks", "vae"])
     assert program.asked == [("vae", column, 1) for column in ("float32", *HALF)]
 
 
+@pytest.mark.unit
 def test_native_arithmetic_is_for_a_gpu(module):
     trainer = module("trainer")
     assert [trainer.arithmetic(how) for how in ("native", "simulated")] == ["native", "simulated"]
@@ -210,11 +222,13 @@ def published():
     return json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.unit
 def test_the_published_summary_is_that_of_the_published_runs(published, module):
     assert published["tasks"] == json.loads(json.dumps(module("records").tasks())), "run examples/parity/run.py again"
     assert published["summary"] == module("summary").summarise(published["runs"], published["tasks"])
 
 
+@pytest.mark.unit
 def test_the_published_runs_are_all_there(published, module):
     trainer, run = module("trainer"), module("run")
     keys = [(made["task"], made["column"], made["seed"]) for made in published["runs"]]
@@ -223,6 +237,7 @@ def test_the_published_runs_are_all_there(published, module):
     assert all(value is not None for made in published["runs"] for value in made.values())
 
 
+@pytest.mark.unit
 def test_the_readme_says_what_was_published(published, module):
     text = (FOLDER.parent.parent / "README.md").read_text(encoding="utf-8")
     cells = [re.sub(r" +", " ", cell.strip()) for line in module("summary").table(published["summary"]) for cell in line.split("|")]
@@ -230,6 +245,7 @@ def test_the_readme_says_what_was_published(published, module):
     assert len(intervals) == 15 and all("| %s |" % interval in text for interval in intervals)
 
 
+@pytest.mark.unit
 def test_the_table_in_the_text_is_the_published_one(published, module):
     table = module("summary").table(published["summary"])
     text = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -110,6 +110,7 @@ def test_a_folder_that_is_none(hand_made, forks, tmp_path):
     assert "report.json names no op that trains; convert again, with --train_op=OP --loss=TENSOR" in refusal(trained(forks, tmp_path))
 
 
+@pytest.mark.unit
 def test_losses_with_one_train_op_name_it_both(graph):
     x = tf.placeholder(tf.float32, [None, 4], "x")
     steps = []
@@ -121,6 +122,7 @@ def test_losses_with_one_train_op_name_it_both(graph):
     assert [loss["train_ops"] for loss in losses] == [["both"], ["both"]]
 
 
+@pytest.mark.unit
 def test_the_step_counter_and_averages_are_part_of_the_step(graph):
     x = tf.placeholder(tf.float32, [None, 4], "x")
     loss = tf.reduce_mean(tf.layers.dense(x, 2))
@@ -132,5 +134,6 @@ def test_the_step_counter_and_averages_are_part_of_the_step(graph):
         assert row["train_ops"] == ["averaged"]
 
 
+@pytest.mark.unit
 def test_it_is_listed_where_examples_are():
     assert "run_converted.py" in pathlib.Path(SCRIPT).parent.joinpath("README.md").read_text(encoding="utf-8")

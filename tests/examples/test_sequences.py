@@ -69,6 +69,7 @@ def test_the_translator_does_not_read_padding(module, graph):
     assert padded == pytest.approx(exact, rel=1e-6) and abs(other - exact) > 1e-6
 
 
+@pytest.mark.unit
 def test_conv_seq2seq_has_the_papers_layers(module, graph):
     width, words, layers = 512, 40000, 2
     counts = build(module("conv_seq2seq"), tokens(None, 50), tokens(None, 50), words, layers, width, 0.25)
@@ -104,6 +105,7 @@ MASKED = {
 }
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", sorted(MASKED))
 def test_masks_stay_float32(name, module, graph):
     MASKED[name](module(name))
@@ -133,6 +135,7 @@ def test_the_character_models_state_goes_from_batch_to_batch(module, graph):
         assert all(np.any(value) for value in session.run(state))
 
 
+@pytest.mark.unit
 def test_a_full_character_model_has_its_layers(module, graph):
     example = module("char_rnn")
     known = len(example.CHARACTERS)
@@ -140,6 +143,7 @@ def test_a_full_character_model_has_its_layers(module, graph):
     assert counts == {"rnn": lstm(known, 512) + lstm(512, 512), "logits": 513 * known} and known == 96
 
 
+@pytest.mark.unit
 def test_a_full_multiplicative_lstm_is_the_papers(module, graph):
     counts = build(module("sentiment"), tokens(None, 64), tokens(None), 64, 4096, 5e-4)
     cell = {"wx": 64 * 16384, "wh": 4096 * 16384, "wmx": 64 * 4096, "wmh": 4096 * 4096, "b": 16384}
@@ -147,6 +151,7 @@ def test_a_full_multiplicative_lstm_is_the_papers(module, graph):
     assert counts == dict(cell, embedding=256 * 64, logits=4097 * 2, **lengths)
 
 
+@pytest.mark.unit
 def test_reviews_say_their_class(module, graph):
     example = module("sentiment")
     reviews, labels = next(example.batches(Namespace(seed=1, batch_size=60, length=40)))

@@ -33,11 +33,13 @@ def test_the_smoke_run_is_five_steps(forks):
     assert len(losses(forks, CHANNELS_LAST)) == 5
 
 
+@pytest.mark.unit
 def test_it_knows_nothing_of_graphmp():
     imported = [alias.name for node in ast.walk(ast.parse(EXAMPLE.read_text())) if isinstance(node, ast.Import) for alias in node.names]
     assert sorted(imported) == ["argparse", "numpy", "os", "tensorflow.compat.v1"]
 
 
+@pytest.mark.unit
 def test_the_full_model(graph):
     namespace = {"__name__": "simple_cnn"}
     exec(compile(EXAMPLE.read_text(), str(EXAMPLE), "exec"), namespace)

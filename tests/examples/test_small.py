@@ -56,6 +56,7 @@ def test_the_fully_connected_layer_is_the_talks(module, graph):
     assert [array.shape for array in first] == [(64, 1024), (64, 512)] and all(a is b for a, b in zip(first, second))
 
 
+@pytest.mark.unit
 def test_word2vec_touches_the_rows_that_it_looks_up(module, graph):
     program = module("word2vec")
     flags = flags_of(program, "full")
@@ -70,6 +71,7 @@ def test_word2vec_touches_the_rows_that_it_looks_up(module, graph):
     assert not of_type(graph, "ApplyGradientDescent", "ResourceApplyGradientDescent")
 
 
+@pytest.mark.unit
 def test_word2vecs_words_are_near_each_other(module):
     program = module("word2vec")
     flags = flags_of(program, "smoke")
@@ -79,6 +81,7 @@ def test_word2vecs_words_are_near_each_other(module):
     assert np.median(partners) < flags.vocabulary / 10  # what is near a word tells of it
 
 
+@pytest.mark.unit
 def test_a_full_unet_is_the_papers(module, graph):
     program = module("unet")
     images, labels = tf.placeholder(tf.float32, [None, 572, 572, 1]), tf.placeholder(tf.int32, [None, 572, 572])
@@ -104,6 +107,7 @@ def test_unets_crops_are_the_middle(module, graph):
         assert np.array_equal(found, points[:, begin : begin + size, begin : begin + size])
 
 
+@pytest.mark.unit
 def test_unets_discs_are_brighter(module):
     program = module("unet")
     images, labels = next(program.batches(flags_of(program, "smoke")))
@@ -111,6 +115,7 @@ def test_unets_discs_are_brighter(module):
     assert images[labels == 1].mean() - images[labels == 0].mean() == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.unit
 def test_a_full_vae_has_the_papers_layers(module, graph):
     program = module("vae")
     flags = flags_of(program, "full")
@@ -145,6 +150,7 @@ def network(program, size):
     return flags, inputs, program.build_training_model(*inputs, flags.width, flags.learning_rate)
 
 
+@pytest.mark.unit
 def test_a_full_dqn_is_the_papers(module, graph):
     network(module("dqn"), "full")
     layers = [8 * 8 * 4 * 16 + 16, 4 * 4 * 16 * 32 + 32, 9 * 9 * 32 * 256 + 256, 256 * 3 + 3]
@@ -189,6 +195,7 @@ def test_dqns_wanted_values(module, graph):
     assert errors.max() > 1 and result == pytest.approx(np.where(errors < 1, 0.5 * errors**2, errors - 0.5).mean(), rel=1e-4)
 
 
+@pytest.mark.unit
 def test_catch(module):
     game = module("dqn").Catch(6, 24, np.random.RandomState(0))
     for _ in range(20):

@@ -9,6 +9,8 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.collector import collector_paused
 from tests.support.painting import chain
 
+pytestmark = pytest.mark.unit
+
 
 def test_it_stands_still_meanwhile():
     with collector_paused():

@@ -24,6 +24,8 @@ from graphmp.graph.view import GraphView
 from tests.support.corpus import recorded
 from tests.support.tiny import meta_graph
 
+pytestmark = pytest.mark.unit
+
 TINY = meta_graph("x Placeholder dtype=float32", "w VariableV2 dtype=float32", "y MatMul x w:0 T=float32", "z NoOp ^y")
 TINY.collection_def["losses"].node_list.value.append("y:0")
 FUNCTIONS = tf.MetaGraphDef()

@@ -114,6 +114,7 @@ def test_tags_that_are_missing_or_not_there(exported, name, tag, message):
     assert error.message.endswith(": " + message)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("graph", [TINY, TINY.graph_def], ids=["MetaGraphDef", "GraphDef"])
 @pytest.mark.parametrize(
     "form", [tf.MetaGraphDef.SerializeToString, lambda graph: text_format.MessageToString(graph).encode()], ids=["binary", "text"]
@@ -125,6 +126,7 @@ def test_a_tag_is_for_saved_models(tmp_path, graph, form):
     assert error.message.endswith(": --tag=serve: found a %s; accepted with a tag is a SavedModel" % type(graph).__name__)
 
 
+@pytest.mark.unit
 def test_graphs_without_tags_and_odd_ones(tmp_path):
     write(tmp_path, ([], TINY))
     assert read_graph(tmp_path).graph_def == TINY.graph_def
@@ -135,6 +137,7 @@ def test_graphs_without_tags_and_odd_ones(tmp_path):
     assert refusal(tmp_path, "a").message.endswith("accepted is --tag='' or --tag='a b'")
 
 
+@pytest.mark.unit
 def test_without_a_schema_version(tmp_path):
     message = write(tmp_path, (["serve"], TINY))
     message.saved_model_schema_version = 0
@@ -142,12 +145,14 @@ def test_without_a_schema_version(tmp_path):
     assert read_graph(tmp_path) == message.meta_graphs[0]
 
 
+@pytest.mark.unit
 def test_the_binary_file_goes_first_as_in_tensorflow(tmp_path):
     message = write(tmp_path, (["serve"], TINY))
     (tmp_path / "saved_model.pbtxt").write_text("never read")
     assert read_graph(tmp_path) == message.meta_graphs[0]
 
 
+@pytest.mark.unit
 def test_only_the_graph_that_is_taken_must_be_whole(tmp_path):
     write(tmp_path, (["empty"], tf.MetaGraphDef()), (["whole"], TINY), (["cyclic"], meta_graph("a NoOp ^b", "b NoOp ^a")))
     assert len(read_graph(tmp_path, "whole").graph_def.node) == 2

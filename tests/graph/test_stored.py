@@ -20,6 +20,8 @@ from graphmp.rewrite.op_defs import OpDefs
 from tests.support.corpus import recorded
 from tests.support.tiny import meta_graph
 
+pytestmark = pytest.mark.unit
+
 LINES = "d Add b a:0 ^c ^a T=float32", "b Split a", "c Relu b:1 T=float32", "a Const", "e NoOp"
 
 

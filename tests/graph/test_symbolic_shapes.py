@@ -67,6 +67,7 @@ CASES = {
 }
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("case", sorted(CASES))
 def test_equal_dimensions(case):
     with tf.Graph().as_default() as graph:
@@ -76,6 +77,7 @@ def test_equal_dimensions(case):
     assert (dims(shapes, made) == dims(shapes, like)) is equal
 
 
+@pytest.mark.unit
 def test_unknown_ranks_stay_unknown():
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32)
@@ -95,6 +97,7 @@ def gradients_of(build):
     return graph
 
 
+@pytest.mark.unit
 def test_a_product_with_itself_sums_nothing():
     graph = gradients_of(lambda x, y: x * tf.tanh(x) * tf.tanh(y))
     shapes = shapes_of(graph)
@@ -103,6 +106,7 @@ def test_a_product_with_itself_sums_nothing():
     assert {name for name, nothing in found.items() if nothing} == {name for name in found if "mul_grad" in name}
 
 
+@pytest.mark.unit
 def test_a_graph_deeper_than_pythons_stack():
     with tf.Graph().as_default() as graph:
         x = top = tf.placeholder(tf.float32, [None, 6])
@@ -112,6 +116,7 @@ def test_a_graph_deeper_than_pythons_stack():
     assert dims(shapes, top) == dims(shapes, x)
 
 
+@pytest.mark.unit
 def test_a_loop_has_symbols_of_its_own():
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [None, 6])
@@ -138,6 +143,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("case", sorted(LOOPS))
 def test_a_loop_variable_that_keeps_its_shape_has_that_of_what_enters(case):
     body, kept = LOOPS[case]
@@ -148,6 +154,7 @@ def test_a_loop_variable_that_keeps_its_shape_has_that_of_what_enters(case):
     assert [dims(shapes, a) == dims(shapes, b) for a, b in zip(end, start)] == [letter != "-" for letter in kept]
 
 
+@pytest.mark.unit
 def test_a_loop_in_a_loop():
     with tf.Graph().as_default() as graph:
         start = tf.placeholder(tf.float32, [None, None])
@@ -157,6 +164,7 @@ def test_a_loop_in_a_loop():
     assert dims(shapes, both_keep) == dims(shapes, start) != dims(shapes, inner_grows)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("known", [True, False])
 def test_the_gradients_of_an_rnn_sum_nothing_where_its_batch_is_that_of_its_state(known):
     """Inside of the loop: gates are products of tensors of one shape; saved shapes come out of Stacks, rows out of a TensorArray."""

@@ -16,6 +16,8 @@ from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.rewrite.units import TypedGraph
 
+pytestmark = pytest.mark.unit
+
 
 def view_of(graph):
     return GraphView(with_inferred_shapes(graph.as_graph_def()))

@@ -15,6 +15,8 @@ from graphmp.graph.view import CONTROL, Consumer, GraphView, Port, parse_input
 from tests.support.corpus import recorded
 from tests.support.tiny import FLOAT32, meta_graph
 
+pytestmark = pytest.mark.unit
+
 #   a -> b -> d      d also waits for c, and c reads output 1 of b; e stands alone
 DIAMOND = meta_graph("d Add b a:0 ^c ^a", "b Split a", "c Relu b:1", "a Const", "e NoOp").graph_def
 LOOP = meta_graph("enter Enter x", "merge Merge enter next", "x Const", "next NextIteration merge").graph_def

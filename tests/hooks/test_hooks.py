@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
@@ -26,6 +27,7 @@ def build_once():
         return graphmp.mixed_precision(lambda x: tf.layers.dense(x, 1))(tf.zeros([2, 3]))
 
 
+@pytest.mark.unit
 def test_installing_again_wraps_once():
     build_once()
     before = [depth(place) for place in places()]
@@ -35,6 +37,7 @@ def test_installing_again_wraps_once():
     assert [depth(place) for place in places()] == before and min(before) > 0
 
 
+@pytest.mark.unit
 def test_wrap_keeps_name_and_docstring_and_passes_arguments_on():
     class Owner:
         def method(self, a, b=2):
@@ -63,6 +66,7 @@ def test_a_session_is_heard_through_every_door(graph):
         assert heard == [one, one]
 
 
+@pytest.mark.unit
 def test_gradients_and_ops_are_heard(graph):
     ops, taken = [], []
 
@@ -82,6 +86,7 @@ def test_gradients_and_ops_are_heard(graph):
     assert "Square" in ops and taken in ([[x]], [x])
 
 
+@pytest.mark.unit
 def test_an_optimizer_that_holds_another_delegates():
     inner = tf.train.AdamOptimizer(0.1)
     assert not optimizers.delegates(inner)

@@ -35,6 +35,7 @@ ACCEPTED = {
 }
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("option", sorted(REFUSED))
 def test_what_a_scale_cannot_be_is_refused(option):
     for value in REFUSED[option]:
@@ -46,12 +47,14 @@ def test_what_a_scale_cannot_be_is_refused(option):
         Config.make(**{option: value})
 
 
+@pytest.mark.unit
 def test_min_above_initial():
     assert Config.make(loss_scale_initial=2.0**60, loss_scale_min=2.0**60).loss_scale_min == 2.0**60
     with pytest.raises(GraphmpError, match="--loss_scale_min=64: it is above --loss_scale_initial=32, where the scale starts"):
         Config.make(loss_scale_initial=32, loss_scale_min=64)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("command", [["convert", "x.meta"], ["run", "x.py"], ["audit", "x.meta", "--random_data"], ["bench", "x.meta"]])
 @pytest.mark.parametrize("flag", ["--loss_scale=1e45", "--loss_scale=nan", "--loss_scale_initial=1e45", "--loss_scale_growth_factor=1"])
 def test_the_command_line_refuses_in_one_line(command, flag, capfd, tmp_path, monkeypatch):
@@ -69,6 +72,7 @@ def test_python_refuses(make):
         make(loss_scale=1e45)
 
 
+@pytest.mark.unit
 def test_a_tensor_or_function_is_looked_at_where_its_value_is_known(graph):
     step = tf.train.get_or_create_global_step()
     for value in (lambda: tf.constant(0.0), lambda: tf.constant(np.inf), lambda: lambda _: -1.0, lambda: tf.constant([1.0, 2.0])):

@@ -12,6 +12,8 @@ from graphmp.policy.formats import BFLOAT16, FLOAT16
 from tests.support.audits import exponent_fields
 from tests.support.measured import often
 
+pytestmark = pytest.mark.unit
+
 
 def histogram(values):
     return exponent_fields(np.float32(values))

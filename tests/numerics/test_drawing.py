@@ -11,6 +11,8 @@ from graphmp.numerics.drawing import NOT_FINITE, OVERFLOWS, SUBNORMAL, VANISHES,
 from graphmp.policy.formats import BFLOAT16, EXPONENT_BIAS, FLOAT16
 from tests.support.audits import exponents
 
+pytestmark = pytest.mark.unit
+
 
 def test_bars_lie_in_the_zone_that_their_values_end_in():
     frame = Frame(FLOAT16, [exponents(-30, 1)])

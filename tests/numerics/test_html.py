@@ -16,6 +16,8 @@ from graphmp.numerics.rows import ROLES
 from tests.support.audit_forms import page_json
 from tests.support.audits import audit, bad, exponents, finding, good, hostile, loss, many
 
+pytestmark = pytest.mark.unit
+
 PARTS = pathlib.Path(html.__file__).parent / "page"
 
 

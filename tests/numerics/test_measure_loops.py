@@ -159,6 +159,7 @@ class TestControlFlow:
         assert [s.elements for s in found.stats(fetches=["last:0"])] == [3, 0]
 
 
+@pytest.mark.unit
 def test_names_of_what_is_added(graph):
     x = tf.placeholder(tf.float32, [2], "x")
     before = graph.as_graph_def()

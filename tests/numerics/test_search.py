@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from graphmp.numerics.search import Search
 from tests.support.searched import often
 
+pytestmark = pytest.mark.unit
+
 MOST = 300
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmp.numerics.search import by_scope
 from tests.support.searched import often
+
+pytestmark = pytest.mark.unit
 
 names = st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map("/".join), unique=True, max_size=30)
 

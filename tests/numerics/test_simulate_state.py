@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32, HALF
@@ -45,6 +46,7 @@ def test_every_half_output_has_its_rounded_value():
         np.testing.assert_array_equal(value, rounded(value, "float16"), err_msg=text)
 
 
+@pytest.mark.unit
 def test_control_inputs_stay():
     before = painting.graph("x Placeholder shape=[2,2]", "a MatMul x x", "b MatMul a a ^a", "c Tanh b ^a ^b")
     _, simulation = both(before)
@@ -52,12 +54,14 @@ def test_control_inputs_stay():
     assert nodes["b"].input[2:] == ["^a"] and nodes["c"].input[1:] == ["^a", "^b"]
 
 
+@pytest.mark.unit
 def test_a_float32_graph_is_left_alone():
     before = built(layers)
     simulation = simulated(before)
     assert simulation.meta_graph == before and simulation.rounded == {}
 
 
+@pytest.mark.unit
 def test_functions_of_variable_type_stay():
     before = built(layers)
     function = before.graph_def.library.function.add()

@@ -96,6 +96,7 @@ def test_constants_are_rounded():
         np.testing.assert_allclose(found, expected, rtol=2**-8)
 
 
+@pytest.mark.unit
 def test_constants_of_one_repeated_value():
     """A tensor that is written as one value and a shape."""
     half = tf.MetaGraphDef()

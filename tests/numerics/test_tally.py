@@ -71,6 +71,7 @@ def test_an_error_needs_something_to_compare():
     assert np.isnan(tally.ranges()[0].error)
 
 
+@pytest.mark.unit
 def test_rows_that_were_never_seen_are_no_result():
     tally = Tally([row()], FLOAT16)
     assert tally.ranges() == []

@@ -15,6 +15,8 @@ from graphmp.numerics.rows import ACTIVATION_GRADIENT, WEIGHT_GRADIENT
 from tests.support.audit_forms import page_json
 from tests.support.audits import HOSTILE, audit, bad, exponents, finding, good, hostile, loss
 
+pytestmark = pytest.mark.unit
+
 
 def line_of(rendered, beginning):
     return next(line for line in rendered.splitlines() if line.strip().startswith(beginning))

@@ -10,6 +10,8 @@ from graphmp.performance.shares import Shares, is_product, shares
 from tests.support.benched import FAST
 from tests.support.classifiers import classifier
 
+pytestmark = pytest.mark.unit
+
 
 def metadata(nodes, device="/job:localhost/replica:0/task:0/device:CPU:0"):
     """A trace: (node, op, microseconds)."""

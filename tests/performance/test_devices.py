@@ -14,6 +14,7 @@ from tests.support.benched import CPU, PLAIN_CPU, TF1, a_bench
 GPU = Device("A100", (8, 0))
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "device, dtype, words",
     [
@@ -34,10 +35,12 @@ def test_where_times_say_little(device, dtype, words):
     assert len(found) == bool(words) and words in "".join(found)
 
 
+@pytest.mark.unit
 def test_what_is_fast_is_the_default_dtype():
     assert [device.default_dtype for device in (CPU, PLAIN_CPU, GPU, Device("P100", (6, 0)))] == ["bfloat16", "float16", "float16", "float16"]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("flags, name", [(("avx512_bf16", "amx_bf16", "avx2"), "AMX_BF16 and AVX512_BF16"), (("avx512_bf16",), "AVX512_BF16")])
 def test_a_cpu_by_its_flags(monkeypatch, flags, name):
     monkeypatch.setattr(devices, "cpu_flags", lambda: frozenset(flags))
@@ -46,12 +49,14 @@ def test_a_cpu_by_its_flags(monkeypatch, flags, name):
     assert found.default_dtype == ("float16" if TF1 else "bfloat16")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("flags", [None, frozenset(("avx2",))])
 def test_a_cpu_without_bfloat16(monkeypatch, flags):
     monkeypatch.setattr(devices, "cpu_flags", lambda: flags)
     assert devices.find() == PLAIN_CPU
 
 
+@pytest.mark.unit
 def test_a_gpu_by_its_description(monkeypatch):
     described = "device: 0, name: NVIDIA A100, pci bus id: 0000:00:04.0, compute capability: 8.0"
     monkeypatch.setattr(tf.config.experimental, "list_physical_devices", lambda kind: ["GPU:0"])
@@ -61,6 +66,7 @@ def test_a_gpu_by_its_description(monkeypatch):
     assert devices.find().on_gpu and devices.find().capability < (7, 0)
 
 
+@pytest.mark.unit
 def test_sums_by_their_errors():
     assert accumulation({"matmul": 0.8, "convolution": None}, "float16") == {"matmul": "float32", "convolution": None}
     assert accumulation({"matmul": 32.0, "convolution": 2.0}, "bfloat16") == {"matmul": "bfloat16", "convolution": "float32"}
@@ -73,6 +79,7 @@ def test_sums_are_measured():
         assert found["matmul"] > 10  # 1.15.5's CPU adds up in float16
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "device, environment, words",
     [

@@ -12,6 +12,8 @@ from graphmp.performance.bench import FLOAT32, GRAPHMP
 from graphmp.performance.timings import speedup, step_time
 from tests.support.benched import a_bench, timed
 
+pytestmark = pytest.mark.unit
+
 SECONDS = st.floats(1e-4, 10.0)
 
 

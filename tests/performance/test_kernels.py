@@ -61,11 +61,13 @@ DETAILS = {
 }
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name, on, source", NAMES, ids=[name[:40] for name, _, _ in NAMES])
 def test_a_kernel_is_known_by_its_name(name, on, source):
     assert uses_tensor_cores(name, reduced=True) == on, source
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("pattern", PATTERNS, ids=[pattern.expression for pattern in PATTERNS])
 def test_each_pattern_decides_on_its_own_example(pattern):
     assert uses_tensor_cores(pattern.example, reduced=True) == (pattern.verdict != kernel_names.NO)
@@ -73,6 +75,7 @@ def test_each_pattern_decides_on_its_own_example(pattern):
     assert pattern.source
 
 
+@pytest.mark.unit
 def test_the_table_needs_neither_tensorflow_nor_graphmp():
     loaded = runpy.run_path(kernel_names.__file__)
     assert loaded["uses_tensor_cores"](S884, False)
@@ -106,12 +109,14 @@ def net(dtype=tf.float16, units=10):
         return graph.as_graph_def()
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("form", sorted(DETAILS))
 def test_kernels_come_with_their_nodes(form):
     found = kernels_of_run(recorded([("dense/MatMul", "MatMul", S884, 30), ("conv/Conv2D", "Conv2D", TRANSPOSE, 4)], form))
     assert found == {"dense/MatMul": [(S884, "MatMul", 30.0)], "conv/Conv2D": [(TRANSPOSE, "Conv2D", 4.0)]}
 
 
+@pytest.mark.unit
 def test_a_trace_has_kernels_on_the_streams_of_a_gpu():
     def metadata(kind, name, **where):
         return dict({"ph": "M", "name": kind, "args": {"name": name}}, **where)
@@ -125,6 +130,7 @@ def test_a_trace_has_kernels_on_the_streams_of_a_gpu():
     assert kernels_of_trace({"traceEvents": trace}) == {"dense/MatMul": [(S884, "MatMul", 2.5)]}
 
 
+@pytest.mark.unit
 def test_all_on_tensor_cores():
     graph_def = net(units=16)
     verdict = verify(
@@ -139,6 +145,7 @@ def test_all_on_tensor_cores():
     assert text(verdict) == "tensor cores: 2 of 2 matmuls and convolutions that ran, 100.0% of their time\n"
 
 
+@pytest.mark.unit
 def test_what_did_not_run_there_gets_advice_by_the_shapes_of_the_step():
     graph_def = net()
     verdict = verify(graph_def, recorded([("dense/MatMul", "MatMul", SGEMM, 30), ("conv/Conv2D", "Conv2D", XMMA_CONV, 90)], shapes=[("x", [30, 64])]))
@@ -152,6 +159,7 @@ def test_what_did_not_run_there_gets_advice_by_the_shapes_of_the_step():
     ]
 
 
+@pytest.mark.unit
 def test_gradients_of_convolutions_get_their_layers_advice():
     with tf.Graph().as_default() as graph:
         image, filters = tf.placeholder(tf.float16, [8, 8, 8, 3], "image"), tf.placeholder(tf.float16, [3, 3, 3, 12], "filters")
@@ -163,6 +171,7 @@ def test_gradients_of_convolutions_get_their_layers_advice():
     assert row.advice == "make input channels 8 of 3, output channels 16 of 12"
 
 
+@pytest.mark.unit
 def test_a_fused_product_is_found_under_the_last_node():
     verdict = verify(net(units=16), recorded([("dense/Relu", "_FusedMatMul", S884, 30)]))
     assert [(row.node, row.kernels) for row in verdict.rows if row.tensor_core] == [("dense/MatMul", (S884,))]
@@ -170,12 +179,14 @@ def test_a_fused_product_is_found_under_the_last_node():
     assert text(verdict).splitlines()[-1] == "  not in the profile: 1 others, folded, or not run in this step"
 
 
+@pytest.mark.unit
 def test_float32_is_said():
     verdict = verify(net(tf.float32), recorded([("dense/MatMul", "MatMul", FFMA, 30)]))
     assert verdict.rows[0].advice == "it computes in float32: `graphmp explain` says why"
     assert verdict.exit_status == SOME_OFF
 
 
+@pytest.mark.unit
 def test_float32_kernels_beside_half_ones_are_not_held_against_it():
     kernels = kernels_of_run(recorded([("dense/MatMul", "MatMul", S884, 30), ("f/MatMul", "MatMul", FFMA, 10)]))
     graph_def = net(units=16)

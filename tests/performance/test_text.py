@@ -15,6 +15,7 @@ from tests.support.benched import FAST, PLAIN_CPU, ROUNDS, a_bench, timed
 OUT = Run(FLOAT32, 64, OUT_OF_MEMORY, "OOM when allocating")
 
 
+@pytest.mark.unit
 def test_batch_sizes_that_only_the_conversion_runs():
     found = a_bench(timed(FLOAT32, 32), timed(GRAPHMP, 32), OUT, timed(GRAPHMP, 64), Run(FLOAT32, 128, OUT_OF_MEMORY))
     assert found.only_converted == [64]
@@ -23,12 +24,14 @@ def test_batch_sizes_that_only_the_conversion_runs():
     assert a_bench(OUT, Run(GRAPHMP, 64, OUT_OF_MEMORY)).only_converted == []
 
 
+@pytest.mark.unit
 def test_speedup_against_float32_of_the_same_batch_size():
     found = a_bench(timed(FLOAT32, 32), timed(GRAPHMP, 32, 1.5), timed(FLOAT32, 64, 4), timed(GRAPHMP, 64, 2))
     assert [found.speedup(each) and found.speedup(each).value for each in found.runs] == [None, pytest.approx(1.5), None, pytest.approx(0.5)]
     assert found.batch_sizes == [32, 64]
 
 
+@pytest.mark.unit
 def test_causes_only_where_it_is_hardly_faster():
     slow = FAST._replace(casts=0.004)
     found = a_bench(timed(FLOAT32, 32), timed(GRAPHMP, 32, 1.5, slow), timed(FLOAT32, 64), timed(GRAPHMP, 64, 1.1, slow))
@@ -37,6 +40,7 @@ def test_causes_only_where_it_is_hardly_faster():
     assert text.cause_lines(found, 32) == []
 
 
+@pytest.mark.unit
 def test_waiting_for_input_is_a_cause():
     runs = timed(FLOAT32, 32), timed(GRAPHMP, 32)
     given = a_bench(*runs, input=Input(seconds_a_batch=1.0)).causes(32)
@@ -45,6 +49,7 @@ def test_waiting_for_input_is_a_cause():
     assert own[0].kind == KERNELS and (own[1].kind, own[1].share) == (INPUT, pytest.approx(0.5))
 
 
+@pytest.mark.unit
 def test_remarks_say_where_no_difference_is_shown():
     found = a_bench(timed(FLOAT32, 32), timed(GRAPHMP, 32, 1.5), timed(FLOAT32, 64), timed(GRAPHMP, 64), notes=["a note"])
     assert found.remarks == ["a note", "batch size 64: the interval includes 1, so no difference is shown; more --rounds or --steps narrow it"]
@@ -52,6 +57,7 @@ def test_remarks_say_where_no_difference_is_shown():
     assert single.remarks == ["batch size 32: a single round says nothing of the noise; take more --rounds"]
 
 
+@pytest.mark.unit
 def test_json_has_what_its_docstring_says():
     found = json.loads(a_bench(timed(FLOAT32, 32), timed(GRAPHMP, 32), OUT, timed(GRAPHMP, 64)).to_json("go on"))
     assert set(found) == {
@@ -79,6 +85,7 @@ WILD = [[0.001], [0.02], [0.001]]
 SLOW, OTHER = FAST._replace(casts=0.005, products=0.001), FAST._replace(products=0.004)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "runs, changes, expected",
     [
@@ -114,6 +121,7 @@ def test_what_to_do_next(runs, changes, expected):
     assert text.next_step(a_bench(*runs, **changes), True).startswith(expected)
 
 
+@pytest.mark.unit
 def test_a_python_file_is_converted_before_it_is_inspected():
     found = a_bench(timed(FLOAT32, 32), timed(GRAPHMP, 32, 1.1, SLOW), source="model.py")
     assert text.next_step(found, False).startswith("graphmp convert model.py, and graphmp inspect its original.meta")

@@ -11,6 +11,8 @@ from scipy import stats
 from graphmp.performance.timings import order, speedup, spread
 from tests.support.benched import ROUNDS
 
+pytestmark = pytest.mark.unit
+
 
 def test_spread_is_that_of_all_steps():
     steps = np.concatenate(ROUNDS)

@@ -10,6 +10,8 @@ from graphmp.errors import GraphmpError
 from graphmp.hooks import internals
 from graphmp.policy.policy import CATEGORIES, Policy, load, tensor_core_ops
 
+pytestmark = pytest.mark.unit
+
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_lists_are_disjoint_and_round_trip(dtype):

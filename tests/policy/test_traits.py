@@ -14,6 +14,8 @@ from graphmp.policy import traits
 from graphmp.policy.policy import CATEGORIES, Policy
 from graphmp.rewrite.op_defs import WIDER
 
+pytestmark = pytest.mark.unit
+
 TF2 = tf.__version__ > "2"
 HALVES = ("float16", "bfloat16")
 TYPES = ("T", "Ta", "Tb", "Tout", "dtype", "Tparams", "elem_type", "element_dtype")  # attributes that hold the dtype an op computes in

@@ -23,6 +23,7 @@ def run(fetches, feeds):
         return sess.run(fetches, feeds)
 
 
+@pytest.mark.unit
 def test_with_and_without_arguments_signature_and_docstring_stay(graph):
     def build(inputs, labels=None, *, classes=3):
         """Builds."""
@@ -34,6 +35,7 @@ def test_with_and_without_arguments_signature_and_docstring_stay(graph):
         assert decorated(vectors()[0], classes=2).shape.as_list() == [None, 2]
 
 
+@pytest.mark.unit
 def test_methods_static_and_class_methods(graph):
     class Model:
         units = 4
@@ -65,6 +67,7 @@ def test_an_argument_that_is_returned_is_the_callers_own_tensor(graph):
     assert run(out["rest"][1], {out["x"]: VECTORS}).shape == (8, 1)
 
 
+@pytest.mark.unit
 def test_labels_and_weights_that_reach_only_the_loss_are_not_cast(graph):
     seen = {}
 
@@ -110,6 +113,7 @@ def test_trainable_none_means_trainable(graph):
         np.testing.assert_allclose(sess.run(variable), 1 - 10 * 1e-4 / 12, rtol=1e-6)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("trainable", [None, True, False])
 def test_public_getter(graph, trainable):
     with tf.variable_scope("scope", custom_getter=graphmp.float32_variable_storage_getter):
@@ -122,6 +126,7 @@ def test_public_getter(graph, trainable):
     assert (stored in tf.trainable_variables()) == (trainable is not False)
 
 
+@pytest.mark.unit
 def test_the_scopes_own_getter_still_runs(graph):
     names = []
 
@@ -135,6 +140,7 @@ def test_the_scopes_own_getter_still_runs(graph):
     assert tf.get_variable_scope().custom_getter is None
 
 
+@pytest.mark.unit
 def test_variables_after_the_call_are_named_as_without_it(graph):
     fixed(lambda x: tf.layers.dense(x, 1))(vectors()[0])
     tf.layers.dense(vectors()[0], 1)
@@ -186,6 +192,7 @@ def test_clip_is_over_the_global_norm_after_the_unscale(graph):
     assert run(norm, {x: VECTORS, y: TARGETS + 10}) == pytest.approx(5.0, rel=1e-5)
 
 
+@pytest.mark.unit
 def test_gradients_of_a_shared_weight_are_summed_in_float32(graph):
     @fixed
     def build(x):
@@ -261,6 +268,7 @@ def test_scale_from_a_tensor_and_from_the_global_step(graph):
     assert "graphmp/loss_scale/scaled_loss" in names and "graphmp/loss_scale_1/current" in names
 
 
+@pytest.mark.unit
 def test_a_float32_constant_in_the_half_part_is_refused_by_its_line(graph):
     @recipe_alone
     def build(x, y):
@@ -274,6 +282,7 @@ def test_a_float32_constant_in_the_half_part_is_refused_by_its_line(graph):
         build(*vectors())
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("dtype, refused", [("float16", True), ("bfloat16", False)])
 def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, dtype, refused):
     """A mask of -1e9 would be infinite in float16, an epsilon of 1e-12 zero; bfloat16 has float32's range."""
@@ -290,6 +299,7 @@ def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, 
         build(*vectors())
 
 
+@pytest.mark.unit
 def test_a_keras_layer_is_refused_before_it_runs(graph):
     @recipe_alone
     def build(x):
@@ -299,6 +309,7 @@ def test_a_keras_layer_is_refused_before_it_runs(graph):
         build(vectors()[0])
 
 
+@pytest.mark.unit
 def test_the_models_own_error_comes_through_as_it_is(graph):
     @fixed
     def build(x):
@@ -314,6 +325,7 @@ def test_the_models_own_error_comes_through_as_it_is(graph):
     assert not isinstance(caught.value, graphmp.GraphmpError)
 
 
+@pytest.mark.unit
 def test_nested_without_effect(graph):
     inner = fixed(lambda x: tf.layers.dense(x, 4))
     outer = fixed(lambda x: tf.layers.dense(inner(x), 1))
@@ -321,6 +333,7 @@ def test_nested_without_effect(graph):
     assert tensor_core_dtypes(graph) == {"float16": 2}
 
 
+@pytest.mark.unit
 def test_other_threads_are_left_alone():
     """What the decorator intercepts, it intercepts for its own call only."""
     inside, done, dtypes = threading.Event(), threading.Event(), {}
@@ -349,6 +362,7 @@ def test_other_threads_are_left_alone():
     assert dtypes == {"matmul": {"float32": 1}, "mean": tf.float16}
 
 
+@pytest.mark.unit
 def test_keep_float32_and_op_policy(graph, tmp_path):
     policy = tmp_path / "policy.txt"
     policy.write_text("deny Tanh  # for this model\n")
@@ -363,6 +377,7 @@ def test_keep_float32_and_op_policy(graph, tmp_path):
     assert dtype == {"first/MatMul": tf.float16, "first/Tanh": tf.float32, "second/MatMul": tf.float32, "third/MatMul": tf.float16}
 
 
+@pytest.mark.unit
 def test_a_fetch_keeps_its_dtype_and_strict_repairs_nothing(graph):
     def build(x, y):
         h = tf.layers.dense(x, 4, tf.nn.relu, name="first")
@@ -390,6 +405,7 @@ def test_an_update_that_bypasses_the_unscale_is_never_run_in_silence(graph):
                 door()
 
 
+@pytest.mark.unit
 def test_functional_control_flow_is_refused_by_its_line(graph):
     if tf.__version__ < "2":
         pytest.skip("conditionals of TensorFlow 1 are not functions")
@@ -411,6 +427,7 @@ def test_functions_of_an_input_pipeline_are_left_alone(graph):
     assert run(build(x), {x: VECTORS}).shape == (8, 12)
 
 
+@pytest.mark.unit
 def test_inputs_that_do_not_come_through_arguments_are_refused(graph):
     x = vectors()[0]
     with pytest.raises(graphmp.GraphmpError, match=r"GMP015: none of the 1 matmuls and convolutions, dense/MatMul the first"):
@@ -434,6 +451,7 @@ def test_eager_execution_is_a_clear_error(forks, tmp_path):
     assert forks.run(str(script), flags=None).out.startswith("GMP011: <lambda> was called while TensorFlow executes eagerly")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "options",
     [
@@ -451,6 +469,7 @@ def test_bad_options(options):
         graphmp.mixed_precision(**options)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("half", ["float16", "bfloat16"])
 def test_random_ops_draw_what_they_draw_in_float32(half):
     """Each of two calls: TensorFlow 1.15 makes seeds from a count of the ops before, which casts change."""

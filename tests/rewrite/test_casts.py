@@ -32,6 +32,7 @@ def test_one_cast_for_a_tensor_and_dtype():
     assert found["three"].input[1] == "x_graphmp_float16"
 
 
+@pytest.mark.unit
 def test_casts_stand_behind_the_original_nodes_in_order():
     before = chain("xadada")
     after = converted(before)
@@ -91,6 +92,7 @@ def test_a_large_constant_for_both_dtypes_is_cast(side, op):
     assert nodes(verified(before, ["m:0"]))["w_graphmp_float16"].op == op
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e-7, 65504.0, -0.0])
 def test_values_of_constants_in_half(value):
     before = graph(X, W, "m MatMul x w", "c Const", "s Maximum m c", "n MatMul s w", w=EYE, c=value)
@@ -98,6 +100,7 @@ def test_values_of_constants_in_half(value):
     np.testing.assert_array_equal(tf.make_ndarray(nodes(after)["c"].attr["value"].tensor), np.float16(value))
 
 
+@pytest.mark.unit
 def test_devices_of_casts():
     """Less is sent: a cast to half stands where the tensor is made, one to float32 where it is read."""
     lines = [X + " @/job:a", "w Const @/job:b", "m MatMul x w @/job:b", "e Exp m @/job:c", "s Sin m @/job:d"]
@@ -105,12 +108,14 @@ def test_devices_of_casts():
     assert after["x_graphmp_float16"].device == "/job:a" and after["m_graphmp_float32"].device == "/job:c"
 
 
+@pytest.mark.unit
 def test_a_cast_of_a_variable_is_on_the_variables_device():
     lines = [X + " @/job:worker", "v VariableV2 shape=[4,4] dtype=float32 @/job:ps", "read Identity v @/job:ps", "m MatMul x read @/job:worker"]
     after = nodes(converted(graph(*lines)))
     assert after["read_graphmp_float16"].device == "/job:ps" and after["read_graphmp_float16"].input == ["read"]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("gather", ["g Gather read ids", "g GatherV2 read ids axis", "g ResourceGather v ids dtype=float32"])
 def test_rows_are_cast_and_not_the_table(gather):
     variable = ["v VarHandleOp shape=[9,4] dtype=float32"] if "Resource" in gather else ["v VariableV2 shape=[9,4] dtype=float32", "read Identity v"]

@@ -21,6 +21,7 @@ from tests.support.tiny import BFLOAT16, FLOAT16
 from tests.support.training_graphs import SHAPES
 
 
+@pytest.mark.unit
 def test_check_finds_an_edge_with_two_dtypes():
     before = graph(X, W, "m MatMul x w", w=EYE)
     check.check_types(before.graph_def, OpDefs(before))
@@ -29,6 +30,7 @@ def test_check_finds_an_edge_with_two_dtypes():
         check.check_types(before.graph_def, OpDefs(before))
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "lines, message",
     [
@@ -45,11 +47,13 @@ def test_check_finds_broken_graphs(lines, message):
         check.check_types(broken.graph_def, OpDefs(broken))
 
 
+@pytest.mark.unit
 def test_check_does_not_mind_ops_that_nobody_knows():
     before = graph(X, "own MyOp x", "y Sin own", "z Add y x")
     check.check_types(before.graph_def, OpDefs(before))
 
 
+@pytest.mark.unit
 def test_check_refuses_what_does_not_load():
     before = graph(X, W, "m MatMul x w", w=EYE)
     after = painting.copy_of(before)
@@ -72,6 +76,7 @@ def test_a_large_graph_is_imported_in_parts(monkeypatch):
         check.loaded(before, after)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("build", [build for build, _ in SHAPES.values()], ids=SHAPES)
 def test_parts_of_a_graph_load_where_the_whole_does(build):
     after = converted(built(build))
@@ -79,6 +84,7 @@ def test_parts_of_a_graph_load_where_the_whole_does(build):
         load_graph(part)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("broken", ["colocated", "unknown op", "missing input"])
 def test_what_cannot_be_taken_apart_is_imported_whole(broken):
     meta_graph = graph(X, W, "own MyOp x" if broken == "unknown op" else "own Sin x", "m MatMul own w", w=EYE)
@@ -95,6 +101,7 @@ def _shaped(node, *shapes):
         node.attr["_output_shapes"].list.shape.add().CopyFrom(tf.TensorShape(shape).as_proto())
 
 
+@pytest.mark.unit
 @pytest.mark.skipif(not TF2, reason="TensorFlow 1.15 doesn't compare recorded shapes")
 def test_check_drops_stale_shapes():
     before = graph(X, W, "m MatMul x w", "s Sin m", "n MatMul s w", w=EYE)
@@ -144,11 +151,13 @@ def test_kernels_of_every_op_are_there(graph):
     assert len(kinds) > 45, sorted(kinds)
 
 
+@pytest.mark.unit
 def test_combinations_of_ops_agree_in_numbers():
     for letters in itertools.product("aidc", repeat=3):
         verified(chain("x" + "".join(letters) + "a"))
 
 
+@pytest.mark.unit
 def test_a_function_that_is_differentiated_is_rewritten():
     """SymbolicGradient is a call; what the library names as a function's gradient comes along."""
     function = importlib.import_module("tensorflow.python.framework.function")
@@ -164,6 +173,7 @@ def test_a_function_that_is_differentiated_is_rewritten():
     assert any(n.op == "SymbolicGradient" for n in graph_def.node) and dtypes == {FLOAT16}
 
 
+@pytest.mark.unit
 def test_a_gradient_scope_has_a_name():
     """The gradient of an AddN called AddN, in a scope that has an AddN of its own."""
     names = {"AddN", "gradients/AddN", "gradients/AddN_grad/tuple/group_deps", "m_grad/x", "w"}

@@ -50,6 +50,7 @@ def test_gradients_can_be_taken_of_an_imported_conversion(build):
         np.testing.assert_allclose(found, expected, atol=2e-2 * np.abs(expected).max())
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("build", [_loop, _cond, _loop_in_cond, _cond_in_loop], ids=lambda build: build.__name__)
 def test_contexts_list_what_is_put_into_them(build):
     before = built(build)

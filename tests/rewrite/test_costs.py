@@ -21,6 +21,8 @@ from graphmp.rewrite.pipeline import decide
 from graphmp.rewrite.units import TypedGraph
 from tests.support import commands, painting
 
+pytestmark = pytest.mark.unit
+
 POLICY = Policy.default("float16")
 PLAIN = Config.make(loss_scale="none")
 

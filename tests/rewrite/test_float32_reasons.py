@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+
+pytestmark = pytest.mark.unit
 
 
 def test_a_normalisation_tells_why_its_data_is_float32():

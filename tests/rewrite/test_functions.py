@@ -59,6 +59,7 @@ def test_defun():
     assert_rewritten_inside(before, verified(before, ["y:0", "z:0"]), "BatchMatMulV2")
 
 
+@pytest.mark.unit
 def test_functions_have_no_unknown_ops():
     assert "GMP109" not in codes(rewrite(built(_called)))
 
@@ -141,6 +142,7 @@ def test_functions_of_the_input_pipeline_are_left_alone(shared):
     assert bool(rewritten) != shared
 
 
+@pytest.mark.unit
 def test_an_unknown_op_in_a_function_leaves_the_function():
     before = built(_called)
     function = next(f for f in before.graph_def.library.function if any(node.op == "MatMul" for node in f.node_def))

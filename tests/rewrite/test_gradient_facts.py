@@ -86,6 +86,7 @@ def test_a_softmaxs_gradient_is_half_but_for_its_sum(mask):
     assert found and set(found.values()) == {"half"}
 
 
+@pytest.mark.unit
 def test_the_last_softmax_frees_nothing():
     """Its gradient, probabilities less labels, cancels: it stays float32 up to the next matmul."""
 
@@ -111,6 +112,7 @@ def scaled(asked):
     return painting.built(train)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("asked, dtype", [("constant", "half"), ("factor", "float32")])
 def test_a_constants_gradient_needs_no_cast(asked, dtype):
     """No step runs either; that of a placeholder someone may fetch, so it adds up in float32."""

@@ -47,6 +47,7 @@ def test_loop_and_gradient():
         assert of_op(before, op)
 
 
+@pytest.mark.unit
 def test_stacks_hold_one_dtype():
     before = built(_loop_with_gradient)
     after = converted(before)
@@ -130,6 +131,7 @@ def test_dynamic_rnn_and_its_gradient():
     assert {node.attr["T"].type for node in of_op(after, "MatMul")} == {FLOAT16}
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("batch", [3, None])
 def test_what_a_dynamic_rnn_saves_is_half_whether_its_batch_is_known_or_not(batch):
     """All but what TensorArrays order by; casts in the loop are those of the weights' gradients, which add up in float32."""
@@ -149,6 +151,7 @@ def test_what_a_dynamic_rnn_saves_is_half_whether_its_batch_is_known_or_not(batc
     assert FLOAT32 not in {node.attr["elem_type"].type for node in saved}
 
 
+@pytest.mark.unit
 def test_arrays_and_their_gradient_arrays_hold_one_dtype():
     after = converted(built(_rnn))
     named = nodes(after)
@@ -164,6 +167,7 @@ def test_arrays_and_their_gradient_arrays_hold_one_dtype():
     assert used >= 6
 
 
+@pytest.mark.unit
 def test_an_array_whose_handle_goes_into_a_function_keeps_its_dtype():
     lines = [
         X, W, "size Const", "index Const", "m MatMul x w", "array TensorArrayV3 size dtype=float32 clear_after_read=false",
@@ -176,6 +180,7 @@ def test_an_array_whose_handle_goes_into_a_function_keeps_its_dtype():
     assert painted.reasons["array"].endswith("handle: used by call")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("user", ['call PartitionedCall read Tin=["float32"] Tout=["float32"]', "n MatMul read w"])
 def test_a_lone_reader_of_an_array_that_comes_from_elsewhere_keeps_its_dtype(user):
     lines = [
@@ -187,6 +192,7 @@ def test_a_lone_reader_of_an_array_that_comes_from_elsewhere_keeps_its_dtype(use
     assert painted.reasons["read"] == "handle: used by handle"
 
 
+@pytest.mark.unit
 def test_the_flow_of_an_array_is_float32():
     before = built(_rnn)
     named = nodes(converted(before))

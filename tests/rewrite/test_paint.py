@@ -63,6 +63,7 @@ def test_chains(row):
     painting.verified(meta_graph, [painting.names_of(row)[-1] + ":0"] if "f" not in row.lower() else ())
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "row, node, reason",
     [
@@ -87,16 +88,19 @@ def test_reasons_of_the_rules(row, node, reason):
     assert decide(chain(row)).reasons.get(node) == reason
 
 
+@pytest.mark.unit
 def test_a_chain_of_denials_leads_back_to_its_source():
     because = decide(chain("xdpcpkA")).because
     assert [because[name] for name in ("p2", "c3", "p4")] == ["d1", "p2", "c3"] and "d1" not in because
 
 
+@pytest.mark.unit
 def test_an_allow_op_ends_the_chain_of_a_denial():
     """Else the whole backward pass, downstream of the loss, would be float32."""
     assert spelled("xdAIAIA", decide(chain("xdaiaia")).half) == "xdAIAIA"
 
 
+@pytest.mark.unit
 def test_an_op_that_forgets_values_ends_the_chain_too():
     row = ("x Placeholder", "w Const", "m1 MatMul x w", "e Exp x", "zeros ZerosLike e", "sum Add zeros m1", "m2 MatMul sum w")
     assert "sum" in decide(graph(*row, w=np.eye(4))).half
@@ -121,6 +125,7 @@ def test_a_group_follows_its_float32_member():
     assert kept.because["read"] == "again"
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "row, options",
     [
@@ -148,10 +153,12 @@ def test_rules_of_the_user(row, options):
     painting.verified(meta_graph, **options)
 
 
+@pytest.mark.unit
 def test_what_is_forced_denies_nobody():
     assert spelled("xADIA", decide(chain("xadia"), force_compute=["^d2$"]).half) == "xADIA"
 
 
+@pytest.mark.unit
 def test_reasons_of_the_users_rules():
     assert decide(chain("xada"), force_compute=["^d"]).reasons["d2"] == "user rule: --force_compute=^d"
     assert decide(chain("xaia"), keep_float32=["^i"]).reasons["i2"] == "user rule: --keep_float32=^i"

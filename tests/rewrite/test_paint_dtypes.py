@@ -28,6 +28,7 @@ def test_bfloat16_has_its_own_lists():
         painting.assert_close(meta_graph, after, ["n:0"], painting.placeholders(meta_graph), rtol=5e-2)
 
 
+@pytest.mark.unit
 def test_bfloat16_has_its_own_kernels():
     lines = [X, W, "m MatMul x w", "s Softplus m", "n MatMul s w"]
     meta_graph = graph(*lines, w=np.eye(4))
@@ -38,6 +39,7 @@ def test_bfloat16_has_its_own_kernels():
 OWN_RULES = [{"force_compute": ["."]}, {"policy": "allow MatMul\nclear Const"}]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("options", [{}] + OWN_RULES)
 def test_float32_changes_nothing_but_the_mark(options):
     meta_graph = painting.built(_trained)
@@ -47,6 +49,7 @@ def test_float32_changes_nothing_but_the_mark(options):
     assert rewriting.meta_graph == meta_graph and rewriting.record["done"] == []
 
 
+@pytest.mark.unit
 def test_float32_leaves_batch_normalisation_as_it_is():
     meta_graph = painting.built(_normalised)
     assert painting.converted(meta_graph, compute_dtype="float32").graph_def == meta_graph.graph_def
@@ -77,6 +80,7 @@ def _with_own_op(known):
     return meta_graph
 
 
+@pytest.mark.unit
 def test_an_op_that_the_graph_defines_follows_the_policy():
     assert decide(_with_own_op(True)).reasons["own"] == "unlisted: MyOp is on no list"
     assert "own" in decide(_with_own_op(True), policy="allow MyOp").half
@@ -85,6 +89,7 @@ def test_an_op_that_the_graph_defines_follows_the_policy():
     assert not [row for row in after.record["warnings"] if row["code"] == "GMP109"]
 
 
+@pytest.mark.unit
 def test_an_op_that_nobody_knows_is_left_alone():
     meta_graph = _with_own_op(False)
     rewriting = painting.rewrite(meta_graph, policy="allow MyOp")
@@ -94,6 +99,7 @@ def test_an_op_that_nobody_knows_is_left_alone():
     assert [row["node"] for row in rewriting.record["warnings"] if row["code"] == "GMP109"] == ["own"]
 
 
+@pytest.mark.unit
 def test_the_record_counts_what_stayed_float32():
     record = painting.rewrite(chain("xadias"), keep_float32=["^a4$"]).record
     assert record["kept"]["deny"] == 1 and record["kept"]["last activation"] == 1 and record["kept"]["user rule"] == 1
@@ -102,6 +108,7 @@ def test_the_record_counts_what_stayed_float32():
     assert [row[0] for row in record["done"] if row[1] == "inserted"] == ["x0_graphmp_float16", "weight_graphmp_float16", "a1_graphmp_float32"]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("rows, ids, half", [(3, "shape=[24]", True), (3, "shape=[23]", False), (1, "", False)])
 def test_a_table_that_gives_eight_times_its_size_may_be_cast(rows, ids, half):
     """By shapes that are known; else its rows are."""
@@ -112,6 +119,7 @@ def test_a_table_that_gives_eight_times_its_size_may_be_cast(rows, ids, half):
     assert half or found.reasons["g"] == "look-up: the rows of v are cast, not the table"
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("epsilon, half", [("1e-3", True), ("1e-7", True), ("1e-12", False), ("0.0", False)])
 @pytest.mark.parametrize("op", ["Add", "Maximum"])
 def test_a_normalisation_is_applied_in_half_where_its_epsilon_bounds_it(op, epsilon, half):
@@ -122,6 +130,7 @@ def test_a_normalisation_is_applied_in_half_where_its_epsilon_bounds_it(op, epsi
     assert not found.half & {"s", "a", "r"}
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("size, half", [(4, True), (1, False)])
 def test_a_sum_that_reduces_nothing_is_clear(size, half):
     """The gradient of an addition sums over the axes that were broadcast: often none."""
@@ -135,6 +144,7 @@ def test_a_sum_that_reduces_nothing_is_clear(size, half):
     assert {n.name: n.attr["T"].type == FLOAT16 for n in converted.graph_def.node}["s"] == half
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("shape, half", [([None, 7, 7, 8], True), ([None, 512, 512, 8], False), ([None, None, None, 8], False)])
 def test_a_means_divisor_that_shapes_settle(shape, half):
     """The gradient of a mean divides by a count: half where the batch cancels and the rest fits, float32 where it doesn't or may not."""

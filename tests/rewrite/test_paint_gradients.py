@@ -20,6 +20,7 @@ def _weight_gradients(count, between=()):
     return graph(*lines, "train ApplyGradientDescent v rate %s" % (between[-1].split()[0] if between else "gradients/AddN"), rate=0.1)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("count, half", [(2, False), (3, False), (8, False), (9, True), (20, True)])
 def test_sums_of_a_variables_gradients(count, half):
     painted = decide(_weight_gradients(count))
@@ -30,6 +31,7 @@ def test_sums_of_a_variables_gradients(count, half):
     assert painted.reasons["train"] == "variable: reads v"
 
 
+@pytest.mark.unit
 def test_a_sum_that_goes_on_in_gradient_code_is_half():
     """Only what leaves it is a variable's."""
     lines = ["gradients/a_grad/MatMul MatMul gradients/AddN x"]

@@ -12,6 +12,7 @@ from tests.support.painting import chain, decide, graph
 from tests.support.tiny import FLOAT16, FLOAT32
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "lines, half, floats",
     [
@@ -117,6 +118,7 @@ def test_pins(lines, half, floats):
     painting.verified(meta_graph)
 
 
+@pytest.mark.unit
 def test_update_math_is_float32(graph):
     """What depends on gradients outside gradient code: clips, norms, a hand-written optimizer; up to the next matmul."""
     x = tf.placeholder(tf.float32, [4, 4], name="x")
@@ -140,6 +142,7 @@ def _signed(meta_graph, **tensors):
     return meta_graph
 
 
+@pytest.mark.unit
 def test_what_signatures_name_keeps_its_dtype():
     painted = decide(_signed(chain("xacac"), y="c2:0"))
     assert painted.reasons["c2"] == "fetched: keeps its dtype (signature serving)" and {"a1", "a3", "c4"} <= painted.half

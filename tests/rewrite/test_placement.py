@@ -11,6 +11,8 @@ from graphmp.rewrite import placement
 from graphmp.rewrite.placement import SINK, SOURCE
 from tests.support.placed import INFINITE, colourings, often, problems
 
+pytestmark = pytest.mark.unit
+
 
 def cost(arcs, half):
     """What a colouring costs: the arcs from the half side to the float32 side."""

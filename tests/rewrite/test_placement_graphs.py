@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from graphmp.rewrite.paint import FLOAT, FREE, HALF
 from graphmp.rewrite.placement import SINK
 from tests.support import painting
 from tests.support.placed import INFINITE, MOST_FREE, colourings, often, problems
+
+pytestmark = pytest.mark.unit
 
 _OPS = ("MatMul", "Tanh", "Relu", "Neg", "Identity", "Exp", "Sin", "Floor", "Add", "Mul", "Maximum")
 

@@ -10,6 +10,7 @@ from tests.support.painted import W, X
 from tests.support.painting import decide, graph
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "value, held",
     [
@@ -38,12 +39,14 @@ def test_constants_that_half_precision_does_not_hold(value, held, shape):
         assert painted.reasons["s"] == painted.reasons["c"] == "range guard: c holds %g, which float16 can't" % np.float32(value)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("value", [1e-12, 1e9])
 def test_bfloat16_has_the_range_of_float32(value):
     lines = [X, W, "m MatMul x w", "c Const", "s Add m c", "n MatMul s w"]
     assert "s" in decide(graph(*lines, w=np.eye(4), c=value), compute_dtype="bfloat16").half
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "way",
     [
@@ -73,12 +76,14 @@ def test_constants_are_followed(way):
     assert painted.reasons["t"] == "infer: downstream of what computes in float32"
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("forgets", ["ZerosLike", "OnesLike"])
 def test_constants_are_not_followed_through_what_forgets_them(forgets):
     lines = [X, W, "m MatMul x w", "c Const", "p %s c" % forgets, "s Mul m p", "n MatMul s w"]
     assert "s" in decide(graph(*lines, w=np.eye(4), c=-1e9)).half
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "weight, half",
     [

@@ -13,6 +13,7 @@ from tests.support.structure import EYE, W, X, _trained, codes, of_op
 from tests.support.tiny import FLOAT16
 
 
+@pytest.mark.unit
 def test_an_inference_graph_is_converted_with_a_warning():
     rewriting = rewrite(chain("xaia"))
     assert codes(rewriting)["GMP105"]["message"] == "no training in this graph: no gradient code was found"
@@ -20,6 +21,7 @@ def test_an_inference_graph_is_converted_with_a_warning():
     assert "GMP105" not in codes(rewrite(built(_trained)))
 
 
+@pytest.mark.unit
 def test_a_graph_that_is_half_already():
     before = built(lambda: tf.matmul(tf.placeholder(tf.float16, [4, 4]), tf.constant(EYE.astype(np.float16))))
     rewriting = rewrite(before)
@@ -27,6 +29,7 @@ def test_a_graph_that_is_half_already():
     assert rewriting.meta_graph == before
 
 
+@pytest.mark.unit
 def test_a_graph_in_mixed_precision_by_hand():
     def build():
         x = tf.placeholder(tf.float32, [4, 4])
@@ -53,6 +56,7 @@ def test_a_graph_with_some_half_in_it_is_converted():
     assert {node.attr["T"].type for node in of_op(after, "MatMul")} == {FLOAT16}
 
 
+@pytest.mark.unit
 def test_a_float64_graph():
     before = built(lambda: tf.matmul(tf.placeholder(tf.float64, [4, 4]), tf.constant(EYE.astype(np.float64))))
     rewriting = rewrite(before)
@@ -60,6 +64,7 @@ def test_a_float64_graph():
     assert rewriting.meta_graph == before
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "name, found",
     [
@@ -81,6 +86,7 @@ def test_own_loss_scaling_by_the_name_of_a_variable(name, found):
         assert codes(rewriting)["GMP107"]["node"] == name and half_nodes(rewriting.meta_graph)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "scale, unscale, found",
     [
@@ -103,6 +109,7 @@ def test_own_loss_scaling_by_a_common_divisor(scale, unscale, found, graph):
     assert ("GMP107" in codes(rewrite(tf.train.export_meta_graph()))) == found
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("options", [{"keep_float32": ["x"]}, {"compute_dtype": "bfloat16"}, {"loss_scale": 128}])
 def test_another_conversion_is_refused(options):
     after = converted(chain("xa"))
@@ -113,6 +120,7 @@ def test_another_conversion_is_refused(options):
         rewrite(after, **options)
 
 
+@pytest.mark.unit
 def test_another_versions_conversion_is_refused():
     after = converted(chain("xa"))
     value = after.collection_def["graphmp"].bytes_list.value
@@ -121,16 +129,19 @@ def test_another_versions_conversion_is_refused():
         rewrite(after)
 
 
+@pytest.mark.unit
 def test_how_a_graph_was_converted_does_not_matter():
     after = converted(chain("xa"))
     assert rewrite(after, engine="rewrite", engine_strict=True).meta_graph == after
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", ["x_graphmp_float16", "a/b_1_graphmp_float32", "x_graphmp_bfloat16_3"])
 def test_a_conversion_without_its_mark_is_refused(name):
     with pytest.raises(GraphmpError, match=r"GMP022: .*\(node %s\)" % name):
         rewrite(graph(X, W, "m MatMul x w", "%s Sin x" % name, w=EYE))
 
 
+@pytest.mark.unit
 def test_names_that_only_look_like_a_conversion():
     assert half_nodes(converted(graph(X, W, "graphmp_float16 MatMul x w", "x_graphmp_float16y Sin x", w=EYE)))

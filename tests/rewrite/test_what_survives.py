@@ -37,6 +37,7 @@ def test_everything_else_survives():
     assert [f.signature for f in after.graph_def.library.function] == [f.signature for f in before.graph_def.library.function]
 
 
+@pytest.mark.unit
 def test_only_contexts_change_among_collections():
     before = built(_loop_with_gradient)
     after = converted(before)
@@ -44,6 +45,7 @@ def test_only_contexts_change_among_collections():
     assert changed == {"while_context"} and set(after.collection_def) - set(before.collection_def) == {"graphmp"}
 
 
+@pytest.mark.unit
 def test_the_mark():
     after = converted(chain("xa"), keep_float32=["nothing"])
     found = json.loads(after.collection_def["graphmp"].bytes_list.value[0].decode())
@@ -51,6 +53,7 @@ def test_the_mark():
     assert found["flags"] == Config.make(keep_float32=["nothing"], loss_scale="none").as_flags()
 
 
+@pytest.mark.unit
 def test_no_node_gains_an_attribute():
     """Else a graph that is converted here doesn't load in a TensorFlow that doesn't know the attribute."""
     before = chain("xaiad")
@@ -60,6 +63,7 @@ def test_no_node_gains_an_attribute():
     assert set(nodes(after)["x0_graphmp_float16"].attr) == {"SrcT", "DstT"}
 
 
+@pytest.mark.unit
 def test_deciding_leaves_the_graph_as_it_is():
     before = chain("xaiad")
     untouched = painting.copy_of(before)
@@ -67,6 +71,7 @@ def test_deciding_leaves_the_graph_as_it_is():
     assert before == untouched
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("recorded", [False, True])
 def test_rewriting_leaves_its_argument_as_it_is(recorded):
     before = built(_loop_with_gradient) if recorded else chain("xaiad")
@@ -75,6 +80,7 @@ def test_rewriting_leaves_its_argument_as_it_is(recorded):
     assert before == untouched
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("build", [_trained, _loop_with_gradient, _cond, _rnn], ids=lambda build: build.__name__)
 def test_a_second_rewrite_changes_nothing(build):
     before = built(build)

@@ -246,6 +246,7 @@ def test_ops_that_are_pinned_to_a_gpu_are_captured_without_one(folder, built_in_
     assert {n.device for n in converted.graph_def.node if n.op == "MatMul"} == {"/device:GPU:0"}
 
 
+@pytest.mark.unit
 def test_tensorflow_without_legacy_keras(folder, capfd, monkeypatch):
     if tuple(map(int, tf.__version__.split(".")[:2])) < (2, 16):
         pytest.skip("Keras 2 is built in")

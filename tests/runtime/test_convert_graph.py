@@ -86,12 +86,14 @@ def test_every_form_of_a_graph(folder, net, form):
         np.testing.assert_allclose(losses(result.meta_graph), losses(net), rtol=0.01)
 
 
+@pytest.mark.unit
 def test_a_live_graph(graph):
     small_net()
     result = package.convert(graph, loss_scale="none")
     assert result.report["source"] == "<tf.Graph>" and result.report["coverage"]["converted_ops"] == 9
 
 
+@pytest.mark.unit
 def test_the_command(folder, net, capfd):
     (folder / "net.meta").write_bytes(serialize(net))
     status, out, err = graphmp(capfd, "convert", "net.meta", "--loss_scale=none")
@@ -109,6 +111,7 @@ def test_the_command(folder, net, capfd):
     assert softmax.attr["T"].type == tf.float32.as_datatype_enum
 
 
+@pytest.mark.unit
 def test_the_flags_repeat_the_conversion(folder, net, capfd):
     (folder / "net.meta").write_bytes(serialize(net))
     assert graphmp(capfd, "convert", "net.meta", "--loss_scale=none", "--keep_float32=two/", "-o", "one")[0] == 0
@@ -120,6 +123,7 @@ def test_the_flags_repeat_the_conversion(folder, net, capfd):
     assert all("user rule: --keep_float32=two/" in row["message"] for row in kept)
 
 
+@pytest.mark.unit
 def test_check(folder, net, capfd):
     (folder / "net.meta").write_bytes(serialize(net))
     flags = ["convert", "net.meta", "--loss_scale=none", "-o", "out"]
@@ -133,6 +137,7 @@ def test_check(folder, net, capfd):
     assert status == 1 and json.loads(out)["stale"] == ["converted.meta"]
 
 
+@pytest.mark.unit
 def test_converting_again(folder, net, capfd):
     (folder / "net.meta").write_bytes(serialize(net))
     assert graphmp(capfd, "convert", "net.meta", "-o", "out", "--loss_scale=none")[0] == 0
@@ -150,6 +155,7 @@ def test_a_recipes_result_is_recognised(folder, built_in_forks, capfd):
     assert status == 2 and "GMP022" in line
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "flags, code",
     [
@@ -167,6 +173,7 @@ def test_what_a_graph_is_refused_for(folder, net, capfd, flags, code):
     assert status == 2 and code in line and os.listdir(".") == ["net.meta"]
 
 
+@pytest.mark.unit
 def test_the_default_scale_follows_the_compute_dtype(net):
     found = {dtype: package.convert(net, compute_dtype=dtype).report for dtype in ("float16", "bfloat16", "float32")}
     assert {dtype: report["loss_scale"]["kind"] for dtype, report in found.items()} == {
@@ -187,6 +194,7 @@ def test_a_flag_for_built_graphs_takes_the_rewrite(folder, built_in_forks, capfd
     assert status == 2 and "GMP002" in line
 
 
+@pytest.mark.unit
 def test_what_is_no_graph():
     with pytest.raises(GraphmpError, match="found list; accepted are a MetaGraphDef"):
         package.convert([1])

@@ -118,6 +118,7 @@ def test_not_where_it_may_not(graph, options):
         graphmp.mixed_precision(lambda x: constant(x), **options)(x)
 
 
+@pytest.mark.unit
 def test_the_recipe_where_it_fits(graph):
     x, y = vectors()
     loss = graphmp.mixed_precision(lambda x, y: tf.losses.mean_squared_error(y, tf.layers.dense(x, 1)))(x, y)
@@ -125,6 +126,7 @@ def test_the_recipe_where_it_fits(graph):
     assert half_matmuls()  # at once: the recipe builds them
 
 
+@pytest.mark.unit
 def test_a_function_that_does_not_fit_after_one_that_does(graph):
     x = vectors()[0]
     graphmp.mixed_precision(lambda x: tf.layers.dense(x, 1))(x)
@@ -132,6 +134,7 @@ def test_a_function_that_does_not_fit_after_one_that_does(graph):
         graphmp.mixed_precision(constant)(x)
 
 
+@pytest.mark.unit
 def test_the_reason_is_said(graph):
     with pytest.warns(RuntimeWarning, match="constant: the recipe does not fit, the graph is converted in its session: GMP012"):
         graphmp.mixed_precision(constant)(vectors()[0])

@@ -106,6 +106,7 @@ def test_what_will_not_work(name):
     assert doctor.next_step(findings) == failure.cure + "; then: graphmp doctor"
 
 
+@pytest.mark.unit
 def test_a_package_that_breaks_tensorflow_is_the_first_thing_to_cure():
     findings = doctor.diagnose(broken("TypeError: Descriptors cannot be created directly.", OLD, packages={"protobuf": "4.21.0"}))
     assert [finding.subject for finding in findings if not finding.ok] == ["TensorFlow", "protobuf"]
@@ -126,6 +127,7 @@ NOTES = {
 }
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", sorted(NOTES))
 def test_limits_are_notes_with_a_cure(name):
     facts, subject, found, cure = NOTES[name]
@@ -159,6 +161,7 @@ FINE = {
 }
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", sorted(FINE))
 def test_what_is_fine(name):
     facts, subject, found = FINE[name]
@@ -177,6 +180,7 @@ def test_the_environment_of_this_test(capsys):
     assert ("does not train channels-first" in out) != on_the_cpu
 
 
+@pytest.mark.unit
 def test_json(capsys, monkeypatch):
     monkeypatch.setattr(doctor, "examine", lambda: [Finding("numpy", "not installed", False, "pip install numpy")])
     assert run("--json") == 1
@@ -187,6 +191,7 @@ def test_json(capsys, monkeypatch):
     }
 
 
+@pytest.mark.unit
 def test_plain_text_puts_the_cure_under_what_it_cures():
     text = command.lines([Finding("a", "fine"), Finding("b", "slow", cure="hurry"), Finding("c", "gone", False, "fetch it")])
     assert [line.split() for line in text] == [
@@ -199,6 +204,7 @@ def test_plain_text_puts_the_cure_under_what_it_cures():
     ]
 
 
+@pytest.mark.unit
 def test_a_terminal_gets_a_table_with_the_same_words(capsys, monkeypatch):
     monkeypatch.setattr(doctor, "examine", lambda: doctor.diagnose(OLD))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
@@ -210,6 +216,7 @@ def test_a_terminal_gets_a_table_with_the_same_words(capsys, monkeypatch):
         assert finding.cure in out
 
 
+@pytest.mark.unit
 def test_a_wrong_flag_is_one_line():
     with pytest.raises(GraphmpError, match="unrecognized arguments: --jsn"):
         run("--jsn")
@@ -243,6 +250,7 @@ def test_the_probe_reads_past_what_else_is_printed():
     assert installed.ask_tensorflow((sys.executable, "-c", source)) == ({"version": "2.21.0"}, "")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "files, provides",
     [
@@ -259,6 +267,7 @@ def test_who_provides_tensorflow(monkeypatch, files, provides):
     assert installed.tensorflow_distributions() == ([Distribution("some-tensorflow", "1.0")] if provides else [])
 
 
+@pytest.mark.unit
 def test_cpu_flags(tmp_path):
     listed = tmp_path / "cpuinfo"
     listed.write_text("processor\t: 0\nflags\t\t: fpu avx512_bf16\n\nprocessor\t: 1\nflags\t\t: fpu\n")
@@ -266,6 +275,7 @@ def test_cpu_flags(tmp_path):
     assert installed.cpu_flags(str(tmp_path / "absent")) is None
 
 
+@pytest.mark.unit
 def test_quiet_stderr_drops_what_goes_to_the_descriptor(capfd):
     with quiet_stderr():
         os.write(2, b"noise\n")
@@ -273,6 +283,7 @@ def test_quiet_stderr_drops_what_goes_to_the_descriptor(capfd):
     assert capfd.readouterr().err == "heard\n"
 
 
+@pytest.mark.unit
 def test_quiet_stderr_says_all_when_it_fails(capfd):
     with pytest.raises(ImportError), quiet_stderr():
         os.write(2, b"the reason\n")

@@ -178,6 +178,7 @@ def test_a_session_that_never_trains():
     assert "GMP120: nothing computed in float16: no run trained" in " ".join(str(w.message) for w in caught)
 
 
+@pytest.mark.unit
 def test_a_report_says_it_too(graph):
     x, y = vectors()
     tf.train.AdamOptimizer(0.01).minimize(loss_of(x, y))

@@ -143,6 +143,7 @@ def test_run_exits_as_the_table_of_errors_says(forks, tmp_path, monkeypatch):
     assert ended.status == 2 and "graphmp: error GMP005: old.py:1" in ended.err
 
 
+@pytest.mark.unit
 def test_what_tensorflow_names_at_random_has_one_name():
     """The folder of a sharded Saver's parts (1.15.5), and a hash table's shared name; two of them stay two."""
     found = []
@@ -160,6 +161,7 @@ def test_what_tensorflow_names_at_random_has_one_name():
     assert any(re.match(b"_temp(_[0-9a-f]{32})?/part$", text) for node in nodes for text in node.attr["value"].tensor.string_val)
 
 
+@pytest.mark.unit
 def test_a_configuration_inside_an_attribute_has_one_order():
     """Of its map, which TensorFlow 1.15.5 serializes as it lies in memory; in the graph and in functions."""
     orders = [b"\n\x07\n\x03CPU\x10\x01\n\x07\n\x03GPU\x10\x00", b"\n\x07\n\x03GPU\x10\x00\n\x07\n\x03CPU\x10\x01"]

@@ -34,6 +34,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.unit
 @only_2
 @pytest.mark.parametrize("name", WRITTEN)
 def test_which_tensorflow_a_script_is_for(tmp_path, name):
@@ -68,6 +69,7 @@ def test_a_flag_behind_the_script(forks, net_folder):
     assert not any("batch_size" in line for line in ended.said)
 
 
+@pytest.mark.unit
 def test_a_flag_that_the_script_or_its_modules_name(tmp_path):
     (tmp_path / "train.py").write_text("flags.DEFINE_string('loss', '')")
     (tmp_path / "options.py").write_text("parser.add_argument('--clip_norm')")

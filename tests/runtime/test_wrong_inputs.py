@@ -17,6 +17,7 @@ def test_python_2_is_named_with_its_cure(tmp_path, text):
         read_tree(path)
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("text", ["def f(:\n", "x = (1,\n", "for i in range(3) print(i)\n"])
 def test_another_syntax_error_is_not_called_python_2(tmp_path, text):
     path = tmp_path / "new.py"
@@ -26,6 +27,7 @@ def test_another_syntax_error_is_not_called_python_2(tmp_path, text):
     assert "GMP005" in str(caught.value) and "Python 2" not in str(caught.value)
 
 
+@pytest.mark.unit
 def test_a_python_file_in_place_of_a_graph_is_named_with_its_cure(tmp_path):
     path = tmp_path / "model.py"
     path.write_text("import tensorflow as tf\n")

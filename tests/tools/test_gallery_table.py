@@ -11,6 +11,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.messages import serialize
 from tests.support.places import TOOLS
 
+pytestmark = pytest.mark.unit
+
 NEWEST = tf.__version__ > "2"
 STEPS = "made\nstep    1  loss 4.0000\nstep    2  loss 0.5000\n3.2 images/s\n"
 REFUSED = {"failed": "GMP012", "text": "a.py:3: mixes"}

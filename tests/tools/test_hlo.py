@@ -217,12 +217,14 @@ def test_what_cannot_be_exported_is_said_in_one_line(tool, tmp_path, capfd, buil
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.meta"]
 
 
+@pytest.mark.unit
 @pytest.mark.skipif(tf.__version__ > "2", reason="TensorFlow 2 has what the tool needs")
 def test_export_says_that_it_needs_tensorflow_2(tool, capsys):
     assert tool("export_hlo").main(["graph.meta"]) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith("export_hlo: found TensorFlow 1.")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("flags", [["--loss_scale", "dynamic"], ["--batch_size", "0"], ["-o", "net.json"]])
 def test_bad_flags(tool, flags, capsys):
     with pytest.raises(SystemExit) as stopped:
@@ -274,6 +276,7 @@ def test_reference_variables_become_resource_variables(tool):
         np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=name)
 
 
+@pytest.mark.unit
 def test_an_op_without_a_namesake_for_resources_is_named(tool):
     with tf.Graph().as_default() as graph:
         variable = tf.get_variable("counter", [], tf.int32, use_resource=False)
@@ -284,6 +287,7 @@ def test_an_op_without_a_namesake_for_resources_is_named(tool):
         tool("hlo.resources").with_resource_variables(graph_def, op_defs(graph_def))
 
 
+@pytest.mark.unit
 def test_reads_come_before_writes_that_no_edge_orders(tool):
     with tf.Graph().as_default() as graph:
         variable = tf.get_variable("v", [], initializer=tf.zeros_initializer(), use_resource=True)
@@ -320,6 +324,7 @@ def test_conditionals_become_selections(tool, outer, inner):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.unit
 def test_a_write_in_a_branch_is_refused(tool):
     with tf.Graph().as_default() as graph:
         tf.disable_control_flow_v2()
@@ -329,6 +334,7 @@ def test_a_write_in_a_branch_is_refused(tool):
         tool("hlo.conditionals").selected(graph.as_graph_def())
 
 
+@pytest.mark.unit
 def test_time_says_that_jax_is_missing(tool, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "jax", None)
     assert tool("time_hlo").main(["a.hlo"]) == 2
@@ -336,6 +342,7 @@ def test_time_says_that_jax_is_missing(tool, monkeypatch, capsys):
     assert len(error) == 1 and error[0].startswith("time_hlo: ") and error[0].endswith("pip install 'graphmp[hlo]', on a GPU jax[cuda13]")
 
 
+@pytest.mark.unit
 def test_the_table_of_timed_files(tool):
     row = dict(file="a/net.float32.hlo", column="float32", ms=2.0, ms_quartiles=[1.9, 2.2], times=1.0, gflops=50.0, of_rate=0.5, losses=[0.25])
     row.update(
@@ -359,6 +366,7 @@ def timed(*arguments):
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.unit
 @needs_jax
 def test_files_are_timed_beside_each_other(tool, tmp_path):
     source = str(written(tmp_path, net(steady=True)))
@@ -387,6 +395,7 @@ def third_loss(source):
         return [session.run(["loss:0", train], feeds)[0] for _ in range(3)][-1]
 
 
+@pytest.mark.unit
 @needs_jax
 def test_products_of_a_program_for_a_gpu(tool):
     """Lines as XLA writes them of what it hands to cuBLAS and cuDNN, shortened by hand."""
@@ -399,6 +408,7 @@ def test_products_of_a_program_for_a_gpu(tool):
     assert tool("hlo.seen").products(text) == {"f16 __cublas$gemm": 1, "f16 __cudnn$convForward": 1, "f32 dot": 1}
 
 
+@pytest.mark.unit
 @needs_jax
 @pytest.mark.parametrize("sidecar, words", [(None, "cannot be read"), ("{}", "found no schema graphmp.hlo/1")])
 def test_files_that_are_none(tmp_path, sidecar, words):

@@ -88,6 +88,7 @@ def files(tmp_path, train_meta):
     return [str(path) for path in paths]
 
 
+@pytest.mark.unit
 @needs_peer
 @pytest.mark.parametrize("compute_dtype", ["float16", "bfloat16"])
 def test_compare_measures_all_three(tool, files, capsys, compute_dtype):
@@ -111,6 +112,7 @@ def test_compare_measures_all_three(tool, files, capsys, compute_dtype):
     assert concat["ours"]["bytes_moved"] < concat["flood"]["bytes_moved"]
 
 
+@pytest.mark.unit
 @needs_peer
 def test_compare_prints_a_table_its_sums_and_ratios(tool, files, capsys):
     assert tool("compare_grappler").main(files) == 0
@@ -121,6 +123,7 @@ def test_compare_prints_a_table_its_sums_and_ratios(tool, files, capsys):
     assert "; ours/float32: bytes moved " in ratios and ", bytes kept 0." in ratios.split("; ")[-1]
 
 
+@pytest.mark.unit
 @needs_peer
 def test_one_bad_graph_does_not_hide_the_rest(tool, files, tmp_path, capsys):
     bad = tmp_path / "bad.meta"
@@ -149,6 +152,7 @@ def test_rows_of_the_peer(tool, files, tmp_path, capsys, program, cosine):
     assert "peer_rows: " in captured.err and "GMP008" in captured.err
 
 
+@pytest.mark.unit
 @pytest.mark.skipif(tf.__version__ > "2", reason="TensorFlow 2 has what the tool needs")
 def test_compare_says_that_it_needs_tensorflow_2(tool, capsys):
     assert tool("compare_grappler").main(["graph.meta"]) == 2
@@ -158,12 +162,14 @@ def test_compare_says_that_it_needs_tensorflow_2(tool, capsys):
     )
 
 
+@pytest.mark.unit
 def test_the_cut_needs_fewer_casts_than_a_flood_fill(tool):
     graph, policy = concatenated(), Policy.default("float16")
     assert casts(pipeline.rewrite(graph, CONFIG, policy).meta_graph.graph_def) == 3
     assert casts(pipeline.rewrite(graph, CONFIG, policy, tool("flood_fill").flood).meta_graph.graph_def) == 5
 
 
+@pytest.mark.unit
 def test_a_flood_fill_reaches_into_functions(tool):
     graph, policy = calling(), Policy.default("float16")
     for converted in (
@@ -174,6 +180,7 @@ def test_a_flood_fill_reaches_into_functions(tool):
         assert casts(converted.graph_def) == 3
 
 
+@pytest.mark.unit
 def test_a_graph_of_the_size_that_is_asked_for(tool, tmp_path):
     nodes = tool("training_graph").write(2000, tmp_path / "train.meta")
     assert abs(nodes - 2000) < 200
@@ -212,6 +219,7 @@ def test_a_command_that_fails_is_told_by_its_last_line(tool, commands_here, tmp_
     assert failure.startswith("graphmp: error GMP003: gone.meta: ")
 
 
+@pytest.mark.unit
 def test_tables_on_a_terminal(tool, capsys, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     tool("table").print_table(["name", "number"], [["[bold]x", "1"]])
@@ -230,6 +238,7 @@ def no_browser(tool, monkeypatch):
     monkeypatch.setattr(tool("browser"), "missing", lambda: "selenium is not installed")
 
 
+@pytest.mark.unit
 def test_a_page_is_timed_in_a_browser(tool, needs_browser, tmp_path, capsys):
     page = tmp_path / "diff.html"
     tool("time_page").main(["--nodes", "500", "--keep", str(page), "--json"])
@@ -258,6 +267,7 @@ def test_a_page_over_its_budget_fails(tool, no_browser, monkeypatch):
     assert tool("time_page").main(["--json"]) == 1
 
 
+@pytest.mark.unit
 def test_screenshots_need_a_browser(tool, no_browser, tmp_path, capsys):
     assert tool("screenshots").main(["-o", str(tmp_path / "docs")]) == 2
     assert capsys.readouterr().err == "screenshots: selenium is not installed\n"
@@ -294,6 +304,7 @@ def test_a_picture_is_packed_without_loss(tool):
     assert (after == pixels).all()
 
 
+@pytest.mark.unit
 def test_the_pictures_are_there_and_small(tool):
     assert [path.name for path in PICTURES] == ["diff-page-dark.png", "diff-page.png", "diff-terminal.png"]
     assert sum(path.stat().st_size for path in PICTURES) < 600000

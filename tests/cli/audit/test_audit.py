@@ -20,6 +20,7 @@ def test_nothing_but_the_result_in_a_process_of_its_own(folder):
     assert json.loads(done.stdout.decode())["agrees"] is True
 
 
+@pytest.mark.unit
 def test_help_has_examples(capfd):
     with pytest.raises(SystemExit) as ended:
         run_command(["graphmp", "audit", "--help"])

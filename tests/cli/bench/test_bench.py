@@ -29,6 +29,7 @@ def test_nothing_but_the_result_with_processes_of_their_own(folder):
     assert all(each["peak_bytes"] > 0 and each["peak_rss_bytes"] > 10**8 and each["kernels"]["products"] > 0 for each in value["runs"])
 
 
+@pytest.mark.unit
 def test_help_has_examples(capfd):
     with pytest.raises(SystemExit) as ended:
         run_command(["graphmp", "bench", "--help"])

@@ -43,6 +43,7 @@ def test_trouble_is_one_line(folder, capfd, arguments, message):
     assert "Graph execution error" not in err
 
 
+@pytest.mark.unit
 def test_a_missing_matplotlib_is_named_before_any_work(folder, capfd, monkeypatch):
     monkeypatch.setattr(command_module.importlib.util, "find_spec", lambda name: None)
     status, err = refused(capfd, "bench", "train.meta", "--plot=bench.png")

@@ -20,6 +20,8 @@ from graphmp.rewrite.units import TypedGraph
 from tests.support import tiny
 from tests.support.memory_of_steps import CONFIG, POLICY, built, dense
 
+pytestmark = pytest.mark.unit
+
 LOOP = 32  # iterations that a while loop counts as
 
 

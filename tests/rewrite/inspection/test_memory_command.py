@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.memory_of_steps import printed
 
+pytestmark = pytest.mark.unit
+
 
 def test_text(folder, capsys):
     out, err = printed(capsys, "model.meta", "--memory")

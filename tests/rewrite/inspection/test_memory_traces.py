@@ -34,6 +34,7 @@ def test_a_graph_that_does_not_run_says_so():
     assert found.original is None and found.converted is None and "runs with none of" in found.error
 
 
+@pytest.mark.unit
 def test_peak_of_a_trace():
     metadata = tf.RunMetadata()
     device = metadata.step_stats.dev_stats.add(device="/job:localhost/replica:0/task:0/device:CPU:0")
@@ -47,6 +48,7 @@ def test_peak_of_a_trace():
     assert peak_bytes(tf.RunMetadata()) == {}
 
 
+@pytest.mark.unit
 def test_scratch_memory_of_a_trace_can_be_left_out():
     metadata = tf.RunMetadata()
     device = metadata.step_stats.dev_stats.add(device="/job:localhost/replica:0/task:0/device:GPU:0")
@@ -57,6 +59,7 @@ def test_scratch_memory_of_a_trace_can_be_left_out():
     assert peak_bytes(metadata, scratch=False) == {"GPU_0_bfc": 70}
 
 
+@pytest.mark.unit
 def test_seconds_of_a_trace():
     metadata = tf.RunMetadata()
     cpu = metadata.step_stats.dev_stats.add(device="/job:localhost/replica:0/task:0/device:CPU:0")

@@ -25,6 +25,7 @@ CLUSTER = tf.train.ClusterSpec({"ps": ["a:1", "b:1"], "worker": ["c:1"]})
 POLICY = Policy.default("float16")
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "one, other, expected",
     [
@@ -52,6 +53,7 @@ def where(graph):
     return {node.name: places.of(node.name) for node in graph.graph_def.node}
 
 
+@pytest.mark.unit
 def test_a_node_is_where_it_says_or_where_what_it_is_placed_with_is():
     graph = meta_graph("v VarHandleOp @%s" % PS, "read ReadVariableOp v", "same Identity read", "near Identity read @%s" % WORKER, "first Abs near")
     for name, beside in (("same", "first"), ("first", "near")):
@@ -59,6 +61,7 @@ def test_a_node_is_where_it_says_or_where_what_it_is_placed_with_is():
     assert where(graph) == {"v": PS, "read": PS, "same": WORKER, "near": WORKER, "first": WORKER}
 
 
+@pytest.mark.unit
 def test_colocation_in_a_circle_and_with_what_is_gone_is_nowhere():
     graph = meta_graph("a Abs", "b Abs", "c Abs")
     for node, beside in zip(graph.graph_def.node, (b"b", b"a", b"gone")):
@@ -66,6 +69,7 @@ def test_colocation_in_a_circle_and_with_what_is_gone_is_nowhere():
     assert where(graph) == {"a": "", "b": "", "c": ""}
 
 
+@pytest.mark.unit
 def test_the_machine_of_a_device():
     assert machine("/job:ps/task:1/device:GPU:0") == "/job:ps/task:1"
     assert machine("/device:GPU:0") == machine("") == ""
@@ -101,12 +105,14 @@ def test_weights_and_gradients_of_a_dense_model_are_sent_in_half(kind):
     assert {row.dtype for row in found.after if row.bytes > 64} == {"float16"}
 
 
+@pytest.mark.unit
 def test_a_dynamic_scale_adds_only_scalars():
     found = inspect_wire(trained(dense), Config.make(), POLICY)
     assert {row.dtype for row in found.after if row.bytes > 64} == {"float16"}
     assert sum(row.bytes for row in found.after) <= 0.51 * sum(row.bytes for row in found.before)
 
 
+@pytest.mark.unit
 def test_rows_of_an_embedding_are_cast_where_the_table_is():
     def looked_up():
         partitioner = tf.fixed_size_partitioner(2)
@@ -121,6 +127,7 @@ def test_rows_of_an_embedding_are_cast_where_the_table_is():
     assert not [row for row in found.after if row.bytes >= 1000 * 64 * 2 and row.source != WORKER and "table" in row.tensor]
 
 
+@pytest.mark.unit
 def test_what_is_pushed_into_accumulators_belongs_to_the_step():
     def synchronised():
         loss = dense()
@@ -136,6 +143,7 @@ def test_what_is_pushed_into_accumulators_belongs_to_the_step():
     assert sum(row.bytes for row in pushed) == 2 * WEIGHTS - 2 * 10 and {row.dtype for row in pushed} == {"float16"}
 
 
+@pytest.mark.unit
 def test_a_tensor_is_sent_once_to_each_device_and_a_constant_without_one_never():
     graph = meta_graph(
         "x Placeholder dtype=float32 @%s" % PS,
@@ -163,6 +171,7 @@ def placed(*lines, device):
     return graph
 
 
+@pytest.mark.unit
 def test_what_is_sent_in_float32_is_avoided_where_there_is_a_choice():
     lines = ["x Placeholder shape=[4,4]", "far Exp x", "near Identity far", "top Neg near", "out Exp top", "m MatMul top x"]
     near = painting.decide(placed(*lines, device={}))
@@ -171,6 +180,7 @@ def test_what_is_sent_in_float32_is_avoided_where_there_is_a_choice():
     assert len(near.half) <= len(sent.half)
 
 
+@pytest.mark.unit
 def test_the_price_counts_what_is_sent_in_float32_to_each_device():
     lines = ["x Placeholder shape=[4,4]", "far Exp x", "a Exp far", "b Exp far"]
     together, elsewhere = (
@@ -192,6 +202,7 @@ def files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.unit
 def test_the_command_prints_a_row_for_each_pair_of_devices(files, capfd):
     status, out, _ = graphmp(capfd, "inspect", files / "worker.meta", "--wire", "--batch_size=8")
     assert status == 0 and out.startswith("worker.meta  a training step by static shapes; unknown dimensions count as 8")
@@ -202,6 +213,7 @@ def test_the_command_prints_a_row_for_each_pair_of_devices(files, capfd):
     assert out.splitlines()[-1].startswith("next         graphmp convert ")
 
 
+@pytest.mark.unit
 def test_the_command_prints_json(files, capfd):
     status, out, _ = graphmp(capfd, "inspect", files / "worker.meta", "--wire", "--json")
     found = json.loads(out)
@@ -210,11 +222,13 @@ def test_the_command_prints_json(files, capfd):
     assert sum(pair["before"] for pair in found["pairs"]) == sum(row["bytes"] for row in found["before"])
 
 
+@pytest.mark.unit
 def test_the_command_says_where_nothing_is_sent(files, capfd):
     status, out, _ = graphmp(capfd, "inspect", files / "alone.meta", "--wire")
     assert status == 0 and "nothing is sent: all nodes of the step name the same device, or none" in out and "bytes sent" not in out
 
 
+@pytest.mark.unit
 def test_trouble_is_one_line(files, capfd):
     assert "GMP003" in refused(capfd, "inspect", files / "gone.meta", "--wire")[1]
     assert "GMP002: --cost, --memory and --wire: accepted is one of them" in refused(capfd, "inspect", files / "alone.meta", "--wire", "--cost")[1]

@@ -77,6 +77,7 @@ def test_two_processes_train_as_one_under_graphmp_run(forks, folder):
     assert_as_one([each["plain+conditional"] for each in trained(forks, "plain+conditional", flags=[])])
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "ways, command",
     [(["session", "convert", "in_half", "around_loss", "around_all"], []), (["plain"], ["-m", "graphmp", "run"])],
@@ -136,6 +137,7 @@ class Found:
         self.float32 = {tf.as_dtype(view.nodes[name].attr["T"].type).name for name in finite}
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("asked", ["", "conditional"])
 def test_by_default_unscaled_gradients_are_added_up_in_float32(asked):
     found = Found(graph_of(asked))
@@ -143,6 +145,7 @@ def test_by_default_unscaled_gradients_are_added_up_in_float32(asked):
     assert found.checked == {"Merge" if asked else OP} and found.conversion.report["warnings"] == []
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("asked", ["", "conditional"])
 def test_the_flag_adds_up_scaled_gradients_in_half_and_unscales_the_sum_in_float32(asked):
     found = Found(graph_of(asked), allreduce_half=True)
@@ -151,27 +154,32 @@ def test_the_flag_adds_up_scaled_gradients_in_half_and_unscales_the_sum_in_float
     assert all(check.status != "failed" for check in graphmp.diff(graph_of(asked), found.conversion.meta_graph).checks)
 
 
+@pytest.mark.unit
 def test_a_call_of_a_function_with_an_all_reduce_is_checked_behind_it():
     found = Found(graph_of("functions"))
     assert found.checked <= {"If", "StatelessIf", "Identity", "Merge"} and found.conversion.report["losses"][0]["gated"]
 
 
+@pytest.mark.unit
 def test_gradients_that_are_float32_for_a_reason_stay_so():
     found = Found(graph_of(), allreduce_half=True, keep_float32=["hidden/MatMul"])
     assert list(found.dtypes.values()).count("float16") == 2 and found.before == {False}
 
 
+@pytest.mark.unit
 def test_gradients_that_are_clipped_first_are_unscaled_first():
     """The clip sees what it saw; what it makes of an infinity the all-reduce carries to all processes."""
     found = Found(graph_of(before=lambda g: tf.clip_by_norm(g, 1.0)), allreduce_half=True)
     assert set(found.dtypes.values()) == {"float32"} and found.before == {True} and found.checked == {OP}
 
 
+@pytest.mark.unit
 def test_the_models_own_compression_is_given_scaled_gradients():
     found = Found(graph_of(before=lambda g: tf.cast(g, tf.float16)), allreduce_half=True)
     assert set(found.dtypes.values()) == {"float16"} and found.before == {False}
 
 
+@pytest.mark.unit
 def test_graphmps_clip_takes_what_was_added_up():
     with tf.Graph().as_default() as graph:
         tf.train.import_meta_graph(Found(graph_of(), clip_norm=0.1).conversion.meta_graph)
@@ -179,6 +187,7 @@ def test_graphmps_clip_takes_what_was_added_up():
     assert len(norm) == 4 and {op.inputs[0].op.name.split("/")[0] for op in norm} == {"AllReduce"}
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("options", [{}, {"allreduce_half": True}])
 def test_a_sum_over_several_steps_is_checked_where_gradients_are_added_to_it(options):
     """As with Horovod's `backward_passes_per_step`: what is added up waits for the check, which can't wait for the all-reduce of the sum."""
@@ -192,6 +201,7 @@ def test_a_sum_over_several_steps_is_checked_where_gradients_are_added_to_it(opt
     assert set(found.dtypes.values()) == {"float32"} and found.before == {True} and found.checked == {"RealDiv"}
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("options", [{}, {"allreduce_half": True}])
 def test_an_op_that_nobody_knows_is_left_alone(options):
     found = Found(renamed(graph_of(), "HorovodAllreduce", known=False), "HorovodAllreduce", **options)
@@ -199,12 +209,14 @@ def test_an_op_that_nobody_knows_is_left_alone(options):
     assert [row["code"] for row in found.conversion.report["warnings"]] == ["GMP109"]
 
 
+@pytest.mark.unit
 def test_an_op_that_the_graph_defines_is_known():
     found = Found(renamed(graph_of(), "HorovodAllreduce", known=True), "HorovodAllreduce", allreduce_half=True)
     assert list(found.dtypes.values()).count("float16") >= 3 and found.before == {False} and found.checked == {"RealDiv"}
     assert Found(renamed(graph_of(), "HorovodAllreduce", known=True), "HorovodAllreduce").checked == {"HorovodAllreduce"}
 
 
+@pytest.mark.unit
 def test_all_reduces_of_two_towers_have_one_dtype():
     """Of one tower's gradients some are kept float32."""
     with tf.Graph().as_default() as graph:
@@ -224,11 +236,13 @@ def test_all_reduces_of_two_towers_have_one_dtype():
     assert all(one == other for one, other in pairs) and {tf.float16.as_datatype_enum, tf.float32.as_datatype_enum} == {one for one, _ in pairs}
 
 
+@pytest.mark.unit
 def test_the_flag_is_for_graphs_that_are_built():
     with pytest.raises(GraphmpError, match="allreduce_half"):
         graphmp.mixed_precision(allreduce_half=True)(loss_of)
 
 
+@pytest.mark.unit
 def test_the_flag_of_the_command(folder, capfd):
     pathlib.Path("model.meta").write_bytes(graph_of().SerializeToString())
     status, _, err = run_command(capfd, "convert", "model.meta", "--allreduce_half")

@@ -79,6 +79,7 @@ def test_the_scale_is_found_among_any_names(names, tmp_path):
     assert run(mixed, restore=str(tmp_path / "mixed"))[SCALE] == 128.0
 
 
+@pytest.mark.unit
 def test_changes_to_the_graphs_own_ops_have_their_reasons():
     changes = graphmp.convert(built()).report["changes"]
     reasons = {row["node"]: row["reason"] for row in changes if row["node"] in ("init", "save/SaveV2", "save/restore_all")}
@@ -123,6 +124,7 @@ def test_a_graph_without_a_saver_or_an_init_op():
             assert sess.run(GOOD + ":0") == 0
 
 
+@pytest.mark.unit
 def test_the_collection_lists_the_scales_state():
     with tf.Graph().as_default():
         tf.train.import_meta_graph(converted(built()))

@@ -89,6 +89,7 @@ def test_the_finite_check_comes_before_the_clip():
         assert changed(before, state(sess)) == OWN[1:]
 
 
+@pytest.mark.unit
 def test_each_loss_is_clipped_by_itself():
     meta_graph = tf.train.export_meta_graph(graph=shaped("one_loss_with_two_optimizers"))
     clips = {loss["clip"] for loss in graphmp.convert(meta_graph, clip_norm=1.0).report["losses"]}

@@ -83,6 +83,7 @@ def test_custom_gradients_in_half_precision(name):
         assert np.dot(moved.ravel(), should.ravel()) > 0.99 * np.linalg.norm(moved) * np.linalg.norm(should)
 
 
+@pytest.mark.unit
 def test_a_comparison_stays_float32():
     """The constant it compares with is multiplied by the scale, and may leave float16's range."""
     meta_graph = through(BACKWARD["clipped by norm"])
@@ -93,6 +94,7 @@ def test_a_comparison_stays_float32():
     assert any("graphmp/loss_scale/rescaled" in text for text in largest.input)
 
 
+@pytest.mark.unit
 def test_a_loop_with_an_op_that_is_not_linear_is_named():
     @tf.custom_gradient
     def saturated(x):

@@ -19,6 +19,8 @@ from tests.support.corpus import recorded
 from tests.support.painting import built
 from tests.support.training_graphs import SHAPES, Expected
 
+pytestmark = pytest.mark.unit
+
 
 def found(meta_graph, **options):
     """The losses of a graph in the form they were written down in."""

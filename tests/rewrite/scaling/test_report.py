@@ -17,6 +17,7 @@ from tests.support.training import state
 from tests.support.training_graphs import sgd, square, vectors
 
 
+@pytest.mark.unit
 def test_the_report_names_each_part():
     converted = graphmp.convert(shaped("clipped_by_the_user"), loss_scale_initial=64.0, clip_norm=5.0)
     (loss,) = converted.report["losses"]
@@ -32,6 +33,7 @@ def test_the_report_names_each_part():
     assert converted.report["clip_norm"] == 5.0 and converted.report["warnings"] == []
 
 
+@pytest.mark.unit
 def test_every_change_has_a_reason():
     report = graphmp.convert(shaped("towers"), clip_norm=5.0).report
     reasons = {row["node"]: row["reason"] for row in report["changes"]}
@@ -43,6 +45,7 @@ def test_every_change_has_a_reason():
     assert not any("layers or gradients" in why or why.startswith("reads") for why in own.values()), own
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "options, losses",
     [
@@ -59,6 +62,7 @@ def test_flags_overrule_what_is_found(options, losses):
     assert sorted(loss["gradient_scope"] for loss in converted.report["losses"]) == losses
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "options, said",
     [
@@ -75,6 +79,7 @@ def test_flags_that_name_nothing(options, said):
     assert said in str(error.value) and error.value.exit_status == 2
 
 
+@pytest.mark.unit
 def test_a_loss_may_be_named_by_a_copy_of_it():
     def build():
         loss = tf.identity(square(two_layers(vectors())), name="total")
@@ -105,6 +110,7 @@ def test_a_scope_that_names_do_not_tell_is_taken_where_it_is_given():
     assert changed(expected, trained(converted.meta_graph, start=start, feed=FEED)[1]) == []
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("name", ["inference", "gradients_for_a_picture", "gradients_into_an_average"])
 def test_graphs_that_do_not_train_are_not_scaled(name):
     report = graphmp.convert(shaped(name)).report
@@ -122,6 +128,7 @@ def test_none_and_fixed_write_no_state_and_skip_nothing(loss_scale):
         assert not np.isfinite(state(sess)["net/dense/kernel"]).any()
 
 
+@pytest.mark.unit
 def test_a_graph_that_scales_its_loss_is_left_to_it():
     def build():
         loss = square(two_layers(vectors())) * 128.0
@@ -133,6 +140,7 @@ def test_a_graph_that_scales_its_loss_is_left_to_it():
     assert [loss["scale"] for loss in report["losses"]] == [""]
 
 
+@pytest.mark.unit
 def test_a_learning_rate_is_no_scale():
     """Small constants that gradients are multiplied by."""
     report = graphmp.convert(shaped("assigned_by_hand")).report

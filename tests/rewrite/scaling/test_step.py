@@ -317,6 +317,7 @@ def test_a_function_that_updates_and_returns_something_is_said():
         assert sess.run("train:0", FEED) == 7 and sess.run("train:0", {"x:0": VECTORS * np.inf}) == 7
 
 
+@pytest.mark.unit
 @pytest.mark.skipif(tf.__version__ < "2", reason="functions take no references")
 def test_gradients_inside_a_function_are_said():
     def build():

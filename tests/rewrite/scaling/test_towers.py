@@ -73,6 +73,7 @@ def sent(made):
     return {tensor for tensor, _ in edges if tensor.dtype.is_floating and tensor.shape.num_elements() != 1}
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("way, average, kind", [each for each in COMBINATIONS if each.values[0] in ("decorator", "convert")])
 def test_weights_and_gradients_are_sent_in_half_and_averaged_in_float32(way, average, kind):
     sparse, use_resource = KINDS[kind]

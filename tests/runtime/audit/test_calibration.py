@@ -31,6 +31,7 @@ def test_ranges_keep_what_overflowed(data, tmp_path):
     assert found_again.agrees, [finding.range.row.name for finding in found_again.disagreeing]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "text, code", [("", "GMP003"), ("{", "GMP003"), ("[]", "GMP002"), ('{"schema": "graphmp.audit/1"}', "GMP002"), (None, "GMP003")]
 )
@@ -42,6 +43,7 @@ def test_ranges_that_are_none(text, code, tmp_path):
         graphmp.convert(graph_of("nothing"), ranges=str(path))
 
 
+@pytest.mark.unit
 def test_policy_lines_that_keep_nodes():
     policy = Policy.default("float16").with_text("keep_float32 ^a/b$  # why\nkeep_float32 c\\.d+\n")
     assert policy.keep_float32 == ("^a/b$", "c\\.d+")
@@ -51,6 +53,7 @@ def test_policy_lines_that_keep_nodes():
             Policy.default("float16").with_text("# first\n" + line, "lines")
 
 
+@pytest.mark.unit
 def test_policy_lines_act_in_the_rewrite(tmp_path):
     (tmp_path / "kept.policy").write_text("keep_float32 ^before/MatMul$\nkeep_float32 ^gradients/after\n")
     half = half_nodes(graphmp.convert(graph_of("nothing"), op_policy=str(tmp_path / "kept.policy")))
@@ -59,6 +62,7 @@ def test_policy_lines_act_in_the_rewrite(tmp_path):
     assert "after/MatMul" in half and not any(name.startswith("gradients/after") for name in half)
 
 
+@pytest.mark.unit
 def test_policy_lines_act_in_the_recipe(tmp_path, graph):
     (tmp_path / "kept.policy").write_text("keep_float32 one/MatMul$\n")
 

@@ -80,6 +80,7 @@ def test_steps_and_measured_steps(data):
     assert weight.elements % 10 == 0 and all(seconds > 0 for seconds in audited.seconds.values())
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "steps, tensors, expected",
     [(25, 100, 10), (7, 100, 7), (50, 3000, 5), (50, 10**6, 3), (2, 10**6, 2), (1, 0, 1)],

@@ -83,6 +83,7 @@ def test_float32_agrees_to_the_bit(data):
     assert audited.losses[0].difference == 0
 
 
+@pytest.mark.unit
 def test_a_graph_without_training(data):
     with tf.Graph().as_default() as graph:
         tf.layers.dense(tf.placeholder(tf.float32, [2, 4]), 3)

@@ -16,6 +16,8 @@ from tests.support.audited import graph_of
 from tests.support.models import MODELS
 from tests.support.training import undecorated
 
+pytestmark = pytest.mark.unit
+
 
 def rows_of(meta_graph, **options):
     conversion = graphmp.convert(meta_graph, **options)

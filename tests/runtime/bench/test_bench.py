@@ -99,6 +99,7 @@ def test_batch_sizes_that_change_nothing_are_noted(local):
     assert found.notes[-1] == "the batch size is 5, by the graph or its data: --batch_sizes=4,8 changes nothing"
 
 
+@pytest.mark.unit
 def test_a_graph_without_training_is_an_error(local):
     with tf.Graph().as_default():
         tf.matmul(tf.placeholder(tf.float32, [2, 4]), tf.get_variable("w", [4, 4]))

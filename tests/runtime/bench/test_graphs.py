@@ -30,6 +30,7 @@ def original(tmp_path):
         session.close()
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize(
     "device, expected",
     [
@@ -41,6 +42,7 @@ def test_devices_of_this_machine(device, expected):
     assert graphs.local_device(device) == expected
 
 
+@pytest.mark.unit
 def test_all_variants_train_the_same_updates(conversion, tmp_path):
     found = graphs.make(conversion, tmp_path)
     ours = set(found.trainings[GRAPHMP].targets)
@@ -51,12 +53,14 @@ def test_all_variants_train_the_same_updates(conversion, tmp_path):
         assert found.missing == {TENSORFLOW: ""} and found.trainings[TENSORFLOW].targets == found.trainings[FLOAT32].targets
 
 
+@pytest.mark.unit
 @pytest.mark.skipif(TF1, reason="TensorFlow's own pass can be called ahead of time on TensorFlow 2 only")
 def test_a_pass_that_fails_is_named(conversion, tmp_path, monkeypatch):
     monkeypatch.setattr(graphs.grappler, "convert", lambda *_: 1 / 0)
     assert graphs.make(conversion, tmp_path).missing == {TENSORFLOW: "its pass fails: ZeroDivisionError: division by zero"}
 
 
+@pytest.mark.unit
 def test_gradients_that_are_fed_back_are_computed(tmp_path):
     with tf.Graph().as_default():
         w = tf.get_variable("w", [8, 4])

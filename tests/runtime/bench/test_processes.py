@@ -32,6 +32,7 @@ def test_what_a_process_died_of(returncode, log, limited, status, words):
     assert trouble.status == status and words in trouble.message
 
 
+@pytest.mark.unit
 def test_answers_of_a_child(conversion, tmp_path, monkeypatch):
     child = Child(processes.spec(graphs.make(conversion, tmp_path).trainings, 0, False))
 
@@ -70,12 +71,14 @@ def test_a_process_out_of_memory_is_an_answer_and_the_next_one_starts_anew(tmp_p
             assert Memory(*found).peak > 0 and Memory(*found).rss > 10**8 and Shares(*parts).products > 0 and 0 < seconds < 10
 
 
+@pytest.mark.unit
 def test_an_allocators_peak_is_taken_where_there_is_one(monkeypatch):
     assert memory.allocator_peak() is None and memory.measured(7).peak == 7 and memory.measured(7).source == "run metadata"
     monkeypatch.setattr(memory, "allocator_peak", lambda: 9)
     assert memory.measured(7)[:2] == (9, "allocator")
 
 
+@pytest.mark.unit
 def test_the_process_asks_to_be_killed_first(monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "_SCORE", tmp_path / "score")
     memory.be_killed_first()

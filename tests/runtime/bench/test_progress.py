@@ -10,6 +10,8 @@ import pytest
 
 from graphmp.cli import terminal
 
+pytestmark = pytest.mark.unit
+
 
 class Clock:
     def __init__(self):

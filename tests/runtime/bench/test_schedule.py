@@ -12,6 +12,8 @@ from graphmp.runtime.bench.options import Options
 from graphmp.runtime.bench.schedule import LEAST_ROUNDS, Schedule
 from tests.support.benched import a_bench, timed
 
+pytestmark = pytest.mark.unit
+
 
 class Machine:
     """A process whose steps take what they are said to, by a clock that goes on with them."""

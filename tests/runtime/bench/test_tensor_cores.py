@@ -16,6 +16,7 @@ from graphmp.runtime.bench.options import Options
 from tests.support.benched import CPU
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("device", [CPU, Device("P100", (6, 0))])
 def test_tensor_cores_need_a_gpu_that_has_them(device):
     with pytest.raises(GraphmpError, match="--verify_tensor_cores: found %s; accepted is a GPU of compute capability 7.0" % device.name) as caught:
@@ -38,6 +39,7 @@ def test_a_converted_graph_is_traced_as_it_is(conversion, tmp_path):
         tensor_cores.traced(conversion.meta_graph, [], "x", Options())
 
 
+@pytest.mark.unit
 def test_ratios_of_the_result_are_plain_numbers():
     assert text.ratio(Ratio(1.5, 1.25, 1.75)) == ["1.50x", "1.25-1.75"] and text.ratio(Ratio(1.5, None, None)) == ["1.50x", ""]
     assert text.ratio(None) == ["", ""] and text.batch(None) == "-" and text.batch(1024) == "1,024"

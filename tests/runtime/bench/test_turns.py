@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from graphmp.performance.bench import FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED, Run
 from graphmp.runtime.bench import turns
 from graphmp.runtime.bench.options import Options
 from graphmp.runtime.bench.processes import Trouble
+
+pytestmark = pytest.mark.unit
 
 
 class Script:

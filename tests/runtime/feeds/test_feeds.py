@@ -50,6 +50,7 @@ def variable(shape, name="v"):
 
 
 class TestSources:
+    @pytest.mark.unit
     def test_stop_where_a_queue_is_read(self, graph):
         queue = tf.FIFOQueue(10, tf.float32, [[3]])
         queue.enqueue(tf.placeholder(tf.float32, [3], "filled"))
@@ -58,37 +59,44 @@ class TestSources:
         tf.placeholder(tf.float32, [], "unused")
         assert sources(view_of(graph), names([y])) == ["taken", "rate"]
 
+    @pytest.mark.unit
     def test_control_inputs_count(self, graph):
         with tf.control_dependencies([tf.placeholder(tf.float32, [], "first")]):
             y = tf.constant(1.0) + 1.0
         assert sources(view_of(graph), names([y])) == ["first"]
 
+    @pytest.mark.unit
     def test_datasets_and_python_functions(self, graph):
         data = tf.data.make_one_shot_iterator(tf.data.Dataset.from_tensors((1.0, 2))).get_next()
         y = data[0] + tf.py_func(lambda: np.float32(1), [], tf.float32, name="python")
         assert [view_of(graph).nodes[name].op for name in sources(view_of(graph), names([y]))] == ["IteratorGetNext", "PyFunc"]
 
+    @pytest.mark.unit
     def test_staged_values(self, graph):
         area = tf.raw_ops.Unstage(dtypes=[tf.float32], name="staged")
         y = area[0] + 1.0
         assert sources(view_of(graph), names([y])) == ["staged"]
 
+    @pytest.mark.unit
     @pytest.mark.parametrize("op", sorted(SOURCES))
     def test_each_has_its_reason(self, op):
         assert SOURCES[op]
 
+    @pytest.mark.unit
     def test_only_outputs_that_are_read_are_wanted(self, graph):
         queue = tf.FIFOQueue(10, [tf.float32, tf.int32, tf.string], [[3], [], []])
         taken = queue.dequeue_many(5, name="taken")
         y = tf.cast(taken[1], tf.float32) * 2.0
         assert wanted_tensors(graph, view_of(graph), names([y])) == [Wanted("taken:1", tf.int32, (5,))]
 
+    @pytest.mark.unit
     def test_a_queue_says_what_its_elements_are(self, graph):
         queue = tf.FIFOQueue(10, [tf.float32], [[3]])
         y = queue.dequeue_up_to(5, name="taken") * 2.0
         bare = GraphView(graph.as_graph_def())
         assert wanted_tensors(graph, bare, names([y])) == [Wanted("taken:0", tf.float32, (None, 3))]
 
+    @pytest.mark.unit
     def test_resources_cannot_be_fed(self, graph):
         handle = tf.placeholder(tf.resource, [], "handle")
         with pytest.raises(GraphmpError, match="GMP002: handle:0 is a resource"):
@@ -109,6 +117,7 @@ class TestArrays:
     def read(self, folder, wanted, batch_size=2, **arrays):
         return from_npz(self.write(folder, **arrays), wanted, batch_size)
 
+    @pytest.mark.unit
     def test_rows_are_cut_into_batches_and_begin_anew(self, tmp_path):
         rows = np.arange(15.0).reshape(5, 3)
         batches = self.read(tmp_path, [X, LABELS, RATE], **{"in/x": rows, "labels:0": np.arange(5), "rate": 0.5})
@@ -118,22 +127,26 @@ class TestArrays:
         assert {value.dtype.name for value in batches(0).values()} == {"float32", "int32"}
         assert batches(7)["rate:0"] == np.float32(0.5)
 
+    @pytest.mark.unit
     def test_an_axis_more_is_a_batch_a_step(self, tmp_path):
         steps = np.arange(24).reshape(4, 2, 3)
         batches = self.read(tmp_path, [X, RATE], **{"in/x": steps, "rate": np.arange(4.0)})
         assert np.array_equal(batches(5)["in/x:0"], steps[1])
         assert batches(5)["rate:0"] == 1
 
+    @pytest.mark.unit
     def test_a_static_shape_decides(self, tmp_path):
         fixed, whole = Wanted("fixed:0", tf.float32, (3, 2)), Wanted("whole:0", tf.float32, (4, 2))
         batches = self.read(tmp_path, [fixed, whole], fixed=np.arange(14).reshape(7, 2), whole=np.ones([4, 2]))
         assert list(batches(2)["fixed:0"][:, 0]) == [12, 0, 2]
         assert batches(9)["whole:0"].shape == (4, 2)
 
+    @pytest.mark.unit
     def test_strings(self, tmp_path):
         batches = self.read(tmp_path, [Wanted("s:0", tf.string, (None,))], s=np.array(["a", "bc"]))
         assert list(batches(0)["s:0"]) == ["a", "bc"]
 
+    @pytest.mark.unit
     @given(rows=st.integers(1, 9), size=st.integers(1, 5), step=st.integers(0, 20), known=st.booleans())
     @settings(max_examples=30, deadline=None)
     def test_every_row_has_its_turn(self, tmp_path_factory, rows, size, step, known):
@@ -143,6 +156,7 @@ class TestArrays:
         batch = self.read(tmp_path_factory.mktemp("rows"), [tensor], size, x=np.arange(rows))(step)["x:0"]
         assert [int(number) for number in batch] == [(step * size + i) % rows for i in range(size)]
 
+    @pytest.mark.unit
     @pytest.mark.parametrize(
         "arrays, message",
         [
@@ -163,6 +177,7 @@ class TestArrays:
             self.read(tmp_path, [X, LABELS], **arrays)
         assert raised.value.exit_status == 2
 
+    @pytest.mark.unit
     def test_files_that_are_none(self, tmp_path):
         (tmp_path / "text.npz").write_text("text")
         np.save(str(tmp_path / "one.npy"), np.ones(3))
@@ -178,6 +193,7 @@ class TestFunctions:
         path.write_text("import numpy as np\n" + text)
         return from_function("%s:%s" % (path, name), wanted)
 
+    @pytest.mark.unit
     @pytest.mark.parametrize(
         "text",
         [
@@ -194,19 +210,23 @@ class TestFunctions:
         assert [batches(step)["in/x:0"][0, 0] for step in (0, 1, 2, 0)] == [0, 1, 2, 0]
         assert batches(0)["in/x:0"].dtype == np.float32
 
+    @pytest.mark.unit
     def test_an_iterable_begins_anew(self, tmp_path):
         batches = self.batches(tmp_path, "def batches():\n  yield {'in/x': [[1, 0, 0]]}\n  yield {'in/x': [[2, 0, 0]]}")
         assert [batches(step)["in/x:0"][0, 0] for step in (4, 1, 2)] == [1, 2, 1]
 
+    @pytest.mark.unit
     def test_the_same_step_is_the_same_batch(self, tmp_path):
         batches = self.batches(tmp_path, "def batches(step): return {'in/x': np.random.rand(2, 3)}")
         assert batches(1) is batches(1)
 
+    @pytest.mark.unit
     def test_the_file_may_import_its_neighbours(self, tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(str(tmp_path))
         (tmp_path / "feeds_neighbour.py").write_text("rows = [[1, 2, 3]]")
         assert self.batches(tmp_path, "import feeds_neighbour\ndef batches(step): return {'in/x': feeds_neighbour.rows}")(0)["in/x:0"].shape == (1, 3)
 
+    @pytest.mark.unit
     @pytest.mark.parametrize(
         "text, message",
         [
@@ -228,6 +248,7 @@ class TestFunctions:
             self.batches(tmp_path, text)(0)
         assert raised.value.exit_status == 2
 
+    @pytest.mark.unit
     @pytest.mark.parametrize("spec", ["data", "data.txt:f", "data.py:"])
     def test_other_names(self, spec):
         with pytest.raises(GraphmpError, match=r"GMP002: --data=.*accepted are file.npz and file.py:function"):
@@ -290,11 +311,13 @@ class TestIds:
                 session.run([op for op in graph.get_operations() if op.type.startswith("Assign")])
                 session.run(found, batches(0))
 
+    @pytest.mark.unit
     def test_the_smallest_table_counts(self, graph):
         ids = tf.placeholder(tf.int64, [200], "ids")
         targets = [tf.gather(tf.ones([50, 1]), ids), tf.gather(tf.ones([5, 1]), ids), tf.one_hot(ids, 9)]
         assert set(made_up(graph, *targets)["ids:0"]) == {0, 1, 2, 3, 4}
 
+    @pytest.mark.unit
     def test_what_nobody_bounds_is_0_or_1(self, graph):
         ids = tf.placeholder(tf.int32, [40], "ids")
         count = tf.placeholder(tf.int32, [], "count")
@@ -302,6 +325,7 @@ class TestIds:
         assert set(batch["ids:0"]) == {0, 1}
         assert batch["count:0"] == 1
 
+    @pytest.mark.unit
     def test_a_table_of_unknown_size(self, graph):
         ids = tf.placeholder(tf.int32, [50], "ids")
         table = tf.placeholder(tf.float32, [None, 2], "table")
@@ -388,6 +412,7 @@ class TestLabels:
 
 
 class TestScalars:
+    @pytest.mark.unit
     @pytest.mark.parametrize(
         "apply",
         [
@@ -423,6 +448,7 @@ class TestOthers:
         assert batch["pictures:0"].max() > 200
         assert batch["training:0"]
 
+    @pytest.mark.unit
     @pytest.mark.parametrize(
         "parse, op",
         [
@@ -445,12 +471,14 @@ class TestOthers:
         x = tf.sparse_placeholder(tf.float32, [None, 5], name="sparse")
         assert runs(graph, tf.sparse_reduce_sum(x))["sparse/values:0"].shape == (BATCH,)
 
+    @pytest.mark.unit
     def test_all_dtypes(self, graph):
         kinds = [tf.float16, tf.bfloat16, tf.float64, tf.int8, tf.int16, tf.int64, tf.uint8, tf.complex64, tf.bool, tf.string]
         tensors = [tf.placeholder(kind, [3], kind.name) for kind in kinds]
         batch = made_up(graph, *tensors)
         assert {name[:-2]: value.dtype for name, value in batch.items()} == {kind.name: np.dtype(kind.as_numpy_dtype) for kind in kinds}
 
+    @pytest.mark.unit
     @given(seed=st.integers(-5, 1 << 40), step=st.integers(0, 1000))
     @settings(max_examples=20, deadline=None)
     def test_a_seed_says_it_all(self, seed, step):
@@ -468,20 +496,24 @@ class TestShapes:
     def attempts(self, graph, *wanted):
         return shape_attempts(graph, view_of(graph), wanted, BATCH)
 
+    @pytest.mark.unit
     def test_nothing_to_guess(self, graph):
         assert self.attempts(graph, RATE, Wanted("x:0", tf.float32, (2, 3))) == [Guess(BATCH)]
 
+    @pytest.mark.unit
     def test_the_batch_size_comes_first_and_sizes_of_others_next(self, graph):
         tf.placeholder(tf.float32, [50, 8], "state")
         tf.placeholder(tf.float32, [None, None], "x")
         wanted = wanted_tensors(graph, view_of(graph), ["state", "x"])
         assert self.attempts(graph, *wanted)[:3] == [Guess(BATCH), Guess(50), Guess(BATCH, 8)]
 
+    @pytest.mark.unit
     @given(first=st.integers(1, 9), other=st.integers(1, 9), shape=st.lists(st.sampled_from([None, 3]), max_size=4))
     def test_a_guess_fills_in_what_is_unknown(self, first, other, shape):
         sizes = Guess(first, other).sizes(tuple(shape))
         assert sizes == [size or (other if axis else first) for axis, size in enumerate(shape)]
 
+    @pytest.mark.unit
     def test_a_matrix_that_is_multiplied(self, graph):
         y = tf.matmul(tf.placeholder(tf.float32, name="x") / 255.0, variable([6, 2]))
         z = tf.nn.conv2d(tf.placeholder(tf.float32, [None, 9, 9, None], "p"), tf.ones([3, 3, 4, 1]), [1, 1, 1, 1], "SAME")

@@ -542,6 +542,7 @@ def test_missing_symbols_are_named_with_the_line_that_used_them(run, tmp_path):
     assert results[8] == "['Exception', 'BaseException']: module 'tensorflow.contrib.crf' has no attribute '__wrapped__'"
 
 
+@pytest.mark.unit
 def test_error_is_one_of_graphmp():
     if not ON_1:
         from graphmp.runtime.legacy import missing
@@ -568,6 +569,7 @@ NEEDED = [
 ]
 
 
+@pytest.mark.unit
 @pytest.mark.parametrize("files, answer", NEEDED)
 def test_needed(tmp_path, files, answer):
     for name, text in files.items():
@@ -576,10 +578,12 @@ def test_needed(tmp_path, files, answer):
     assert legacy.needed(tmp_path / "train.py") is (answer and not ON_1)
 
 
+@pytest.mark.unit
 def test_needed_without_a_file(tmp_path):
     assert not legacy.needed(tmp_path / "train.py")
 
 
+@pytest.mark.unit
 def test_needed_by_what_pythonpath_holds(tmp_path, monkeypatch):
     for folder, text in (
         ("scripts", "from net import unet"),

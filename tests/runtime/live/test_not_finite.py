@@ -191,6 +191,7 @@ def step(**changes):
     return NotFinite(**{**given, "hopeless": True, "turned": False, "overflow": None, **changes})
 
 
+@pytest.mark.unit
 def test_what_is_float32_already_is_not_to_be_kept_so():
     class Overflow:
         node, dtype = "x", "float32"
