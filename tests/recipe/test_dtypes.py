@@ -52,6 +52,16 @@ def test_a_shape_is_taken_without_a_cast(graph, op):
     assert read_as(graph, "looked_at") == [tf.float16]
 
 
+@pytest.mark.parametrize("dtype", [tf.float32, "float32", tf.DType(tf.float32.as_datatype_enum)], ids=["dtype", "name", "number"])
+def test_integers_that_enter_the_half_part_are_half_however_their_dtype_is_given(graph, dtype):
+    @recipe
+    def build(x, ids):
+        return tf.layers.dense(tf.add(x, tf.cast(ids, dtype), name="sum"), 1)
+
+    build(vectors()[0], tf.placeholder(tf.int32, [None, 12]))
+    assert read_as(graph, "sum") == [tf.float16] * 2
+
+
 @pytest.mark.parametrize("use_resource", [False, True])
 @pytest.mark.parametrize("read", [lambda v: v, lambda v: v.value(), lambda v: v.read_value()], ids=["as it is", "value", "read_value"])
 def test_variables_that_a_model_makes_and_reads_itself_are_cast(graph, read, use_resource):
