@@ -52,7 +52,11 @@ def test_a_shape_is_taken_without_a_cast(graph, op):
     assert read_as(graph, "looked_at") == [tf.float16]
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, "float32", tf.DType(tf.float32.as_datatype_enum)], ids=["dtype", "name", "number"])
+NUMBERED = tf.DType(tf.float32.as_datatype_enum)
+READS = {"as it is": lambda v: v, "value": lambda v: v.value(), "read_value": lambda v: v.read_value()}
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, "float32", NUMBERED], ids=["dtype", "name", "number"])
 def test_integers_that_enter_the_half_part_are_half_however_their_dtype_is_given(graph, dtype):
     @recipe
     def build(x, ids):
@@ -63,14 +67,14 @@ def test_integers_that_enter_the_half_part_are_half_however_their_dtype_is_given
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
-@pytest.mark.parametrize("read", [lambda v: v, lambda v: v.value(), lambda v: v.read_value()], ids=["as it is", "value", "read_value"])
+@pytest.mark.parametrize("read", sorted(READS))
 def test_variables_that_a_model_makes_and_reads_itself_are_cast(graph, read, use_resource):
     """tf.Variable asks no getter."""
 
     @recipe
     def build(x):
         first = tf.Variable(tf.ones([12, 4]), name="first", use_resource=use_resource)
-        return tf.matmul(tf.matmul(x, read(first), name="one"), tf.ones([4, 2], x.dtype), name="two")
+        return tf.matmul(tf.matmul(x, READS[read](first), name="one"), tf.ones([4, 2], x.dtype), name="two")
 
     build(vectors()[0])
     assert read_as(graph, "one") == read_as(graph, "two") == [tf.float16] * 2
@@ -83,15 +87,15 @@ def test_what_a_model_assigns_itself_is_float32_and_kept_where_it_is_not_finite(
 
     @graphmp.mixed_precision(engine="recipe")
     def build(x):
-        last = tf.get_variable("last", [2, 4], trainable=False, initializer=tf.zeros_initializer(), use_resource=use_resource)
+        last = tf.get_variable("last", [2, 4], trainable=False, use_resource=use_resource)
         top = tf.layers.dense(x, 4, name="one")
         # Python converts what a resource variable is assigned before there is an op.
         with tf.control_dependencies([tf.assign(last, tf.negative(top) if use_resource else top)]):
             return tf.layers.dense(top, 1, name="two")
 
     build(tf.placeholder(tf.float32, [2, 12]))
-    writes = [op for op in graph.get_operations() if op.type in ("Assign", "AssignVariableOp") and op.inputs[0].op.name == "last"]
-    (write,) = [op for op in writes if op.name != "last/Assign"]
+    writes = [op for op in graph.get_operations() if op.type in ("Assign", "AssignVariableOp")]
+    (write,) = [op for op in writes if op.inputs[0].op.name == "last" and op.name != "last/Assign"]
     chosen = write.inputs[1].op
     new, old = chosen.inputs[1:]
     assert chosen.type in ("Select", "SelectV2") and new.dtype == old.dtype == tf.float32

@@ -15,17 +15,15 @@ GIVEN = {"zero": np.zeros(4), "one": np.ones(4), "shape": np.array([2, 2], np.in
 
 
 def followed(*lines, last_first=False):
-    """The degrees in gradient code, all of which reads the gradient `g` directly or not; with its nodes listed backwards on demand."""
+    """The degrees in gradient code that starts from `g`; with its nodes listed backwards on demand."""
     meta_graph = painting.graph("g Placeholder", *["%s Const" % name for name in GIVEN], *lines, **GIVEN)
     if last_first:
         nodes = list(meta_graph.graph_def.node)[::-1]
         del meta_graph.graph_def.node[:]
         meta_graph.graph_def.node.extend(nodes)
     view = GraphView(meta_graph.graph_def)
-    integers = {"shape", "i"}
-    return degrees(
-        Code(view, view.nodes.keys() - {"g"}, {Port("g", 0)}, lambda port: port.node not in integers, lambda _: False, frozenset(), lambda _: False)
-    )
+    is_float, never = lambda port: port.node != "shape", lambda _: False
+    return degrees(Code(view, view.nodes.keys() - {"g"}, {Port("g", 0)}, is_float, never, frozenset(), never))
 
 
 SQUARED, CUBED = "q Square g", "c Mul q g"
