@@ -12,6 +12,8 @@ from tests.support.models import vectors
 pytestmark = pytest.mark.unit
 
 recipe = graphmp.mixed_precision(loss_scale=64.0, engine="recipe")
+NUMBERED = tf.DType(tf.float32.as_datatype_enum)
+READS = {"as it is": lambda v: v, "value": lambda v: v.value(), "read_value": lambda v: v.read_value()}
 
 
 def read_as(graph, name):
@@ -50,10 +52,6 @@ def test_a_shape_is_taken_without_a_cast(graph, op):
 
     build(vectors()[0])
     assert read_as(graph, "looked_at") == [tf.float16]
-
-
-NUMBERED = tf.DType(tf.float32.as_datatype_enum)
-READS = {"as it is": lambda v: v, "value": lambda v: v.value(), "read_value": lambda v: v.read_value()}
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, "float32", NUMBERED], ids=["dtype", "name", "number"])

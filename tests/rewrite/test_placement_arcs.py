@@ -30,7 +30,7 @@ def halves(*lines, joined=(), **constants):
 
 @pytest.mark.parametrize("others", [0, 1, 2])
 def test_readers_that_share_a_cast_may_differ(others):
-    """One leads to a matmul; a cast of what the other returns would cost more. How many other nodes there are is nothing."""
+    """One leads to a matmul; a cast of what the other returns would cost more. Other nodes change nothing."""
     lines = ["x Placeholder shape=[4,4]", "m MatMul x x", "p Abs m", "small Neg p", "end MatMul small small"]
     lines += ["times Const", "large Tile p times", "s Sin large", *["o%d Abs x" % number for number in range(others)]]
     assert halves(*lines, times=np.array([9, 9], np.int32)) == {"m", "p", "small", "end"}
@@ -38,7 +38,7 @@ def test_readers_that_share_a_cast_may_differ(others):
 
 @pytest.mark.parametrize("kept, half", [(400, True), (500, False)])
 def test_what_a_float32_node_writes_counts(kept, half):
-    """A slice of 1000 numbers that are cast anyway: in float32 it reads 2000 bytes more, writes 2 a number; its cast takes 6."""
+    """Of 1000 numbers that are cast anyway: it reads 2000 bytes more, writes 2 a number; its cast takes 6."""
     lines = ["x Placeholder shape=[100,10]", "w Const", "m MatMul x w", "s Sin m", "first Const", "size Const"]
     lines += ["part Slice m first size", "e Sin part"]
     found = halves(*lines, w=np.eye(10), first=np.int32([0, 0]), size=np.int32([kept // 10, 10]))
