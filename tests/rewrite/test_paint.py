@@ -106,6 +106,21 @@ def test_an_op_that_forgets_values_ends_the_chain_too():
     assert "sum" in decide(graph(*row, w=np.eye(4))).half
 
 
+@pytest.mark.unit
+def test_a_test_on_the_infer_list_reads_half_behind_a_matmul():
+    """Its result is no number, so that nothing behind it need be half."""
+    assert "t" in decide(graph("x Placeholder", "m MatMul x x", "t Greater m m"), policy="infer Greater").half
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("reader, half", [("Shape", True), ("Size", True), ("Sin", False)])
+def test_what_is_looked_at_for_its_shape_alone_may_be_half(reader, half):
+    lines = ["dims Const", "value Const", "filled Fill dims value", "k Abs filled", "end %s k" % reader]
+    painted = decide(graph(*lines, dims=np.array([4, 4], np.int32), value=1.0))
+    assert ("k" in painted.half) == half
+    assert half or painted.reasons["k"] == "clear: no half precision on either side"
+
+
 def test_a_group_follows_its_float32_member():
     lines = [
         "x Placeholder shape=[4,4]", "w Const", "size Const", "index Const", "zero Const", "m MatMul x w",

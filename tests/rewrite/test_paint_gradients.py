@@ -39,6 +39,13 @@ def test_a_sum_that_goes_on_in_gradient_code_is_half():
     assert "gradients/AddN" in decide(meta_graph).half
 
 
+@pytest.mark.unit
+@pytest.mark.parametrize("op, half", [("Mul gradients/AddN x", True), ("Identity gradients/AddN", False)])
+def test_a_sum_that_gradient_code_computes_with_is_half(op, half):
+    """Without a matmul there; what only hands it on leaves it a variable's gradient."""
+    assert ("gradients/AddN" in decide(_weight_gradients(2, ["gradients/n_grad/n " + op])).half) == half
+
+
 def test_gradients_of_a_dense_net(graph):
     tf.set_random_seed(1)
     x = tf.placeholder(tf.float32, [8, 4], name="x")

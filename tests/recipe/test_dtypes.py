@@ -1,0 +1,101 @@
+"""Which dtype the recipe gives an op: at the edges of the half part, and where variables are read and written."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.graph.live import variable_op
+from tests.support.models import vectors
+
+pytestmark = pytest.mark.unit
+
+recipe = graphmp.mixed_precision(loss_scale=64.0, engine="recipe")
+NUMBERED = tf.DType(tf.float32.as_datatype_enum)
+READS = {"as it is": lambda v: v, "value": lambda v: v.value(), "read_value": lambda v: v.read_value()}
+
+
+def read_as(graph, name):
+    """The dtypes of what an op reads."""
+    return [tensor.dtype.base_dtype for tensor in graph.get_operation_by_name(name).inputs]
+
+
+def test_a_penalty_on_a_layer_inside_the_half_part_is_float32(graph):
+    """All that it reads is half, unlike a loss with labels."""
+
+    @recipe
+    def build(x):
+        h = tf.layers.dense(x, 4, tf.nn.relu, name="one")
+        return tf.layers.dense(h, 1, name="two"), tf.reduce_sum(tf.negative(h, name="penalty"))
+
+    build(vectors()[0])
+    assert read_as(graph, "two/MatMul") == [tf.float16] * 2 and read_as(graph, "penalty") == [tf.float32]
+
+
+def test_what_is_forced_stays_half_behind_the_half_part(graph):
+    @graphmp.mixed_precision(loss_scale=64.0, engine="recipe", force_compute="^penalty$")
+    def build(x):
+        h = tf.layers.dense(x, 4, name="one")
+        return tf.layers.dense(h, 1, name="two"), tf.reduce_sum(tf.negative(h, name="penalty"))
+
+    build(vectors()[0])
+    assert read_as(graph, "penalty") == [tf.float16]
+
+
+@pytest.mark.parametrize("op", [tf.shape, tf.size, tf.rank])
+def test_a_shape_is_taken_without_a_cast(graph, op):
+    @recipe
+    def build(x):
+        h = tf.placeholder_with_default(tf.layers.dense(x, 4, name="one"), None)
+        return tf.layers.dense(tf.reshape(h, [-1, 4]), 1, name="two"), op(h, name="looked_at")
+
+    build(vectors()[0])
+    assert read_as(graph, "looked_at") == [tf.float16]
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, "float32", NUMBERED], ids=["dtype", "name", "number"])
+def test_integers_that_enter_the_half_part_are_half_however_their_dtype_is_given(graph, dtype):
+    @recipe
+    def build(x, ids):
+        return tf.layers.dense(tf.add(x, tf.cast(ids, dtype), name="sum"), 1)
+
+    build(vectors()[0], tf.placeholder(tf.int32, [None, 12]))
+    assert read_as(graph, "sum") == [tf.float16] * 2
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("read", sorted(READS))
+def test_variables_that_a_model_makes_and_reads_itself_are_cast(graph, read, use_resource):
+    """tf.Variable asks no getter."""
+
+    @recipe
+    def build(x):
+        first = tf.Variable(tf.ones([12, 4]), name="first", use_resource=use_resource)
+        return tf.matmul(tf.matmul(x, READS[read](first), name="one"), tf.ones([4, 2], x.dtype), name="two")
+
+    build(vectors()[0])
+    assert read_as(graph, "one") == read_as(graph, "two") == [tf.float16] * 2
+    assert [v.dtype.base_dtype for v in tf.trainable_variables()] == [tf.float32]
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_what_a_model_assigns_itself_is_float32_and_kept_where_it_is_not_finite(graph, use_resource):
+    """Half precision may overflow: then the variable is given its old value, as a moving average is."""
+
+    @graphmp.mixed_precision(engine="recipe")
+    def build(x):
+        last = tf.get_variable("last", [2, 4], trainable=False, use_resource=use_resource)
+        top = tf.layers.dense(x, 4, name="one")
+        # Python converts what a resource variable is assigned before there is an op.
+        with tf.control_dependencies([tf.assign(last, tf.negative(top) if use_resource else top)]):
+            return tf.layers.dense(top, 1, name="two")
+
+    build(tf.placeholder(tf.float32, [2, 12]))
+    writes = [op for op in graph.get_operations() if op.type in ("Assign", "AssignVariableOp")]
+    (write,) = [op for op in writes if op.inputs[0].op.name == "last" and op.name != "last/Assign"]
+    chosen = write.inputs[1].op
+    new, old = chosen.inputs[1:]
+    assert chosen.type in ("Select", "SelectV2") and new.dtype == old.dtype == tf.float32
+    assert new.op.type == ("Neg" if use_resource else "Cast") and new.op.inputs[0].op.name.startswith("one/BiasAdd")
+    assert variable_op(old).name == "last"

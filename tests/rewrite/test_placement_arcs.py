@@ -1,0 +1,75 @@
+"""What the minimum cut is asked: writes, casts that several readers share, what is sent, and what all-reduces read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphmp.config import Config
+from graphmp.policy.policy import Policy
+from graphmp.rewrite import pipeline, placement
+from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.placement import SINK, SOURCE
+from tests.support import painting
+from tests.support.placed import INFINITE
+
+pytestmark = pytest.mark.unit
+
+
+def halves(*lines, joined=(), **constants):
+    """Nodes that become half where some lie between gradient code and an all-reduce."""
+
+    def place(graph, *rest):
+        graph.joined = frozenset(joined)
+        return placement.place(graph, *rest)
+
+    meta_graph = painting.graph(*lines, **constants)
+    decisions = pipeline.decide(meta_graph, Config.make(), Policy.default("float16"), place)[""]
+    return {unit.node for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF}
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_readers_that_share_a_cast_may_differ(others):
+    """One leads to a matmul; a cast of what the other returns would cost more. Other nodes change nothing."""
+    lines = ["x Placeholder shape=[4,4]", "m MatMul x x", "p Abs m", "small Neg p", "end MatMul small small"]
+    lines += ["times Const", "large Tile p times", "s Sin large", *["o%d Abs x" % number for number in range(others)]]
+    assert halves(*lines, times=np.array([9, 9], np.int32)) == {"m", "p", "small", "end"}
+
+
+@pytest.mark.parametrize("kept, half", [(400, True), (500, False)])
+def test_what_a_float32_node_writes_counts(kept, half):
+    """Of 1000 numbers that are cast anyway: it reads 2000 bytes more, writes 2 a number; its cast takes 6."""
+    lines = ["x Placeholder shape=[100,10]", "w Const", "m MatMul x w", "s Sin m", "first Const", "size Const"]
+    lines += ["part Slice m first size", "e Sin part"]
+    found = halves(*lines, w=np.eye(10), first=np.int32([0, 0]), size=np.int32([kept // 10, 10]))
+    assert ("part" in found) == half and "m" in found
+
+
+@pytest.mark.parametrize("joined, half", [((), True), (("k",), False)])
+def test_what_hands_float32_gradients_to_an_all_reduce_gets_no_cast_for_it(joined, half):
+    found = halves("x Placeholder shape=[4,4]", "s Sin x", "k Abs s", "m MatMul k k", joined=joined)
+    assert found == ({"k", "m"} if half else {"m"})
+
+
+@pytest.mark.parametrize("joined", [(), ("k",)])
+def test_what_hands_half_gradients_to_an_all_reduce_is_half(joined):
+    found = halves("x Placeholder shape=[4,4]", "m MatMul x x", "k Abs m", "e MatMul k k", joined=joined)
+    assert found == {"m", "k", "e"}
+
+
+@pytest.mark.parametrize(
+    "producer, readers, arcs",
+    [
+        (2, {SINK}, [(SOURCE, 2, 8.0)]),
+        (2, {SINK, 3}, [(SOURCE, 2, 8.0)]),
+        (2, {3}, [(SOURCE, 2, 4.0), (SOURCE, 3, 4.0)]),  # both ends are free: each bears half
+        (2, {SOURCE, 3}, [(SOURCE, 2, 4.0), (SOURCE, 3, 4.0)]),
+        (SINK, {3}, [(SOURCE, 3, 8.0)]),
+        (SINK, {3, 4}, [(SOURCE, 9, 8.0), (9, 3, INFINITE), (9, 4, INFINITE)]),  # sent once for both
+        (SINK, {SINK}, []),  # no choice
+        (SOURCE, {3}, []),
+        (2, {SOURCE}, []),
+    ],
+)
+def test_what_is_sent_costs_where_both_ends_are_float32(producer, readers, arcs):
+    assert list(placement._sent(producer, readers, 8.0, 9)) == arcs
