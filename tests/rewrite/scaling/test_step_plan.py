@@ -7,14 +7,11 @@ import collections
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.config import Config
 from graphmp.policy.policy import tensor_core_ops
-from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.scaling.built import Built
-from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.step import activations, plan_step
 from tests.support.models import two_layers
 from tests.support.painting import built
+from tests.support.scaled import losses_of
 from tests.support.training_graphs import SHAPES, adam, net, sgd, square, vectors
 
 pytestmark = pytest.mark.unit
@@ -29,9 +26,7 @@ class Plan:
     """
 
     def __init__(self, meta_graph, count_skipped_steps=False):
-        config = Config.make()
-        graph = Built(meta_graph, config, OpDefs(meta_graph))
-        losses = find_losses(graph, config)
+        graph, losses = losses_of(meta_graph)
         step = plan_step(graph, losses, activations(graph, frozenset(tensor_core_ops())), count_skipped_steps)
         self.by_value = {_written(graph, name) for name in step.by_value}
         self.by_loss = collections.defaultdict(set)
