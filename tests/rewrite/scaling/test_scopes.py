@@ -67,6 +67,16 @@ def test_what_lies_between_two_parts_of_gradient_code_belongs_to_it():
     assert scope.leaving == (Port("mine/double", 0),) and scope.degrees.of["mine/double"] == 1
 
 
+def test_gradients_keep_their_scale_through_a_list_of_tensors():
+    """As TensorFlow 2's loops and conditionals hand them on."""
+    scope = scope_of(
+        *FORWARD, *SEED, "shape Const", "gradients/y_grad/list TensorListFromTensor gradients/Fill shape",
+        "gradients/y_grad/stack TensorListStack gradients/y_grad/list shape", "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/stack",
+        shape=np.array([4], np.int32)
+    )  # fmt: skip
+    assert scope.degrees.of["gradients/y_grad/TanhGrad"] == 1 and scope.degrees.unclear == []
+
+
 SUM = (
     "x Placeholder dtype=float32", "a Tanh x", "b Sigmoid x", "total AddN a b", "shown Identity total", *SEED,
     "gradients/a_grad/TanhGrad TanhGrad a gradients/Fill", "gradients/b_grad/SigmoidGrad SigmoidGrad b gradients/Fill",
