@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.painting import built
+from tests.support.painting import built, nodes
 from tests.support.structure import needs_tf2
 from tests.support.training_graphs import SHAPES, net, square, vectors
 
@@ -18,9 +18,13 @@ def said(meta_graph, code, **options):
 
 
 def test_each_losss_row_lists_the_writes_that_are_skipped_with_it():
-    discriminator, generator = graphmp.convert(built(SHAPES["gan_in_turn"].build)).report["losses"]
+    converted = graphmp.convert(built(SHAPES["gan_in_turn"].build))
+    discriminator, generator = converted.report["losses"]
     assert {name for name in discriminator["gated"] if not name.startswith("D/")} == {"G/Adam"}  # the global step, counted behind both
     assert all(name.startswith("G/") for name in generator["gated"])
+    found = nodes(converted.meta_graph)
+    (flag,) = [found[node.input[0]] for name, node in found.items() if name.endswith("/skip/G/Adam/selected")]
+    assert flag.op == "LogicalOr" and sorted(flag.input) == ["graphmp/loss_scale/finite", "graphmp/loss_scale_1/finite"]
 
 
 def test_towers_that_are_clipped_apart_are_said():

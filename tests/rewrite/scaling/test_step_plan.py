@@ -49,12 +49,17 @@ def normalised():
     tf.group(adam().minimize(square(y)), *tf.get_collection(tf.GraphKeys.UPDATE_OPS), name="train")
 
 
-def normalised_input():
+def normalised_input(grouped=True):
     y = tf.layers.batch_normalization(vectors(), training=True)
-    tf.group(adam().minimize(square(tf.layers.dense(y, 1))), *tf.get_collection(tf.GraphKeys.UPDATE_OPS), name="train")
+    tf.group(adam().minimize(square(tf.layers.dense(y, 1))), *tf.get_collection(tf.GraphKeys.UPDATE_OPS) * grouped, name="train")
 
 
-@pytest.mark.parametrize("build", [normalised, normalised_input])
+def normalised_input_apart():
+    """Whoever trains fetches the train op and the collection."""
+    normalised_input(grouped=False)
+
+
+@pytest.mark.parametrize("build", [normalised, normalised_input, normalised_input_apart])
 def test_moving_averages_of_a_batch_go_by_their_value(build):
     moving = {"batch_normalization/moving_mean", "batch_normalization/moving_variance"}
     assert Plan(built(build)).by_value == moving
@@ -77,6 +82,30 @@ def test_a_state_that_a_run_leaves_goes_by_its_value():
     assert Plan(built(build)).by_value == {"state"}
 
 
+def test_an_average_of_the_input_goes_by_its_value_where_it_is_part_of_the_step():
+    def build():
+        x, average = vectors(), tf.get_variable("average", (), trainable=False)
+        train, write = sgd().minimize(square(two_layers(x))), average.assign(0.9 * average + 0.1 * tf.reduce_mean(x))
+        tf.group(train, write, name="train")
+
+    assert Plan(built(build)).by_value == {"average"}
+
+
+def test_what_is_written_beside_an_update_and_never_without_goes_by_its_loss():
+    """Not what is fetched besides, nor what gradients wait for, which can't wait for them."""
+
+    def build():
+        beside, fetched, before = (tf.get_variable(name, (), tf.int32, trainable=False) for name in ("beside", "fetched", "before"))
+        with tf.control_dependencies([before.assign_add(1)]):
+            x = tf.identity(vectors())
+        count = fetched.assign_add(1)
+        tf.identity(count, name="count")
+        tf.group(sgd().minimize(square(two_layers(x))), beside.assign(beside + 1), count, name="train")
+
+    plan = Plan(built(build))
+    assert {name.split("/")[0] for name in plan.by_loss} == {"dense", "dense_1", "beside"} and plan.by_value == set()
+
+
 def test_metrics_are_always_written():
     """They are local."""
 
@@ -95,13 +124,14 @@ def test_the_global_step_is_known_by_its_collection_or_its_name(count, collected
     def build():
         name = "steps" if collected else "global_step"
         step = tf.get_variable(name, (), tf.int32, tf.zeros_initializer(), trainable=False, collections=["global_step"] * collected)
-        tf.get_variable("other_step", (), tf.int32)
+        other = tf.get_variable("other_step", (), tf.int32, trainable=False)
         with tf.control_dependencies([sgd().minimize(square(two_layers(vectors())))]):
-            tf.group(step.assign_add(1), name="train")
+            tf.group(step.assign_add(1), other.assign_add(1), name="train")
 
     meta_graph = built(build)
     (step,) = {"steps", "global_step"} & {node.name for node in meta_graph.graph_def.node}
-    assert (step in Plan(meta_graph, count).by_loss) == (not count)
+    by_loss = Plan(meta_graph, count).by_loss
+    assert (step in by_loss) == (not count) and "other_step" in by_loss
 
 
 def test_steps_are_counted_where_gradients_come_out_of_accumulators():

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from tests.support.painting import built, inserted, nodes
 from tests.support.scaled import changed, session
-from tests.support.structure import of_op
+from tests.support.structure import needs_tf2, of_op
 from tests.support.training import state
 from tests.support.training_graphs import sgd, square
 
@@ -32,13 +32,16 @@ def after_an_update(write, use_resource):
     return meta_graph, graphmp.convert(meta_graph, loss_scale_initial=64.0, compute_dtype="float32").meta_graph
 
 
-def held(name):
-    return tf.get_variable(name, (4, 3), initializer=tf.ones_initializer(), trainable=False)
+def held(name, rows=4):
+    """A variable whose first row is 1, 0 and -0, of which adding 0 changes the last."""
+    values = np.ones((rows, 3), np.float32)
+    values[0] = [1.0, 0.0, -0.0]
+    return tf.get_variable(name, initializer=values, trainable=False)
 
 
 def assigned():
     yield held("assigned").assign(np.zeros((4, 3), np.float32))
-    yield held("added").assign_add(np.ones((4, 3), np.float32))
+    yield held("added", 1).assign_add(np.ones((1, 3), np.float32))  # 1.15.5 folds a larger constant of -0 to one of 0
     yield held("subtracted").assign_sub(np.ones((4, 3), np.float32))
     yield held("slice")[1:3, ::2].assign(np.zeros((2, 2), np.float32))
 
@@ -52,9 +55,10 @@ def scattered_by_more_indices():
     rows = [[row] for row in ROWS]
     for kind in ("update", "add", "sub"):
         yield getattr(tf, "scatter_nd_" + kind)(held("nd_" + kind), rows, VALUES)
-    kind = "ResourceScatterNdMax" if tf.get_variable_scope().use_resource else "ScatterNdMax"
-    if hasattr(tf.raw_ops, kind):  # 1.15.5 has none
-        yield getattr(tf.raw_ops, kind)(ref=held("nd_max").op.outputs[0], indices=rows, updates=VALUES * 3)
+    for kind, values in (("Min", VALUES), ("Max", VALUES * 3)):
+        op = getattr(tf.raw_ops, "Resource" * tf.get_variable_scope().use_resource + "ScatterNd" + kind, None)
+        if op is not None:  # 1.15.5 has none
+            yield op(ref=held("nd_" + kind).op.outputs[0], indices=rows, updates=values)
 
 
 def given_another_shape():
@@ -95,6 +99,34 @@ def test_an_update_is_dead_by_its_gradient(use_resource):
     (update,) = of_op(after, "ApplyGradientDescent", "ResourceApplyGradientDescent")
     skips = [nodes(after)[text.split(":")[0]].op == "Switch" for text in update.input if not text.startswith("^")]
     assert skips == [False, False, True]
+
+
+@needs_tf2
+def test_a_function_that_updates_and_returns_nothing_is_skipped():
+    """Its call is dead by the gradient that it is given."""
+
+    def build():
+        w = tf.get_variable("w", (2, 2), use_resource=True)
+
+        @tf.function
+        def update(times, gradient):
+            w.assign_sub(0.1 * tf.cast(times, tf.float32) * gradient)
+
+        (gradient,) = tf.gradients(square(w) * tf.placeholder(tf.float32, (), "factor"), [w])
+        update(tf.constant(1), gradient)
+        (call,) = [op for op in tf.get_default_graph().get_operations() if "PartitionedCall" in op.type]
+        tf.group(call, name="train")
+        tf.global_variables_initializer()
+
+    converted = graphmp.convert(built(build), loss_scale_initial=64.0)
+    (call,) = of_op(converted.meta_graph, "StatefulPartitionedCall", "PartitionedCall")
+    assert ["/skip/" in text for text in call.input if not text.startswith("^")] == [False, True, False]
+    with session(converted.meta_graph) as sess:
+        fresh = state(sess)
+        sess.run("train", BAD)
+        skipped = state(sess)
+        sess.run("train", GOOD)
+        assert "w" not in changed(fresh, skipped) and "w" in changed(skipped, state(sess))
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
