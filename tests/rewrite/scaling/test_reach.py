@@ -74,7 +74,9 @@ def test_a_fetched_gradient_may_be_shown_besides():
     assert [port.node for port in loss.gradients] == ["gradients/Tanh_grad/TanhGrad"] and len(loss.arrivals) == 1
 
 
-@pytest.mark.parametrize("name, fetched, arrivals", [("plain", False, 0), ("accumulators", False, 4), ("fed_back", True, 4)])
+@pytest.mark.parametrize(
+    "name, fetched, arrivals", [("plain", False, 0), ("accumulators", False, 4), ("fed_back", True, 4)]
+)  # fmt: skip
 def test_gradients_that_leave_the_graph_are_told_from_those_that_wait_in_it(name, fetched, arrivals):
     _, (loss,) = losses_of(built(SHAPES[name].build))
     assert loss.fetched == fetched and len(loss.arrivals) == arrivals
@@ -83,4 +85,5 @@ def test_gradients_that_leave_the_graph_are_told_from_those_that_wait_in_it(name
 def test_of_many_losses_five_are_named():
     with pytest.raises(GraphmpError) as error:
         losses_of(built(SHAPES["many_agents"].build), loss="agent")
-    assert str(error.value).endswith("accepted are what it starts from here: %s" % ", ".join("agent_%d/loss" % i for i in range(5)))
+    named = ", ".join("agent_%d/loss" % i for i in range(5))
+    assert str(error.value).endswith("accepted are what it starts from here: " + named)

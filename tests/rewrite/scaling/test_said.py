@@ -20,7 +20,8 @@ def said(meta_graph, code, **options):
 def test_each_losss_row_lists_the_writes_that_are_skipped_with_it():
     converted = graphmp.convert(built(SHAPES["gan_in_turn"].build))
     discriminator, generator = converted.report["losses"]
-    assert {name for name in discriminator["gated"] if not name.startswith("D/")} == {"G/Adam"}  # the global step, counted behind both
+    both = {name for name in discriminator["gated"] if not name.startswith("D/")}
+    assert both == {"G/Adam"}  # the global step, counted behind both
     assert all(name.startswith("G/") for name in generator["gated"])
     found = nodes(converted.meta_graph)
     (flag,) = [found[node.input[0]] for name, node in found.items() if name.endswith("/skip/G/Adam/selected")]

@@ -42,14 +42,15 @@ def test_zeros_and_ones_elsewhere_are_no_seeds():
     """Zeros for an output without gradient; ones of an op's gradient, and ones that nobody reads."""
     found = seeds(
         *FORWARD, *SEED, "gradients/zeros Const", "gradients/unread OnesLike y", "gradients/y_grad/OnesLike OnesLike y",
-        "gradients/y_grad/mul Mul gradients/Fill gradients/y_grad/OnesLike", "gradients/AddN AddN gradients/y_grad/mul gradients/zeros",
+        "gradients/y_grad/mul Mul gradients/Fill gradients/y_grad/OnesLike",
+        "gradients/AddN AddN gradients/y_grad/mul gradients/zeros",
         **{"gradients/zeros": 0.0}
     )  # fmt: skip
     assert found == ["gradients/Fill"]
 
 
 def test_gradients_that_start_from_a_value_outside():
-    """As TensorFlow read `grad_ys` before it made copies: not the shapes and forward values that gradient code reads besides."""
+    """As TensorFlow read `grad_ys` before it made copies: not shapes and forward values that are read besides."""
     found = seeds(
         *FORWARD, "shape Const", "given Placeholder dtype=float32", "gradients/y_grad/Reshape Reshape given shape",
         "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/Reshape", shape=np.array([4], np.int32)
@@ -60,7 +61,8 @@ def test_gradients_that_start_from_a_value_outside():
 def test_what_lies_between_two_parts_of_gradient_code_belongs_to_it():
     """As of a custom gradient with a scope of its own; what only reads gradients doesn't."""
     scope = scope_of(
-        *FORWARD, *SEED, "two Const", "mine/double Mul gradients/Fill two", "gradients/y_grad/TanhGrad TanhGrad y mine/double",
+        *FORWARD, *SEED, "two Const", "mine/double Mul gradients/Fill two",
+        "gradients/y_grad/TanhGrad TanhGrad y mine/double",
         "shown Identity mine/double", two=2.0
     )  # fmt: skip
     assert "mine/double" in scope.nodes and not {"shown", "y", "two"} & scope.nodes
@@ -71,7 +73,8 @@ def test_gradients_keep_their_scale_through_a_list_of_tensors():
     """As TensorFlow 2's loops and conditionals hand them on."""
     scope = scope_of(
         *FORWARD, *SEED, "shape Const", "gradients/y_grad/list TensorListFromTensor gradients/Fill shape",
-        "gradients/y_grad/stack TensorListStack gradients/y_grad/list shape", "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/stack",
+        "gradients/y_grad/stack TensorListStack gradients/y_grad/list shape",
+        "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/stack",
         shape=np.array([4], np.int32)
     )  # fmt: skip
     assert scope.degrees.of["gradients/y_grad/TanhGrad"] == 1 and scope.degrees.unclear == []
@@ -82,7 +85,8 @@ SUM = (
     "gradients/a_grad/TanhGrad TanhGrad a gradients/Fill", "gradients/b_grad/SigmoidGrad SigmoidGrad b gradients/Fill",
 )  # fmt: skip
 BIAS = (
-    "x Placeholder dtype=float32", "w Const", "b Const", "product MatMul x w", "y BiasAdd product b", "shown Identity y", *SEED,
+    "x Placeholder dtype=float32", "w Const", "b Const", "product MatMul x w", "y BiasAdd product b",
+    "shown Identity y", *SEED,
     "gradients/y_grad/BiasAddGrad BiasAddGrad gradients/Fill", "gradients/product_grad/MatMul MatMul x gradients/Fill",
 )  # fmt: skip
 

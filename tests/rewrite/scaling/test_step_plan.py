@@ -51,7 +51,11 @@ def normalised():
 
 def normalised_input(grouped=True):
     y = tf.layers.batch_normalization(vectors(), training=True)
-    tf.group(adam().minimize(square(tf.layers.dense(y, 1))), *tf.get_collection(tf.GraphKeys.UPDATE_OPS) * grouped, name="train")
+    tf.group(
+        adam().minimize(square(tf.layers.dense(y, 1))),
+        *tf.get_collection(tf.GraphKeys.UPDATE_OPS) * grouped,
+        name="train",
+    )
 
 
 def normalised_input_apart():
@@ -66,7 +70,10 @@ def test_moving_averages_of_a_batch_go_by_their_value(build):
 
 
 def test_a_graph_without_collections_is_taken_to_have_global_variables_alone():
-    assert Plan(without_collections(built(normalised))).by_value == {"batch_normalization/moving_mean", "batch_normalization/moving_variance"}
+    assert Plan(without_collections(built(normalised))).by_value == {
+        "batch_normalization/moving_mean",
+        "batch_normalization/moving_variance",
+    }
 
 
 def test_a_state_that_a_run_leaves_goes_by_its_value():
@@ -95,7 +102,8 @@ def test_what_is_written_beside_an_update_and_never_without_goes_by_its_loss():
     """Not what is fetched besides, nor what gradients wait for, which can't wait for them."""
 
     def build():
-        beside, fetched, before = (tf.get_variable(name, (), tf.int32, trainable=False) for name in ("beside", "fetched", "before"))
+        names = ("beside", "fetched", "before")
+        beside, fetched, before = (tf.get_variable(name, (), tf.int32, trainable=False) for name in names)
         with tf.control_dependencies([before.assign_add(1)]):
             x = tf.identity(vectors())
         count = fetched.assign_add(1)
@@ -123,7 +131,7 @@ def test_metrics_are_always_written():
 def test_the_global_step_is_known_by_its_collection_or_its_name(count, collected):
     def build():
         name = "steps" if collected else "global_step"
-        step = tf.get_variable(name, (), tf.int32, tf.zeros_initializer(), trainable=False, collections=["global_step"] * collected)
+        step = tf.get_variable(name, (), tf.int32, trainable=False, collections=["global_step"] * collected)
         other = tf.get_variable("other_step", (), tf.int32, trainable=False)
         with tf.control_dependencies([sgd().minimize(square(two_layers(vectors())))]):
             tf.group(step.assign_add(1), other.assign_add(1), name="train")
@@ -160,7 +168,7 @@ def test_each_optimizers_state_goes_by_its_own_loss():
 
 
 def test_weights_clipped_after_both_updates_go_by_the_loss_that_trains_them():
-    """A Wasserstein GAN's: the generator's gradients go through the critic, which its optimizer neither reads nor writes."""
+    """A Wasserstein GAN's: gradients of the generator go through the critic, which its optimizer leaves alone."""
 
     def build():
         judged = net(net(vectors(), "G", width=12), "D")
@@ -179,7 +187,8 @@ def test_a_learning_rate_that_decays_after_both_updates_goes_by_the_loss_that_it
         for name in ("A", "B"):
             rate = tf.get_variable(name + "_rate", (), trainable=False)
             loss = square(net(vectors(), name))
-            trains.append(tf.train.GradientDescentOptimizer(rate * 0.5).minimize(loss, var_list=tf.trainable_variables(name + "/")))
+            optimizer = tf.train.GradientDescentOptimizer(rate * 0.5)
+            trains.append(optimizer.minimize(loss, var_list=tf.trainable_variables(name + "/")))
         with tf.control_dependencies(trains):
             tf.group(*[v.assign(v * 0.9) for v in tf.global_variables() if "rate" in v.name], name="train")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -51,7 +50,8 @@ def test_gradients_that_the_model_has_in_half_precision_come_back_so(cast):
     (update,) = of_op(converted, "ApplyGradientDescent")
     gradient = view.nodes[view.inputs(update.name)[2].node]
     assert gradient.op == "Cast" and gradient.attr["DstT"].type == tf.float16.as_datatype_enum
-    assert gradient.input[0].startswith("graphmp/") and view.nodes[gradient.input[0]].attr["T"].type == tf.float32.as_datatype_enum
+    assert gradient.input[0].startswith("graphmp/")
+    assert view.nodes[gradient.input[0]].attr["T"].type == tf.float32.as_datatype_enum
 
 
 @pytest.mark.parametrize("loss_scale", ["none", 128.0, "dynamic"])
@@ -67,4 +67,5 @@ def test_the_clip_takes_gradients_as_they_are_before_the_models_own_arithmetic(l
     norms = [node.name for node in of_op(converted, "L2Loss")]
     assert len(norms) == 4 and not any(name.startswith("own") for name in view.ancestors(norms))
     own = [name for name in view.nodes if name.startswith("own") and view.nodes[name].op == "Mul"]
-    assert len(own) == 4 and set(norms) < view.ancestors(own) and np.all([view.inputs(name)[0].node.startswith("graphmp/") for name in own])
+    assert len(own) == 4 and set(norms) < view.ancestors(own)
+    assert all(view.inputs(name)[0].node.startswith("graphmp/") for name in own)

@@ -23,7 +23,8 @@ def after_an_update(write, use_resource):
     def build():
         with tf.variable_scope("", use_resource=use_resource):
             w = tf.get_variable("w", (2, 2))
-            train = sgd().minimize(square(w) * tf.placeholder(tf.float32, (), "factor"), tf.train.get_or_create_global_step())
+            loss = square(w) * tf.placeholder(tf.float32, (), "factor")
+            train = sgd().minimize(loss, tf.train.get_or_create_global_step())
             with tf.control_dependencies([train]):
                 tf.group(*write(), name="train")
             tf.global_variables_initializer()
@@ -66,8 +67,12 @@ def given_another_shape():
     yield tf.assign(held("grown"), np.zeros((5, 3), np.float32), validate_shape=False)
 
 
-WRITES = [(write, use_resource) for write in (assigned, scattered, scattered_by_more_indices) for use_resource in (False, True)]
-WRITES[4] = pytest.param(*WRITES[4], marks=pytest.mark.xfail(strict=True, reason="ScatterNd ops of reference variables are taken for no writes"))
+KINDS = (assigned, scattered, scattered_by_more_indices)
+WRITES = [(write, use_resource) for write in KINDS for use_resource in (False, True)]
+WRITES[4] = pytest.param(
+    *WRITES[4],
+    marks=pytest.mark.xfail(strict=True, reason="ScatterNd ops of reference variables are taken for no writes"),
+)
 
 
 @pytest.mark.parametrize("write, use_resource", [*WRITES, (given_another_shape, False)])
