@@ -8,6 +8,10 @@ import functools
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.config import Config
+from graphmp.rewrite.op_defs import OpDefs
+from graphmp.rewrite.scaling.built import Built
+from graphmp.rewrite.scaling.losses import find_losses
 from tests.support.models import IDS, TARGETS, VECTORS, two_layers
 from tests.support.optimizers import OPTIMIZERS
 from tests.support.training import AS_WRITTEN, imported, initialise, state
@@ -44,6 +48,13 @@ def shaped(name):
         SHAPES[name].build()
         tf.global_variables_initializer()
         return graph
+
+
+def losses_of(meta_graph, **options):
+    """A graph as loss scaling looks at it, and its losses."""
+    config = Config.make(**options)
+    read = Built(meta_graph, config, OpDefs(meta_graph))
+    return read, find_losses(read, config)
 
 
 @contextlib.contextmanager

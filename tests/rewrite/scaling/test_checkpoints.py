@@ -88,6 +88,21 @@ def test_changes_to_the_graphs_own_ops_have_their_reasons():
     ]
 
 
+@pytest.mark.unit
+def test_the_scale_is_initialised_with_all_trained_variables_and_by_nothing_more():
+    """Neither by what initialises some of them, nor once more by what runs the init op among others."""
+    with tf.Graph().as_default():
+        loss = tf.reduce_mean(two_layers(tf.placeholder(tf.float32, (None, 12), "x")))
+        tf.train.GradientDescentOptimizer(0.01).minimize(loss, name="train")
+        for name, number in (("a_part", 1), ("init", 4), ("part", 3)):
+            tf.group(*[v.initializer for v in sorted(tf.trainable_variables(), key=lambda v: v.op.name)[:number]], name=name)
+        for name in ("all", "start"):
+            tf.group(tf.get_default_graph().get_operation_by_name("init"), tf.no_op("before_" + name), name=name)
+        mixed = converted(tf.train.export_meta_graph())
+    waits = {node.name for node in mixed.graph_def.node if any(text.startswith("^graphmp/loss_scale/scale/Assign") for text in node.input)}
+    assert waits == {"init"}
+
+
 def test_two_scales(tmp_path):
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, (None, 12), "x")

@@ -8,15 +8,12 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.config import Config
 from graphmp.graph.files import read_graph
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView
-from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.scaling.built import Built
-from graphmp.rewrite.scaling.losses import find_losses
 from tests.support.corpus import recorded
 from tests.support.painting import built
+from tests.support.scaled import losses_of
 from tests.support.training_graphs import SHAPES, Expected
 
 pytestmark = pytest.mark.unit
@@ -24,8 +21,7 @@ pytestmark = pytest.mark.unit
 
 def found(meta_graph, **options):
     """The losses of a graph in the form they were written down in."""
-    config = Config.make(**options)
-    graph = Built(meta_graph, config, OpDefs(meta_graph))
+    graph, losses = losses_of(meta_graph, **options)
     return [
         Expected(
             sorted(scope.scope for scope in loss.scopes),
@@ -33,7 +29,7 @@ def found(meta_graph, **options):
             dict(collections.Counter(graph.view.nodes[name].op for name in loss.updates)),
             sorted(name for scope in loss.scopes for name in scope.losses),
         )
-        for loss in find_losses(graph, config)
+        for loss in losses
     ]
 
 
