@@ -15,6 +15,7 @@ OTHER_WRITES = (
     "Scatter", "ResourceScatter", "AccumulatorApplyGradient", "SparseAccumulatorApplyGradient", "ResourceAccumulatorApplyGradient",
     "StridedSliceAssign", "ResourceStridedSliceAssign",
 )  # fmt: skip
+_MAKE_TENSORS = frozenset(["ScatterNd", "ScatterNdNonAliasingAdd"])  # the other ops of such a name write
 FUNCTION_CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall", "While", "If", "SymbolicGradient"])
 
 
@@ -32,7 +33,7 @@ def is_write(op: Any) -> bool:
 
 def writes(op_type: str) -> bool:
     """Whether ops of a type change a variable or an accumulator by themselves."""
-    return op_type.startswith(UPDATE_PREFIXES) or op_type in ASSIGNS or (op_type.startswith(OTHER_WRITES) and not op_type.startswith("ScatterNd"))
+    return op_type.startswith(UPDATE_PREFIXES) or op_type in ASSIGNS or (op_type.startswith(OTHER_WRITES) and op_type not in _MAKE_TENSORS)
 
 
 def is_initializer(op: Any) -> bool:

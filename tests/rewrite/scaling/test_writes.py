@@ -69,10 +69,6 @@ def given_another_shape():
 
 KINDS = (assigned, scattered, scattered_by_more_indices)
 WRITES = [(write, use_resource) for write in KINDS for use_resource in (False, True)]
-WRITES[4] = pytest.param(
-    *WRITES[4],
-    marks=pytest.mark.xfail(strict=True, reason="ScatterNd ops of reference variables are taken for no writes"),
-)
 
 
 @pytest.mark.parametrize("write, use_resource", [*WRITES, (given_another_shape, False)])
