@@ -5,6 +5,7 @@
     python tools/mutation.py show FOLDER        counts, and the faults that no test found
     python tools/mutation.py run FOLDER --again --budget=300   the survivors once more
     python tools/mutation.py run FOLDER --again=tests/rewrite  with these tests
+    python tools/mutation.py run FOLDER --first=EARLIER        what killed a mutant in the results there comes first
 
 Cosmic Ray makes the mutants, one a place in the source, of which a seed draws 300. A mutant that only changes annotations,
 which nothing evaluates, is none. Each is planted in a copy of the project and tested in a fork of a process that has imported
@@ -172,10 +173,11 @@ def _covering(folder: pathlib.Path) -> Dict[str, Dict[int, Set[str]]]:
 class Choice:
     """Which tests a mutant gets, and in which order."""
 
-    def __init__(self, folder: pathlib.Path, budget: float) -> None:
+    def __init__(self, folder: pathlib.Path, budget: float, earlier: Optional[pathlib.Path]) -> None:
         self._covering = _covering(folder)
         self._seconds = json.loads((folder / "seconds.json").read_text())
         self._budget = budget
+        self._killers = {name: row["killed by"] for name, row in _read(earlier / "mutants.jsonl").items()} if earlier else {}
 
     def tests(self, mutant: Mutant) -> List[str]:
         """Those that cover its line, or its file where none does: half of the time for the nearest folder's, half for all others, quickest first."""
@@ -183,7 +185,9 @@ class Choice:
         near = "tests/" + str(pathlib.PurePath(mutant.path).parent.relative_to("graphmp"))
         covering = lines.get(mutant.line) or lines.get(0, set())
         by_nearness = [sorted(test for test in covering if test.startswith(near) == is_near) for is_near in (True, False)]
-        return [test for tests in by_nearness for test in self._quickest(tests)]
+        killer = self._killers.get(mutant.name)
+        first = [killer] if killer in self._seconds else []
+        return list(dict.fromkeys([*first, *(test for tests in by_nearness for test in self._quickest(tests))]))
 
     def _quickest(self, tests: Sequence[str]) -> List[str]:
         """As many as the time allows: of each file in turn its quickest three."""
@@ -282,11 +286,11 @@ def _read(path: pathlib.Path) -> Dict[str, Dict[str, Any]]:
     return {Mutant(**row["mutant"]).name: row for row in rows}
 
 
-def run(folder: pathlib.Path, count: int, budget: float, again: Optional[str]) -> int:
+def run(folder: pathlib.Path, count: int, budget: float, again: Optional[str], earlier: Optional[pathlib.Path]) -> int:
     """Tests the mutants that have no result yet; with `again` the survivors too. Returns 0."""
     results = folder / "mutants.jsonl"
     known = _read(results)
-    choice = Choice(folder, budget)
+    choice = Choice(folder, budget, earlier)
     left = [mutant for mutant in sample(count) if mutant.name not in known or (again is not None and not known[mutant.name]["killed by"])]
     _import_all_but_ours()
     with _trees(os.cpu_count() or 1) as trees, concurrent.futures.ThreadPoolExecutor(len(trees)) as pool:
@@ -325,12 +329,13 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300, help="mutants in all")
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests that a mutant gets")
     parser.add_argument("--again", nargs="?", const="", help="test the survivors too, with these tests where some are given")
+    parser.add_argument("--first", type=pathlib.Path, metavar="EARLIER", help="a folder with results whose killers are tried first")
     options, rest = parser.parse_known_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.command == "cover":
         return cover(options.folder.resolve(), [argument for argument in rest if argument != "--"])
     if options.command == "run":
-        return run(options.folder.resolve(), options.count, options.budget, options.again)
+        return run(options.folder.resolve(), options.count, options.budget, options.again, options.first)
     return show(options.folder)
 
 

@@ -110,7 +110,7 @@ def test_it_converts_whole(trained, built_in_forks, tmp_path, capfd, request):
     assert report["engine"] == ENGINES.get(name, report["engine"])
 
 
-@pytest.mark.parametrize("name", sorted(ENGINES))
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if NEWEST or name == "lstm" else pytest.mark.slow) for name in sorted(ENGINES)])
 def test_it_trains_by_the_decorator(name, forks):
     losses, _ = train(forks, name, "--mixed_precision", "--compute_dtype=" + HALF, "--loss_scale=8", "--log_every=1", *FEW)
     assert np.all(np.isfinite(list(losses.values())))

@@ -15,7 +15,13 @@ from tests.support.training import state
 
 
 @pytest.mark.parametrize(
-    "optimizer, sparse, use_resource", [("Adam", True, False), ("Adam", True, True), ("Adam", False, True), ("AdamWeightDecay", False, False)]
+    "optimizer, sparse, use_resource",
+    [
+        pytest.param("Adam", True, False, marks=pytest.mark.slow),  # each value of each by default
+        ("Adam", True, True),
+        ("Adam", False, True),
+        ("AdamWeightDecay", False, False),
+    ],
 )
 def test_without_any_one_gate_a_skipped_step_writes(optimizer, sparse, use_resource, monkeypatch):
     graph = tf.train.export_meta_graph(graph=with_optimizer(optimizer, sparse, use_resource))
