@@ -114,7 +114,7 @@ class Arithmetic:
     def _times(self, tensor: Any, power: int, name: str = "rescaled") -> Any:
         for _ in range(abs(power)):
             dtype = tensor.dtype
-            tensor = self.scale.scale(tensor, name=name) if power > 0 else tf.cast(self.scale.unscale(tensor), dtype)
+            tensor = self.scale.scale(tensor, name=name) if power > 0 else self._cast(self.scale.unscale(tensor), dtype)
         return tensor
 
     def _unscale(self, scope: GradientScope) -> None:
@@ -187,7 +187,13 @@ class Arithmetic:
     def _as_it_was(self, port: Port, tensor: Any) -> Any:
         """A result in half precision where the model has the gradient so."""
         dtype = tf.as_dtype(self._built.dtype(port))
-        return tf.cast(tensor, dtype) if dtype.as_datatype_enum in HALF and tensor.dtype != dtype else tensor
+        return self._cast(tensor, dtype) if dtype.as_datatype_enum in HALF else tensor
+
+    def _cast(self, tensor: Any, dtype: Any) -> Any:
+        if tensor.dtype == dtype:
+            return tensor
+        with own_scope(self._scope):
+            return tf.cast(tensor, dtype)
 
     def _connect(self) -> None:
         for name, slot, tensor in self._connections:

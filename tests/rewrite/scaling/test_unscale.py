@@ -6,7 +6,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.errors import GraphmpError
 from graphmp.graph.view import GraphView
 from tests.support.models import two_layers
 from tests.support.painting import built, nodes
@@ -39,10 +38,7 @@ def partly_half(cast):
     sgd().minimize(square(two_layers(x)), var_list=[factor], name="train")
 
 
-NAMED = pytest.mark.xfail(strict=True, raises=GraphmpError, reason="the cast stands in no scope of its own")
-
-
-@pytest.mark.parametrize("cast", ["own", pytest.param("Cast", marks=NAMED)])
+@pytest.mark.parametrize("cast", ["own", "Cast"])
 def test_gradients_that_the_model_has_in_half_precision_come_back_so(cast):
     """Divided in float32."""
     converted = graphmp.convert(built(lambda: partly_half(cast)), loss_scale=128.0).meta_graph
