@@ -238,7 +238,6 @@ def no_browser(tool, monkeypatch):
     monkeypatch.setattr(tool("browser"), "missing", lambda: "selenium is not installed")
 
 
-@pytest.mark.unit
 def test_a_page_is_timed_in_a_browser(tool, needs_browser, tmp_path, capsys):
     page = tmp_path / "diff.html"
     tool("time_page").main(["--nodes", "500", "--keep", str(page), "--json"])
