@@ -22,7 +22,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.clusters import SOON, Cluster
+from tests.support.clusters import SOON, START, Cluster
 from tests.support.forks import PATIENCE
 from tests.support.places import EXAMPLES
 
@@ -31,7 +31,6 @@ HALF = "bfloat16" if NEWEST else "float16"  # 1.15.5's CPU has no bfloat16 convo
 RUN = ["--compute_dtype=" + HALF]
 SMALL = ["--smoke", "--width=16", "--image_size=8", "--batch_size=24", "--log_every=100"]
 STEP = re.compile(r"^worker \d  step +(\d+)  loss (\S+)$", re.MULTILINE)
-START = "state/model.ckpt-0"  # what the chief saves before it trains
 SHARED = "graphmp/loss_scale/"
 SIZES = [pytest.param(1, 2, marks=pytest.mark.slow), (2, 3)]  # servers and workers
 
@@ -191,7 +190,7 @@ config = graphmp.session_config(server.target)
 config.device_filters.extend(["/job:ps", "/job:worker/task:%d" % task])
 inputs, loss, train_op = tf.get_collection("inputs"), tf.get_collection("losses")[0], tf.get_collection("train_op")[0]
 hooks = [tf.train.StopAtStepHook(last_step=flags.steps)]
-saving = dict(checkpoint_dir="state", save_checkpoint_steps=100, save_checkpoint_secs=None)
+saving = dict(checkpoint_dir=flags.checkpoint_dir, save_checkpoint_steps=100, save_checkpoint_secs=None)
 with tf.train.MonitoredTrainingSession(server.target, task == 0, hooks=hooks, config=config, stop_grace_period_secs=2, **saving) as session:
     for batch in ps_cluster.batches(flags):
         session.run(train_op, dict(zip(inputs, [array[task :: flags.workers] for array in batch])))
@@ -219,11 +218,12 @@ def test_converted_graphs_train(forks, example, folder):
     argv = ["--model=cnn", "--learning_rate=0.002"]
     write_converted_graphs(example, argv, 2, folder)
     (folder / "meta.py").write_text(META)
-    with Cluster(forks, 1, 2, *SMALL, *argv, "--workers=2", "--steps=200", script="meta.py") as cluster:
+    with Cluster(forks, 1, 2, *SMALL, *argv, "--workers=2", "--steps=200", "--checkpoint_dir=state", script="meta.py") as cluster:
         cluster.start_workers()
-        assert [each.status for each in cluster.wait()] == [0, 0]
+        ended = cluster.wait()
+    assert [each.status for each in ended] == [0, 0], "\n".join(each.err for each in ended)
     latest = tf.train.latest_checkpoint("state")
-    assert loss_of(example, argv, latest) == pytest.approx(loss_of(example, argv, START, steps=200), rel=0.05)  # not synchronised
+    assert loss_of(example, argv, latest) == pytest.approx(loss_of(example, argv, START, steps=200), rel=0.1)  # of 2.30; not synchronised
     assert tf.train.load_variable(latest, SHARED + "good_steps") > 0
 
 

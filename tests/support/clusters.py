@@ -15,14 +15,22 @@ from typing import Any, Dict, List, Optional, Pattern, Sequence
 from tests.support.forks import PATIENCE, Ended, Fork, Forks
 from tests.support.places import EXAMPLES
 
-# A worker that comes before the chief has made the variables asks again after 30 seconds.
+# What the chief saves before it trains, where a cluster keeps checkpoints.
+START = "state/model.ckpt-0"
+
+# A worker that comes before the chief has made the variables asks again after 30 seconds, TensorFlow says. Here it asks at once,
+# but not before the chief has saved them: it would train them already.
 SOON = """
-import runpy, sys
+import os, runpy, sys, time
 import tensorflow.compat.v1 as tf
-made = tf.train.SessionManager.__init__
+made, waited = tf.train.SessionManager.__init__, tf.train.SessionManager.wait_for_session
 def __init__(self, *args, **kwargs):
     made(self, *args, **dict(kwargs, recovery_wait_secs=0.2))
-tf.train.SessionManager.__init__ = __init__
+def wait_for_session(self, *args, **kwargs):
+    while "--checkpoint_dir=state" in sys.argv and not os.path.exists("state/checkpoint"):
+        time.sleep(0.05)
+    return waited(self, *args, **kwargs)
+tf.train.SessionManager.__init__, tf.train.SessionManager.wait_for_session = __init__, wait_for_session
 sys.path.insert(0, {folder!r})
 """
 SCRIPT = (
