@@ -1,6 +1,6 @@
 """The rewrite of a graph: decide, then apply, then check.
 
-What is given is copied first. The loss scale is threaded through the copy, then `casts.apply` changes it by what analysis decided, the one place
+What is given is copied first. The loss scale is put into the copy, then `casts.apply` changes it by what analysis decided, the one place
 that does; `check` runs last.
 """
 
@@ -35,9 +35,9 @@ from graphmp.rewrite.paint import FLOAT, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.scaling.allreduce import with_reduces
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.first_step import look
-from graphmp.rewrite.scaling.thread import Threaded, thread
+from graphmp.rewrite.scaling.insert import Inserted, insert
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from graphmp.rewrite.units import TypedGraph
 
 
@@ -111,7 +111,7 @@ def decide(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placemen
         GraphmpError: GMP002 for a --fetch that names no node, GMP008 for what is no graph.
     """
     op_defs = OpDefs(meta_graph)
-    joined = Built(meta_graph, config, op_defs).joined if config.allreduce_half else frozenset()
+    joined = TrainingGraph(meta_graph, config, op_defs).joined if config.allreduce_half else frozenset()
     bodies_ = _bodies(meta_graph, op_defs)
     return {body.name: _decide(body, op_defs, config, policy, meta_graph, placement, joined=joined) for body in bodies_}
 
@@ -139,25 +139,25 @@ def rewrite(meta_graph: Readable, config: Config, policy: Policy, placement: Pla
 def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Placement, op_defs: OpDefs) -> Tuple[StoredMetaGraph, Dict[str, Any]]:
     """The graph with all changes made, and the record of them."""
     result = copied(meta_graph)
-    special, threaded = _threaded(result, config, policy, op_defs)
+    special, scaled = _scaled(result, config, policy, op_defs)
     painted = _Painted()
     if special.leave:
-        return emptied(result), _record(threaded, special, painted)
+        return emptied(result), _record(scaled, special, painted)
     give_back()  # the loss scale's scratch graph
     for body in _bodies(result, op_defs) if config.compute_dtype != "float32" else ():
-        _paint(body, op_defs, config, policy, result, placement, threaded, painted)
+        _paint(body, op_defs, config, policy, result, placement, scaled, painted)
     give_back()
-    looks = look(result.graph_def, threaded.first_steps, policy.allow, op_defs)
+    looks = look(result.graph_def, scaled.first_steps, policy.allow, op_defs)
     painted.done += [(name, "inserted", "scale: a first step shows what scale fits") for name in looks]
     mark(result, config, "rewrite")
-    return emptied(result), _record(threaded, special, painted)
+    return emptied(result), _record(scaled, special, painted)
 
 
-def _threaded(result: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs) -> Tuple[Recognised, Threaded]:
-    """What is special about a graph, and the loss scale threaded through it."""
-    built = Built(result, config, op_defs)
-    special = recognise(result, built.view, config, policy, built.gradients)
-    return special, thread(built, config, frozenset(tensor_core_ops()) | policy.allow, special.leave or special.scales_itself)
+def _scaled(result: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs) -> Tuple[Recognised, Inserted]:
+    """What is special about a graph, and the loss scale put into it."""
+    training = TrainingGraph(result, config, op_defs)
+    special = recognise(result, training.view, config, policy, training.gradients)
+    return special, insert(training, config, frozenset(tensor_core_ops()) | policy.allow, special.leave or special.scales_itself)
 
 
 def _paint(
@@ -167,11 +167,11 @@ def _paint(
     policy: Policy,
     result: tf.MetaGraphDef,
     placement: Placement,
-    threaded: Threaded,
+    scaled: Inserted,
     painted: _Painted,
 ) -> None:
     """Decides on one body, notes why, and changes it."""
-    decisions = _decide(body, op_defs, config, policy, result, placement, threaded.float32, threaded.joined)
+    decisions = _decide(body, op_defs, config, policy, result, placement, scaled.float32, scaled.joined)
     painted.kept.update(_kinds_kept(decisions))
     painted.float32 += _float32(body.name, decisions)
     painted.unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
@@ -272,18 +272,18 @@ def _allowed_kept(decisions: Decisions, policy: Policy, prefix: str) -> Dict[str
     return {prefix + graph.units[n].node: decisions.painted[n].reason for n in kept}
 
 
-def _record(threaded: Threaded, special: Recognised, painted: _Painted) -> Dict[str, Any]:
-    elsewhere = any(row["code"] == "GMP110" for row in threaded.warnings)  # then there is training after all
-    warnings = [row for row in special.warnings if row["code"] != "GMP105" or not elsewhere] + threaded.warnings
+def _record(scaled: Inserted, special: Recognised, painted: _Painted) -> Dict[str, Any]:
+    elsewhere = any(row["code"] == "GMP110" for row in scaled.warnings)  # then there is training after all
+    warnings = [row for row in special.warnings if row["code"] != "GMP105" or not elsewhere] + scaled.warnings
     if painted.unknown:
         text = "%d nodes have ops that neither TensorFlow here nor the graph defines: kept as they are"
         warnings.append(warning("GMP109", painted.unknown[0], text % len(painted.unknown)))
     return {
-        "done": [list(row) for row in [*threaded.done, *painted.done]],
+        "done": [list(row) for row in [*scaled.done, *painted.done]],
         "repaired": [],
         "warnings": warnings,
-        "losses": threaded.losses,
-        "scales": threaded.scales,
+        "losses": scaled.losses,
+        "scales": scaled.scales,
         "kept": dict(sorted(painted.kept.items())),
         "kept_allowed": painted.allowed_kept,
         "float32": painted.float32,

@@ -53,7 +53,7 @@ class Value(NamedTuple):
     exact: bool = False
 
 
-class Built(NamedTuple):
+class TrainingGraph(NamedTuple):
     """A graph and the names of what to look at in it.
 
     Attributes:
@@ -736,7 +736,7 @@ def tour(stride: int = 13) -> List[Program]:
     ]
 
 
-def build(program: Program) -> Built:
+def build(program: Program) -> TrainingGraph:
     """Builds a program's training graph in a graph of its own."""
     with tf.Graph().as_default():
         tf.set_random_seed(1)
@@ -749,7 +749,7 @@ def build(program: Program) -> Built:
         loss = tf.multiply(loss, 8.0, name="loss")
         train, gradients = _training(loss, program)
         tf.add_to_collection("outputs", b.pool[-1].tensor)
-        return Built(tf.train.export_meta_graph(), [value.tensor.name for value in b.pool], loss.name, train.name, gradients, feeds)
+        return TrainingGraph(tf.train.export_meta_graph(), [value.tensor.name for value in b.pool], loss.name, train.name, gradients, feeds)
 
 
 def _inputs(b: Builder, batch: Any) -> Dict[str, Any]:

@@ -10,8 +10,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.losses import find_losses
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from tests.support.models import IDS, TARGETS, VECTORS, two_layers
 from tests.support.optimizers import OPTIMIZERS
 from tests.support.training import AS_WRITTEN, imported, initialise, state
@@ -53,7 +53,7 @@ def shaped(name):
 def losses_of(meta_graph, **options):
     """A graph as loss scaling looks at it, and its losses."""
     config = Config.make(**options)
-    read = Built(meta_graph, config, OpDefs(meta_graph))
+    read = TrainingGraph(meta_graph, config, OpDefs(meta_graph))
     return read, find_losses(read, config)
 
 

@@ -12,8 +12,8 @@ from graphmp.graph.building import SCOPE
 from graphmp.graph.control_flow import ENTERS
 from graphmp.graph.view import GraphView
 from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.losses import find_losses
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from graphmp.runtime.feeds.sources import is_source, needed
 from hlo.conditionals import SWITCHES
 
@@ -44,7 +44,7 @@ def find_step(meta_graph: tf.MetaGraphDef, train_op: Sequence[str]) -> Step:
         GraphmpError: GMP023 where the graph doesn't train, GMP002 for a train op that it has not.
     """
     config = Config.make(loss_scale="none", train_op=train_op)
-    losses = find_losses(Built(meta_graph, config, OpDefs(meta_graph)), config)
+    losses = find_losses(TrainingGraph(meta_graph, config, OpDefs(meta_graph)), config)
     if not losses:
         raise GraphmpError("GMP023", "no training step was found in the graph; name it with --train_op=OP")
     updates = {name: None for loss in losses for name in loss.updates}  # towers and GANs may share some

@@ -26,8 +26,8 @@ from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite
 from graphmp.rewrite.recognise import Recognised, recognise
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.losses import find_losses
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _OF_THE_PLACE = ("clear", "infer")  # kinds of reason that say too little without the rest
 
@@ -136,7 +136,7 @@ def recognised(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> R
 
 def _facts(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> Facts:
     names = view.nodes.keys()
-    training = {each.scope for loss in find_losses(Built(meta_graph, config, OpDefs(meta_graph)), config) for each in loss.scopes}
+    training = {each.scope for loss in find_losses(TrainingGraph(meta_graph, config, OpDefs(meta_graph)), config) for each in loss.scopes}
     return Facts(
         len(names),
         len(meta_graph.graph_def.library.function),

@@ -10,8 +10,8 @@ from graphmp.config import Config
 from graphmp.graph.frames import frames
 from graphmp.graph.view import GraphView
 from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.losses import find_losses
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _BESIDE_STEPS = frozenset(("NoOp", "Restore", "RestoreSlice", "RestoreV2", "Save", "SaveSlices", "SaveV2"))
 
@@ -34,28 +34,28 @@ class Training(NamedTuple):
 
 def find_training(meta_graph: tf.MetaGraphDef, config: Config) -> Training:
     """Finds the training step of a graph."""
-    built = Built(meta_graph, config, OpDefs(meta_graph))
-    losses = find_losses(built, config)
+    graph = TrainingGraph(meta_graph, config, OpDefs(meta_graph))
+    losses = find_losses(graph, config)
     scopes = [scope for loss in losses for scope in loss.scopes]
     if not losses:
-        return Training(frozenset(_results(built)), frozenset(), frozenset(), False)
+        return Training(frozenset(_results(graph)), frozenset(), frozenset(), False)
     return Training(
-        frozenset(update for loss in losses for update in loss.updates) | frozenset(_pushes(built)),
+        frozenset(update for loss in losses for update in loss.updates) | frozenset(_pushes(graph)),
         frozenset(name for scope in scopes for name in scope.nodes),
         frozenset(seed.node for scope in scopes for seed in scope.seeds),
         True,
     )
 
 
-def _pushes(built: Built) -> Iterator[str]:
+def _pushes(graph: TrainingGraph) -> Iterator[str]:
     """What hands gradients to the accumulators that an update takes them from: no edge leads from one to the other."""
-    return (name for name, node in built.view.nodes.items() if node.op.endswith("AccumulatorApplyGradient"))
+    return (name for name, node in graph.view.nodes.items() if node.op.endswith("AccumulatorApplyGradient"))
 
 
-def _results(built: Built) -> Set[str]:
+def _results(graph: TrainingGraph) -> Set[str]:
     """Nodes whose outputs no one reads, save those that write state or files."""
-    view = built.view
-    return {n for n, node in view.nodes.items() if node.op not in _BESIDE_STEPS and not built.state.is_write(n) and not view.consumers(n)}
+    view = graph.view
+    return {n for n, node in view.nodes.items() if node.op not in _BESIDE_STEPS and not graph.state.is_write(n) and not view.consumers(n)}
 
 
 def step_nodes(view: GraphView, training: Training) -> Set[str]:

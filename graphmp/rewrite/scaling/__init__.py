@@ -1,1 +1,1 @@
-"""Loss scaling in a graph that is already built: find its gradient code, thread scale, unscale, check, clip and skip through it."""
+"""Loss scaling in a graph that is already built: find its gradient code, put scale, unscale, check, clip and skips into it."""

@@ -14,11 +14,11 @@ from graphmp.graph.editing import Editor
 from graphmp.graph.view import Port
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite, clip, unscale
-from graphmp.rewrite.scaling.built import Built
-from graphmp.rewrite.scaling.fetched import computed_elsewhere, kept_ports
+from graphmp.rewrite.scaling.fetched_gradients import computed_elsewhere, kept_ports
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.model import GradientScope, Loss
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
 class Arithmetic:
@@ -36,9 +36,9 @@ class Arithmetic:
         clipped_apart: whether each tower's gradients are clipped by themselves.
     """
 
-    def __init__(self, built: Built, editor: Editor, part: Fragment, config: Config, loss: Loss, scope: str):
+    def __init__(self, graph: TrainingGraph, editor: Editor, part: Fragment, config: Config, loss: Loss, scope: str):
         """Changes the graph and adds to `part`, which is to be put into it. `scope` is the name scope below `graphmp/`."""
-        self._built, self._editor, self._config, self._loss, self._scope = built, editor, config, loss, scope
+        self._graph, self._editor, self._config, self._loss, self._scope = graph, editor, config, loss, scope
         self._part = part
         self._moved: Dict[Port, Port] = {}
         self._sources: Dict[Port, Any] = {}
@@ -49,7 +49,7 @@ class Arithmetic:
         self.clipped_apart = False
         self._keep_fetched()
         with self._part.building():
-            with tf.device(machine(built.places.of(loss.direct[0]))):
+            with tf.device(machine(graph.places.of(loss.direct[0]))):
                 self.scale = scales.make(config, scope)
             for each in loss.scopes:
                 self._scale(each)
@@ -79,7 +79,7 @@ class Arithmetic:
         """A stand-in for an output, or what was made of it: a scaled seed, a scaled result."""
         if port in self._sources:
             return self._sources[port]
-        return self._part.input(self._moved.get(port, port), self._built.dtype(port))
+        return self._part.input(self._moved.get(port, port), self._graph.dtype(port))
 
     def _result(self, port: Port) -> Any:
         """What became of a gradient, where something did."""
@@ -87,8 +87,8 @@ class Arithmetic:
 
     def _keep_fetched(self) -> None:
         for scope in self._loss.scopes if self._config.loss_scale != "none" else ():
-            for port in kept_ports(self._built, self._config, self._loss, scope):
-                self._moved[port] = computed_elsewhere(self._built, self._editor, scope, port.node)
+            for port in kept_ports(self._graph, self._config, self._loss, scope):
+                self._moved[port] = computed_elsewhere(self._graph, self._editor, scope, port.node)
         for port in self._moved:
             while self._moved[port] in self._moved:  # a copy of what is computed elsewhere too
                 self._moved[port] = self._moved[self._moved[port]]
@@ -96,18 +96,18 @@ class Arithmetic:
     def _scale(self, scope: GradientScope) -> None:
         """Seeds, results of ops that nobody knows, and what is compared with gradients."""
         for seed in scope.seeds:
-            with tf.device(self._built.places.of(seed.node)):
+            with tf.device(self._graph.places.of(seed.node)):
                 self._sources[seed] = self.scale.scale(self._tensor(seed), name="scaled_seed")
             self._let_read(seed, self._sources[seed], scope)
-        for port in (port for name in scope.degrees.rescale for port in self._built.outputs(name) if self._built.is_float(port)):
-            with tf.device(self._built.places.of(port.node)):
+        for port in (port for name in scope.degrees.rescale for port in self._graph.outputs(name) if self._graph.is_float(port)):
+            with tf.device(self._graph.places.of(port.node)):
                 self._sources[port] = self.scale.scale(self._tensor(port), name="rescaled")
             self._let_read(port, self._sources[port], scope)
         for (name, slot), power in scope.degrees.multiply.items():
-            self._connections.append((name, slot, self._times(self._tensor(self._built.view.inputs(name)[slot]), power)))
+            self._connections.append((name, slot, self._times(self._tensor(self._graph.view.inputs(name)[slot]), power)))
 
     def _let_read(self, port: Port, tensor: Any, scope: GradientScope) -> None:
-        for consumer in self._built.view.consumers(port.node):
+        for consumer in self._graph.view.consumers(port.node):
             if consumer.output == port.output and consumer.node in scope.nodes:
                 self._connections.append((consumer.node, consumer.slot, tensor))
 
@@ -121,9 +121,9 @@ class Arithmetic:
         """Each output that leaves gradient code, on the device of who reads it: what is sent there is half as large before."""
         for port in dict.fromkeys([*scope.leaving, *(port for port in self._moved if port.node in scope.nodes)]):
             degree = 0 if port.node in scope.degrees.rescale else scope.degrees.of.get(port.node, 0)
-            reader = next((c.node for c in self._built.view.consumers(port.node) if c.node not in scope.nodes), port.node)
-            with tf.device(self._built.places.of(reader)):
-                tensor = self._part.input(self._moved.get(port, port), self._built.dtype(port))
+            reader = next((c.node for c in self._graph.view.consumers(port.node) if c.node not in scope.nodes), port.node)
+            with tf.device(self._graph.places.of(reader)):
+                tensor = self._part.input(self._moved.get(port, port), self._graph.dtype(port))
                 self._results[port] = self._divisions[port] = self._divided(tensor, degree)
 
     def _divided(self, tensor: Any, degree: int) -> Any:
@@ -157,7 +157,7 @@ class Arithmetic:
 
     def _entries(self) -> List[Tuple[str, int]]:
         """Where update kernels take gradients; none where some update is no such kernel."""
-        slots = [(name, self._built.slot_named(name, "grad", "delta")) for name in self._loss.direct]
+        slots = [(name, self._graph.slot_named(name, "grad", "delta")) for name in self._loss.direct]
         return slots if all(slot >= 0 for _, slot in slots) else []
 
     def _clip_ports(self, ports: Iterable[Port]) -> None:
@@ -166,7 +166,7 @@ class Arithmetic:
         self._results.update(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
 
     def _clip_entries(self, entries: List[Tuple[str, int]]) -> None:
-        read = {entry: self._built.view.inputs(entry[0])[entry[1]] for entry in entries}
+        read = {entry: self._graph.view.inputs(entry[0])[entry[1]] for entry in entries}
         ports = list(dict.fromkeys(read.values()))
         tensors = [self._result(port) for port in ports]
         clipped = dict(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
@@ -179,14 +179,14 @@ class Arithmetic:
             self._connections.append((port.node, 0, self._as_it_was(port, self._divisions[port])))
         for port, tensor in self._results.items():
             result = self._as_it_was(port, tensor)
-            for consumer in self._built.view.consumers(port.node):
+            for consumer in self._graph.view.consumers(port.node):
                 if consumer.output == port.output and consumer.node not in inside:
                     self._connections.append((consumer.node, consumer.slot, result))
         self._connections.extend(self._at_entries)
 
     def _as_it_was(self, port: Port, tensor: Any) -> Any:
         """A result in half precision where the model has the gradient so."""
-        dtype = tf.as_dtype(self._built.dtype(port))
+        dtype = tf.as_dtype(self._graph.dtype(port))
         return self._cast(tensor, dtype) if dtype.as_datatype_enum in HALF else tensor
 
     def _cast(self, tensor: Any, dtype: Any) -> Any:

@@ -17,7 +17,7 @@ from graphmp.graph.dtypes import BOOL, INT32, RESOURCE
 from graphmp.graph.editing import Editor
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.view import CONTROL, Port
-from graphmp.rewrite.scaling.built import FLOATS, Built
+from graphmp.rewrite.scaling.training_graph import FLOATS, TrainingGraph
 
 _SELECTED = "skip gate: the old value unless the gradients are finite"
 _ALIVE = "skip gate: runs whether or not the update does"
@@ -64,10 +64,10 @@ class Gates:
         impossible: writes that can't have one: calls of functions with results, which would be missing.
     """
 
-    def __init__(self, editor: Editor, built: Built):
-        """`editor` changes the graph that `built` describes."""
-        self._editor, self._built = editor, built
-        self._conditional = conditional(built.view)
+    def __init__(self, editor: Editor, graph: TrainingGraph):
+        """`editor` changes the graph that `graph` describes."""
+        self._editor, self._graph = editor, graph
+        self._conditional = conditional(graph.view)
         self._switched: Dict[Port, Tuple[Port, Port]] = {}
         self._shapes: List[Port] = []
         self.gated: List[str] = []
@@ -76,8 +76,8 @@ class Gates:
     def by_flag(self, name: str, flag: Port) -> None:
         """Lets a write happen only where a flag, a scalar bool, holds."""
         scope = "%s/skip/%s" % (flag.node.rsplit("/", 1)[0], name)
-        op = self._built.view.nodes[name].op
-        if not op.startswith(UPDATE_PREFIXES) and _neutral(op) is None and self._built.outputs(name):
+        op = self._graph.view.nodes[name].op
+        if not op.startswith(UPDATE_PREFIXES) and _neutral(op) is None and self._graph.outputs(name):
             self.impossible.append(name)
             return
         self.gated.append(name)
@@ -90,8 +90,8 @@ class Gates:
         """Lets a write happen only where what it takes is finite."""
         self.gated.append(name)
         scope = "%s/%s" % (OWN_SCOPE, name)
-        value, device = self._built.view.inputs(name)[1], self._built.places.of(name)
-        finite = self._editor.add(scope + "/is_finite", "IsFinite", [value], _FINITE, device, T=self._built.dtype(value))
+        value, device = self._graph.view.inputs(name)[1], self._graph.places.of(name)
+        finite = self._editor.add(scope + "/is_finite", "IsFinite", [value], _FINITE, device, T=self._graph.dtype(value))
         shape, axis = self._flat()
         flat = self._editor.add(scope + "/flat", "Reshape", [finite, shape], _FINITE, device, T=BOOL, Tshape=INT32)
         flag = self._editor.add(scope + "/all_finite", "All", [flat, axis], _FINITE, device, Tidx=INT32, keep_dims=False)
@@ -99,8 +99,8 @@ class Gates:
 
     def histogram(self, name: str) -> None:
         """Lets a HistogramSummary take 0 for values that are not finite: its kernel refuses them, and a step to be skipped would end the run."""
-        value, device = self._now(name, 1), self._built.places.of(name)
-        dtype, scope = self._built.dtype(self._built.view.inputs(name)[1]), "graphmp/histograms/" + name
+        value, device = self._now(name, 1), self._graph.places.of(name)
+        dtype, scope = self._graph.dtype(self._graph.view.inputs(name)[1]), "graphmp/histograms/" + name
         finite = self._editor.add(scope + "/is_finite", "IsFinite", [value], _SHOWN, device, T=dtype)
         zeros = self._editor.add(scope + "/zeros", "ZerosLike", [value], _SHOWN, device, T=dtype)
         self._editor.connect(name, 1, self._editor.add(scope + "/selected", "Select", [finite, value, zeros], _SHOWN, device, T=dtype))
@@ -113,13 +113,13 @@ class Gates:
         return result
 
     def _dead(self, name: str, flag: Port, scope: str) -> None:
-        view, node = self._built.view, self._built.view.nodes[name]
+        view, node = self._graph.view, self._graph.view.nodes[name]
         slot = self._switchable(name)
         port = view.inputs(name)[slot]
-        switch = self._add(scope + "/switch", "Switch", [self._now(name, slot), flag], name, T=self._built.dtype(port))
+        switch = self._add(scope + "/switch", "Switch", [self._now(name, slot), flag], name, T=self._graph.dtype(port))
         self._editor.connect(name, slot, Port(switch.node, 1))
         data, control = view.consumers(name), view.control_consumers(name)
-        signature = self._built.op_defs.signature(node)
+        signature = self._graph.op_defs.signature(node)
         if data and signature is not None and signature.outputs[0].is_ref:
             dtype = signature.outputs[0].dtype
             unchanged = self._add(scope + "/unchanged", "RefSwitch", [view.inputs(name)[0], flag], name, T=dtype)
@@ -134,10 +134,10 @@ class Gates:
 
     def _switchable(self, name: str) -> int:
         """The input whose death is the write's: its gradient, else a float, else anything."""
-        named = self._built.slot_named(name, "grad", "delta")
+        named = self._graph.slot_named(name, "grad", "delta")
         if named >= 0:
             return named
-        signature = self._built.op_defs.signature(self._built.view.nodes[name])
+        signature = self._graph.op_defs.signature(self._graph.view.nodes[name])
         types = signature.inputs if signature is not None else ()
         floats = [slot for slot, port in enumerate(types) if port.dtype in FLOATS and not port.is_ref]
         return (floats or [slot for slot, port in enumerate(types) if port.dtype != RESOURCE] or [0])[0]
@@ -147,7 +147,7 @@ class Gates:
         if name not in self._conditional:
             return flag
         slot = self._switchable(name)
-        inside = self._add(scope + "/gradient", "Identity", [self._now(name, slot)], name, T=self._built.dtype(self._built.view.inputs(name)[slot]))
+        inside = self._add(scope + "/gradient", "Identity", [self._now(name, slot)], name, T=self._graph.dtype(self._graph.view.inputs(name)[slot]))
         return self._add(scope + "/flag", "Identity", [flag, Port(inside.node, CONTROL)], name, T=BOOL)
 
     def _sides(self, flag: Port) -> Tuple[Port, Port]:
@@ -160,11 +160,11 @@ class Gates:
         return self._switched[flag]
 
     def _by_value(self, name: str, flag: Port, scope: str, reason: str) -> None:
-        node = self._built.view.nodes[name]
+        node = self._graph.view.nodes[name]
         neutral = _neutral(node.op)
         assert neutral is not None, node.op
         value = self._now(name, neutral.slot)
-        dtype = self._built.dtype(self._built.view.inputs(name)[neutral.slot])
+        dtype = self._graph.dtype(self._graph.view.inputs(name)[neutral.slot])
         other = _MAKE[neutral.kind](self, name, value, dtype, scope)
         if node.op == "Assign" and "validate_shape" in node.attr and not node.attr["validate_shape"].b:
             gated = self._either(name, flag, value, other, dtype, scope)
@@ -181,7 +181,7 @@ class Gates:
     def _zero(self, name: str, value: Port, dtype: int, scope: str) -> Port:
         """What changes nothing when added: -0.0, for -0.0 + 0.0 is 0.0; subtracted, 0.0."""
         zeros = self._add(scope + "/zeros", "ZerosLike", [value], name, T=dtype)
-        adds = _base(self._built.view.nodes[name].op) in _ADDS and dtype in FLOATS
+        adds = _base(self._graph.view.nodes[name].op) in _ADDS and dtype in FLOATS
         return self._add(scope + "/negative_zeros", "Neg", [zeros], name, T=dtype) if adds else zeros
 
     def _one(self, name: str, value: Port, dtype: int, scope: str) -> Port:
@@ -189,17 +189,17 @@ class Gates:
 
     def _old(self, name: str, value: Port, dtype: int, scope: str) -> Port:
         """The variable's value, read as late as the write happens: after all that it waits for, and after what it takes is made."""
-        variable = self._built.view.inputs(name)[0]
+        variable = self._graph.view.inputs(name)[0]
         wait = [*self._editor.controls(name), Port(value.node, CONTROL)]
-        if self._built.dtype(variable) == RESOURCE:
+        if self._graph.dtype(variable) == RESOURCE:
             return self._add(scope + "/old", "ReadVariableOp", [variable, *wait], name, dtype=dtype)
         return self._add(scope + "/old", "Identity", [variable, *wait], name, T=dtype)
 
     def _rows(self, name: str, value: Port, dtype: int, scope: str) -> Port:
-        view = self._built.view
+        view = self._graph.view
         variable, indices = view.inputs(name)[:2]
-        nd, integer = "Nd" in view.nodes[name].op, self._built.dtype(indices)
-        if self._built.dtype(variable) == RESOURCE:
+        nd, integer = "Nd" in view.nodes[name].op, self._graph.dtype(indices)
+        if self._graph.dtype(variable) == RESOURCE:
             op = "ResourceGatherNd" if nd else "ResourceGather"
             return self._add(scope + "/old", op, [variable, indices, *self._editor.controls(name)], name, dtype=dtype, Tindices=integer)
         old = self._old(name, value, dtype, scope)
@@ -207,7 +207,7 @@ class Gates:
 
     def _slice(self, name: str, value: Port, dtype: int, scope: str) -> Port:
         old = self._old(name, value, dtype, scope)
-        node, inputs = self._built.view.nodes[name], self._built.view.inputs(name)
+        node, inputs = self._graph.view.nodes[name], self._graph.view.inputs(name)
         masks = {key: node.attr[key] for key in node.attr if key.endswith("_mask") or key == "Index"}
         return self._add(scope + "/slice", "StridedSlice", [old, *inputs[1:4]], name, T=dtype, **masks)
 
@@ -223,7 +223,7 @@ class Gates:
         return self._editor.input(name, slot)
 
     def _add(self, name: str, op: str, inputs: List[Port], beside: str, reason: str = _ALIVE, **attributes: Any) -> Port:
-        return self._editor.add(name, op, inputs, reason, self._built.places.of(beside), **attributes)
+        return self._editor.add(name, op, inputs, reason, self._graph.places.of(beside), **attributes)
 
 
 _MAKE: Dict[str, Callable[[Gates, str, Port, int, str], Port]] = {

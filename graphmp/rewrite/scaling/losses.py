@@ -17,51 +17,51 @@ from typing import AbstractSet, Dict, Iterator, List, Optional
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.view import parse_input
-from graphmp.rewrite.scaling.built import Built
-from graphmp.rewrite.scaling.fed import fed_losses
+from graphmp.rewrite.scaling.fed_gradients import fed_losses
+from graphmp.rewrite.scaling.gradient_flow import GradientFlow, gradient_flow
 from graphmp.rewrite.scaling.model import GradientScope, Loss
-from graphmp.rewrite.scaling.reach import Reach, reach
 from graphmp.rewrite.scaling.scopes import gradient_scope
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
-def find_losses(built: Built, config: Config) -> List[Loss]:
+def find_losses(graph: TrainingGraph, config: Config) -> List[Loss]:
     """All losses of a graph that train something, in the order of the graph.
 
     Raises:
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
     """
-    chosen = _chosen_updates(built, config)
+    chosen = _chosen_updates(graph, config)
     scopes = [
-        gradient_scope(built, scope, nodes) for scope, nodes in built.code.items() if not config.gradient_scope or scope in config.gradient_scope
+        gradient_scope(graph, scope, nodes) for scope, nodes in graph.code.items() if not config.gradient_scope or scope in config.gradient_scope
     ]
-    _check_flags(built, config, scopes)
-    scopes = [s for s in scopes if s.seeds and (not config.loss or any(_is_loss(built, name, s) for name in config.loss))]
-    reached = [reach(built, scope, chosen) for scope in scopes]
-    found = [_joined(scopes, reached, members) for members in _towers(built, reached)]
+    _check_flags(graph, config, scopes)
+    scopes = [s for s in scopes if s.seeds and (not config.loss or any(_is_loss(graph, name, s) for name in config.loss))]
+    reached = [gradient_flow(graph, scope, chosen) for scope in scopes]
+    found = [_joined(scopes, reached, members) for members in _towers(graph, reached)]
     idle = [scope for scope, came in zip(scopes, reached) if not came.trained]
-    found += fed_losses(built, idle, chosen, {update for loss in found for update in loss.updates})
-    order = {name: place for place, name in enumerate(built.view.nodes)}
+    found += fed_losses(graph, idle, chosen, {update for loss in found for update in loss.updates})
+    order = {name: place for place, name in enumerate(graph.view.nodes)}
     return sorted(found, key=lambda loss: min(order[seed.node] for scope in loss.scopes for seed in scope.seeds))
 
 
-def _chosen_updates(built: Built, config: Config) -> Optional[AbstractSet[str]]:
+def _chosen_updates(graph: TrainingGraph, config: Config) -> Optional[AbstractSet[str]]:
     """The writes behind --train_op; None where any will do."""
     names = [parse_input(name.lstrip("^")).node for name in config.train_op]
     for name in names:
-        if name not in built.view.nodes:
+        if name not in graph.view.nodes:
             raise GraphmpError("GMP002", "--train_op=%s: the graph has no such node; accepted are names of ops" % name)
-    return built.view.ancestors(names) if names else None
+    return graph.view.ancestors(names) if names else None
 
 
-def _is_loss(built: Built, name: str, scope: GradientScope) -> bool:
+def _is_loss(graph: TrainingGraph, name: str, scope: GradientScope) -> bool:
     """Whether a scope takes the gradient of a tensor, or of what that is a copy of."""
     node = parse_input(name).node
-    while node in built.view.nodes and node not in scope.losses and built.view.nodes[node].op == "Identity":
-        node = built.view.inputs(node)[0].node
+    while node in graph.view.nodes and node not in scope.losses and graph.view.nodes[node].op == "Identity":
+        node = graph.view.inputs(node)[0].node
     return node in scope.losses
 
 
-def _check_flags(built: Built, config: Config, scopes: List[GradientScope]) -> None:
+def _check_flags(graph: TrainingGraph, config: Config, scopes: List[GradientScope]) -> None:
     for given in config.gradient_scope:
         scope = next((s for s in scopes if s.scope == given), None)
         if scope is None or not scope.nodes:
@@ -70,12 +70,12 @@ def _check_flags(built: Built, config: Config, scopes: List[GradientScope]) -> N
             raise GraphmpError("GMP002", "--gradient_scope=%s: nothing in it starts gradients; accepted are the scopes of tf.gradients" % given)
     known = sorted({loss for scope in scopes for loss in scope.losses})
     for name in config.loss:
-        if not any(_is_loss(built, name, scope) for scope in scopes):
+        if not any(_is_loss(graph, name, scope) for scope in scopes):
             found = ", ".join(known[:5]) or "none"
             raise GraphmpError("GMP002", "--loss=%s: no gradient code starts there; accepted are what it starts from here: %s" % (name, found))
 
 
-def _towers(built: Built, reached: List[Reach]) -> Iterator[List[int]]:
+def _towers(graph: TrainingGraph, reached: List[GradientFlow]) -> Iterator[List[int]]:
     """Numbers of the scopes that train, those together that share a write that trains."""
     first: Dict[str, int] = {}
     group = list(range(len(reached)))
@@ -92,7 +92,7 @@ def _towers(built: Built, reached: List[Reach]) -> Iterator[List[int]]:
         yield [number for number in range(len(reached)) if reached[number].trained and root(number) == leader]
 
 
-def _joined(scopes: List[GradientScope], reached: List[Reach], members: List[int]) -> Loss:
+def _joined(scopes: List[GradientScope], reached: List[GradientFlow], members: List[int]) -> Loss:
     direct = {name for number in members for name in reached[number].direct}
     updates = direct | {name for number in members for name in reached[number].later}
     arrivals = dict.fromkeys(port for number in members for port in reached[number].taken)

@@ -12,82 +12,82 @@ from graphmp.graph.calls import CALLS
 from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.values import all_equal
 from graphmp.graph.view import Port
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.homogeneity import Code, degrees
 from graphmp.rewrite.scaling.model import GradientScope
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
-def gradient_scope(built: Built, scope: str, nodes: AbstractSet[str]) -> GradientScope:
+def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> GradientScope:
     """Reads one call of `tf.gradients`: its name scope, and the gradient code below that."""
-    nodes = _whole(built, nodes)
-    seeds = tuple(_seeds(built, scope, nodes))
-    code = Code(built.view, nodes, frozenset(seeds), built.is_float, built.is_list, built.functions | CALLS, built.looped)
-    leaving = [port for name in built.view.nodes if name in nodes for port in _read_outside(built, name, nodes) if built.is_float(port)]
-    losses = dict.fromkeys(loss for seed in seeds for loss in _differentiated(built, seed, nodes))
+    nodes = _whole(graph, nodes)
+    seeds = tuple(_seeds(graph, scope, nodes))
+    code = Code(graph.view, nodes, frozenset(seeds), graph.is_float, graph.is_list, graph.functions | CALLS, graph.looped)
+    leaving = [port for name in graph.view.nodes if name in nodes for port in _read_outside(graph, name, nodes) if graph.is_float(port)]
+    losses = dict.fromkeys(loss for seed in seeds for loss in _differentiated(graph, seed, nodes))
     return GradientScope(scope, nodes, seeds, tuple(losses), degrees(code), tuple(leaving))
 
 
-def _differentiated(built: Built, seed: Port, nodes: AbstractSet[str]) -> List[str]:
+def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:
     """What a seed is the gradient of: the forward node of its reader; of several (a sum has no node of its own) what they first come together in."""
-    view = built.view
+    view = graph.view
     names = {differentiated(c.node, view.nodes.keys()) for c in view.consumers(seed.node) if c.output == seed.output and c.node in nodes}
     found = [name for name in names if name is not None]
     if len(found) > 1:
-        after = {name: built.view.followed([name], lambda n: n not in built.gradients) for name in found}
+        after = {name: graph.view.followed([name], lambda n: n not in graph.gradients) for name in found}
         found = [name for name in found if not any(other in after[name] for other in found if other != name)]
         common = set.intersection(*(after[name] for name in found)) if len(found) > 1 else set()
         found = [name for name in view.nodes if name in common][:1] or found
     return sorted(found)
 
 
-def _read_outside(built: Built, name: str, nodes: AbstractSet[str]) -> List[Port]:
-    return sorted({Port(name, consumer.output) for consumer in built.view.consumers(name) if consumer.node not in nodes})
+def _read_outside(graph: TrainingGraph, name: str, nodes: AbstractSet[str]) -> List[Port]:
+    return sorted({Port(name, consumer.output) for consumer in graph.view.consumers(name) if consumer.node not in nodes})
 
 
-def _whole(built: Built, nodes: AbstractSet[str]) -> AbstractSet[str]:
+def _whole(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet[str]:
     """Gradient code and what lies between two parts of it, by whatever name: a custom gradient may open scopes of its own."""
-    outside = {consumer.node for name in nodes for consumer in built.view.consumers(name) if consumer.node not in nodes}
+    outside = {consumer.node for name in nodes for consumer in graph.view.consumers(name) if consumer.node not in nodes}
     if not outside:
         return nodes
-    after = built.view.followed(outside, lambda name: name not in nodes)
-    again = [name for name in after if any(consumer.node in nodes for consumer in built.view.consumers(name))]
+    after = graph.view.followed(outside, lambda name: name not in nodes)
+    again = [name for name in after if any(consumer.node in nodes for consumer in graph.view.consumers(name))]
     if not again:
         return nodes
-    return set(nodes) | (after & built.view.ancestors(again, control=False))
+    return set(nodes) | (after & graph.view.ancestors(again, control=False))
 
 
-def _seeds(built: Built, scope: str, nodes: AbstractSet[str]) -> Iterator[Port]:
+def _seeds(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> Iterator[Port]:
     """What gradients start from: ones and `grad_ys` among the leaves of a scope; else what they take from outside that is no forward value."""
-    found = [port for name in built.view.nodes if name in nodes and _is_leaf(name, scope) for port in _leaf_seed(built, name)]
-    return iter(found or _given_seeds(built, nodes))
+    found = [port for name in graph.view.nodes if name in nodes and _is_leaf(name, scope) for port in _leaf_seed(graph, name)]
+    return iter(found or _given_seeds(graph, nodes))
 
 
 def _is_leaf(name: str, scope: str) -> bool:
     return "/" not in name[len(scope) + 1 if scope else 0 :]
 
 
-def _leaf_seed(built: Built, name: str) -> List[Port]:
-    node, consumers = built.view.nodes[name], built.view.consumers(name)
+def _leaf_seed(graph: TrainingGraph, name: str) -> List[Port]:
+    node, consumers = graph.view.nodes[name], graph.view.consumers(name)
     given = name.rsplit("/", 1)[-1].startswith("grad_ys") and node.op in ("Identity", "Const", "Fill", "OnesLike")
-    if not consumers or not built.is_float(Port(name, 0)) or (node.op == "Const" and all(built.view.nodes[c.node].op == "Fill" for c in consumers)):
+    if not consumers or not graph.is_float(Port(name, 0)) or (node.op == "Const" and all(graph.view.nodes[c.node].op == "Fill" for c in consumers)):
         return []
     ones = (
         node.op == "OnesLike"
         or (node.op == "Const" and all_equal(node, 1))
-        or (node.op == "Fill" and all_equal(built.view.nodes[built.view.inputs(name)[1].node], 1))
+        or (node.op == "Fill" and all_equal(graph.view.nodes[graph.view.inputs(name)[1].node], 1))
     )
     return [Port(name, 0)] if given or ones else []
 
 
-def _given_seeds(built: Built, nodes: AbstractSet[str]) -> List[Port]:
+def _given_seeds(graph: TrainingGraph, nodes: AbstractSet[str]) -> List[Port]:
     """The user's `grad_ys` where TensorFlow did not copy them (before 1.5): read by gradient code of X, and neither X nor before it."""
     found: Set[Port] = set()
-    names = built.view.nodes.keys()
+    names = graph.view.nodes.keys()
     for name in nodes:
-        ports = [port for port in built.view.inputs(name) if port.node not in nodes and built.is_float(port)]
+        ports = [port for port in graph.view.inputs(name) if port.node not in nodes and graph.is_float(port)]
         forward = differentiated(name, names) if ports else None
-        if forward is None or any(port.node in nodes and built.is_float(port) for port in built.view.inputs(name)):
+        if forward is None or any(port.node in nodes and graph.is_float(port) for port in graph.view.inputs(name)):
             continue
-        values = built.view.ancestors([forward])
+        values = graph.view.ancestors([forward])
         found.update(port for port in ports if port.node not in values)
     return sorted(found)

@@ -16,8 +16,8 @@ from graphmp.graph.view import GraphView
 from graphmp.performance.device import TENSOR_CORES, Device
 from graphmp.rewrite.mark import read_mark
 from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.losses import find_losses
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from graphmp.runtime.bench import feeds, graphs
 from graphmp.runtime.bench.options import Options
 from graphmp.runtime.bench.session import TrainingSession
@@ -52,7 +52,7 @@ def is_converted(source: str, tag: str) -> bool:
 
 def losses(meta_graph: tf.MetaGraphDef, config: Config) -> List[Dict[str, Any]]:
     """What trains in a graph that comes without a report, in a report's form as far as a step goes; a loss scale's updates are among them."""
-    found = find_losses(Built(meta_graph, config, OpDefs(meta_graph)), config)
+    found = find_losses(TrainingGraph(meta_graph, config, OpDefs(meta_graph)), config)
     return [{"updates": list(loss.updates), "gradients": [str(port) for port in loss.gradients], "scale": ""} for loss in found]
 
 

@@ -8,8 +8,8 @@ import pytest
 from graphmp.config import Config
 from graphmp.graph.view import Port
 from graphmp.rewrite.op_defs import OpDefs
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.scopes import gradient_scope
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from tests.support.painting import graph
 from tests.support.tiny import with_nodes_reversed
 
@@ -23,7 +23,7 @@ CONSTANTS = {"gradients/Shape": np.zeros([0], np.int32), "gradients/Const": 1.0}
 def scope_of(*lines, reverse=False, **constants):
     """The scope `gradients` of a graph."""
     meta_graph = graph(*lines, **dict(CONSTANTS, **constants))
-    built = Built(with_nodes_reversed(meta_graph) if reverse else meta_graph, Config.make(), OpDefs(meta_graph))
+    built = TrainingGraph(with_nodes_reversed(meta_graph) if reverse else meta_graph, Config.make(), OpDefs(meta_graph))
     return gradient_scope(built, "gradients", built.code["gradients"])
 
 

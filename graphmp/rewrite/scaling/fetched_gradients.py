@@ -9,52 +9,52 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.editing import Editor
 from graphmp.graph.view import Port, parse_input
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.model import GradientScope, Loss
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _REASON = "scale: computes the scaled gradient that %s gives unscaled, under its name"
 
 
-def kept_ports(built: Built, config: Config, loss: Loss, scope: GradientScope) -> Iterator[Port]:
+def kept_ports(graph: TrainingGraph, config: Config, loss: Loss, scope: GradientScope) -> Iterator[Port]:
     """First outputs of scaled nodes that someone fetches: by a flag, a signature, a collection, or since nothing in the graph reads them.
 
     And copies that gradient code ends with (TensorFlow's `tuple/control_dependency`), which cost nothing.
     """
-    named = set(_named(built.meta_graph, config))
-    named.update(port.node for port in scope.leaving if is_last_copy(built, scope, port.node))
+    named = set(_named(graph.meta_graph, config))
+    named.update(port.node for port in scope.leaving if is_last_copy(graph, scope, port.node))
     if loss.fetched:
         named.update(port.node for port in loss.gradients)
-    wanted = [name for name in built.view.nodes if name in named and scope.degrees.of.get(name) and name not in scope.degrees.rescale]
+    wanted = [name for name in graph.view.nodes if name in named and scope.degrees.of.get(name) and name not in scope.degrees.rescale]
     for name in wanted:
-        if len(built.outputs(name)) == 1 and built.is_float(Port(name, 0)):
+        if len(graph.outputs(name)) == 1 and graph.is_float(Port(name, 0)):
             yield Port(name, 0)
 
 
-def computed_elsewhere(built: Built, editor: Editor, scope: GradientScope, name: str) -> Port:
+def computed_elsewhere(graph: TrainingGraph, editor: Editor, scope: GradientScope, name: str) -> Port:
     """Makes a node of gradient code an Identity, whose input is to be connected, and returns the output that computes what the node did.
 
     An Identity that nothing in its scope reads stays what it is.
     """
-    node = built.view.nodes[name]
-    if is_last_copy(built, scope, name):
-        return built.view.inputs(name)[0]
-    inside = [consumer for consumer in built.view.consumers(name) if consumer.node in scope.nodes]
+    node = graph.view.nodes[name]
+    if is_last_copy(graph, scope, name):
+        return graph.view.inputs(name)[0]
+    inside = [consumer for consumer in graph.view.consumers(name) if consumer.node in scope.nodes]
     copy = tf.NodeDef()
     copy.CopyFrom(node)
     copy.name = editor.unique(name + "_graphmp_scaled")
     editor.put(copy, _REASON % name)
     for consumer in inside:
         editor.connect(consumer.node, consumer.slot, Port(copy.name, 0))
-    _make_identity(editor, node, built.dtype(Port(name, 0)), copy.name)
+    _make_identity(editor, node, graph.dtype(Port(name, 0)), copy.name)
     editor.changed[name] = "unscale: under its name stands the unscaled gradient, computed in %s" % copy.name
     return Port(copy.name, 0)
 
 
-def is_last_copy(built: Built, scope: GradientScope, name: str) -> bool:
+def is_last_copy(graph: TrainingGraph, scope: GradientScope, name: str) -> bool:
     """Whether a node of gradient code copies what another one computed, for readers outside alone."""
-    source = built.view.inputs(name)[:1]
-    inside = any(consumer.node in scope.nodes for consumer in built.view.consumers(name))
-    return built.view.nodes[name].op == "Identity" and not inside and source[0].node in scope.degrees.of
+    source = graph.view.inputs(name)[:1]
+    inside = any(consumer.node in scope.nodes for consumer in graph.view.consumers(name))
+    return graph.view.nodes[name].op == "Identity" and not inside and source[0].node in scope.degrees.of
 
 
 def _make_identity(editor: Editor, node: tf.NodeDef, dtype: int, source: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.policy.policy import tensor_core_ops
-from graphmp.rewrite.scaling.step import activations, plan_step
+from graphmp.rewrite.scaling.skip_plan import activations, plan_skips
 from tests.support.models import two_layers
 from tests.support.painting import built
 from tests.support.scaled import losses_of
@@ -27,7 +27,7 @@ class Plan:
 
     def __init__(self, meta_graph, count_skipped_steps=False):
         graph, losses = losses_of(meta_graph)
-        step = plan_step(graph, losses, activations(graph, frozenset(tensor_core_ops())), count_skipped_steps)
+        step = plan_skips(graph, losses, activations(graph, frozenset(tensor_core_ops())), count_skipped_steps)
         self.by_value = {_written(graph, name) for name in step.by_value}
         self.by_loss = collections.defaultdict(set)
         for name, numbers in step.by_loss.items():

@@ -1,4 +1,4 @@
-"""Threading the loss scale through a graph that is already built.
+"""Putting the loss scale into a graph that is already built.
 
 Order, always: gradients, float32, divide by the scale, finite check, clip, apply or skip.
 
@@ -26,17 +26,17 @@ from graphmp.graph.live import UPDATE_PREFIXES, writes
 from graphmp.graph.view import Port
 from graphmp.loss_scale.scales import COLLECTION
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
-from graphmp.rewrite.scaling.built import Built
+from graphmp.rewrite.scaling.checkpoints import initialise, save_and_restore
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.gates import Gates
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.model import Loss
-from graphmp.rewrite.scaling.saved import initialise, save_and_restore
-from graphmp.rewrite.scaling.step import activations, plan_step
+from graphmp.rewrite.scaling.skip_plan import activations, plan_skips
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
-class Threaded(NamedTuple):
+class Inserted(NamedTuple):
     """What was done, for the report and the painter.
 
     Attributes:
@@ -58,11 +58,11 @@ class Threaded(NamedTuple):
     joined: AbstractSet[str]
 
 
-def thread(built: Built, config: Config, allow: AbstractSet[str], leave: bool) -> Threaded:
+def insert(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave: bool) -> Inserted:
     """Scales the losses of a graph, which is changed.
 
     Args:
-        built: the graph.
+        graph: the graph.
         config: loss scale, clip, and what names the losses where they aren't found.
         allow: matmuls and convolutions.
         leave: only list the losses: the graph scales them itself, or is not converted.
@@ -70,36 +70,36 @@ def thread(built: Built, config: Config, allow: AbstractSet[str], leave: bool) -
     Raises:
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
     """
-    losses = find_losses(built, config)
-    result = Threaded([], [], [], {}, [], [], built.joined)
+    losses = find_losses(graph, config)
+    result = Inserted([], [], [], {}, [], [], graph.joined)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         result.losses.extend(_row(loss) for loss in losses)
         return result
-    result.warnings.extend(_unscaled_functions(built.meta_graph))
-    result.warnings.extend(_unscaled_updates(built, losses, config))
-    _thread(built, config, allow, losses, result)
+    result.warnings.extend(_unscaled_functions(graph.meta_graph))
+    result.warnings.extend(_unscaled_updates(graph, losses, config))
+    _insert(graph, config, allow, losses, result)
     return result
 
 
-def _thread(built: Built, config: Config, allow: AbstractSet[str], losses: Sequence[Loss], result: Threaded) -> None:
-    editor, part = Editor(built.meta_graph.graph_def), Fragment()
-    served = [loss for loss in losses if not _refused(built, loss, result.warnings)]
+def _insert(graph: TrainingGraph, config: Config, allow: AbstractSet[str], losses: Sequence[Loss], result: Inserted) -> None:
+    editor, part = Editor(graph.meta_graph.graph_def), Fragment()
+    served = [loss for loss in losses if not _refused(graph, loss, result.warnings)]
     made = []
     for number, loss in enumerate(served):
         scope = "loss_scale_%d" % number if number else "loss_scale"
-        made.append(Arithmetic(built, editor, part, config, loss, scope))
+        made.append(Arithmetic(graph, editor, part, config, loss, scope))
         result.scales.append({"scope": scope, "kind": made[-1].scale.kind, "initial": made[-1].scale.initial})
         result.float32.update((name, "loss scale: compares with scaled gradients") for s in loss.scopes for name, _ in s.degrees.multiply)
         if made[-1].first_step is not None:
             result.first_steps.append(made[-1].first_step)
         result.warnings.extend(_doubts(loss, made[-1], scope))
     if config.loss_scale == "dynamic" and served:
-        gated = _gate(built, editor, config, allow, served, made, result.warnings)
-        initialise(built, editor, served, [each.scale for each in made])
-        save_and_restore(built, editor, part, served, [each.scale for each in made])
+        gated = _gate(graph, editor, config, allow, served, made, result.warnings)
+        initialise(graph, editor, served, [each.scale for each in made])
+        save_and_restore(graph, editor, part, served, [each.scale for each in made])
     else:
         gated = [[] for _ in served]
-    part.splice(editor, built.meta_graph, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True})
+    part.splice(editor, graph.meta_graph, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True})
     for name, others in [item for each in made for item in each.waits.items()]:
         editor.wait_for(name, others)
     editor.finish()
@@ -109,34 +109,40 @@ def _thread(built: Built, config: Config, allow: AbstractSet[str], losses: Seque
     result.done.extend((name, "changed", reason) for name, reason in editor.changed.items())
 
 
-def _refused(built: Built, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
+def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
     """Whether a loss lies in a while loop, where no scale can be brought in."""
     nodes = [port.node for scope in loss.scopes for port in scope.seeds] + [port.node for port in loss.gradients] + list(loss.direct)
-    inside = next((name for name in nodes if built.looped(name)), None)
+    inside = next((name for name in nodes if graph.looped(name)), None)
     if inside is not None:
         warnings.append(warning("GMP110", inside, "it trains inside a while loop: gradients are not scaled"))
     return inside is not None
 
 
 def _gate(
-    built: Built, editor: Editor, config: Config, allow: AbstractSet[str], losses: Sequence[Loss], made: Sequence[Arithmetic], warnings: List[Any]
+    graph: TrainingGraph,
+    editor: Editor,
+    config: Config,
+    allow: AbstractSet[str],
+    losses: Sequence[Loss],
+    made: Sequence[Arithmetic],
+    warnings: List[Any],
 ) -> List[List[str]]:
     """Puts gates before what the step writes. Returns the gated writes of each loss."""
-    step = plan_step(built, losses, activations(built, allow), config.count_skipped_steps)
-    gates = Gates(editor, built)
+    step = plan_skips(graph, losses, activations(graph, allow), config.count_skipped_steps)
+    gates = Gates(editor, graph)
     flags: Dict[Any, Port] = {}
     for name, numbers in step.by_loss.items():
-        if built.looped(name):
+        if graph.looped(name):
             warnings.append(warning("GMP112", name, "it writes inside a while loop: a skipped step runs it all the same"))
             continue
         if numbers not in flags:
             flags[numbers] = gates.any_of([flag for flag in (made[number].flag for number in sorted(numbers)) if flag is not None])
         gates.by_flag(name, flags[numbers])
     for name in step.by_value:
-        if not built.looped(name):
+        if not graph.looped(name):
             gates.by_value(name)
-    for name in sorted(built.view.followed(built.gradients, lambda name: not writes(built.view.nodes[name].op))):
-        if built.view.nodes[name].op == "HistogramSummary" and built.is_float(built.view.inputs(name)[1]) and not built.looped(name):
+    for name in sorted(graph.view.followed(graph.gradients, lambda name: not writes(graph.view.nodes[name].op))):
+        if graph.view.nodes[name].op == "HistogramSummary" and graph.is_float(graph.view.inputs(name)[1]) and not graph.looped(name):
             gates.histogram(name)
     text = "it updates variables inside a function and returns what others read: a skipped step runs it all the same"
     warnings.extend(warning("GMP112", name, text) for name in gates.impossible)
@@ -161,10 +167,10 @@ def _unscaled_functions(meta_graph: tf.MetaGraphDef) -> Iterator[Dict[str, str]]
             yield warning("GMP110", function.signature.name, "the function trains inside itself: its gradients are not scaled")
 
 
-def _unscaled_updates(built: Built, losses: Sequence[Loss], config: Config) -> Iterator[Dict[str, str]]:
+def _unscaled_updates(graph: TrainingGraph, losses: Sequence[Loss], config: Config) -> Iterator[Dict[str, str]]:
     """Update kernels that no gradient code was found for; said once."""
     served = {name for loss in losses for name in loss.updates}
-    left = [n for n in built.state.writes if n not in served and built.view.nodes[n].op.startswith(UPDATE_PREFIXES)]
+    left = [n for n in graph.state.writes if n not in served and graph.view.nodes[n].op.startswith(UPDATE_PREFIXES)]
     if left and not config.names_training:
         text = "it belongs to no gradient code that was found (%d such updates): its gradient is neither scaled nor checked"
         yield warning("GMP110", left[0], text % len(left))

@@ -23,11 +23,11 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.calls import CALLS
 from graphmp.graph.live import ASSIGNS
 from graphmp.graph.variables import VARIABLE_OPS
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.model import Loss
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
-class Step(NamedTuple):
+class SkipPlan(NamedTuple):
     """What decides on each write.
 
     Attributes:
@@ -39,40 +39,40 @@ class Step(NamedTuple):
     by_value: List[str]
 
 
-def plan_step(built: Built, losses: Sequence[Loss], activations: AbstractSet[str], count_skipped_steps: bool) -> Step:
+def plan_skips(graph: TrainingGraph, losses: Sequence[Loss], activations: AbstractSet[str], count_skipped_steps: bool) -> SkipPlan:
     """Decides on every write of a graph.
 
     Args:
-        built: the graph.
+        graph: the graph.
         losses: its losses.
         activations: nodes that a matmul or convolution leads to; rule 4 looks at what depends on them.
         count_skipped_steps: rule 3.
     """
-    return _Planner(built, losses, activations, count_skipped_steps).plan()
+    return _Planner(graph, losses, activations, count_skipped_steps).plan()
 
 
 class _Planner:
-    def __init__(self, built: Built, losses: Sequence[Loss], activations: AbstractSet[str], count_skipped_steps: bool):
-        self._built, self._losses, self._activations = built, losses, activations
+    def __init__(self, graph: TrainingGraph, losses: Sequence[Loss], activations: AbstractSet[str], count_skipped_steps: bool):
+        self._graph, self._losses, self._activations = graph, losses, activations
         self._count_skipped_steps = count_skipped_steps
         self._direct = {name for loss in losses for name in loss.direct}
         self._before: Dict[int, AbstractSet[str]] = {}
-        self._after = [built.view.descendants(loss.direct) for loss in losses]
-        self._global_steps = _global_steps(built)
-        self._globals = built.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
-        collections = built.meta_graph.collection_def
+        self._after = [graph.view.descendants(loss.direct) for loss in losses]
+        self._global_steps = _global_steps(graph)
+        self._globals = graph.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
+        collections = graph.meta_graph.collection_def
         self._update_ops = set(collections[tf.GraphKeys.UPDATE_OPS].node_list.value) if tf.GraphKeys.UPDATE_OPS in collections else set()
-        self._fed = built.view.followed(_sources(built), lambda name: True)
+        self._fed = graph.view.followed(_sources(graph), lambda name: True)
 
-    def plan(self) -> Step:
-        step = Step({}, [])
-        candidates = [name for name in self._built.state.writes if name not in self._direct]
+    def plan(self) -> SkipPlan:
+        step = SkipPlan({}, [])
+        candidates = [name for name in self._graph.state.writes if name not in self._direct]
         beside = [self._never_without(number, candidates) for number in range(len(self._losses))]
-        for name in self._built.state.writes:
+        for name in self._graph.state.writes:
             if name in self._direct:
                 step.by_loss[name] = frozenset([number for number, loss in enumerate(self._losses) if name in loss.direct])
                 continue
-            if self._built.view.nodes[name].op.endswith("AccumulatorApplyGradient"):
+            if self._graph.view.nodes[name].op.endswith("AccumulatorApplyGradient"):
                 continue
             numbers = {n for n in range(len(self._losses)) if name in self._after[n]} or {n for n in range(len(self._losses)) if name in beside[n]}
             early = any(name in self._before_gradients(n) for n in range(len(self._losses)))
@@ -87,14 +87,14 @@ class _Planner:
 
     def _never_without(self, number: int, candidates: List[str]) -> AbstractSet[str]:
         """Writes all of whose results end in something that runs after an update of the loss: nobody runs them alone."""
-        after, view = self._after[number], self._built.view
+        after, view = self._after[number], self._graph.view
         joined = view.ancestors(after)
         found = [name for name in candidates if name in joined and name not in after and self._is_global(name)]
         if not found:
             return frozenset()
         # An assignment to a resource variable comes with a read of it, which mostly nobody uses.
         ends = [
-            n for n in view.nodes if n not in after and not view.consumers(n) and not view.control_consumers(n) and not self._built.state.variable(n)
+            n for n in view.nodes if n not in after and not view.consumers(n) and not view.control_consumers(n) and not self._graph.state.variable(n)
         ]
         elsewhere = view.ancestors(ends)
         return {name for name in found if name not in elsewhere}
@@ -103,20 +103,20 @@ class _Planner:
         """All that a loss's flag depends on."""
         if number not in self._before:
             loss = self._losses[number]
-            self._before[number] = self._built.view.ancestors([port.node for port in (loss.arrivals or loss.checked)])
+            self._before[number] = self._graph.view.ancestors([port.node for port in (loss.arrivals or loss.checked)])
         return self._before[number]
 
     def _steps_always(self, name: str, numbers: AbstractSet[int]) -> bool:
-        if not self._built.state.written(name) & self._global_steps:
+        if not self._graph.state.written(name) & self._global_steps:
             return False
         return self._count_skipped_steps or any(self._losses[n].arrivals and not self._losses[n].fetched for n in numbers)
 
     def _is_global(self, name: str) -> bool:
-        return self._globals is None or bool(self._built.state.written(name) & self._globals)
+        return self._globals is None or bool(self._graph.state.written(name) & self._globals)
 
     def _takes_batch(self, name: str, in_step: bool) -> bool:
-        inputs = self._built.view.inputs(name)
-        if self._built.view.nodes[name].op not in ASSIGNS or len(inputs) < 2 or not self._built.is_float(inputs[1]) or not self._is_global(name):
+        inputs = self._graph.view.inputs(name)
+        if self._graph.view.nodes[name].op not in ASSIGNS or len(inputs) < 2 or not self._graph.is_float(inputs[1]) or not self._is_global(name):
             return False
         source = inputs[1].node
         return source in self._activations or ((in_step or self._is_update_op(name)) and source in self._fed)
@@ -126,48 +126,48 @@ class _Planner:
 
     def _closest(self, name: str, numbers: AbstractSet[int]) -> FrozenSet[int]:
         if len(numbers) > 1:
-            written = self._built.state.written(name)
+            written = self._graph.state.written(name)
             owners = {n for n in numbers if written & self._optimizer_state(n)}
             numbers = owners or numbers
         return frozenset(numbers)
 
     def _optimizer_state(self, number: int) -> AbstractSet[str]:
         """Variables that a loss's updates write, or read outside gradient code."""
-        built, loss = self._built, self._losses[number]
-        found: Set[str] = {variable for name in loss.direct for variable in built.state.written(name)}
+        graph, loss = self._graph, self._losses[number]
+        found: Set[str] = {variable for name in loss.direct for variable in graph.state.written(name)}
         seen: Set[str] = set()
         waiting = list(loss.direct)
         while waiting:
             name = waiting.pop()
-            if name in seen or name in built.gradients or name in self._activations:
+            if name in seen or name in graph.gradients or name in self._activations:
                 continue
             seen.add(name)
-            variable = built.state.variable(name)
+            variable = graph.state.variable(name)
             if variable is not None:
                 found.add(variable)
-            waiting.extend(port.node for port in built.view.inputs(name))
+            waiting.extend(port.node for port in graph.view.inputs(name))
         return found
 
 
-def activations(built: Built, allow: AbstractSet[str]) -> Set[str]:
+def activations(graph: TrainingGraph, allow: AbstractSet[str]) -> Set[str]:
     """Nodes outside gradient code that the result of a matmul or convolution leads to, by data."""
-    calls = built.functions | CALLS
-    starts = [name for name, node in built.view.nodes.items() if (node.op in allow or node.op in calls) and name not in built.gradients]
-    return built.view.followed(starts, lambda name: name not in built.gradients)
+    calls = graph.functions | CALLS
+    starts = [name for name, node in graph.view.nodes.items() if (node.op in allow or node.op in calls) and name not in graph.gradients]
+    return graph.view.followed(starts, lambda name: name not in graph.gradients)
 
 
-def _sources(built: Built) -> List[str]:
+def _sources(graph: TrainingGraph) -> List[str]:
     """What brings values into the graph: neither constants nor variables."""
-    nodes = built.view.nodes.items()
-    return [name for name, node in nodes if not built.view.inputs(name) and node.op not in VARIABLE_OPS and node.op not in ("Const", "NoOp")]
+    nodes = graph.view.nodes.items()
+    return [name for name, node in nodes if not graph.view.inputs(name) and node.op not in VARIABLE_OPS and node.op not in ("Const", "NoOp")]
 
 
-def _global_steps(built: Built) -> AbstractSet[str]:
+def _global_steps(graph: TrainingGraph) -> AbstractSet[str]:
     """The variables that count steps: the collection's, and those that bear the name."""
-    return {*(built.state.collected(tf.GraphKeys.GLOBAL_STEP) or ()), *_named(built)}
+    return {*(graph.state.collected(tf.GraphKeys.GLOBAL_STEP) or ()), *_named(graph)}
 
 
-def _named(built: Built) -> Iterator[str]:
-    for name in built.view.nodes:
-        if name.rsplit("/", 1)[-1] == "global_step" and built.state.variable(name) == name:
+def _named(graph: TrainingGraph) -> Iterator[str]:
+    for name in graph.view.nodes:
+        if name.rsplit("/", 1)[-1] == "global_step" and graph.state.variable(name) == name:
             yield name

@@ -19,7 +19,7 @@ from graphmp.rewrite.scaling.allreduce import AllReduces
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
 
 
-class Built:
+class TrainingGraph:
     """The main graph of a MetaGraphDef.
 
     Attributes:

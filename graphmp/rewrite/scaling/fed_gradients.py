@@ -13,39 +13,39 @@ from graphmp.graph.gradient_code import differentiated
 from graphmp.graph.shapes import inferred_shapes
 from graphmp.graph.variables import variables
 from graphmp.graph.view import Port
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.model import GradientScope, Loss
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
 
 
-def fed_losses(built: Built, idle: List[GradientScope], chosen: Optional[AbstractSet[str]], taken: AbstractSet[str]) -> Iterator[Loss]:
+def fed_losses(graph: TrainingGraph, idle: List[GradientScope], chosen: Optional[AbstractSet[str]], taken: AbstractSet[str]) -> Iterator[Loss]:
     """Losses whose gradients are fetched and fed back in.
 
     Args:
-        built: the graph.
+        graph: the graph.
         idle: gradient scopes that come to no update by data.
         chosen: writes that count; None for all.
         taken: updates that belong to other losses.
     """
     fed: Dict[str, Tuple[Port, ...]] = {}
-    for name in built.state.writes:
-        slot = built.slot_named(name, "grad", "delta")
+    for name in graph.state.writes:
+        slot = graph.slot_named(name, "grad", "delta")
         if slot >= 0 and name not in taken and (chosen is None or name in chosen):
-            ports = tuple(_placeholders(built, built.view.inputs(name)[slot]))
+            ports = tuple(_placeholders(graph, graph.view.inputs(name)[slot]))
             if ports:
                 fed[name] = ports
     left: List[Tuple[GradientScope, Dict[str, List[Port]]]] = []
     for scope in idle if fed else ():
-        by_variable = _results(built, scope)
-        updates = [name for name in fed if built.state.written(name) & set(by_variable)]
+        by_variable = _results(graph, scope)
+        updates = [name for name in fed if graph.state.written(name) & set(by_variable)]
         if updates:
-            written = {variable for name in updates for variable in built.state.written(name)}
+            written = {variable for name in updates for variable in graph.state.written(name)}
             final = dict.fromkeys(port for variable, ports in by_variable.items() if variable in written for port in ports)
             yield _fed_loss([scope], final, updates, fed)
         elif by_variable:
             left.append((scope, by_variable))
-    yield from _fed_elsewhere(built, left, fed)
+    yield from _fed_elsewhere(graph, left, fed)
 
 
 def _fed_loss(scopes: List[GradientScope], gradients: Iterable[Port], updates: List[str], fed: Dict[str, Tuple[Port, ...]]) -> Loss:
@@ -54,15 +54,15 @@ def _fed_loss(scopes: List[GradientScope], gradients: Iterable[Port], updates: L
     return Loss(tuple(scopes), ports, ports, False, tuple(arrivals), names, names)
 
 
-def _fed_elsewhere(built: Built, left: List[Tuple[GradientScope, Dict[str, List[Port]]]], fed: Dict[str, Tuple[Port, ...]]) -> Iterator[Loss]:
+def _fed_elsewhere(graph: TrainingGraph, left: List[Tuple[GradientScope, Dict[str, List[Port]]]], fed: Dict[str, Tuple[Port, ...]]) -> Iterator[Loss]:
     """Gradients by the variables of a copy (a worker's, in A3C) that update those of another: known by the variables' shapes."""
-    shapes = {variable.name: str(variable.shape) for variable in variables(built.meta_graph.graph_def)}
+    shapes = {variable.name: str(variable.shape) for variable in variables(graph.meta_graph.graph_def)}
     optimizers: Dict[str, List[str]] = {}
     for name in fed:
         optimizers.setdefault(name.split("/update_")[0], []).append(name)
     for updates in optimizers.values():
         wanted = collections.Counter(
-            shapes[v] for name in updates for v in built.state.written(name) & (built.state.collected("trainable_variables") or set())
+            shapes[v] for name in updates for v in graph.state.written(name) & (graph.state.collected("trainable_variables") or set())
         )
         alike = [(s, results) for s, results in left if wanted and not wanted - collections.Counter(shapes[v] for v in results)]
         if alike:
@@ -71,39 +71,39 @@ def _fed_elsewhere(built: Built, left: List[Tuple[GradientScope, Dict[str, List[
             left = [row for row in left if row not in alike]
 
 
-def _placeholders(built: Built, gradient: Port) -> List[Port]:
+def _placeholders(graph: TrainingGraph, gradient: Port) -> List[Port]:
     """The placeholders that a gradient is made of; none where it depends on gradient code."""
-    if gradient.node in built.gradients:
+    if gradient.node in graph.gradients:
         return []
-    before = built.view.ancestors([gradient.node], control=False)
-    if before & built.gradients:
+    before = graph.view.ancestors([gradient.node], control=False)
+    if before & graph.gradients:
         return []
-    return [Port(name, 0) for name in sorted(before) if built.view.nodes[name].op in _PLACEHOLDERS and built.is_float(Port(name, 0))]
+    return [Port(name, 0) for name in sorted(before) if graph.view.nodes[name].op in _PLACEHOLDERS and graph.is_float(Port(name, 0))]
 
 
-def _results(built: Built, scope: GradientScope) -> Dict[str, List[Port]]:
+def _results(graph: TrainingGraph, scope: GradientScope) -> Dict[str, List[Port]]:
     """Results of gradient code by the variable that they may be the gradient of: of its shape, if any of them is."""
     found: Dict[str, List[Port]] = {}
-    for name in built.view.nodes:
+    for name in graph.view.nodes:
         if name in scope.degrees.of:
-            for port in (port for port in built.outputs(name) if _is_final(built, scope, port)):
-                for variable in _differentiated_by(built, name):
+            for port in (port for port in graph.outputs(name) if _is_final(graph, scope, port)):
+                for variable in _differentiated_by(graph, name):
                     found.setdefault(variable, []).append(port)
-    shapes = inferred_shapes(built.meta_graph.graph_def) if found else {}
-    declared = {variable.name: variable.shape for variable in variables(built.meta_graph.graph_def)}
+    shapes = inferred_shapes(graph.meta_graph.graph_def) if found else {}
+    declared = {variable.name: variable.shape for variable in variables(graph.meta_graph.graph_def)}
     for variable, ports in found.items():
         alike = [p for p in ports if p.node in shapes and tuple(d.size for d in shapes[p.node][p.output].dim) == declared[variable]]
         found[variable] = alike or ports
     return found
 
 
-def _is_final(built: Built, scope: GradientScope, port: Port) -> bool:
+def _is_final(graph: TrainingGraph, scope: GradientScope, port: Port) -> bool:
     """Whether an output of gradient code is a result of it: nothing in its scope reads it."""
-    return built.is_float(port) and not any(c.output == port.output and c.node in scope.nodes for c in built.view.consumers(port.node))
+    return graph.is_float(port) and not any(c.output == port.output and c.node in scope.nodes for c in graph.view.consumers(port.node))
 
 
-def _differentiated_by(built: Built, name: str) -> Set[str]:
+def _differentiated_by(graph: TrainingGraph, name: str) -> Set[str]:
     """The variables that the forward node of a node of gradient code reads."""
-    forward = differentiated(name, built.view.nodes.keys())
-    found = {built.state.variable(port.node) for port in built.view.inputs(forward)} if forward else set()
+    forward = differentiated(name, graph.view.nodes.keys())
+    found = {graph.state.variable(port.node) for port in graph.view.inputs(forward)} if forward else set()
     return {variable for variable in found if variable is not None}

@@ -19,29 +19,29 @@ from graphmp.graph.editing import Editor
 from graphmp.graph.values import strings
 from graphmp.graph.view import Port, parse_input
 from graphmp.loss_scale.scales import NoLossScale
-from graphmp.rewrite.scaling.built import Built
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.losses import Loss
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _INITIALISED = "loss scale state: initialised with the model's variables"
 _SAVED = "loss scale state: saved with the model's variables"
 _RESTORED = "loss scale state: restored with the model's variables, where the checkpoint has it"
 
 
-def initialise(built: Built, editor: Editor, losses: Sequence[Loss], scales: Sequence[NoLossScale]) -> None:
+def initialise(graph: TrainingGraph, editor: Editor, losses: Sequence[Loss], scales: Sequence[NoLossScale]) -> None:
     """Has the graph's init op initialise the scales too, where it has one; else they start by themselves."""
     for loss, scale in zip(losses, scales):
-        trained = {variable for name in loss.updates for variable in built.state.written(name)}
-        for name in _init_ops(built, trained):
+        trained = {variable for name in loss.updates for variable in graph.state.written(name)}
+        for name in _init_ops(graph, trained):
             editor.wait_for(name, [variable.initializer.name for variable in scale.variables])
             editor.changed[name] = _INITIALISED
 
 
-def save_and_restore(built: Built, editor: Editor, part: Fragment, losses: Sequence[Loss], scales: Sequence[NoLossScale]) -> None:
+def save_and_restore(graph: TrainingGraph, editor: Editor, part: Fragment, losses: Sequence[Loss], scales: Sequence[NoLossScale]) -> None:
     """Lets each Saver of the graph that saves a trained variable save and restore the scales, with nodes added to `part`."""
-    trained = {variable for loss in losses for name in loss.updates for variable in built.state.written(name)}
+    trained = {variable for loss in losses for name in loss.updates for variable in graph.state.written(name)}
     variables = [variable for scale in scales for variable in scale.variables]
-    for save, restore_op, prefix in _savers(built, trained):
+    for save, restore_op, prefix in _savers(graph, trained):
         scope = "loss_scale/saver/" + save.rsplit("/", 1)[0]
         with part.building(), own_scope(scope):
             values = [part.port(variable.initialized_value()) for variable in variables]
@@ -53,10 +53,10 @@ def save_and_restore(built: Built, editor: Editor, part: Fragment, losses: Seque
         editor.changed.update({save: _SAVED, restore_op: _RESTORED})
 
 
-def _init_ops(built: Built, trained: Set[str]) -> List[str]:
+def _init_ops(graph: TrainingGraph, trained: Set[str]) -> List[str]:
     """The smallest NoOps that run the initialisers of all these variables."""
-    view, nodes = built.view, built.view.nodes
-    of_variable = {built.state.variable(view.inputs(name)[0].node): name for name in built.state.initializers if name in nodes and view.inputs(name)}
+    view, nodes = graph.view, graph.view.nodes
+    of_variable = {graph.state.variable(view.inputs(name)[0].node): name for name in graph.state.initializers if name in nodes and view.inputs(name)}
     wanted = {of_variable[variable] for variable in trained if variable in of_variable}
     if not wanted:
         return []
@@ -67,22 +67,22 @@ def _init_ops(built: Built, trained: Set[str]) -> List[str]:
         if name not in runs:
             runs[name] = view.ancestors([name])
             waiting.extend(other for other in view.control_consumers(name) if nodes[other].op == "NoOp")
-    whole = {name: before for name, before in runs.items() if wanted <= before and not before & set(built.state.writes)}
+    whole = {name: before for name, before in runs.items() if wanted <= before and not before & set(graph.state.writes)}
     return sorted(name for name, before in whole.items() if not any(other in before for other in whole if other != name))
 
 
-def _savers(built: Built, trained: Set[str]) -> Iterator[Tuple[str, str, Port]]:
+def _savers(graph: TrainingGraph, trained: Set[str]) -> Iterator[Tuple[str, str, Port]]:
     """For each Saver: the op that saves, the op that restores all, and the output that holds the checkpoint's name."""
     seen: Set[str] = set()
-    for name, node in built.view.nodes.items():
+    for name, node in graph.view.nodes.items():
         scope = name.rpartition("/")[0]
-        if node.op != "SaveV2" or scope in seen or not trained & set(strings(built.view.nodes[built.view.inputs(name)[1].node])):
+        if node.op != "SaveV2" or scope in seen or not trained & set(strings(graph.view.nodes[graph.view.inputs(name)[1].node])):
             continue
-        restores = [other for other, n in built.view.nodes.items() if n.op == "RestoreV2" and other.rpartition("/")[0] == scope]
+        restores = [other for other, n in graph.view.nodes.items() if n.op == "RestoreV2" and other.rpartition("/")[0] == scope]
         restore_op = "%s/restore_all" % scope
-        if restores and restore_op in built.view.nodes and built.view.nodes[restore_op].op == "NoOp":
+        if restores and restore_op in graph.view.nodes and graph.view.nodes[restore_op].op == "NoOp":
             seen.add(scope)
-            yield name, restore_op, built.view.inputs(restores[0])[0]
+            yield name, restore_op, graph.view.inputs(restores[0])[0]
 
 
 def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], scope: str) -> None:

@@ -1,0 +1,134 @@
+"""What the gradients of one scope come to: writes, by data, through accumulators and variables that hold them; not through other gradient code."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.live import ASSIGNS, OTHER_WRITES
+from graphmp.graph.view import Port
+from graphmp.rewrite.scaling.model import GradientScope
+from graphmp.rewrite.scaling.training_graph import TrainingGraph
+
+_PUSHES, _TAKES = "AccumulatorApplyGradient", "TakeGradient"
+
+
+class GradientFlow(NamedTuple):
+    """What the gradients of a scope come to.
+
+    Attributes:
+        gradients: those outputs that come to a write.
+        checked: those of them that no all-reduce is on the way of, and what the last all-reduces have made whole.
+        reduced: whether there are such ones.
+        direct: writes, by way of edges and accumulators alone; where there are accumulators, only those behind them.
+        later: writes that train, by way of a variable that holds gradients for a later step.
+        trained: all that train a variable.
+        taken: outputs that take gradients out of accumulators.
+    """
+
+    gradients: Tuple[Port, ...]
+    checked: Tuple[Port, ...]
+    reduced: bool
+    direct: AbstractSet[str]
+    later: AbstractSet[str]
+    trained: AbstractSet[str]
+    taken: Tuple[Port, ...]
+
+
+def gradient_flow(graph: TrainingGraph, scope: GradientScope, chosen: Optional[AbstractSet[str]]) -> GradientFlow:
+    """Follows the gradients of a scope; only writes among `chosen` count, where that is given."""
+    state, trainable = graph.state, _trainable(graph, scope)
+
+    def is_chosen(name: str) -> bool:
+        return chosen is None or name in chosen
+
+    def is_training(name: str) -> bool:
+        return (graph.view.nodes[name].op not in ASSIGNS and not _is_scatter(graph, name)) or bool(state.written(name) & trainable)
+
+    after, taken = _follow(graph, [c.node for port in scope.leaving for c in graph.view.consumers(port.node) if c.output == port.output], scope.nodes)
+    from_taken = _follow(graph, [c.node for port in taken for c in graph.view.consumers(port.node)], scope.nodes)[0] if taken else after
+    direct = {name for name in from_taken if state.is_write(name) and is_chosen(name) and not graph.view.nodes[name].op.endswith(_PUSHES)}
+    held = {variable for name in direct if not is_training(name) for variable in state.written(name)}
+    reads = [c.node for variable in held for c in graph.view.consumers(variable) if c.slot or graph.view.nodes[c.node].op not in ASSIGNS]
+    later = {name for name in _follow(graph, reads, frozenset())[0] - direct if state.is_write(name) and is_chosen(name) and is_training(name)}
+    into = _toward(graph, direct, after)
+    gradients = _read_in(graph, scope.leaving, into)
+    checked = _checked(graph, gradients, direct, after)
+    reduced = any(port.node in graph.reduces.whole for port in checked)
+    trained = {name for name in direct if is_training(name)} | later
+    return GradientFlow(tuple(gradients), tuple(checked), reduced, direct, later, trained, tuple(taken))
+
+
+def _read_in(graph: TrainingGraph, ports: Iterable[Port], among: AbstractSet[str]) -> List[Port]:
+    """Those outputs that some of the nodes read."""
+    return [p for p in ports if any(c.output == p.output and c.node in among for c in graph.view.consumers(p.node))]
+
+
+def _checked(graph: TrainingGraph, gradients: List[Port], direct: AbstractSet[str], after: AbstractSet[str]) -> List[Port]:
+    """Gradients as they leave gradient code; those that come to an all-reduce as the last one on their way has made them whole.
+
+    Not one behind a write of theirs, a sum over several steps: that write waits for the check.
+    """
+    into = _toward(graph, direct, after)
+    found = graph.reduces.whole & into
+    found -= graph.view.descendants(direct) if found else set()
+    if not found:
+        return gradients
+    before = _toward(graph, found, into)
+    last = {name for name in found if not any(consumer.node in before for consumer in graph.view.consumers(name))}
+    whole = [port for name in graph.view.nodes if name in last for port in graph.read_ports(name) if graph.is_float(port)]
+    return _read_in(graph, gradients, _toward(graph, direct, after - last)) + _read_in(graph, whole, into)
+
+
+def _is_scatter(graph: TrainingGraph, name: str) -> bool:
+    op = graph.view.nodes[name].op
+    return op.startswith(tuple(prefix for prefix in OTHER_WRITES if "Accumulator" not in prefix))
+
+
+def _trainable(graph: TrainingGraph, scope: GradientScope) -> AbstractSet[str]:
+    """Variables that an assignment may train: those of the collection, and those that the gradient code or its forward pass reads."""
+    collected = graph.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
+    if collected is not None:
+        return collected
+    before = graph.view.ancestors(scope.nodes, control=False)
+    return {name for name in before if graph.state.variable(name) == name}
+
+
+def _follow(graph: TrainingGraph, starts: Iterable[str], inside: AbstractSet[str]) -> Tuple[Set[str], List[Port]]:
+    """Nodes that data leads to outside gradient code, and outputs of accumulators among them."""
+    nodes = graph.view.nodes
+    seen: Set[str] = set()
+    taken: List[Port] = []
+    waiting = list(starts)
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name in inside or name in graph.gradients:
+            continue
+        seen.add(name)
+        waiting.extend(consumer.node for consumer in graph.view.consumers(name))
+        if nodes[name].op.endswith(_PUSHES):
+            for consumer in graph.view.consumers(graph.view.inputs(name)[0].node):
+                if nodes[consumer.node].op.endswith(_TAKES) and consumer.node not in seen:
+                    taken += [port for port in graph.read_ports(consumer.node) if graph.is_float(port)]
+                    waiting.append(consumer.node)
+    return seen, taken
+
+
+def _toward(graph: TrainingGraph, targets: Iterable[str], among: AbstractSet[str]) -> Set[str]:
+    """Those of `among` that lead to the targets, through data and accumulators."""
+    handles: Dict[str, List[str]] = {}
+    for name in among:
+        if graph.view.nodes[name].op.endswith(_PUSHES):
+            handles.setdefault(graph.view.inputs(name)[0].node, []).append(name)
+    seen: Set[str] = set()
+    waiting = list(targets)
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in among:
+            continue
+        seen.add(name)
+        waiting.extend(port.node for port in graph.view.inputs(name))
+        if graph.view.nodes[name].op.endswith(_TAKES):
+            waiting.extend(handles.get(graph.view.inputs(name)[0].node, ()))
+    return seen
