@@ -1,43 +1,37 @@
-"""Gradient code in a graph, by its name scopes: `tf.gradients` puts the gradient of node X below `SCOPE/X_grad/`."""
+"""Gradient code in a graph. Names propose it (`gradient_names.py`), structure decides.
+
+Below `SCOPE/X_grad/` is the gradient of X unless
+
+1. X has no inputs: a variable, say, whose gradient a user clips below its name;
+2. it takes gradients of nothing that comes behind X, but of what X itself is made of: gradients run backwards.
+   `clip_by_norm(d_kernel, 1, name="loss_grad")`   works on the gradient of a matmul, which the loss depends on
+"""
 
 from __future__ import annotations
 
-import re
-from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Set
 
+from graphmp.graph import gradient_names
+from graphmp.graph.gradient_names import Claim
+from graphmp.graph.order import in_order
+from graphmp.graph.values import all_equal
 from graphmp.graph.view import GraphView
 
-_GRAD = re.compile(r"^(.+)_grad(?:ient_sum)?(_\d+)?$")  # some sums of several gradients have a scope of their own
-_GRADIENTS = re.compile(r"^gradients(_\d+)?$")
 
-
-def gradient_scopes(names: AbstractSet[str]) -> Set[str]:
-    """Scopes whose `X_grad/` children name forward nodes, or that are called `gradients`, where forward names were dropped."""
-    scopes = {_scope(name.split("/"), names) for name in names if "_grad" in name}
-    return {scope for scope in scopes if scope is not None}
-
-
-def gradient_code(names: AbstractSet[str], given: Iterable[str] = ()) -> Dict[str, Set[str]]:
-    """The nodes of gradient code by scope: what lies below an `X_grad/` of it, and its own leaves (seeds, sums).
+def gradient_code(view: GraphView, given: Iterable[str] = ()) -> Dict[str, Set[str]]:
+    """The nodes of gradient code by name scope: what lies below an `X_grad/` of it, and its own leaves (seeds, sums).
 
     Args:
-        names: all nodes of the graph.
+        view: the graph.
         given: scopes that hold gradient code whatever is in them; all of their nodes count.
     """
-    given = [scope.strip("/") for scope in given]
-    found: Dict[str, Set[str]] = {scope: set() for scope in given}
-    scopes = gradient_scopes(names)
-    for name in names:
-        scope = next((scope for scope in given if name.startswith(scope + "/")), None)
-        scope = _scope_of(name, scopes) if scope is None else scope
-        if scope is not None:
-            found.setdefault(scope, set()).add(name)
-    return found
+    claims = gradient_names.claims(view.nodes.keys())
+    return gradient_names.proposed(view.nodes.keys(), claims, given, _refuted(view, claims))
 
 
-def gradient_nodes(names: AbstractSet[str], given: Iterable[str] = ()) -> Set[str]:
+def gradient_nodes(view: GraphView, given: Iterable[str] = ()) -> Set[str]:
     """All nodes of gradient code."""
-    return {name for nodes in gradient_code(names, given).values() for name in nodes}
+    return {name for nodes in gradient_code(view, given).values() for name in nodes}
 
 
 def idle_nodes(view: GraphView, scopes: Iterable[AbstractSet[str]], control: bool = True) -> Set[str]:
@@ -55,50 +49,68 @@ def idle_nodes(view: GraphView, scopes: Iterable[AbstractSet[str]], control: boo
     return found
 
 
-def differentiated(name: str, names: AbstractSet[str]) -> Optional[str]:
-    """The forward node that a node of gradient code belongs to."""
-    split = _split(name.split("/"), names)
-    return split[1] if split else None
+def _refuted(view: GraphView, claims: Dict[str, Claim]) -> Set[str]:
+    """Nodes below an `X_grad/` that is no gradient of X. Scopes that bear the name which TensorFlow gives them are not asked."""
+    groups: Dict[Claim, List[str]] = {}
+    for name, claim in claims.items():
+        if not gradient_names.is_default(claim.scope):
+            groups.setdefault(claim, []).append(name)
+    if not groups:
+        return set()
+    found = {claim for claim in groups if not view.inputs(claim.forward)}
+    asked = _Direction(view, claims)
+    found |= {claim for claim, nodes in groups.items() if claim not in found and asked.is_forward(claim, nodes)}
+    return {name for claim in found for name in groups[claim]}
 
 
-def _scope_of(name: str, scopes: AbstractSet[str]) -> Optional[str]:
-    """The outermost scope whose gradient code a node belongs to; the root comes last."""
-    parts = name.split("/")
-    for end in [*range(1, len(parts)), 0]:
-        if "/".join(parts[:end]) in scopes:
-            inner = parts[end:-1]
-            if any(_GRAD.match(part) for part in inner) or (end and not inner):
-                return "/".join(parts[:end])
-    return None
+class _Place(NamedTuple):
+    """Where the gradients that a group of nodes takes come from.
+
+    Attributes:
+        behind: whether some come from behind the node that the group is the gradient of, or are seeds.
+        ahead: whether some come from that node itself, or from what it is made of.
+    """
+
+    behind: bool
+    ahead: bool
 
 
-def _scope(parts: List[str], names: AbstractSet[str]) -> Optional[str]:
-    split = _split(parts, names)
-    if split:
-        return split[0]
-    if any(_GRAD.match(part) for part in parts[:-1]):
-        for index, part in enumerate(parts[:-1]):
-            if _GRADIENTS.match(part):
-                return "/".join(parts[: index + 1])
-    return None
+class _Direction:
+    """Says which way gradients run through nodes."""
 
+    def __init__(self, view: GraphView, claims: Dict[str, Claim]):
+        self._view, self._claims = view, claims
+        self._order = {name: place for place, name in enumerate(in_order(view, view.nodes.keys()))}
+        self._after = view.descendants(claims, control=False)
 
-def _split(parts: List[str], names: AbstractSet[str]) -> Optional[Tuple[str, str]]:
-    """(scope, forward node) such that scope/node_grad/ holds the name; the shortest scope with the innermost `_grad`."""
-    for last in range(len(parts) - 2, -1, -1):
-        match = _GRAD.match(parts[last])
-        if match:
-            for start, forward in _forward_names(parts, last, match.group(1)):
-                if forward in names:
-                    return "/".join(parts[:start]), forward
-    return None
+    def is_forward(self, claim: Claim, nodes: List[str]) -> bool:
+        """Whether the nodes take gradients only of what `claim.forward` is made of."""
+        place = self._taken(claim, nodes)
+        return place.ahead and not place.behind
 
+    def _taken(self, claim: Claim, nodes: List[str]) -> _Place:
+        own, here = set(nodes), self._order.get(claim.forward, -1)
+        behind = ahead = False
+        seen: Set[str] = set()
+        waiting = [port.node for name in nodes for port in self._view.inputs(name)]
+        while waiting and not behind:
+            name = waiting.pop()
+            if name in seen or name in own:
+                continue
+            seen.add(name)
+            if self._is_seed(name, claim.scope):
+                behind = True
+            elif name in self._claims:
+                comes_behind = self._order.get(self._claims[name].forward, -1) > here
+                behind, ahead = behind or comes_behind, ahead or not comes_behind
+            elif name in self._after:
+                waiting += [port.node for port in self._view.inputs(name)]
+        return _Place(behind, ahead)
 
-def _forward_names(parts: List[str], last: int, node: str) -> Iterator[Tuple[int, str]]:
-    """What the forward node may be called, with the length of the scope: as `X_grad` says, else below a scope that an import put in front of all."""
-    starts = [*range(1, last + 1), 0]  # a scope has a name: `s/AddN_grad` is AddN's, though there may be an `s/AddN`
-    for start in starts:
-        yield start, "/".join(parts[start:last] + [node])
-    for start in starts:
-        for end in range(1, start):
-            yield start, "/".join(parts[:end] + parts[start:last] + [node])
+    def _is_seed(self, name: str, scope: str) -> bool:
+        parent, _, leaf = name.rpartition("/")
+        if parent != scope:
+            return False
+        node = self._view.nodes[name]
+        value = self._view.nodes[self._view.inputs(name)[1].node] if node.op == "Fill" else node
+        return leaf.startswith("grad_ys") or node.op == "OnesLike" or all_equal(value, 1)

@@ -106,7 +106,7 @@ def _watched(ops: List[Any]) -> List[Any]:
     graph = ops[0].graph
     view = GraphView(graph.as_graph_def())
     looped = {name for name, path in frames(view).items() if path and view.nodes[name].op not in EXITS}
-    unread = idle_nodes(view, gradient_code(view.nodes.keys()).values(), control=False)
+    unread = idle_nodes(view, gradient_code(view).values(), control=False)
     hidden = conditional(view) | looped | unread
     names = [name for name in in_order(view, view.ancestors(op.name for op in ops)) if name not in hidden and view.nodes[name].op not in SWITCHES]
     return [tensor for name in names for tensor in graph.get_operation_by_name(name).outputs if tensor.dtype in _FLOATS]  # not references

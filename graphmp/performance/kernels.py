@@ -7,7 +7,7 @@ from typing import Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32, HALF, compute_dtype
-from graphmp.graph.gradient_code import differentiated
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.shapes import recorded_dimensions, with_inferred_shapes
 from graphmp.graph.view import GraphView
 from graphmp.performance.kernel_names import uses_tensor_cores

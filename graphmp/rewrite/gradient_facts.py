@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import AbstractSet, Optional, Set
 
 from graphmp.graph.dtypes import FLOATS, RESOURCE, VARIANT
-from graphmp.graph.gradient_code import differentiated
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.shapes import recorded_size
 from graphmp.graph.steady_variables import steady_variables
 from graphmp.graph.symbolic_shapes import SymbolicShapes

@@ -29,7 +29,7 @@ import re
 from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
-from graphmp.graph.gradient_code import differentiated
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.state import variable_behind
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import (

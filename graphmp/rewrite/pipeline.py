@@ -201,7 +201,7 @@ def _decide(
 ) -> Decisions:
     graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
-    scopes = gradient_code(names, config.gradient_scope)
+    scopes = gradient_code(graph.view, config.gradient_scope)
     gradients = {name for nodes in scopes.values() for name in nodes}
     if body.function is None:
         gradients |= joined

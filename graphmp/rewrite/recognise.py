@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
-from graphmp.graph.gradient_code import differentiated
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy

@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.graph.gradient_code import gradient_nodes, gradient_scopes
+from graphmp.graph import gradient_names
 from graphmp.hooks.internals import load_graph
 from graphmp.rewrite import check, graph_parts
 from graphmp.rewrite.op_defs import OpDefs
@@ -177,5 +177,5 @@ def test_a_function_that_is_differentiated_is_rewritten():
 def test_a_gradient_scope_has_a_name():
     """The gradient of an AddN called AddN, in a scope that has an AddN of its own."""
     names = {"AddN", "gradients/AddN", "gradients/AddN_grad/tuple/group_deps", "m_grad/x", "w"}
-    assert gradient_scopes(names) == {"gradients"}
-    assert "m_grad/x" not in gradient_nodes(names)
+    assert gradient_names.gradient_scopes(names) == {"gradients"}
+    assert "m_grad/x" not in gradient_names.proposed(names, gradient_names.claims(names))["gradients"]

@@ -160,7 +160,7 @@ def test_gradients_of_constants_lead_nowhere():
     graph = painting.graph(*lines)
     view = GraphView(graph.graph_def)
     assert set(names) == set(view.nodes)
-    scopes = gradient_code(view.nodes.keys())
+    scopes = gradient_code(view)
     assert scopes == {"grads": {"grads/h_grad/a", "grads/h_grad/b", "grads/h_grad/c"}, "other": {"other/h_grad/a"}}
     # Nothing of the second scope leads anywhere: someone fetches it.
     assert idle_nodes(view, scopes.values()) == {"grads/h_grad/b", "grads/h_grad/c"}

@@ -185,7 +185,7 @@ def gradient_penalty() -> None:
     adam().minimize(tf.add(tf.reduce_mean(y), tf.reduce_mean(penalty), name="loss"), name="train")
 
 
-@shape(Expected(["gradients_1"], 4, {"ApplyAdam": 4}, ["net/b/BiasAdd"]))
+@shape(Expected(["gradients", "gradients_1"], 4, {"ApplyAdam": 4}, ["critic/b/BiasAdd", "net/b/BiasAdd"]))
 def given_by_another_gradient() -> None:
     """DDPG: the actor's gradients start from the critic's gradient by the action."""
     action = net(vectors())

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
-from graphmp.graph.gradient_code import gradient_nodes, gradient_scopes
+from graphmp.graph.gradient_code import gradient_code, gradient_nodes
 from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.variables import variables
 from graphmp.graph.view import GraphView
@@ -101,7 +101,7 @@ def inspect(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, progres
         GraphmpError: GMP002 for a --fetch that names no node.
     """
     view = GraphView(meta_graph.graph_def)
-    gradients = gradient_nodes(view.nodes.keys())
+    gradients = gradient_nodes(view)
     special = recognised(meta_graph, config, policy)
     facts = _facts(meta_graph, view, config)
     if special.leave:
@@ -128,7 +128,7 @@ def recognised(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> R
     """What is special about a graph; one that another conversion made is to be left as it is too, and every one in float32."""
     view = GraphView(meta_graph.graph_def)
     try:
-        found = recognise(meta_graph, view, config, policy, gradient_nodes(view.nodes.keys()))
+        found = recognise(meta_graph, view, config, policy, gradient_nodes(view))
     except GraphmpError as error:
         return Recognised([warning(error.code, "", error.message)], True)
     return found if config.compute_dtype != "float32" else Recognised([*found.warnings, warning("", "", UNPAINTED)], True)
@@ -142,7 +142,7 @@ def _facts(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> Fact
         len(meta_graph.graph_def.library.function),
         meta_graph.meta_info_def.tensorflow_version,
         len(variables(meta_graph.graph_def)),
-        {scope: scope in training for scope in sorted(gradient_scopes(names))},
+        {scope: scope in training for scope in sorted(gradient_code(view))},
     )
 
 

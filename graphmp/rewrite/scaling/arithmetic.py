@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -37,13 +37,22 @@ class Arithmetic:
     """
 
     def __init__(self, graph: TrainingGraph, editor: Editor, part: Fragment, config: Config, loss: Loss, scope: str):
-        """Changes the graph and adds to `part`, which is to be put into it. `scope` is the name scope below `graphmp/`."""
+        """Makes the scale and unscales what leaves gradient code.
+
+        Args:
+            graph: the graph.
+            editor: what changes it.
+            part: what is to be put into it.
+            config: loss scale and clip.
+            loss: the loss.
+            scope: its name scope below `graphmp/`.
+        """
         self._graph, self._editor, self._config, self._loss, self._scope = graph, editor, config, loss, scope
         self._part = part
         self._moved: Dict[Port, Port] = {}
         self._sources: Dict[Port, Any] = {}
-        self._divisions: Dict[Port, Any] = {}
         self._results: Dict[Port, Any] = {}
+        self.divisions: Dict[Port, Any] = {}
         self._connections: List[Tuple[str, int, Any]] = []
         self._at_entries: List[Tuple[str, int, Any]] = []
         self.clipped_apart = False
@@ -52,21 +61,31 @@ class Arithmetic:
             with tf.device(machine(graph.places.of(loss.direct[0]))):
                 self.scale = scales.make(config, scope)
             for each in loss.scopes:
-                self._scale(each)
                 self._unscale(each)
-            checked = [self._result(port) for port in loss.arrivals or loss.checked]
-            finite = all_finite(checked, scope, self.scale.device) if self.scale.skips else None
+
+    def complete(self, unscaled: Mapping[Port, Any]) -> None:
+        """Scales, checks, clips and connects.
+
+        Args:
+            unscaled: what leaves gradient code of all losses, unscaled: gradient code of one may work on gradients of another.
+        """
+        self._unscaled = unscaled
+        with self._part.building():
+            for each in self._loss.scopes:
+                self._scale(each)
+            checked = [self._result(port) for port in self._loss.arrivals or self._loss.checked]
+            finite = all_finite(checked, self._scope, self.scale.device) if self.scale.skips else None
             flag = self._adapted(finite)
             self._clip()
             self._connect_readers()
         self._connect()
-        self.waits = {t.op.name: [c.node for c in editor.controls(port.node)] for port, t in self._divisions.items() if port in self._moved}
+        self.waits = {t.op.name: [c.node for c in self._editor.controls(p.node)] for p, t in self.divisions.items() if p in self._moved}
         self.flag: Optional[Port] = None if flag is None else self._part.port(flag)
         self.finite = "" if finite is None else finite.op.name
         self.first_step = self._first_step([self._part.port(tensor) for tensor in checked])
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
-        self.clip = "graphmp/%s/clip_by_global_norm" % scope if config.clip_norm else ""
-        self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self._divisions.values()) if self.current and name.startswith("graphmp/")]
+        self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm else ""
+        self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self.divisions.values()) if self.current and name.startswith("graphmp/")]
 
     def _first_step(self, checked: Sequence[Port]) -> Optional[FirstStep]:
         if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
@@ -80,6 +99,12 @@ class Arithmetic:
         if port in self._sources:
             return self._sources[port]
         return self._part.input(self._moved.get(port, port), self._graph.dtype(port))
+
+    def _read_in(self, scope: GradientScope, port: Port) -> Any:
+        """An output as gradient code reads it: what leaves other gradient code, unscaled."""
+        if port in self._unscaled and port.node not in scope.nodes:
+            return self._as_it_was(port, self._unscaled[port])
+        return self._tensor(port)
 
     def _result(self, port: Port) -> Any:
         """What became of a gradient, where something did."""
@@ -97,14 +122,14 @@ class Arithmetic:
         """Seeds, results of ops that nobody knows, and what is compared with gradients."""
         for seed in scope.seeds:
             with tf.device(self._graph.places.of(seed.node)):
-                self._sources[seed] = self.scale.scale(self._tensor(seed), name="scaled_seed")
+                self._sources[seed] = self.scale.scale(self._read_in(scope, seed), name="scaled_seed")
             self._let_read(seed, self._sources[seed], scope)
         for port in (port for name in scope.degrees.rescale for port in self._graph.outputs(name) if self._graph.is_float(port)):
             with tf.device(self._graph.places.of(port.node)):
                 self._sources[port] = self.scale.scale(self._tensor(port), name="rescaled")
             self._let_read(port, self._sources[port], scope)
         for (name, slot), power in scope.degrees.multiply.items():
-            self._connections.append((name, slot, self._times(self._tensor(self._graph.view.inputs(name)[slot]), power)))
+            self._connections.append((name, slot, self._times(self._read_in(scope, self._graph.view.inputs(name)[slot]), power)))
 
     def _let_read(self, port: Port, tensor: Any, scope: GradientScope) -> None:
         for consumer in self._graph.view.consumers(port.node):
@@ -124,7 +149,7 @@ class Arithmetic:
             reader = next((c.node for c in self._graph.view.consumers(port.node) if c.node not in scope.nodes), port.node)
             with tf.device(self._graph.places.of(reader)):
                 tensor = self._part.input(self._moved.get(port, port), self._graph.dtype(port))
-                self._results[port] = self._divisions[port] = self._divided(tensor, degree)
+                self._results[port] = self.divisions[port] = self._divided(tensor, degree)
 
     def _divided(self, tensor: Any, degree: int) -> Any:
         if degree <= 0:
@@ -146,14 +171,16 @@ class Arithmetic:
         entries = self._entries()
         if self._loss.arrivals and not self._loss.fetched:
             self._clip_ports(self._loss.arrivals)
-        elif (self._loss.fetched or self._loss.reduced or len(self._loss.scopes) > 1) and entries:
+        elif (self._loss.fetched or self._loss.reduced or self._loss.added_up) and entries:
             self._clip_entries(entries)
         elif self._loss.reduced:
             self._clip_ports(self._loss.checked)
-        else:
-            self.clipped_apart = len(self._loss.scopes) > 1
+        elif self._loss.added_up:
+            self.clipped_apart = True
             for scope in self._loss.scopes:
                 self._clip_ports([port for port in self._loss.gradients if port in scope.leaving])
+        else:
+            self._clip_ports(self._loss.gradients)
 
     def _entries(self) -> List[Tuple[str, int]]:
         """Where update kernels take gradients; none where some update is no such kernel."""
@@ -174,15 +201,32 @@ class Arithmetic:
 
     def _connect_readers(self) -> None:
         """Who reads a gradient outside gradient code reads the result; a fetched one gives it under its own name."""
-        inside = {name for scope in self._loss.scopes for name in scope.nodes}
+        made = {(name, slot) for name, slot, _ in self._connections}
         for port in self._moved:
-            self._connections.append((port.node, 0, self._as_it_was(port, self._divisions[port])))
+            self._connections.append((port.node, 0, self._as_it_was(port, self.divisions[port])))
+        unclipped = self._readers_ahead() if self._config.clip_norm else frozenset()
         for port, tensor in self._results.items():
             result = self._as_it_was(port, tensor)
+            inside: AbstractSet[str] = next((scope.nodes for scope in self._loss.scopes if port.node in scope.nodes), frozenset())
             for consumer in self._graph.view.consumers(port.node):
-                if consumer.output == port.output and consumer.node not in inside:
-                    self._connections.append((consumer.node, consumer.slot, result))
+                if consumer.output != port.output or consumer.node in inside or (consumer.node, consumer.slot) in made:
+                    continue
+                early = port in self.divisions and consumer.node in unclipped
+                self._connections.append((consumer.node, consumer.slot, self._as_it_was(port, self.divisions[port]) if early else result))
         self._connections.extend(self._at_entries)
+
+    def _readers_ahead(self) -> AbstractSet[str]:
+        """Nodes that gradients are clipped behind: further gradient code, and what leads there and to no update."""
+        view, gradients = self._graph.view, self._graph.gradients
+        ahead = view.ancestors(gradients, control=False)
+        into_updates: Set[str] = set()
+        waiting = list(self._loss.updates)
+        while waiting:
+            name = waiting.pop()
+            if name not in into_updates and name not in gradients:
+                into_updates.add(name)
+                waiting += [port.node for port in view.inputs(name)]
+        return ahead - into_updates
 
     def _as_it_was(self, port: Port, tensor: Any) -> Any:
         """A result in half precision where the model has the gradient so."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from graphmp.graph.gradient_code import differentiated
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.shapes import inferred_shapes
 from graphmp.graph.variables import variables
 from graphmp.graph.view import Port
@@ -51,7 +51,7 @@ def fed_losses(graph: TrainingGraph, idle: List[GradientScope], chosen: Optional
 def _fed_loss(scopes: List[GradientScope], gradients: Iterable[Port], updates: List[str], fed: Dict[str, Tuple[Port, ...]]) -> Loss:
     arrivals = dict.fromkeys(port for name in updates for port in fed.pop(name))
     ports, names = tuple(gradients), tuple(sorted(updates))
-    return Loss(tuple(scopes), ports, ports, False, tuple(arrivals), names, names)
+    return Loss(tuple(scopes), ports, ports, False, len(scopes) > 1, tuple(arrivals), names, names)
 
 
 def _fed_elsewhere(graph: TrainingGraph, left: List[Tuple[GradientScope, Dict[str, List[Port]]]], fed: Dict[str, Tuple[Port, ...]]) -> Iterator[Loss]:

@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.graph.editing import Editor
-from graphmp.graph.gradient_code import gradient_scopes
+from graphmp.graph.gradient_names import gradient_scopes
 from graphmp.graph.live import UPDATE_PREFIXES, writes
 from graphmp.graph.view import Port
 from graphmp.loss_scale.scales import COLLECTION
@@ -84,15 +84,16 @@ def insert(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave:
 def _insert(graph: TrainingGraph, config: Config, allow: AbstractSet[str], losses: Sequence[Loss], result: Inserted) -> None:
     editor, part = Editor(graph.meta_graph.graph_def), Fragment()
     served = [loss for loss in losses if not _refused(graph, loss, result.warnings)]
-    made = []
-    for number, loss in enumerate(served):
-        scope = "loss_scale_%d" % number if number else "loss_scale"
-        made.append(Arithmetic(graph, editor, part, config, loss, scope))
-        result.scales.append({"scope": scope, "kind": made[-1].scale.kind, "initial": made[-1].scale.initial})
+    scopes = ["loss_scale_%d" % number if number else "loss_scale" for number in range(len(served))]
+    made = [Arithmetic(graph, editor, part, config, loss, scope) for loss, scope in zip(served, scopes)]
+    unscaled = {port: tensor for each in made for port, tensor in each.divisions.items()}
+    for loss, each, scope in zip(served, made, scopes):
+        each.complete(unscaled)
+        result.scales.append({"scope": scope, "kind": each.scale.kind, "initial": each.scale.initial})
         result.float32.update((name, "loss scale: compares with scaled gradients") for s in loss.scopes for name, _ in s.degrees.multiply)
-        if made[-1].first_step is not None:
-            result.first_steps.append(made[-1].first_step)
-        result.warnings.extend(_doubts(loss, made[-1], scope))
+        if each.first_step is not None:
+            result.first_steps.append(each.first_step)
+        result.warnings.extend(_doubts(loss, each, scope))
     if config.loss_scale == "dynamic" and served:
         gated = _gate(graph, editor, config, allow, served, made, result.warnings)
         initialise(graph, editor, served, [each.scale for each in made])

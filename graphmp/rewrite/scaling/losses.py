@@ -5,20 +5,21 @@
 3. Gradients are followed by data to what they write: through clips, sums and averages, through accumulators and what is
    taken out of them, through a variable that is not trained itself (a user's sum over several steps). Not through other
    gradient code: what another loss is made of (a gradient penalty, an inner step of MAML) is not training.
-4. A scope trains if that writes a variable that is trained. Scopes that feed the same such write are one loss (towers).
+4. A scope trains if that writes a variable that is trained. Several scopes may be one loss (`joint.py`).
 5. Gradients that nobody reads are fetched, and may come back through placeholders: such updates belong to the scope that
    differentiates by the variables they write, else to those that differentiate by variables of the same shapes.
 """
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Iterator, List, Optional
+from typing import AbstractSet, List, Optional
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.view import parse_input
 from graphmp.rewrite.scaling.fed_gradients import fed_losses
 from graphmp.rewrite.scaling.gradient_flow import GradientFlow, gradient_flow
+from graphmp.rewrite.scaling.joint import joint
 from graphmp.rewrite.scaling.model import GradientScope, Loss
 from graphmp.rewrite.scaling.scopes import gradient_scope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
@@ -36,9 +37,10 @@ def find_losses(graph: TrainingGraph, config: Config) -> List[Loss]:
     ]
     _check_flags(graph, config, scopes)
     scopes = [s for s in scopes if s.seeds and (not config.loss or any(_is_loss(graph, name, s) for name in config.loss))]
-    reached = [gradient_flow(graph, scope, chosen) for scope in scopes]
-    found = [_joined(scopes, reached, members) for members in _towers(graph, reached)]
-    idle = [scope for scope, came in zip(scopes, reached) if not came.trained]
+    flows = [gradient_flow(graph, scope, chosen) for scope in scopes]
+    groups = joint(graph, scopes, flows)
+    found = [_joined(scopes, flows, members) for members in groups]
+    idle = [scope for number, scope in enumerate(scopes) if not any(number in members for members in groups)]
     found += fed_losses(graph, idle, chosen, {update for loss in found for update in loss.updates})
     order = {name: place for place, name in enumerate(graph.view.nodes)}
     return sorted(found, key=lambda loss: min(order[seed.node] for scope in loss.scopes for seed in scope.seeds))
@@ -75,29 +77,17 @@ def _check_flags(graph: TrainingGraph, config: Config, scopes: List[GradientScop
             raise GraphmpError("GMP002", "--loss=%s: no gradient code starts there; accepted are what it starts from here: %s" % (name, found))
 
 
-def _towers(graph: TrainingGraph, reached: List[GradientFlow]) -> Iterator[List[int]]:
-    """Numbers of the scopes that train, those together that share a write that trains."""
-    first: Dict[str, int] = {}
-    group = list(range(len(reached)))
-
-    def root(number: int) -> int:
-        while group[number] != number:
-            number = group[number]
-        return number
-
-    for number, came in enumerate(reached):
-        for write in sorted(came.trained):
-            group[root(number)] = root(first.setdefault(write, number))
-    for leader in sorted({root(number) for number, came in enumerate(reached) if came.trained}):
-        yield [number for number in range(len(reached)) if reached[number].trained and root(number) == leader]
-
-
-def _joined(scopes: List[GradientScope], reached: List[GradientFlow], members: List[int]) -> Loss:
-    direct = {name for number in members for name in reached[number].direct}
-    updates = direct | {name for number in members for name in reached[number].later}
-    arrivals = dict.fromkeys(port for number in members for port in reached[number].taken)
-    gradients = tuple(port for number in members for port in reached[number].gradients)
-    checked = dict.fromkeys(port for number in members for port in reached[number].checked)
-    reduced = any(reached[number].reduced for number in members)
-    names = tuple(sorted(updates)), tuple(sorted(direct))
-    return Loss(tuple(scopes[number] for number in members), gradients, tuple(checked), reduced, tuple(arrivals), *names)
+def _joined(scopes: List[GradientScope], flows: List[GradientFlow], members: List[int]) -> Loss:
+    own = [flows[number] for number in members]
+    direct = {name for flow in own for name in flow.direct}
+    updates = direct | {name for flow in own for name in flow.later}
+    return Loss(
+        scopes=tuple(scopes[number] for number in members),
+        gradients=tuple(port for flow in own for port in flow.gradients),
+        checked=tuple(dict.fromkeys(port for flow in own for port in flow.checked)),
+        reduced=any(flow.reduced for flow in own),
+        added_up=sum(len(flow.direct) for flow in own) > len(direct),
+        arrivals=tuple(dict.fromkeys(port for flow in own for port in flow.taken)),
+        updates=tuple(sorted(updates)),
+        direct=tuple(sorted(direct)),
+    )

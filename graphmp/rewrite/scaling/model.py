@@ -29,13 +29,14 @@ class GradientScope(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Gradient scopes that share updates, hence a loss scale.
+    """Gradient scopes that share a loss scale and a flag (`joint.py`).
 
     Attributes:
-        scopes: the gradient scopes, more than one for towers.
+        scopes: the gradient scopes.
         gradients: outputs of gradient code on their way to the updates.
         checked: where they are looked at: the same, or on their way where an all-reduce has made them whole.
         reduced: whether there is such a one.
+        added_up: whether gradients of several scopes come to one write, as those of towers do.
         arrivals: where gradients arrive that did not come by an edge: taken out of accumulators, or fed; else empty.
         updates: the writes that the gradients reach.
         direct: those of them that they reach in the same step; behind accumulators, those that what is taken out reaches.
@@ -45,6 +46,7 @@ class Loss(NamedTuple):
     gradients: Tuple[Port, ...]
     checked: Tuple[Port, ...]
     reduced: bool
+    added_up: bool
     arrivals: Tuple[Port, ...]
     updates: Tuple[str, ...]
     direct: Tuple[str, ...]

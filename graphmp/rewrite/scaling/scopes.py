@@ -2,6 +2,7 @@
 
 1. Seeds are ones, or the user's `grad_ys`, among the leaves of its name scope.
 2. What lies between two parts of its code belongs to it, by whatever name.
+3. State that is named below it does not: a moving average of a gradient has a variable of the gradient's name.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from typing import AbstractSet, Iterator, List, Set
 
 from graphmp.graph.calls import CALLS
-from graphmp.graph.gradient_code import differentiated
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.values import all_equal
+from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.rewrite.scaling.homogeneity import Code, degrees
 from graphmp.rewrite.scaling.model import GradientScope
@@ -19,7 +21,7 @@ from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> GradientScope:
     """Reads one call of `tf.gradients`: its name scope, and the gradient code below that."""
-    nodes = _whole(graph, nodes)
+    nodes = _whole(graph, _without_state(graph, nodes))
     seeds = tuple(_seeds(graph, scope, nodes))
     code = Code(graph.view, nodes, frozenset(seeds), graph.is_float, graph.is_list, graph.functions | CALLS, graph.looped)
     leaving = [port for name in graph.view.nodes if name in nodes for port in _read_outside(graph, name, nodes) if graph.is_float(port)]
@@ -42,6 +44,22 @@ def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -
 
 def _read_outside(graph: TrainingGraph, name: str, nodes: AbstractSet[str]) -> List[Port]:
     return sorted({Port(name, consumer.output) for consumer in graph.view.consumers(name) if consumer.node not in nodes})
+
+
+def _without_state(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet[str]:
+    """Less variables and writes, what is read from such a variable, and what is computed for them alone."""
+    view = graph.view
+    variables = {name for name in nodes if view.nodes[name].op in VARIABLE_OPS}
+    if not variables:
+        return nodes
+    apart = view.followed(variables, lambda name: name in nodes) | {name for name in nodes if graph.state.is_write(name)}
+    waiting = [port.node for name in apart for port in view.inputs(name)]
+    while waiting:
+        name = waiting.pop()
+        if name in nodes and name not in apart and all(consumer.node in apart for consumer in view.consumers(name)):
+            apart.add(name)
+            waiting += [port.node for port in view.inputs(name)]
+    return nodes - apart
 
 
 def _whole(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet[str]:

@@ -44,7 +44,7 @@ class TrainingGraph:
         self.state = State(meta_graph, self.view)
         self._depths = loop_depths(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
-        self.code: Dict[str, Set[str]] = gradient_code(self.view.nodes.keys(), config.gradient_scope)
+        self.code: Dict[str, Set[str]] = gradient_code(self.view, config.gradient_scope)
         self.reduces = AllReduces(self.view, self.state.writes, self.is_float)
         joined = self.reduces.joined(self.code) if config.allreduce_half else {}
         self.joined: Set[str] = {name for nodes in joined.values() for name in nodes}

@@ -78,8 +78,7 @@ def sent(made):
 def test_weights_and_gradients_are_sent_in_half_and_averaged_in_float32(way, average, kind):
     sparse, use_resource = KINDS[kind]
     made = step(way, build, average=AVERAGES[average], sparse=sparse, use_resource=use_resource)
-    names = {op.name for op in made.graph.get_operations()}
-    gradients = gradient_nodes(names)
+    gradients = gradient_nodes(GraphView(made.graph.as_graph_def()))
     down, up = ({t for t in sent(made) if (t.op.name in gradients) is inside} for inside in (False, True))
     weights = collections.Counter(variable_op(t.op.inputs[0]).name for t in down if t.op.type == "Cast" and variable_op(t.op.inputs[0]))
     assert weights == dict.fromkeys(["hidden/w", "hidden/b", "out/w"], 1)  # a cast for the second device
