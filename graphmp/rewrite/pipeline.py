@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 from dataclasses import dataclass, field
-from typing import AbstractSet, Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -37,6 +37,7 @@ from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.scaling.allreduce import with_reduces
 from graphmp.rewrite.scaling.first_step import look
 from graphmp.rewrite.scaling.insert import Inserted, insert
+from graphmp.rewrite.scaling.plan import ScalePlan, plan_scaling
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from graphmp.rewrite.units import TypedGraph
 
@@ -72,7 +73,6 @@ class Rewriting:
         return self.converted.parsed()
 
 
-_NONE: Mapping[str, str] = {}
 Row = Tuple[str, str, str]
 Placement = Callable[[TypedGraph, Groups, List[Paint], str], List[Paint]]
 
@@ -111,9 +111,8 @@ def decide(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placemen
         GraphmpError: GMP002 for a --fetch that names no node, GMP008 for what is no graph.
     """
     op_defs = OpDefs(meta_graph)
-    joined = TrainingGraph(meta_graph, config, op_defs).joined if config.allreduce_half else frozenset()
-    bodies_ = _bodies(meta_graph, op_defs)
-    return {body.name: _decide(body, op_defs, config, policy, meta_graph, placement, joined=joined) for body in bodies_}
+    _, _, plan = _planned(meta_graph, config, policy, op_defs)
+    return {body.name: _decide(body, op_defs, config, policy, meta_graph, placement, plan) for body in _bodies(meta_graph, op_defs)}
 
 
 @collector_paused()
@@ -139,13 +138,14 @@ def rewrite(meta_graph: Readable, config: Config, policy: Policy, placement: Pla
 def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Placement, op_defs: OpDefs) -> Tuple[StoredMetaGraph, Dict[str, Any]]:
     """The graph with all changes made, and the record of them."""
     result = copied(meta_graph)
-    special, scaled = _scaled(result, config, policy, op_defs)
+    special, training, plan = _planned(result, config, policy, op_defs)
+    scaled = insert(training, config, plan)
     painted = _Painted()
     if special.leave:
         return emptied(result), _record(scaled, special, painted)
     give_back()  # the loss scale's scratch graph
     for body in _bodies(result, op_defs) if config.compute_dtype != "float32" else ():
-        _paint(body, op_defs, config, policy, result, placement, scaled, painted)
+        _paint(body, op_defs, config, policy, result, placement, plan, painted)
     give_back()
     looks = look(result.graph_def, scaled.first_steps, policy.allow, op_defs)
     painted.done += [(name, "inserted", "scale: a first step shows what scale fits") for name in looks]
@@ -153,11 +153,12 @@ def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Pl
     return emptied(result), _record(scaled, special, painted)
 
 
-def _scaled(result: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs) -> Tuple[Recognised, Inserted]:
-    """What is special about a graph, and the loss scale put into it."""
-    training = TrainingGraph(result, config, op_defs)
-    special = recognise(result, training.view, config, policy, training.gradients)
-    return special, insert(training, config, frozenset(tensor_core_ops()) | policy.allow, special.leave or special.scales_itself)
+def _planned(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs) -> Tuple[Recognised, TrainingGraph, ScalePlan]:
+    """What is special about a graph, the graph as loss scaling looks at it, and what that will do."""
+    training = TrainingGraph(meta_graph, config, op_defs)
+    special = recognise(meta_graph, training.view, config, policy, training.gradients)
+    leave = special.leave or special.scales_itself
+    return special, training, plan_scaling(training, config, frozenset(tensor_core_ops()) | policy.allow, leave)
 
 
 def _paint(
@@ -167,11 +168,11 @@ def _paint(
     policy: Policy,
     result: tf.MetaGraphDef,
     placement: Placement,
-    scaled: Inserted,
+    plan: ScalePlan,
     painted: _Painted,
 ) -> None:
     """Decides on one body, notes why, and changes it."""
-    decisions = _decide(body, op_defs, config, policy, result, placement, scaled.float32, scaled.joined)
+    decisions = _decide(body, op_defs, config, policy, result, placement, plan)
     painted.kept.update(_kinds_kept(decisions))
     painted.float32 += _float32(body.name, decisions)
     painted.unknown += [name for name in decisions.graph.unknown if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)]
@@ -196,22 +197,21 @@ def _decide(
     policy: Policy,
     meta_graph: tf.MetaGraphDef,
     placement: Placement,
-    float32: Mapping[str, str] = _NONE,
-    joined: AbstractSet[str] = frozenset(),
+    plan: ScalePlan,
 ) -> Decisions:
     graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
     scopes = gradient_code(graph.view, config.gradient_scope)
     gradients = {name for nodes in scopes.values() for name in nodes}
     if body.function is None:
-        gradients |= joined
-        graph.joined = joined
-        policy = with_reduces(policy, {graph.view.nodes[name].op for name in joined})
+        gradients |= plan.joined
+        graph.joined = plan.joined
+        policy = with_reduces(policy, {graph.view.nodes[name].op for name in plan.joined})
     graph.idle = idle_nodes(graph.view, scopes.values())
     graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
     ahead = ahead_of_allow(graph, policy.allow, gradients)
     outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}
-    fetched = {} if body.function else {**_fetched(graph, meta_graph, config, outputs), **float32}
+    fetched = {} if body.function else {**_fetched(graph, meta_graph, config, outputs), **plan.float32}
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
     guards = ranges.guarded(graph, policy, config.compute_dtype, overflowed("" if body.function else config.ranges))
     groups = Groups(graph, policy.allow)

@@ -14,7 +14,7 @@ from graphmp.graph.editing import Editor
 from graphmp.graph.view import Port
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite, clip, unscale
-from graphmp.rewrite.scaling.fetched_gradients import computed_elsewhere, kept_ports
+from graphmp.rewrite.scaling.fetched_gradients import computed_elsewhere
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.model import GradientScope, Loss
@@ -36,7 +36,7 @@ class Arithmetic:
         clipped_apart: whether each tower's gradients are clipped by themselves.
     """
 
-    def __init__(self, graph: TrainingGraph, editor: Editor, part: Fragment, config: Config, loss: Loss, scope: str):
+    def __init__(self, graph: TrainingGraph, editor: Editor, part: Fragment, config: Config, loss: Loss, scope: str, kept: Sequence[Port]):
         """Makes the scale and unscales what leaves gradient code.
 
         Args:
@@ -46,6 +46,7 @@ class Arithmetic:
             config: loss scale and clip.
             loss: the loss.
             scope: its name scope below `graphmp/`.
+            kept: outputs of gradient code that are to be unscaled under their own names.
         """
         self._graph, self._editor, self._config, self._loss, self._scope = graph, editor, config, loss, scope
         self._part = part
@@ -56,7 +57,7 @@ class Arithmetic:
         self._connections: List[Tuple[str, int, Any]] = []
         self._at_entries: List[Tuple[str, int, Any]] = []
         self.clipped_apart = False
-        self._keep_fetched()
+        self._keep_fetched(kept)
         with self._part.building():
             with tf.device(machine(graph.places.of(loss.direct[0]))):
                 self.scale = scales.make(config, scope)
@@ -110,9 +111,9 @@ class Arithmetic:
         """What became of a gradient, where something did."""
         return self._results[port] if port in self._results else self._tensor(port)
 
-    def _keep_fetched(self) -> None:
-        for scope in self._loss.scopes if self._config.loss_scale != "none" else ():
-            for port in kept_ports(self._graph, self._config, self._loss, scope):
+    def _keep_fetched(self, kept: Sequence[Port]) -> None:
+        for scope in self._loss.scopes:
+            for port in (port for port in kept if port.node in scope.nodes):
                 self._moved[port] = computed_elsewhere(self._graph, self._editor, scope, port.node)
         for port in self._moved:
             while self._moved[port] in self._moved:  # a copy of what is computed elsewhere too

@@ -20,6 +20,8 @@ def kept_ports(graph: TrainingGraph, config: Config, loss: Loss, scope: Gradient
 
     And copies that gradient code ends with (TensorFlow's `tuple/control_dependency`), which cost nothing.
     """
+    if config.loss_scale == "none":
+        return
     named = set(_named(graph.meta_graph, config))
     named.update(port.node for port in scope.leaving if is_last_copy(graph, scope, port.node))
     if loss.fetched:
