@@ -1,0 +1,145 @@
+"""Training programs as people write them: what each is called, how it is built, fed and run, and what there is to find in it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+NORM = 0.125  # what programs that clip clip to: less than any of their global norms
+STEPS = 3
+
+
+class Program(NamedTuple):
+    """One program.
+
+    Attributes:
+        build: builds the graph; is given a function that takes the list of all gradients before they are applied, and clips them or doesn't.
+        train: names of the ops that a step runs, in turn.
+        scales: how many loss scales there are to be.
+        exceptions: variables that a skipped step may write, as long as they are finite.
+        clips: whether a clip by global norm has its place where it calls that function.
+        half: whether it has matmuls or convolutions that are half precision.
+    """
+
+    build: Callable[[Callable[[Sequence[Any]], List[Any]]], Any]
+    train: Tuple[str, ...]
+    scales: int
+    exceptions: Tuple[str, ...]
+    clips: bool
+    half: bool
+
+
+class Call(NamedTuple):
+    """One call of `tf.gradients`.
+
+    Attributes:
+        seeds: names of the tensors given as `grad_ys`.
+        results: names of the tensors that it returned.
+        ops: names of the ops that it made.
+    """
+
+    seeds: Tuple[str, ...]
+    results: Tuple[str, ...]
+    ops: FrozenSet[str]
+
+
+class Built(NamedTuple):
+    """A program's graph, and the calls of `tf.gradients` that it made."""
+
+    meta_graph: Any
+    calls: List[Call]
+
+
+PROGRAMS: Dict[str, Program] = {}
+
+
+def program(train: Sequence[str] = ("train",), scales: int = 1, exceptions: Sequence[str] = (), clips: bool = True, half: bool = True) -> Any:
+    """Registers a function that builds a program."""
+
+    def register(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        PROGRAMS[build.__name__] = Program(build, tuple(train), scales, tuple(exceptions), clips, half)
+        return build
+
+    return register
+
+
+@functools.lru_cache(maxsize=None)
+def built(name: str, use_resource: bool, clipped: bool = False) -> Built:
+    """A program's graph with reference or resource variables; `clipped`: its gradients are, by tf.clip_by_global_norm."""
+    with tf.Graph().as_default() as graph, recorded(graph) as calls:
+        tf.set_random_seed(1)
+        with tf.variable_scope(tf.get_variable_scope(), use_resource=use_resource):
+            PROGRAMS[name].build(lambda gradients: taken(clip(gradients) if clipped else gradients))
+        tf.global_variables_initializer()
+        return Built(tf.train.export_meta_graph(), calls)
+
+
+def taken(gradients: Sequence[Any]) -> List[Any]:
+    """All before any reader: no update of a reference variable comes between what still reads it."""
+    return list(gradients) if tf.get_variable_scope().use_resource else tf.tuple(list(gradients))
+
+
+def clip(gradients: Sequence[Any]) -> List[Any]:
+    return list(tf.clip_by_global_norm(list(gradients), NORM)[0])
+
+
+@contextlib.contextmanager
+def recorded(graph: Any) -> Iterator[List[Call]]:
+    """Yields a list that gains each call of `tf.gradients` in a graph, an optimizer's too."""
+    util = importlib.import_module("tensorflow.python.ops.gradients_util")
+    helper, calls = util._GradientsHelper, []
+
+    def recording(ys: Any, xs: Any, grad_ys: Any = None, *args: Any, **kwargs: Any) -> Any:
+        before = {op.name for op in graph.get_operations()}
+        found = helper(ys, xs, grad_ys, *args, **kwargs)
+        if tf.get_default_graph() is graph:
+            made = frozenset(op.name for op in graph.get_operations()) - before
+            calls.append(Call(_names(grad_ys), _names(found), made))
+        return found
+
+    util._GradientsHelper = recording
+    try:
+        yield calls
+    finally:
+        util._GradientsHelper = helper
+
+
+def _names(tensors: Any) -> Tuple[str, ...]:
+    """Names of tensors; of sparse gradients those of their values."""
+    listed = tensors if isinstance(tensors, (list, tuple)) else [tensors]
+    return tuple(getattr(t, "values", t).name for t in listed if t is not None)
+
+
+RNG = np.random.RandomState(3)
+BATCHES = [
+    {
+        "x": RNG.randn(8, 6).astype(np.float32),
+        "y": RNG.randn(8, 1).astype(np.float32),
+        "ids": np.array([[0, 1, 2, 2], [3, 1, 4, 0], [4, 4, 3, 2]][step] * 2),
+        "z": RNG.randn(8, 4).astype(np.float32),
+    }
+    for step in range(STEPS)
+]
+
+
+def data() -> Tuple[Any, Any]:
+    """Placeholders of eight vectors of six and of their targets."""
+    return tf.placeholder(tf.float32, (8, 6), "x"), tf.placeholder(tf.float32, (8, 1), "y")
+
+
+def weights(name: str, *shape: int, start: float = 0.5) -> Any:
+    """A trained variable with values as large as its updates."""
+    return tf.get_variable(name, shape, initializer=tf.initializers.random_uniform(-start, start, seed=len(name) + sum(shape)))
+
+
+def error(prediction: Any, target: Any, name: str = "loss") -> Any:
+    return tf.reduce_mean(tf.square(prediction - target), name=name)
+
+
+def sgd(rate: float = 0.25) -> Any:
+    return tf.train.GradientDescentOptimizer(rate)
