@@ -12,34 +12,7 @@ from tests.support.programs.running import after_overflows, converted, differenc
 assert chains  # registers its programs
 
 # What fails: program, its tests, where (reference, resource, tf1, tf2; else everywhere), what comes out wrong.
-STILL_SCALED = "the second call reads gradients that are still scaled"
-A_SCALE_EACH = "a scale and a flag for each call: an overflow skips its updates, the others are applied"
-FAILS = [
-    ("consensus", "updates clip", "", STILL_SCALED),
-    ("hessian_vector_step", "updates clip", "", STILL_SCALED),
-    ("hessian_times_its_gradient", "updates clip", "", STILL_SCALED),
-    ("meta_sgd", "updates clip", "", STILL_SCALED),
-    ("checkpointed_with_a_shared_weight", "updates", "", STILL_SCALED),
-    ("checkpointed_with_a_shared_weight", "scales clip overflows", "", A_SCALE_EACH),
-    ("seeded_by_a_gradient", "scales clip overflows", "", A_SCALE_EACH),
-    ("two_segments", "scales clip overflows", "", A_SCALE_EACH),
-    ("checkpointed_by_hand", "scales clip overflows", "", A_SCALE_EACH),
-    ("glow", "scales clip overflows", "", A_SCALE_EACH),
-    ("two_losses_one_apply", "scales clip overflows", "", A_SCALE_EACH),
-    ("one_gradient_clipped_below_its_name", "scales overflows", "", "the clipped gradient has a scale and a flag of its own"),
-    ("gradients_clipped_below_their_names", "scales", "", "the scale is multiplied in behind the backward pass"),
-    ("step_below_a_gradients_name", "scales overflows", "", "GMP110, nothing is scaled"),
-    ("model_below_gradients_names", "scales clip overflows", "", "GMP110, nothing is scaled"),
-    ("variables_named_like_gradients", "scales clip overflows", "", "GMP110, one of two gradients is not scaled"),
-    ("averages_of_gradients", "scales clip", "reference", "averages count as gradients; GMP021: they are clipped, not their variables"),
-    (
-        "step_by_averages_of_gradients",
-        "scales clip",
-        "reference",
-        "averages count as gradients; GMP021: they are clipped in place of their variables",
-    ),
-    ("tensorflows_averages_of_gradients", "scales", "reference", "averages count as gradients"),
-]
+FAILS: list = []
 
 TOLERANCE = 1e-6
 CASES = [(name, kind) for name in PROGRAMS for kind in ("reference", "resource")]
