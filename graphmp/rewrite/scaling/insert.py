@@ -43,7 +43,7 @@ class Inserted(NamedTuple):
         losses: rows of the report, one a loss.
         scales: rows of the report, one a scale: scope, kind, initial value.
         done: (node, what, why) for nodes that were added.
-        float32: nodes that compare with scaled values and stay float32, with the reason.
+        float32: nodes that compare with scaled values, or hold a power of the scale, and stay float32, with the reason.
         first_steps: what a first step is to look at once the graph is painted.
         warnings: rows of the report.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
@@ -89,7 +89,7 @@ def _insert(graph: TrainingGraph, config: Config, allow: AbstractSet[str], losse
         scope = "loss_scale_%d" % number if number else "loss_scale"
         made.append(Arithmetic(graph, editor, part, config, loss, scope))
         result.scales.append({"scope": scope, "kind": made[-1].scale.kind, "initial": made[-1].scale.initial})
-        result.float32.update((name, "loss scale: compares with scaled gradients") for s in loss.scopes for name, _ in s.degrees.multiply)
+        result.float32.update((name, reason) for each in loss.scopes for name, reason in each.degrees.float32.items())
         if made[-1].first_step is not None:
             result.first_steps.append(made[-1].first_step)
         result.warnings.extend(_doubts(loss, made[-1], scope))
@@ -153,7 +153,7 @@ def _gate(
 def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str, str]]:
     for each in loss.scopes:
         for name in sorted(set(each.degrees.unclear)):
-            yield warning("GMP111", name, "it is not linear and lies in a loop: it sees gradients multiplied by the loss scale")
+            yield warning("GMP111", name, "it is not linear and reads a list: it sees gradients multiplied by the loss scale")
     if arithmetic.clipped_apart:
         scopes = ", ".join(each.scope for each in loss.scopes)
         yield warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)

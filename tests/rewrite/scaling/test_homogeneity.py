@@ -94,20 +94,80 @@ def test_a_comparison_stays_float32():
     assert any("graphmp/loss_scale/rescaled" in text for text in largest.input)
 
 
-@pytest.mark.unit
-def test_a_loop_with_an_op_that_is_not_linear_is_named():
+def in_a_loop(backward):
+    """A recurrent net through whose steps gradients go by a function."""
+
     @tf.custom_gradient
-    def saturated(x):
-        return tf.identity(x), lambda g: tf.tanh(100 * g)
+    def layer(x):
+        return tf.identity(x), backward
 
     def build():
-        x = vectors(4)
+        tf.set_random_seed(1)
         w = tf.get_variable("w", (12, 12))
-        _, y = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, saturated(tf.matmul(h, w))), [0, x])
+        _, y = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, layer(tf.tanh(tf.matmul(h, w)))), [0, vectors()])
         tf.train.GradientDescentOptimizer(0.1).minimize(square(y), name="train")
+        tf.global_variables_initializer()
 
-    warnings = graphmp.convert(built(build)).report["warnings"]
-    assert [row["code"] for row in warnings if row["code"] != "GMP102"] == ["GMP111"] and "Tanh" in warnings[0]["node"]
+    return built(build)
+
+
+def nested(g):
+    """A loop inside of each step of the loop of the backward pass."""
+    return tf.while_loop(lambda i, _: i < 2, lambda i, h: (i + 1, tf.tanh(30 * h)), [0, g])[1]
+
+
+@pytest.mark.parametrize("backward", [*sorted(BACKWARD), "nested"])
+def test_custom_gradients_in_loops_see_what_they_saw(backward):
+    meta_graph = in_a_loop({**BACKWARD, "nested": nested}[backward])
+    converted = graphmp.convert(meta_graph, compute_dtype="float32", loss_scale=1024)
+    assert converted.report["warnings"] == []
+    start, expected = trained(meta_graph, feed=FEED, as_written=True)
+    _, found = trained(converted.meta_graph, start=start, feed=FEED, as_written=True)
+    same_updates(start, expected, found)
+
+
+def same_updates(start, expected, found):
+    """Updates agree to 1e-6 of each variable's largest one."""
+    assert changed(start, expected) != []
+    for name in expected:
+        largest = np.abs(expected[name] - start[name]).max()
+        np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-6 * largest + 1e-7 * np.abs(start[name]).max())
+
+
+def loop_of_gradients(start, body):
+    """A custom gradient that is computed in a loop of its own."""
+    return lambda g: tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, body(g, h)), [0, start(g)])[1]
+
+
+def through_an_array(g):
+    """Rows of a gradient and constants, written into one TensorArray."""
+    array = tf.TensorArray(tf.float32, 9, clear_after_read=False).write(8, tf.fill([16], 1e-3))
+    array = array.scatter(tf.range(8), g)
+    return array.stack()[:8] + 0.1 * array.read(8)
+
+
+LOOPS = {
+    "powers": loop_of_gradients(lambda g: g, lambda g, h: 10 * h * tf.abs(g)),
+    "powers of ones": loop_of_gradients(tf.ones_like, lambda g, h: h * tf.abs(g)),
+    "sums from zero": loop_of_gradients(tf.zeros_like, lambda g, h: h + g),
+    "sums from one": loop_of_gradients(tf.ones_like, lambda g, h: h + g),
+    "squares go in": loop_of_gradients(lambda g: g * tf.abs(g), lambda g, h: h + g),
+    "decays": loop_of_gradients(lambda g: g, lambda g, h: tf.sqrt(tf.abs(h))),
+    "through an array": through_an_array,
+    "complex numbers": lambda g: tf.real(tf.ifft2d(tf.fft2d(tf.complex(g, tf.zeros_like(g))))),
+    "spectra": lambda g: tf.abs(tf.fft(tf.complex(g, tf.ones_like(g)))),
+    "spectra in polar form": lambda g: tf.abs(tf.exp(tf.complex(g, tf.zeros_like(g)))),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LOOPS))
+def test_what_has_no_one_degree_is_unscaled(name):
+    meta_graph = through(LOOPS[name])
+    converted = graphmp.convert(meta_graph, compute_dtype="float32", loss_scale=1024)
+    assert converted.report["warnings"] == []
+    start, expected = trained(meta_graph, feed=FEED, as_written=True)
+    _, found = trained(converted.meta_graph, start=start, feed=FEED, as_written=True)
+    same_updates(start, expected, found)
 
 
 def test_gradient_code_of_loops_and_branches_is_linear():
