@@ -46,6 +46,7 @@ def complexes(*shape):
 
 IDS, NHWC, NDHWC = ints(0, 0, 2), (1, 4, 4, 2), (1, 4, 4, 4, 2)
 POOL = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+POOL_V2 = {"ksize": ints(1, 2, 2, 1), "strides": ints(1, 2, 2, 1), "padding": "VALID"}
 POOL3D = {"ksize": [1, 2, 2, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "VALID"}
 CONV = {"strides": [1, 1, 1, 1], "padding": "SAME"}
 CONV3D = {"strides": [1, 1, 1, 1, 1], "padding": "SAME"}
@@ -165,23 +166,9 @@ WITH = {
     "MaxPool3DGradGrad": {"orig_input": NDHWC, "orig_output": (1, 2, 2, 2, 2), "grad": NDHWC, **POOL3D},
     "MaxPoolGrad": {"orig_input": NHWC, "orig_output": (1, 2, 2, 2), "grad": (1, 2, 2, 2), **POOL},
     "MaxPoolGradGrad": {"orig_input": NHWC, "orig_output": (1, 2, 2, 2), "grad": NHWC, **POOL},
-    "MaxPoolGradV2": {
-        "orig_input": NHWC,
-        "orig_output": (1, 2, 2, 2),
-        "grad": (1, 2, 2, 2),
-        **POOL,
-        "ksize": ints(1, 2, 2, 1),
-        "strides": ints(1, 2, 2, 1),
-    },
-    "MaxPoolGradGradV2": {
-        "orig_input": NHWC,
-        "orig_output": (1, 2, 2, 2),
-        "grad": NHWC,
-        **POOL,
-        "ksize": ints(1, 2, 2, 1),
-        "strides": ints(1, 2, 2, 1),
-    },
-    "MaxPoolV2": {"input": NHWC, "padding": "VALID", "ksize": ints(1, 2, 2, 1), "strides": ints(1, 2, 2, 1)},
+    "MaxPoolGradV2": {"orig_input": NHWC, "orig_output": (1, 2, 2, 2), "grad": (1, 2, 2, 2), **POOL_V2},
+    "MaxPoolGradGradV2": {"orig_input": NHWC, "orig_output": (1, 2, 2, 2), "grad": NHWC, **POOL_V2},
+    "MaxPoolV2": {"input": NHWC, **POOL_V2},
     "MaxPoolWithArgmax": {"input": NHWC, **POOL},
     "MaxPoolGradWithArgmax": {"input": NHWC, "grad": (1, 2, 2, 2), "argmax": longs(*range(8)).reshape(1, 2, 2, 2), **POOL},
     "MirrorPad": {"paddings": ints([1, 0], [0, 1]), "mode": "REFLECT"},
