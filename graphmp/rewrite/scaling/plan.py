@@ -17,7 +17,6 @@ from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
-_COMPARES = "loss scale: compares with scaled gradients"
 _SEED = "loss scale: is multiplied by it in float32"
 _KEPT = "loss scale: gives the unscaled gradient"
 
@@ -65,7 +64,7 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     if config.loss_scale == "dynamic" and served:
         skips = plan_skips(graph, served, activations(graph, allow), config.count_skipped_steps)
     kept = [port for loss in served for scope in loss.scopes for port in kept_ports(graph, config, loss, scope)]
-    float32 = {name: _COMPARES for loss in served for scope in loss.scopes for name, _ in scope.degrees.multiply}
+    float32 = {name: reason for loss in served for scope in loss.scopes for name, reason in scope.degrees.float32.items()}
     float32.update((port.node, _KEPT) for port in kept)
     float32.update((seed.node, _SEED) for loss in served for scope in loss.scopes for seed in scope.seeds if seed.node in scope.nodes)
     return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, graph.joined, warnings)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Set
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.control_flow import ENTERS, EXITS
 from graphmp.graph.devices import Places
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, VARIANT
-from graphmp.graph.frames import loop_depths
+from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, VARIANT
+from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_code
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
+from graphmp.once import once
 from graphmp.rewrite.op_defs import OpDefs, Signature
 from graphmp.rewrite.scaling.allreduce import AllReduces
+from graphmp.rewrite.scaling.called import Calls, Results
+from graphmp.rewrite.scaling.homogeneity import Degree
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
 
@@ -33,6 +37,7 @@ class TrainingGraph:
         code: nodes of gradient code by scope.
         gradients: all nodes of gradient code.
         functions: names of the functions in its library.
+        calls: how the scale passes through those.
     """
 
     def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs):
@@ -42,7 +47,7 @@ class TrainingGraph:
         self.view = GraphView(meta_graph.graph_def)
         self.places = Places(self.view)
         self.state = State(meta_graph, self.view)
-        self._depths = loop_depths(self.view)
+        self._frames = frames(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.code: Dict[str, Set[str]] = gradient_code(self.view, config.gradient_scope)
         self.reduces = AllReduces(self.view, self.state.writes, self.is_float)
@@ -52,6 +57,7 @@ class TrainingGraph:
             self.code[scope] |= nodes | self.reduces.ends(nodes)
         self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
         self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
+        self.calls = Calls(meta_graph.graph_def, op_defs)
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""
@@ -68,12 +74,23 @@ class TrainingGraph:
         return self.dtype(port) in FLOATS
 
     def is_list(self, port: Port) -> bool:
-        """Whether an output holds a TensorList."""
-        return self.dtype(port) == VARIANT
+        """Whether an output holds a TensorList, or complex numbers: they can't be multiplied by a float where they are."""
+        return self.dtype(port) == VARIANT or self.dtype(port) in COMPLEX
 
     def looped(self, name: str) -> bool:
         """Whether a node lies in a while loop."""
-        return self._depths.get(name, 0) > 0
+        return bool(self.loops(name))
+
+    def loops(self, name: str) -> Tuple[str, ...]:
+        """The frames of the while loops that the outputs of a node lie in, outermost first."""
+        inside = self._frames.get(name, ())
+        return inside[:-1] if inside and self.view.nodes[name].op in EXITS else inside
+
+    @once
+    def parallel_iterations(self) -> Dict[str, int]:
+        """How many iterations of each frame run at once."""
+        enters = [name for name, node in self.view.nodes.items() if node.op in ENTERS]
+        return {self._frames[name][-1]: int(self.view.nodes[name].attr["parallel_iterations"].i) or 10 for name in enters if name in self._frames}
 
     def outputs(self, name: str) -> List[Port]:
         """The outputs of a node; those that are read where its op is unknown."""
@@ -81,6 +98,10 @@ class TrainingGraph:
         if signature is None:
             return self.read_ports(name)
         return [Port(name, output) for output in range(len(signature.outputs))]
+
+    def called(self, name: str, given: Sequence[Degree]) -> Results:
+        """Degrees of what a call of a function returns, for those of what it reads."""
+        return self.calls.results(self.view.nodes[name], given)
 
     def slot_named(self, name: str, *arguments: str) -> int:
         """The first data input of a node that its op definition calls by one of the names; -1 where it has none."""
