@@ -30,6 +30,7 @@ class ScalePlan(NamedTuple):
         skips: what decides on each write; None where no step is skipped.
         kept: outputs of gradient code that are unscaled under their own names.
         float32: nodes that stay float32, with the reason.
+        unnamed: gradient code that no name tells of, by scope.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
     """
@@ -39,6 +40,7 @@ class ScalePlan(NamedTuple):
     skips: Optional[SkipPlan]
     kept: Sequence[Port]
     float32: Mapping[str, str]
+    unnamed: Mapping[str, AbstractSet[str]]
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
 
@@ -56,8 +58,9 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
     """
     losses = find_losses(graph, config)
+    unnamed = {scope: found.nodes for scope, found in graph.discovered.items()}
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        return ScalePlan([], losses, None, [], {}, graph.joined, [])
+        return ScalePlan([], losses, None, [], {}, unnamed, graph.joined, [])
     warnings = [*_unscaled_functions(graph.meta_graph), *_unscaled_updates(graph, losses, config)]
     served = [loss for loss in losses if not _refused(graph, loss, warnings)]
     skips = None
@@ -67,7 +70,7 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     float32 = {name: reason for loss in served for scope in loss.scopes for name, reason in scope.degrees.float32.items()}
     float32.update((port.node, _KEPT) for port in kept)
     float32.update((seed.node, _SEED) for loss in served for scope in loss.scopes for seed in scope.seeds if seed.node in scope.nodes)
-    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, graph.joined, warnings)
+    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, unnamed, graph.joined, warnings)
 
 
 def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
