@@ -22,7 +22,7 @@ from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.graph.editing import Editor
 from graphmp.graph.gradient_code import gradient_scopes
-from graphmp.graph.live import UPDATE_PREFIXES, writes
+from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.view import Port
 from graphmp.loss_scale.scales import COLLECTION
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
@@ -75,7 +75,7 @@ def insert(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave:
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         result.losses.extend(_row(loss) for loss in losses)
         return result
-    result.warnings.extend(_unscaled_functions(graph.meta_graph))
+    result.warnings.extend(_unscaled_functions(graph))
     result.warnings.extend(_unscaled_updates(graph, losses, config))
     _insert(graph, config, allow, losses, result)
     return result
@@ -141,7 +141,7 @@ def _gate(
     for name in step.by_value:
         if not graph.looped(name):
             gates.by_value(name)
-    for name in sorted(graph.view.followed(graph.gradients, lambda name: not writes(graph.view.nodes[name].op))):
+    for name in sorted(graph.view.followed(graph.gradients, lambda name: not graph.state.is_write(name))):
         if graph.view.nodes[name].op == "HistogramSummary" and graph.is_float(graph.view.inputs(name)[1]) and not graph.looped(name):
             gates.histogram(name)
     text = "it updates variables inside a function and returns what others read: a skipped step runs it all the same"
@@ -159,11 +159,11 @@ def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str
         yield warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)
 
 
-def _unscaled_functions(meta_graph: tf.MetaGraphDef) -> Iterator[Dict[str, str]]:
+def _unscaled_functions(graph: TrainingGraph) -> Iterator[Dict[str, str]]:
     """Functions that take gradients and update variables inside: what they need of the scale would have to be passed in."""
-    for function in meta_graph.graph_def.library.function:
+    for function in graph.meta_graph.graph_def.library.function:
         scopes = gradient_scopes({node.name for node in function.node_def})
-        if scopes and any(writes(node.op) for node in function.node_def):
+        if scopes and function.signature.name in graph.state.writing_functions:
             yield warning("GMP110", function.signature.name, "the function trains inside itself: its gradients are not scaled")
 
 

@@ -41,7 +41,7 @@ class TrainingGraph:
         self.op_defs = op_defs
         self.view = GraphView(meta_graph.graph_def)
         self.places = Places(self.view)
-        self.state = State(meta_graph, self.view)
+        self.state = State(meta_graph, self.view, op_defs.get)
         self._depths = loop_depths(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.code: Dict[str, Set[str]] = gradient_code(self.view.nodes.keys(), config.gradient_scope)
