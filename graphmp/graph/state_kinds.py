@@ -13,7 +13,14 @@ _KINDS = tables.sets(pathlib.Path(__file__).with_name("state_kinds.txt"))
 _KIND = {op: kind for kind, ops in _KINDS.items() for op in ops}
 
 RANDOM = _KINDS["random"]
-NO_VARIABLES = ("iterator", "queue", "random", "reader", "table")  # kinds of state that a skipped step changes all the same
+GO_ON = {  # kinds of ops that change what is no variable, in a skipped step too: why
+    "accumulator": "gradients that are taken out of an accumulator are gone, and steps are counted",
+    "iterator": "an iterator's next batch is taken: it is no variable",
+    "queue": "a queue's next elements are taken or put: it is no variable",
+    "random": "random numbers are drawn: their state is no variable",
+    "reader": "a reader reads on: it is no variable",
+    "table": "a table of keys is changed: it is no variable",
+}
 PASS_REFERENCES, PASS_HANDLES = _KINDS["passes_reference"], _KINDS["passes_handle"]
 ACCUMULATORS = frozenset(("ConditionalAccumulator", "ResourceConditionalAccumulator", "SparseConditionalAccumulator"))
 REFERENCED = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "ConditionalAccumulator", "SparseConditionalAccumulator"))

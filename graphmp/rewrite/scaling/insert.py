@@ -23,7 +23,6 @@ from graphmp.errors import warning
 from graphmp.graph.editing import Editor
 from graphmp.graph.gradient_code import gradient_scopes
 from graphmp.graph.live import UPDATE_PREFIXES
-from graphmp.graph.view import Port
 from graphmp.loss_scale.scales import COLLECTION
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
 from graphmp.rewrite.scaling.checkpoints import initialise, save_and_restore
@@ -32,7 +31,7 @@ from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.gates import Gates
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.model import Loss
-from graphmp.rewrite.scaling.skip_plan import activations, plan_skips
+from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
@@ -56,6 +55,18 @@ class Inserted(NamedTuple):
     first_steps: List[FirstStep]
     warnings: List[Dict[str, str]]
     joined: AbstractSet[str]
+
+
+class Gated(NamedTuple):
+    """What a skipped step of one loss does.
+
+    Attributes:
+        writes: those that it leaves out.
+        goes_on: rows of the report: a node that changes state all the same, and why.
+    """
+
+    writes: List[str]
+    goes_on: List[Dict[str, str]]
 
 
 def insert(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave: bool) -> Inserted:
@@ -98,7 +109,7 @@ def _insert(graph: TrainingGraph, config: Config, allow: AbstractSet[str], losse
         initialise(graph, editor, served, [each.scale for each in made])
         save_and_restore(graph, editor, part, served, [each.scale for each in made])
     else:
-        gated = [[] for _ in served]
+        gated = [Gated([], []) for _ in served]
     part.splice(editor, graph.meta_graph, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True})
     for name, others in [item for each in made for item in each.waits.items()]:
         editor.wait_for(name, others)
@@ -126,28 +137,38 @@ def _gate(
     losses: Sequence[Loss],
     made: Sequence[Arithmetic],
     warnings: List[Any],
-) -> List[List[str]]:
-    """Puts gates before what the step writes. Returns the gated writes of each loss."""
-    step = plan_skips(graph, losses, activations(graph, allow), config.count_skipped_steps)
+) -> List[Gated]:
+    """Puts gates before what the step writes. Returns for each loss what has one, and what hasn't."""
+    plan = plan_skips(graph, losses, activations(graph, allow), config.count_skipped_steps)
     gates = Gates(editor, graph)
-    flags: Dict[Any, Port] = {}
-    for name, numbers in step.by_loss.items():
-        if graph.looped(name):
-            warnings.append(warning("GMP112", name, "it writes inside a while loop: a skipped step runs it all the same"))
-            continue
-        if numbers not in flags:
-            flags[numbers] = gates.any_of([flag for flag in (made[number].flag for number in sorted(numbers)) if flag is not None])
-        gates.by_flag(name, flags[numbers])
-    for name in step.by_value:
-        if not graph.looped(name):
-            gates.by_value(name)
+    outside = {name: numbers for name, numbers in plan.by_loss.items() if not graph.looped(name)}
+    ungated = {name: "it writes inside a while loop: a skipped step runs it all the same" for name in plan.by_loss if graph.looped(name)}
+    flags = {}
+    for numbers in dict.fromkeys(outside.values()):
+        flags[numbers] = gates.any_of([flag for flag in (made[number].flag for number in sorted(numbers)) if flag is not None])
+    for name, numbers in outside.items():
+        if name not in plan.by_value:
+            gates.by_flag(name, flags[numbers])
+    finite = {names: gates.all_finite(names) for names in sorted(set(plan.by_value.values()), key=lambda names: (len(names), names))}
+    for name, names in plan.by_value.items():
+        if name in outside:
+            gates.by_flag(name, gates.both(flags[outside[name]], finite[names], name))
+        else:
+            gates.by_value(name, finite[names])
+    for name in plan.in_loops:
+        gates.in_loop(name)
     for name in sorted(graph.view.followed(graph.gradients, lambda name: not graph.state.is_write(name))):
         if graph.view.nodes[name].op == "HistogramSummary" and graph.is_float(graph.view.inputs(name)[1]) and not graph.looped(name):
             gates.histogram(name)
-    text = "it updates variables inside a function and returns what others read: a skipped step runs it all the same"
-    warnings.extend(warning("GMP112", name, text) for name in gates.impossible)
-    gated = set(gates.gated)
-    return [sorted(name for name, numbers in step.by_loss.items() if number in numbers and name in gated) for number in range(len(losses))]
+    ungated.update((name, "it returns what others read, and nothing else can: a skipped step runs it all the same") for name in gates.impossible)
+    warnings.extend(warning("GMP112", name, text) for name, text in ungated.items())
+    return [_gated(plan, number, ungated) for number in range(len(losses))]
+
+
+def _gated(plan: SkipPlan, number: int, ungated: Dict[str, str]) -> Gated:
+    by_loss = [name for name, numbers in plan.by_loss.items() if number in numbers]
+    goes_on = {**plan.always[number], **{name: ungated[name] for name in [*by_loss, *plan.always[number]] if name in ungated}}
+    return Gated(sorted(name for name in by_loss if name not in ungated), [{"node": name, "why": goes_on[name]} for name in sorted(goes_on)])
 
 
 def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str, str]]:
@@ -176,7 +197,7 @@ def _unscaled_updates(graph: TrainingGraph, losses: Sequence[Loss], config: Conf
         yield warning("GMP110", left[0], text % len(left))
 
 
-def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Sequence[str] = ()) -> Dict[str, Any]:
+def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Optional[Gated] = None) -> Dict[str, Any]:
     """A row of the report's `losses`."""
     return {
         "gradient_scope": ", ".join(scope.scope for scope in loss.scopes),
@@ -188,5 +209,6 @@ def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Sequence[st
         "unscale": arithmetic.unscaled if arithmetic else [],
         "finite": arithmetic.finite if arithmetic else "",
         "clip": arithmetic.clip if arithmetic else "",
-        "gated": list(gated),
+        "gated": gated.writes if gated else [],
+        "not_skipped": gated.goes_on if gated else [],
     }
