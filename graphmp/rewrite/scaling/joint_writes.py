@@ -1,6 +1,7 @@
 """Writes of one step that take what the batch gives: which of them are written together, where all that they take is finite.
 
-1. A write waits for the values of others only where whoever runs it runs those too: where each end that it leads to is an end of theirs.
+1. A write waits for the values of others only where that makes nobody compute what he did without: where whoever uses its results runs those
+   others too, or needs all inputs, state and gradients that they need.
 2. A flag must not wait for itself. A write's level is one more than the highest of such writes that it depends on, by data, by control, or by a
    flag that skips a step; it waits for values of its own level and of those below.
 3. In a branch of the model's own conditional it waits for values of that branch, and of what always runs.
@@ -8,8 +9,10 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, Dict, Hashable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import AbstractSet, Any, Callable, Dict, Hashable, Iterable, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
+from graphmp.graph.state_kinds import GO_ON, kind
+from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _FLAG = "^%d"  # stands for a loss's flag among the nodes; no node has such a name
@@ -35,20 +38,20 @@ def joint_writes(graph: TrainingGraph, groups: Mapping[str, Hashable], flags: Fl
         groups: what each write belongs to; only those of one group are written together.
         flags: the flags of the losses.
     """
-    order = _order(graph, groups, flags)
-    levels, ends = _levels(graph, order, groups, flags), _ends(graph, order, groups)
-    kinds: Dict[Tuple[Hashable, int, int, Hashable], List[str]] = {}
-    for name, group in groups.items():
-        kinds.setdefault((group, levels[name], ends[name], graph.conditions.get(name, frozenset())), []).append(name)
-    kinds = dict(sorted(kinds.items(), key=lambda item: item[0][1]))
+    order = _order(groups, _after(graph, flags))
+    levels, users = _levels(graph, order, groups, flags), _Users(graph, order, groups)
+    kinds: Dict[Tuple[Any, ...], List[str]] = {}
+    for name in sorted(groups, key=levels.__getitem__):
+        key = (groups[name], levels[name], users.run(name), users.need(name), graph.conditions.get(name, frozenset()))
+        kinds.setdefault(key, []).append(name)
     result: Dict[str, Tuple[str, ...]] = {}
-    for (group, level, own, sides), names in kinds.items():
+    for (group, level, run, need, sides), names in kinds.items():
         joined = [
             other
-            for (its, at, led_to, there), others in kinds.items()
-            if its == group and at <= level and not own & ~led_to and there <= sides  # type: ignore[operator]  # frozensets
-            for other in others
-            if graph.floats_written(other)
+            for (its, at, _, _, there), found in kinds.items()
+            if its == group and at <= level and there <= sides
+            for other in found
+            if graph.floats_written(other) and (other in names or users.bits[other] & run or not users.values_need(other) & ~need)
         ]
         result.update((name, tuple(joined)) for name in names)
     return result
@@ -77,11 +80,10 @@ def _readers(graph: TrainingGraph, name: str) -> List[str]:
     return [consumer.node for consumer in graph.view.consumers(name)] + list(graph.view.control_consumers(name))
 
 
-def _order(graph: TrainingGraph, starts: Mapping[str, Hashable], flags: Flags) -> List[str]:
-    """All that depends on the writes, each behind what depends on it, save for what goes round in a loop."""
-    after = _after(graph, flags)
+def _order(starts: Iterable[str], after: Callable[[str], Iterable[str]]) -> List[str]:
+    """All that `after` leads to, each behind what it leads to itself, save for what goes round in a loop."""
     order: List[str] = []
-    seen = set()
+    seen: Set[str] = set()
     for start in starts:
         waiting = [(start, False)]
         while waiting:
@@ -112,26 +114,84 @@ def _levels(graph: TrainingGraph, order: List[str], writes: Mapping[str, Hashabl
     return levels
 
 
-def _ends(graph: TrainingGraph, order: List[str], writes: Mapping[str, Hashable]) -> Dict[str, int]:
-    """For each node the ends that it leads to, a bit each: what nothing reads or waits for, reads of variables and of gradients left aside.
+class _Users:
+    """What those run and need who use the results of writes.
 
-    A write that leads nowhere else is an end itself.
+    Attributes:
+        bits: a bit for each write.
     """
-    ends = dict.fromkeys(order, 0)
-    bit = 1
+
+    def __init__(self, graph: TrainingGraph, order: List[str], writes: Mapping[str, Hashable]):
+        self._graph = graph
+        self.bits = {name: 1 << number for number, name in enumerate(writes)}
+        order = [name for name in order if not name.startswith("^")]
+        self._needed = _needs(graph, order)
+        self._run = self._in_common(order, _spread(list(reversed(order)), self.bits, lambda name: _readers(graph, name)))
+        self._need = self._in_common(order, self._needed)
+
+    def _in_common(self, order: List[str], bits: Mapping[str, int]) -> Dict[str, int]:
+        """For each node the bits that all users of its results have; those of constants, groups, reads of variables and gradient code count instead."""
+        found = dict.fromkeys(order, -1)
+        again = True
+        while again:
+            again = False
+            for name in order:
+                common, readers = -1, _readers(self._graph, name)
+                for reader in readers:
+                    common &= found[reader] if self._is_on_the_way(reader) else bits[reader]
+                again = again or (common != found[name] and self._graph.looped(name))
+                found[name] = common
+        return found
+
+    def _is_on_the_way(self, name: str) -> bool:
+        if name in self._graph.gradients or self._graph.state.variable(name) is not None:
+            return True
+        return not self._graph.view.inputs(name) and bool(_readers(self._graph, name))
+
+    def run(self, name: str) -> int:
+        """The writes that run wherever somebody uses the results of one; none where nobody does."""
+        return max(self._run[name], 0)
+
+    def need(self, name: str) -> int:
+        """What is needed wherever a write runs, or somebody uses its results."""
+        return max(self._need[name], 0) | self._needed[name]
+
+    def values_need(self, name: str) -> int:
+        """What is needed to compute the values that a write takes."""
+        found = 0
+        for slot in self._graph.floats_written(name):
+            found |= self._needed[self._graph.view.inputs(name)[slot].node]
+        return found
+
+
+def _needs(graph: TrainingGraph, nodes: Iterable[str]) -> Dict[str, int]:
+    """For each of some nodes and all before them the inputs, the state that changes and the gradient code that it depends on, a bit each."""
+
+    def before(name: str) -> List[str]:
+        return [port.node for port in graph.view.inputs(name)] + list(graph.view.controls(name))
+
+    order = _order(nodes, before)
+    scope_of = {name: "^" + scope for scope, nodes in graph.code.items() for name in nodes}
+    bits: Dict[str, int] = {}
+    own: Dict[str, int] = {}
     for name in order:
-        if not name.startswith("^") and not _readers(graph, name) and not graph.state.variable(name) and name not in graph.gradients:
-            ends[name] = bit
-            bit <<= 1
+        op = graph.view.nodes[name].op
+        is_input = not graph.view.inputs(name) and op not in VARIABLE_OPS and op not in ("Const", "NoOp")
+        if name in scope_of or is_input or kind(op) in GO_ON or graph.state.is_write(name):
+            own[name] = bits.setdefault(scope_of.get(name, name), 1 << len(bits))
+    return _spread(order, own, lambda name: _readers(graph, name))
+
+
+def _spread(order: List[str], own: Mapping[str, int], after: Callable[[str], Iterable[str]]) -> Dict[str, int]:
+    """For each node its own bits and those of all that leads to it; in this order but for loops, which are gone round until nothing changes."""
+    bits = {name: own.get(name, 0) for name in order}
+    place = {name: number for number, name in enumerate(order)}
     again = True
     while again:
         again = False
         for name in order:
-            if not name.startswith("^"):
-                before = ends[name]
-                for other in _readers(graph, name):
-                    ends[name] |= ends[other]
-                again = again or (ends[name] != before and graph.looped(name))
-    for number, name in enumerate(name for name in writes if not ends[name]):
-        ends[name] = bit << number
-    return ends
+            for other in after(name):
+                if other in bits and bits[name] & ~bits[other]:
+                    bits[other] |= bits[name]
+                    again = again or place[other] < place[name]
+    return bits

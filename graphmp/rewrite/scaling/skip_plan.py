@@ -6,9 +6,9 @@ Of all writes but initialisers, each goes by the first rule that holds.
 2. Gradients pushed into an accumulator: always. The check comes after they are taken out.
 3. The global step: always where gradients come out of accumulators, which count steps, or where --count_skipped_steps says so.
 4. A global variable that takes something of the batch (statistics of a batch normalisation and their count, a codebook, centres, priorities,
-   the state of an RNN), whatever op writes it, in a step of a loss (5) or before it: by the loss's flag, and by whether all that such
-   writes of the loss take is finite. Where the flag depends on one of them, or something else runs one too, all of the loss go by these
-   values alone: they are written together (`joint_writes.py`). In a while loop each goes by its own values.
+   the state of an RNN), or what such a write wrote before it, whatever op writes it, in a step of a loss (5) or before it: by the loss's flag,
+   and by whether all that such writes of the loss take is finite. Where the flag depends on one of them, or something else runs one too, all
+   of the loss go by these values alone: they are written together (`joint_writes.py`). In a while loop each goes by its own values.
    Outside of steps one goes by its values if a matmul or convolution leads there, or if it is one of UPDATE_OPS.
 5. What runs after an update (beta powers, step counters, zeroed sums), or before it or beside it and never without it
    (what sparse Adam decays; parts of one train op; not metrics, which are local): by the flags of those losses. Of several,
@@ -77,17 +77,17 @@ class _Planner:
         others = [name for name in self._graph.state.writes if name not in self._direct]
         beside = [self._never_without(number, others) for number in self._all]
         batch: Dict[str, FrozenSet[int]] = {}
+        left: Dict[str, FrozenSet[int]] = {}
         for name in self._graph.state.writes:
             numbers = frozenset(n for n in self._all if name in self._after[n]) or frozenset(n for n in self._all if name in beside[n])
             numbers = frozenset(n for n in numbers if name not in self._before[n])
             if name in self._direct:
                 plan.by_loss[name] = frozenset(n for n in self._all if name in self._losses[n].direct)
-            elif self._goes_on(name, numbers):
-                continue
-            elif self._takes_batch(name, bool(self._steps_of(name))):
-                batch[name] = numbers
-            elif numbers:
-                plan.by_loss[name] = self._closest(name, numbers)
+            elif not self._goes_on(name, numbers):
+                takes = self._takes_batch(name, bool(self._steps_of(name)))
+                (batch if takes else left)[name] = numbers
+        self._add_second_hand(batch, left)
+        plan.by_loss.update((name, self._closest(name, numbers)) for name, numbers in left.items() if numbers)
         self._decide(plan, batch)
         self._list_others(plan)
         return plan
@@ -99,6 +99,20 @@ class _Planner:
     def _steps_of(self, name: str) -> FrozenSet[int]:
         """The losses in whose steps a node runs, or may run."""
         return frozenset(n for n in self._all if name in self._step[n])
+
+    def _add_second_hand(self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]) -> None:
+        """Moves to `batch` what takes, ahead of an update or beside it, what such writes wrote before it in the same step."""
+        graph = self._graph
+        after = {name for names in self._after for name in names}
+        fresh: AbstractSet[str] = set(batch)
+        while fresh and left:
+            behind = graph.view.descendants(fresh) - after
+            values = graph.view.followed({v for name in fresh for v in graph.state.written(name)}, self._is_forward)
+            fresh = {n for n in left if n in behind and self._steps_of(n) and self._is_global(n) and self._takes_any(n, values)}
+            batch.update((name, left.pop(name)) for name in sorted(fresh))
+
+    def _is_forward(self, name: str) -> bool:
+        return name not in self._graph.gradients and name not in self._graph.state.initializers
 
     def _decide(self, plan: SkipPlan, batch: Mapping[str, FrozenSet[int]]) -> None:
         """Rule 4, for writes and the losses by whose flags they could go."""
@@ -172,7 +186,10 @@ class _Planner:
         graph = self._graph
         if any(graph.view.inputs(name)[slot].node in self._activations for slot in graph.floats_written(name)):
             return True
-        return (in_step or self._is_update_op(name)) and any(graph.view.inputs(name)[slot].node in self._fed for slot in graph.values_written(name))
+        return (in_step or self._is_update_op(name)) and self._takes_any(name, self._fed)
+
+    def _takes_any(self, name: str, nodes: AbstractSet[str]) -> bool:
+        return any(self._graph.view.inputs(name)[slot].node in nodes for slot in self._graph.values_written(name))
 
     def _is_update_op(self, name: str) -> bool:
         return name in self._update_ops or name + ":0" in self._update_ops
