@@ -48,7 +48,7 @@ def computed_elsewhere(graph: TrainingGraph, editor: Editor, scope: GradientScop
     editor.put(copy, _REASON % name)
     for consumer in inside:
         editor.connect(consumer.node, consumer.slot, Port(copy.name, 0))
-    _make_identity(editor, node, graph.dtype(Port(name, 0)), copy.name)
+    editor.make_identity(name, Port(copy.name, 0), graph.dtype(Port(name, 0)), editor.controls(name))
     editor.changed[name] = "unscale: under its name stands the unscaled gradient, computed in %s" % copy.name
     return Port(copy.name, 0)
 
@@ -63,16 +63,6 @@ def is_last_copy(graph: TrainingGraph, scope: GradientScope, name: str) -> bool:
     source = graph.view.inputs(name)[:1]
     inside = any(consumer.node in scope.nodes for consumer in graph.view.consumers(name))
     return graph.view.nodes[name].op == "Identity" and not inside and source[0].node in scope.degrees.of
-
-
-def _make_identity(editor: Editor, node: tf.NodeDef, dtype: int, source: str) -> None:
-    controls = editor.controls(node.name)
-    del node.input[:]
-    node.input.extend([source] + [str(port) for port in controls])
-    for key in [key for key in node.attr if key not in ("_class", "_output_shapes")]:
-        del node.attr[key]
-    node.op = "Identity"
-    node.attr["T"].type = dtype
 
 
 def _named(meta_graph: tf.MetaGraphDef, config: Config) -> Iterator[str]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
-import tensorflow.compat.v1 as tf
-
 from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.graph.gradient_names import gradient_scopes
-from graphmp.graph.live import UPDATE_PREFIXES, writes
+from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.view import Port
 from graphmp.rewrite.scaling.fetched_gradients import kept_ports
 from graphmp.rewrite.scaling.losses import find_losses
@@ -61,7 +59,7 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     unnamed = {scope: found.nodes for scope, found in graph.discovered.items()}
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         return ScalePlan([], losses, None, [], {}, unnamed, graph.joined, [])
-    warnings = [*_unscaled_functions(graph.meta_graph), *_unscaled_updates(graph, losses, config)]
+    warnings = [*_unscaled_functions(graph), *_unscaled_updates(graph, losses, config)]
     served = [loss for loss in losses if not _refused(graph, loss, warnings)]
     skips = None
     if config.loss_scale == "dynamic" and served:
@@ -82,11 +80,11 @@ def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -
     return inside is not None
 
 
-def _unscaled_functions(meta_graph: tf.MetaGraphDef) -> Iterator[Dict[str, str]]:
+def _unscaled_functions(graph: TrainingGraph) -> Iterator[Dict[str, str]]:
     """Functions that take gradients and update variables inside: what they need of the scale would have to be passed in."""
-    for function in meta_graph.graph_def.library.function:
+    for function in graph.meta_graph.graph_def.library.function:
         scopes = gradient_scopes({node.name for node in function.node_def})
-        if scopes and any(writes(node.op) for node in function.node_def):
+        if scopes and function.signature.name in graph.state.writing_functions:
             yield warning("GMP110", function.signature.name, "the function trains inside itself: its gradients are not scaled")
 
 

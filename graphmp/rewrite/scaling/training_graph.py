@@ -7,16 +7,17 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.branches import Conditions, conditions
 from graphmp.graph.control_flow import ENTERS, EXITS
 from graphmp.graph.devices import Places
-from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, VARIANT
+from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
 from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_code
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
 from graphmp.once import once
-from graphmp.rewrite.op_defs import OpDefs, Signature
+from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
 from graphmp.rewrite.scaling.allreduce import AllReduces
 from graphmp.rewrite.scaling.called import Calls, Results
 from graphmp.rewrite.scaling.discovery import Discovered, Floats, discover
@@ -49,7 +50,7 @@ class TrainingGraph:
         self.op_defs = op_defs
         self.view = GraphView(meta_graph.graph_def)
         self.places = Places(self.view)
-        self.state = State(meta_graph, self.view)
+        self.state = State(meta_graph, self.view, op_defs.get)
         self._frames = frames(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
@@ -84,10 +85,14 @@ class TrainingGraph:
         """Whether an output holds floating point numbers, or a list of them."""
         return self.is_float(port) or self.is_list(port)
 
+    @once
+    def conditions(self) -> Dict[str, Conditions]:
+        """The nodes that run only where a conditional goes their way, with the sides that they are on."""
+        return conditions(self.view)
+
     def dtype(self, port: Port) -> int:
         """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""
-        signature = self._signature(port.node)
-        return signature.outputs[port.output].dtype if signature is not None and 0 <= port.output < len(signature.outputs) else 0
+        return self._type(port).dtype
 
     def _signature(self, name: str) -> Optional[Signature]:
         if name not in self._signatures:
@@ -133,6 +138,20 @@ class TrainingGraph:
         definition = self.op_defs.get(self.view.nodes[name].op)
         names = [argument.name for argument in definition.input_arg] if definition is not None else []
         return next((slot for slot, argument in enumerate(names) if argument in arguments), -1)
+
+    def values_written(self, name: str) -> List[int]:
+        """The data inputs of a write that are values: neither references nor handles."""
+        signature, inputs = self._signature(name), self.view.inputs(name)
+        types = signature.inputs if signature is not None else [self._type(port) for port in inputs]
+        return [slot for slot, port in enumerate(types) if not port.is_ref and port.dtype != RESOURCE]
+
+    def floats_written(self, name: str) -> List[int]:
+        """Those of them that hold floating point numbers."""
+        return [slot for slot in self.values_written(name) if self.is_float(self.view.inputs(name)[slot])]
+
+    def _type(self, port: Port) -> PortType:
+        signature = self._signature(port.node)
+        return signature.outputs[port.output] if signature is not None and 0 <= port.output < len(signature.outputs) else PortType(0)
 
     def read_ports(self, name: str) -> List[Port]:
         """Outputs of a node that someone reads as data, in order."""
