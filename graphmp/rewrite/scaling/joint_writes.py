@@ -13,6 +13,7 @@ from typing import AbstractSet, Any, Callable, Dict, Hashable, Iterable, List, M
 
 from graphmp.graph.state_kinds import GO_ON, kind
 from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.once import once
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _FLAG = "^%d"  # stands for a loss's flag among the nodes; no node has such a name
@@ -42,18 +43,19 @@ def joint_writes(graph: TrainingGraph, groups: Mapping[str, Hashable], flags: Fl
     levels, users = _levels(graph, order, groups, flags), _Users(graph, order, groups)
     kinds: Dict[Tuple[Any, ...], List[str]] = {}
     for name in sorted(groups, key=levels.__getitem__):
-        key = (groups[name], levels[name], users.run(name), users.need(name), graph.conditions.get(name, frozenset()))
-        kinds.setdefault(key, []).append(name)
+        kinds.setdefault((groups[name], levels[name], users.run(name), graph.conditions.get(name, frozenset())), []).append(name)
     result: Dict[str, Tuple[str, ...]] = {}
-    for (group, level, run, need, sides), names in kinds.items():
-        joined = [
+    for (group, level, run, sides), names in kinds.items():
+        below = [
             other
-            for (its, at, _, _, there), found in kinds.items()
+            for (its, at, _, there), found in kinds.items()
             if its == group and at <= level and there <= sides
             for other in found
-            if graph.floats_written(other) and (other in names or users.bits[other] & run or not users.values_need(other) & ~need)
+            if graph.floats_written(other)
         ]
-        result.update((name, tuple(joined)) for name in names)
+        apart = {other for other in below if not users.bits[other] & run}
+        for name in names:
+            result[name] = tuple(other for other in below if other not in apart or other == name or users.needs_no_more(name, other))
     return result
 
 
@@ -124,20 +126,27 @@ class _Users:
     def __init__(self, graph: TrainingGraph, order: List[str], writes: Mapping[str, Hashable]):
         self._graph = graph
         self.bits = {name: 1 << number for number, name in enumerate(writes)}
-        order = [name for name in order if not name.startswith("^")]
-        self._needed = _needs(graph, order)
-        self._run = self._in_common(order, _spread(list(reversed(order)), self.bits, lambda name: _readers(graph, name)))
-        self._need = self._in_common(order, self._needed)
+        self._order = [name for name in order if not name.startswith("^")]
+        self._readers = {name: _readers(graph, name) for name in self._order}
+        self._run = self._in_common(_spread(self._order[::-1], self.bits, self._readers.__getitem__))
 
-    def _in_common(self, order: List[str], bits: Mapping[str, int]) -> Dict[str, int]:
-        """For each node the bits that all users of its results have; constants, groups, reads of variables and gradient code hand them on."""
-        found = dict.fromkeys(order, -1)
+    @once
+    def _needed(self) -> Dict[str, int]:
+        return _needs(self._graph, self._order)
+
+    @once
+    def _need(self) -> Dict[str, int]:
+        return self._in_common(self._needed)
+
+    def _in_common(self, bits: Mapping[str, int]) -> Dict[str, int]:
+        """For each node the bits that all users of its results have; of constants, groups, reads of variables and gradient code those of theirs."""
+        found = dict.fromkeys(self._order, -1)
         again = True
         while again:
             again = False
-            for name in order:
-                common, readers = -1, _readers(self._graph, name)
-                for reader in readers:
+            for name in self._order:
+                common = -1
+                for reader in self._readers[name]:
                     common &= found[reader] if self._is_on_the_way(reader) else bits[reader]
                 again = again or (common != found[name] and self._graph.looped(name))
                 found[name] = common
@@ -146,22 +155,17 @@ class _Users:
     def _is_on_the_way(self, name: str) -> bool:
         if name in self._graph.gradients or self._graph.state.variable(name) is not None:
             return True
-        return not self._graph.view.inputs(name) and bool(_readers(self._graph, name))
+        return not self._graph.view.inputs(name) and bool(self._readers[name])
 
     def run(self, name: str) -> int:
         """The writes that run wherever somebody uses the results of one; none where nobody does."""
         return max(self._run[name], 0)
 
-    def need(self, name: str) -> int:
-        """What is needed wherever a write runs, or somebody uses its results."""
-        return max(self._need[name], 0) | self._needed[name]
-
-    def values_need(self, name: str) -> int:
-        """What is needed to compute the values that a write takes."""
-        found = 0
-        for slot in self._graph.floats_written(name):
-            found |= self._needed[self._graph.view.inputs(name)[slot].node]
-        return found
+    def needs_no_more(self, name: str, other: str) -> bool:
+        """Whether wherever a write runs, or somebody uses its results, all is there that the values need which another takes."""
+        need = max(self._need[name], 0) | self._needed[name]
+        values = (self._graph.view.inputs(other)[slot].node for slot in self._graph.floats_written(other))
+        return not any(self._needed[value] & ~need for value in values)
 
 
 def _needs(graph: TrainingGraph, nodes: Iterable[str]) -> Dict[str, int]:

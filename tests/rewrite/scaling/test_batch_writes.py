@@ -367,3 +367,40 @@ def test_statistics_in_a_while_loop_take_what_is_finite(use_resource):
     start, expected = trained(meta_graph, feed=FEED, as_written=True)
     result = graphmp.convert(meta_graph, compute_dtype="float32")
     assert changed(expected, trained(result.meta_graph, start=start, feed=FEED, as_written=True)[1]) == []
+
+
+@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
+@pytest.mark.parametrize("in_turn", [False, True])
+def test_a_gan_with_statistics_in_both_nets(in_turn, use_resource):
+    """A step of the one computes nothing of the other's gradients; one that overflows leaves the other's variables alone."""
+
+    def net(x, name):
+        with tf.variable_scope(name, reuse=tf.AUTO_REUSE):
+            y = tf.layers.batch_normalization(tf.layers.dense(x, 8, name="a"), training=True, name="norm")
+            return tf.layers.dense(tf.nn.relu(y), 8, name="b")
+
+    def build():
+        with tf.variable_scope("", use_resource=use_resource):
+            x, _, factor = inputs()
+            made = net(tf.random_uniform((6, 8)), "G")
+            d_loss, g_loss = square(net(x, "D") - 1) + square(net(made, "D")), square(net(made, "D") - 1) * factor
+            with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+                d = adam().minimize(d_loss, var_list=tf.trainable_variables("D"), name="d")
+                with tf.control_dependencies([d] if in_turn else []):
+                    g = adam().minimize(g_loss, tf.train.get_or_create_global_step(), tf.trainable_variables("G"), name="g")
+            tf.group(d, g, name="train")
+        tf.global_variables_initializer()
+
+    result = graphmp.convert(built(build), loss_scale_initial=64.0)
+    assert result.report["warnings"] == [] and len(result.report["losses"]) == 2
+    with session(result.meta_graph) as sess:
+        sess.run("train", FEED)
+        before = state(sess)
+        sess.run("train", GRADIENTS_OVERFLOW)
+        after = state(sess)
+        moved_on = own(changed(before, after))
+        assert {name for name in moved_on if name.startswith("G/") and "moving" not in name} == set()
+        assert "D/a/kernel" in moved_on and ("global_step" in moved_on) == in_turn  # counted after both
+        assert len([name for name in moved_on if "moving" in name]) == 4
+        sess.run("train", VALUES_OVERFLOW)
+        assert all(np.isfinite(value).all() for value in state(sess).values())
