@@ -194,7 +194,8 @@ class Analysis:
             for consumer in self._view.consumers(name):
                 port = Port(name, consumer.output)
                 if consumer.node not in self._code.nodes and self._degree_of(port) and self._is_held(port):
-                    found.append(name)
+                    if rule(self._view.nodes[consumer.node].op).name != "none":
+                        found.append(name)
         return found
 
     def _mixed_arrays(self) -> List[str]:

@@ -307,3 +307,34 @@ def test_a_gradient_fetched_by_name_keeps_its_value():
         assert all((a == b).all() for a, b in zip(sess.run(names, FEED), expected))
     _, after = trained(meta_graph, start=start, feed=FEED)
     assert changed(after, trained(converted.meta_graph, start=start, feed=FEED)[1]) == []
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_loops_in_branches_and_branches_in_loops(taken):
+    """What brings the scale into a loop runs there too where the branch that the loop lies in is not taken."""
+
+    @tf.custom_gradient
+    def layer(x):
+        return tf.identity(x), BACKWARD["saturated"]
+
+    def build():
+        tf.set_random_seed(1)
+        x, w, flag = vectors(), tf.get_variable("w", (12, 12)), tf.placeholder(tf.bool, (), "flag")
+
+        def loop(h, times):
+            return tf.while_loop(lambda i, _: i < times, lambda i, h: (i + 1, layer(tf.tanh(tf.matmul(h, w)))), [0, h])[1]
+
+        def step(i, h):
+            return i + 1, tf.cond(tf.equal(i % 2, 0), lambda: layer(tf.matmul(h, w)), lambda: loop(h, 2))
+
+        y = tf.cond(flag, lambda: loop(x, 3), lambda: tf.matmul(x, w))
+        z = tf.while_loop(lambda i, _: i < 4, step, [0, y])[1]
+        tf.train.GradientDescentOptimizer(0.1).minimize(square(y) + square(z), name="train")
+        tf.global_variables_initializer()
+
+    meta_graph = built(build)
+    feed = {**FEED, "flag:0": taken}
+    converted = graphmp.convert(meta_graph, compute_dtype="float32", loss_scale=1024)
+    assert converted.report["warnings"] == []
+    start, expected = trained(meta_graph, feed=feed)
+    same_updates(start, expected, trained(converted.meta_graph, start=start, feed=feed)[1])
