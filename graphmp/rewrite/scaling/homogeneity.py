@@ -193,9 +193,10 @@ class Analysis:
         for name in self._carried:
             for consumer in self._view.consumers(name):
                 port = Port(name, consumer.output)
-                if consumer.node not in self._code.nodes and self._degree_of(port) and self._is_held(port):
-                    if rule(self._view.nodes[consumer.node].op).name != "none":
-                        found.append(name)
+                if consumer.node in self._code.nodes or rule(self._view.nodes[consumer.node].op).name == "none":
+                    continue
+                if self._degree_of(port) and self._is_held(port):
+                    found.append(name)
         return found
 
     def _mixed_arrays(self) -> List[str]:
