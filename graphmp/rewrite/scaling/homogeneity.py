@@ -117,6 +117,7 @@ class Analysis:
         self._unscaled_loops: Set[str] = set()
         self._scaled = self._dependent()
         self._carried = {name: self._floats(name) for name in self._view.nodes if name in self._scaled}
+        self._loop_variables = [name for name in self._carried if self._is_loop_variable(name)]
         self._pass()
         while self._settle():
             self._pass()
@@ -157,13 +158,12 @@ class Analysis:
 
     def _to_guess(self, left: Mapping[str, None]) -> str:
         """Where to go on in a cycle: a loop variable, best one of which it is known what enters it."""
-        variables = [name for name in left if self._is_loop_variable(name)]
+        variables = [name for name in self._loop_variables if name in left]
         return next((name for name in variables if self._known(name)), variables[0] if variables else next(iter(left)))
 
     def _settle(self) -> bool:
         """Looks at what was guessed, and at what couldn't be applied; whether there is something to be done otherwise in another pass."""
-        variables = [name for name in self._carried if name not in self._apart and self._is_loop_variable(name)]
-        guessed_wrong = [name for name in variables if not self._settle_loop(name)]
+        guessed_wrong = [name for name in self._loop_variables if name not in self._apart and not self._settle_loop(name)]
         before = len(self._apart)
         for name in [*self._unclear, *self._read_outside(), *self._mixed_arrays()]:
             self._apart |= self._held_together(name)
@@ -213,12 +213,13 @@ class Analysis:
 
     def _array(self, name: str) -> str:
         """The node that makes the TensorArray that a node writes into."""
-        while self._view.nodes[name].op in _FILLS_AN_ARRAY | ENTERS | {"Identity"}:
+        while self._view.nodes[name].op in _FILLS_AN_ARRAY | ENTERS | SWITCHES | {"Identity"}:
             name = self._view.inputs(name)[0].node
         return name
 
     def _finished(self) -> Degrees:
-        kept = {name: "loss scale: compares with scaled gradients" for name, _ in self._multiplied}
+        reasons = {True: "loss scale: compares with scaled gradients", False: "loss scale: reads unscaled gradients"}
+        kept = {name: reasons[power > 0] for (name, _), power in self._multiplied.items()}
         for name in self._carried:
             read = [degree + self._multiplied.get((name, slot), 0) for slot, degree in self._known(name).items()]
             if any(degree not in (0, 1) for degree in [*read, self._of[name]]):

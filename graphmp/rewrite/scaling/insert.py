@@ -43,7 +43,7 @@ class Inserted(NamedTuple):
         losses: rows of the report, one a loss.
         scales: rows of the report, one a scale: scope, kind, initial value.
         done: (node, what, why) for nodes that were added.
-        float32: nodes that compare with scaled values, or hold a power of the scale, and stay float32, with the reason.
+        float32: nodes that compare with scaled values, read unscaled ones or hold a power of the scale, and stay float32, with the reason.
         first_steps: what a first step is to look at once the graph is painted.
         warnings: rows of the report.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
