@@ -30,7 +30,7 @@ from graphmp.policy.homogeneity import Rule, rule
 from graphmp.policy.policy import tensor_core_ops
 
 Degree = Optional[int]  # None: of zeros, which have any
-Calls = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
+Called = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
 
 _CARRIES_ZEROS = frozenset(
     ("BroadcastTo", "Cast", "Enter", "ExpandDims", "Identity", "RefEnter", "Reshape", "Squeeze", "Switch", "TensorListResize", "Tile", "Transpose")
@@ -62,7 +62,7 @@ class Code(NamedTuple):
     is_list: Callable[[Port], bool]
     calls: AbstractSet[str]
     looped: Callable[[str], bool]
-    called: Calls = lambda name, given: None
+    called: Called = lambda name, given: None
 
 
 class Degrees(NamedTuple):
@@ -86,11 +86,7 @@ class Degrees(NamedTuple):
 
     def at(self, port: Port) -> int:
         """The degree of an output as its node computes it: 0 where that is scaled again."""
-        return 0 if port.node in self.rescale else self.read(port)
-
-    def read(self, port: Port) -> int:
-        """The degree of an output as gradient code reads it."""
-        return self.outputs.get(port, self.of.get(port.node, 0))
+        return 0 if port.node in self.rescale else self.outputs.get(port, self.of.get(port.node, 0))
 
 
 def degrees(code: Code) -> Degrees:

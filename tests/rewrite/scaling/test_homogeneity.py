@@ -338,3 +338,25 @@ def test_loops_in_branches_and_branches_in_loops(taken):
     assert converted.report["warnings"] == []
     start, expected = trained(meta_graph, feed=feed)
     same_updates(start, expected, trained(converted.meta_graph, start=start, feed=feed)[1])
+
+
+@pytest.mark.parametrize("loss_scale, moved", [(2.0**15, 1.0), ("none", 0.0)])
+def test_gradients_in_a_loop_stay_scaled_behind_a_clip(loss_scale, moved):
+    """The clip compares with its limit times the scale, in the loop: what float16 can't hold unscaled survives."""
+
+    @tf.custom_gradient
+    def layer(x):
+        return tf.identity(x), lambda g: tf.clip_by_value(g, -1e-3, 1e-3)
+
+    def build():
+        tf.set_random_seed(1)
+        w = tf.get_variable("w", (12, 12))
+        _, y = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, layer(tf.matmul(h, w))), [0, vectors()])
+        tf.train.GradientDescentOptimizer(1e6).minimize(1e-7 * square(y), name="train")
+        tf.global_variables_initializer()
+
+    meta_graph = built(build)
+    start, expected = trained(meta_graph, steps=1, feed=FEED)
+    _, found = trained(graphmp.convert(meta_graph, loss_scale=loss_scale).meta_graph, steps=1, start=start, feed=FEED)
+    should = expected["w"] - start["w"]
+    assert np.linalg.norm(found["w"] - start["w"] - moved * should) < 0.02 * np.linalg.norm(should)
