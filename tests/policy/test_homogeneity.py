@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -519,20 +517,13 @@ def test_a_name_says_nothing():
     assert homogeneity.rule("FancyGrad").name == "" and traits.homogeneity("FancyGradV2") == ""
 
 
-def all_ops():
-    """Names of the ops that this TensorFlow registers."""
-    module = importlib.import_module("tensorflow.python.pywrap_tensorflow" if not TF2 else "tensorflow.python.client.pywrap_tf_session")
-    ops = importlib.import_module("tensorflow.core.framework.op_def_pb2").OpList()
-    ops.ParseFromString(module.TF_GetBuffer(module.TF_GetAllOpList()))
-    return {op.name for op in ops.op}
-
-
 # Ops of this kind that read no gradient, or aren't linear in it.
 NO_GRADIENTS = {"IgammaGradA", "RandomGammaGrad", "TensorArrayGrad", "BroadcastGradientArgs", "UnbatchGrad"}
 
 
 @pytest.mark.unit
 def test_gradient_ops_of_this_tensorflow_are_listed():
-    ops = {op for op in all_ops() if "Grad" in op and not op.startswith(("_", "Xla", "Load", "Retrieve", "Send"))}
+    ops = {op for op in dir(RAW) if "Grad" in op and not op.startswith(("_", "Xla", "Load", "Retrieve", "Send"))}
+    assert len(ops) > 70
     named = {op for op in ops if not any(word in op for word in ("Apply", "Accumulator", "SymbolicGradient"))}
     assert named - LISTED.keys() - NO_GRADIENTS == set()

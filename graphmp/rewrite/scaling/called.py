@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -60,33 +60,34 @@ class Calls:
         view = self._body(name)
         if view is None:
             return None
-        arguments = [Port(each, 0) for each, node in view.nodes.items() if node.op == ARGUMENT]
-        results = [each for each, node in view.nodes.items() if node.op == RESULT]
-        types = {each: self._op_defs.signature(node) for each, node in view.nodes.items()}
-
-        def dtype(port: Port) -> int:
-            signature = types[port.node]
-            return view.nodes[port.node].attr["T"].type if port in read else signature.outputs[port.output].dtype if signature else 0
-
-        read = frozenset(arguments)
-        calls = CALLS | self._functions.keys()
-        code = Code(
-            view,
-            view.nodes.keys(),
-            read,
-            lambda port: dtype(port) in FLOATS,
-            lambda port: dtype(port) == VARIANT or dtype(port) in COMPLEX,
-            calls,
-            lambda _: True,
-            lambda called, found: self.results(view.nodes[called], found),
-        )
+        arguments = [Port(name, 0) for name, node in view.nodes.items() if node.op == ARGUMENT]
+        results = [view.inputs(name)[0] for name, node in view.nodes.items() if node.op == RESULT]
+        code = self._code(view, frozenset(arguments))
         carried = {port: degree for port, degree in zip(arguments, given) if code.is_float(port) or code.is_list(port)}
         analysis = Analysis(code, carried)
         found = analysis.degrees
         if found.multiply or found.rescale or found.unclear or found.float32:
             return None
-        ports = [view.inputs(each)[0] for each in results]
-        return tuple(carried[port] if port in carried else None if analysis.is_zero(port.node) else found.at(port) for port in ports)
+        return tuple(carried[port] if port in carried else None if analysis.is_zero(port.node) else found.at(port) for port in results)
+
+    def _code(self, view: GraphView, arguments: AbstractSet[Port]) -> Code:
+        """A body as code that starts from its arguments, all of it."""
+        types = {name: self._op_defs.signature(node) for name, node in view.nodes.items()}
+
+        def dtype(port: Port) -> int:
+            if port in arguments:
+                return int(view.nodes[port.node].attr["T"].type)
+            signature = types[port.node]
+            return signature.outputs[port.output].dtype if signature is not None else 0
+
+        def is_list(port: Port) -> bool:
+            return dtype(port) == VARIANT or dtype(port) in COMPLEX
+
+        def called(name: str, given: Sequence[Degree]) -> Results:
+            return self.results(view.nodes[name], given)
+
+        calls = CALLS | self._functions.keys()
+        return Code(view, view.nodes.keys(), arguments, lambda port: dtype(port) in FLOATS, is_list, calls, lambda _: True, called)
 
     def _body(self, name: str) -> Optional[GraphView]:
         if name not in self._bodies:

@@ -30,7 +30,7 @@ from graphmp.policy.homogeneity import Rule, rule
 from graphmp.policy.policy import tensor_core_ops
 
 Degree = Optional[int]  # None: of zeros, which have any
-Calls = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
+Called = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
 
 _CARRIES_ZEROS = frozenset(
     ("BroadcastTo", "Cast", "Enter", "ExpandDims", "Identity", "RefEnter", "Reshape", "Squeeze", "Switch", "TensorListResize", "Tile", "Transpose")
@@ -62,7 +62,7 @@ class Code(NamedTuple):
     is_list: Callable[[Port], bool]
     calls: AbstractSet[str]
     looped: Callable[[str], bool]
-    called: Calls = lambda name, given: None
+    called: Called = lambda name, given: None
 
 
 class Degrees(NamedTuple):
@@ -86,11 +86,7 @@ class Degrees(NamedTuple):
 
     def at(self, port: Port) -> int:
         """The degree of an output as its node computes it: 0 where that is scaled again."""
-        return 0 if port.node in self.rescale else self.read(port)
-
-    def read(self, port: Port) -> int:
-        """The degree of an output as gradient code reads it."""
-        return self.outputs.get(port, self.of.get(port.node, 0))
+        return 0 if port.node in self.rescale else self.outputs.get(port, self.of.get(port.node, 0))
 
 
 def degrees(code: Code) -> Degrees:
@@ -117,6 +113,7 @@ class Analysis:
         self._unscaled_loops: Set[str] = set()
         self._scaled = self._dependent()
         self._carried = {name: self._floats(name) for name in self._view.nodes if name in self._scaled}
+        self._loop_variables = [name for name in self._carried if self._is_loop_variable(name)]
         self._pass()
         while self._settle():
             self._pass()
@@ -157,13 +154,12 @@ class Analysis:
 
     def _to_guess(self, left: Mapping[str, None]) -> str:
         """Where to go on in a cycle: a loop variable, best one of which it is known what enters it."""
-        variables = [name for name in left if self._is_loop_variable(name)]
+        variables = [name for name in self._loop_variables if name in left]
         return next((name for name in variables if self._known(name)), variables[0] if variables else next(iter(left)))
 
     def _settle(self) -> bool:
         """Looks at what was guessed, and at what couldn't be applied; whether there is something to be done otherwise in another pass."""
-        variables = [name for name in self._carried if name not in self._apart and self._is_loop_variable(name)]
-        guessed_wrong = [name for name in variables if not self._settle_loop(name)]
+        guessed_wrong = [name for name in self._loop_variables if name not in self._apart and not self._settle_loop(name)]
         before = len(self._apart)
         for name in [*self._unclear, *self._read_outside(), *self._mixed_arrays()]:
             self._apart |= self._held_together(name)
@@ -193,7 +189,9 @@ class Analysis:
         for name in self._carried:
             for consumer in self._view.consumers(name):
                 port = Port(name, consumer.output)
-                if consumer.node not in self._code.nodes and self._degree_of(port) and self._is_held(port):
+                if consumer.node in self._code.nodes or rule(self._view.nodes[consumer.node].op).name == "none":
+                    continue
+                if self._degree_of(port) and self._is_held(port):
                     found.append(name)
         return found
 
@@ -211,12 +209,13 @@ class Analysis:
 
     def _array(self, name: str) -> str:
         """The node that makes the TensorArray that a node writes into."""
-        while self._view.nodes[name].op in _FILLS_AN_ARRAY | ENTERS | {"Identity"}:
+        while self._view.nodes[name].op in _FILLS_AN_ARRAY | ENTERS | SWITCHES | {"Identity"}:
             name = self._view.inputs(name)[0].node
         return name
 
     def _finished(self) -> Degrees:
-        kept = {name: "loss scale: compares with scaled gradients" for name, _ in self._multiplied}
+        reasons = {True: "loss scale: compares with scaled gradients", False: "loss scale: reads unscaled gradients"}
+        kept = {name: reasons[power > 0] for (name, _), power in self._multiplied.items()}
         for name in self._carried:
             read = [degree + self._multiplied.get((name, slot), 0) for slot, degree in self._known(name).items()]
             if any(degree not in (0, 1) for degree in [*read, self._of[name]]):

@@ -119,8 +119,8 @@ class TrainingGraph:
     @once
     def parallel_iterations(self) -> Dict[str, int]:
         """How many iterations of each frame run at once."""
-        enters = [name for name, node in self.view.nodes.items() if node.op in ENTERS]
-        return {self._frames[name][-1]: int(self.view.nodes[name].attr["parallel_iterations"].i) or 10 for name in enters if name in self._frames}
+        enters = [name for name in self._frames if self.view.nodes[name].op in ENTERS]
+        return {self._frames[name][-1]: _parallel_iterations(self.view.nodes[name]) for name in enters}
 
     def outputs(self, name: str) -> List[Port]:
         """The outputs of a node; those that are read where its op is unknown."""
@@ -156,3 +156,8 @@ class TrainingGraph:
     def read_ports(self, name: str) -> List[Port]:
         """Outputs of a node that someone reads as data, in order."""
         return sorted({Port(name, consumer.output) for consumer in self.view.consumers(name)})
+
+
+def _parallel_iterations(node: tf.NodeDef) -> int:
+    """Asking a protobuf map for a missing key would add it."""
+    return int(node.attr["parallel_iterations"].i) if "parallel_iterations" in node.attr else 10  # what the op's definition says

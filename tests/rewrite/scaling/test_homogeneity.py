@@ -307,3 +307,56 @@ def test_a_gradient_fetched_by_name_keeps_its_value():
         assert all((a == b).all() for a, b in zip(sess.run(names, FEED), expected))
     _, after = trained(meta_graph, start=start, feed=FEED)
     assert changed(after, trained(converted.meta_graph, start=start, feed=FEED)[1]) == []
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_loops_in_branches_and_branches_in_loops(taken):
+    """What brings the scale into a loop runs there too where the branch that the loop lies in is not taken."""
+
+    @tf.custom_gradient
+    def layer(x):
+        return tf.identity(x), BACKWARD["saturated"]
+
+    def build():
+        tf.set_random_seed(1)
+        x, w, flag = vectors(), tf.get_variable("w", (12, 12)), tf.placeholder(tf.bool, (), "flag")
+
+        def loop(h, times):
+            return tf.while_loop(lambda i, _: i < times, lambda i, h: (i + 1, layer(tf.tanh(tf.matmul(h, w)))), [0, h])[1]
+
+        def step(i, h):
+            return i + 1, tf.cond(tf.equal(i % 2, 0), lambda: layer(tf.matmul(h, w)), lambda: loop(h, 2))
+
+        y = tf.cond(flag, lambda: loop(x, 3), lambda: tf.matmul(x, w))
+        z = tf.while_loop(lambda i, _: i < 4, step, [0, y])[1]
+        tf.train.GradientDescentOptimizer(0.1).minimize(square(y) + square(z), name="train")
+        tf.global_variables_initializer()
+
+    meta_graph = built(build)
+    feed = {**FEED, "flag:0": taken}
+    converted = graphmp.convert(meta_graph, compute_dtype="float32", loss_scale=1024)
+    assert converted.report["warnings"] == []
+    start, expected = trained(meta_graph, feed=feed)
+    same_updates(start, expected, trained(converted.meta_graph, start=start, feed=feed)[1])
+
+
+@pytest.mark.parametrize("loss_scale, moved", [(2.0**15, 1.0), ("none", 0.0)])
+def test_gradients_in_a_loop_stay_scaled_behind_a_clip(loss_scale, moved):
+    """The clip compares with its limit times the scale, in the loop: what float16 can't hold unscaled survives."""
+
+    @tf.custom_gradient
+    def layer(x):
+        return tf.identity(x), lambda g: tf.clip_by_value(g, -1e-3, 1e-3)
+
+    def build():
+        tf.set_random_seed(1)
+        w = tf.get_variable("w", (12, 12))
+        _, y = tf.while_loop(lambda i, _: i < 3, lambda i, h: (i + 1, layer(tf.matmul(h, w))), [0, vectors()])
+        tf.train.GradientDescentOptimizer(1e6).minimize(1e-7 * square(y), name="train")
+        tf.global_variables_initializer()
+
+    meta_graph = built(build)
+    start, expected = trained(meta_graph, steps=1, feed=FEED)
+    _, found = trained(graphmp.convert(meta_graph, loss_scale=loss_scale).meta_graph, steps=1, start=start, feed=FEED)
+    should = expected["w"] - start["w"]
+    assert np.linalg.norm(found["w"] - start["w"] - moved * should) < 0.02 * np.linalg.norm(should)
