@@ -98,7 +98,7 @@ def _of_original(graph: Any, args: argparse.Namespace) -> Answer:
     from graphmp.rewrite.inspection.overview import recognised
 
     given = Config.make(**options_of(FLAGS)).flagfile_lines()
-    config = Config.make(**dict(options_of(FLAGS), loss_scale="none"))  # scaling changes no dtype
+    config = Config.make(**options_of(FLAGS))
     policy = policies.load(config.compute_dtype, config.op_policy)
     special = recognised(graph, config, policy)
     notes = ["%s %s" % (row["code"], row["message"]) for row in special.warnings if special.leave and row["code"] in ("GMP022", "GMP108")]

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         from graphmp.rewrite.inspection.explanation import as_json
         from graphmp.rewrite.inspection.overview import inspect
 
-    config = Config.make(**dict(options_of(FLAGS), loss_scale="none"))  # scaling changes no dtype
+    config = Config.make(**options_of(FLAGS))
     policy = policies.load(config.compute_dtype, config.op_policy)
     if args.policy:
         sys.stdout.write(_policy(policy, policies.Policy.default(config.compute_dtype), args.json))

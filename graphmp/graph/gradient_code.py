@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.graph import gradient_names
+from graphmp.graph.building import SCOPE
 from graphmp.graph.gradient_names import Claim
 from graphmp.graph.order import in_order
 from graphmp.graph.values import all_equal
@@ -19,14 +20,15 @@ from graphmp.graph.view import GraphView
 
 
 def gradient_code(view: GraphView, given: Iterable[str] = ()) -> Dict[str, Set[str]]:
-    """The nodes of gradient code by name scope: what lies below an `X_grad/` of it, and its own leaves (seeds, sums).
+    """The nodes of gradient code by name scope: what lies below an `X_grad/` of it, and its own leaves (seeds, sums); none of a conversion's own.
 
     Args:
         view: the graph.
         given: scopes that hold gradient code whatever is in them; all of their nodes count.
     """
-    claims = gradient_names.claims(view.nodes.keys())
-    return gradient_names.proposed(view.nodes.keys(), claims, given, _refuted(view, claims))
+    claims = {name: claim for name, claim in gradient_names.claims(view.nodes.keys()).items() if not name.startswith(SCOPE + "/")}
+    own = {name for name in view.nodes if name.startswith(SCOPE + "/")}
+    return gradient_names.proposed(view.nodes.keys(), claims, given, _refuted(view, claims) | own)
 
 
 def gradient_nodes(view: GraphView, given: Iterable[str] = ()) -> Set[str]:

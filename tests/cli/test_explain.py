@@ -33,7 +33,7 @@ from tests.support.places import environment
 def graphs():
     """The training graph and its conversion, as bytes."""
     original = training_graph()
-    converted = rewrite(original, Config.make(keep_float32="^dense$", loss_scale="none"), Policy.default("float16")).meta_graph
+    converted = rewrite(original, Config.make(keep_float32="^dense$"), Policy.default("float16")).meta_graph
     return serialize(original), serialize(converted)
 
 

@@ -19,7 +19,7 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.files import read_graph
 from graphmp.graph.messages import serialize
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.inspection import overview
+from graphmp.rewrite.inspection import overview, traffic
 from graphmp.rewrite.inspection.rules import RULES, kind_of
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import decide, rewrite
@@ -184,7 +184,7 @@ def test_traffic_of_a_graph_that_cannot_be_converted(folder, capsys, monkeypatch
     def fail(*args):
         raise GraphmpError("GMP021", "node x is not what it was")
 
-    monkeypatch.setattr(overview, "rewrite", fail)
+    monkeypatch.setattr(traffic, "rewrite", fail)
     assert "bytes moved  unknown, for the graph can't be converted: GMP021: node x is not what it was\n" in printed(capsys, "model.meta").out
     assert inspected(capsys, "model.meta")["traffic"] == []
 
@@ -230,7 +230,7 @@ def test_trouble_is_one_line_and_2(folder, capsys, argv, message):
 
 @pytest.mark.unit
 def test_a_converted_graph_is_named_and_left(folder, capsys, trained):
-    config = Config.make(loss_scale="none")
+    config = Config.make()
     done = rewrite(trained, config, Policy.default("float16")).meta_graph
     (folder / "converted.meta").write_bytes(serialize(done))
     assert "GMP108 this graph was converted with the same flags" in printed(capsys, "converted.meta").out

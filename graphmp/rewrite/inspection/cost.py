@@ -18,10 +18,10 @@ from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.inspection.alike import alike, pattern
 from graphmp.rewrite.inspection.explanation import full_name
 from graphmp.rewrite.inspection.overview import recognised
-from graphmp.rewrite.inspection.traffic import Moves, Traffic, moves, summed
+from graphmp.rewrite.inspection.traffic import Moves, Traffic, moves, summed, unscaled
 from graphmp.rewrite.inspection.training_step import find_training
 from graphmp.rewrite.paint import FREE, HALF, Paint
-from graphmp.rewrite.pipeline import Decisions, decide, rewrite
+from graphmp.rewrite.pipeline import Decisions, decide
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.units import TypedGraph
 
@@ -111,7 +111,7 @@ def inspect_cost(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, pr
 
     decided = decide(meta_graph, config, policy, remembered)
     try:
-        converted = rewrite(meta_graph, config, policy).meta_graph
+        converted = unscaled(meta_graph, config, policy)
     except GraphmpError as error:
         return nothing._replace(error=str(error))
     progress("measuring")

@@ -20,11 +20,11 @@ from graphmp.rewrite.inspection.explanation import full_name
 from graphmp.rewrite.inspection.islands import IslandRow, alike, islands, pattern
 from graphmp.rewrite.inspection.rules import UNPAINTED, kind_of
 from graphmp.rewrite.inspection.tensor_cores import Dimension
-from graphmp.rewrite.inspection.traffic import Traffic, traffic
+from graphmp.rewrite.inspection.traffic import Traffic, traffic, unscaled
 from graphmp.rewrite.inspection.training_step import find_training
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import HALF
-from graphmp.rewrite.pipeline import Decisions, decide, rewrite
+from graphmp.rewrite.pipeline import Decisions, decide
 from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
@@ -148,7 +148,7 @@ def _facts(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> Fact
 
 def _traffic(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> Tuple[List[Traffic], str]:
     try:
-        converted = rewrite(meta_graph, config, policy).meta_graph
+        converted = unscaled(meta_graph, config, policy)
     except GraphmpError as error:
         return [], str(error)
     shapes = with_inferred_shapes(meta_graph.graph_def)

@@ -8,16 +8,20 @@ off, for that depends on the device.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import AbstractSet, Dict, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.config import Config
 from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from graphmp.graph.shapes import UNKNOWN_RANK, recorded_elements
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
+from graphmp.policy.policy import Policy
 from graphmp.policy.traits import MOVES_NOTHING
 from graphmp.rewrite.op_defs import OpDefs
+from graphmp.rewrite.pipeline import rewrite
 from graphmp.rewrite.units import TypedGraph
 
 _SIZES = {FLOAT32: 4, FLOAT64: 8, FLOAT16: 2, BFLOAT16: 2}
@@ -103,3 +107,8 @@ class _Elements(Dict[Port, int]):
         elements = self[inputs[0]] if inherits else recorded_elements(node, port.output) if node.op else UNKNOWN_RANK
         self[port] = elements
         return elements
+
+
+def unscaled(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> tf.MetaGraphDef:
+    """The conversion without a loss scale: what a first step looks at, to find one, moves nothing in any other."""
+    return rewrite(meta_graph, replace(config, loss_scale="none"), policy).meta_graph

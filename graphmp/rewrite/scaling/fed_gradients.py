@@ -16,6 +16,7 @@ from graphmp.graph.view import Port
 from graphmp.rewrite.scaling.model import GradientScope, Loss
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
+_SUMS = frozenset(("AccumulateNV2", "AddN"))
 _PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
 
 
@@ -51,7 +52,7 @@ def fed_losses(graph: TrainingGraph, idle: List[GradientScope], chosen: Optional
 def _fed_loss(scopes: List[GradientScope], gradients: Iterable[Port], updates: List[str], fed: Dict[str, Tuple[Port, ...]]) -> Loss:
     arrivals = dict.fromkeys(port for name in updates for port in fed.pop(name))
     ports, names = tuple(gradients), tuple(sorted(updates))
-    return Loss(tuple(scopes), ports, ports, False, len(scopes) > 1, tuple(arrivals), names, names)
+    return Loss(tuple(scopes), ports, ports, False, len(scopes) > 1, tuple(arrivals), True, names, names)
 
 
 def _fed_elsewhere(graph: TrainingGraph, left: List[Tuple[GradientScope, Dict[str, List[Port]]]], fed: Dict[str, Tuple[Port, ...]]) -> Iterator[Loss]:
@@ -103,7 +104,10 @@ def _is_final(graph: TrainingGraph, scope: GradientScope, port: Port) -> bool:
 
 
 def _differentiated_by(graph: TrainingGraph, name: str) -> Set[str]:
-    """The variables that the forward node of a node of gradient code reads."""
+    """The variables that the forward node of a node of gradient code reads; of a sum, those of all that it adds up."""
     forward = differentiated(name, graph.view.nodes.keys())
-    found = {graph.state.variable(port.node) for port in graph.view.inputs(forward)} if forward else set()
+    if forward is None:
+        summed = [_differentiated_by(graph, port.node) for port in graph.view.inputs(name)] if graph.view.nodes[name].op in _SUMS else []
+        return set.intersection(*summed) if summed else set()
+    found = {graph.state.variable(port.node) for port in graph.view.inputs(forward)}
     return {variable for variable in found if variable is not None}

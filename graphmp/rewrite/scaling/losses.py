@@ -88,6 +88,7 @@ def _joined(scopes: List[GradientScope], flows: List[GradientFlow], members: Lis
         reduced=any(flow.reduced for flow in own),
         added_up=sum(len(flow.direct) for flow in own) > len(direct),
         arrivals=tuple(dict.fromkeys(port for flow in own for port in flow.taken)),
+        fetched=False,
         updates=tuple(sorted(updates)),
         direct=tuple(sorted(direct)),
     )

@@ -38,6 +38,7 @@ class Loss(NamedTuple):
         reduced: whether there is such a one.
         added_up: whether gradients of several scopes come to one write, as those of towers do.
         arrivals: where gradients arrive that did not come by an edge: taken out of accumulators, or fed; else empty.
+        fetched: whether its gradients leave the graph, and come back through placeholders.
         updates: the writes that the gradients reach.
         direct: those of them that they reach in the same step; behind accumulators, those that what is taken out reaches.
     """
@@ -48,10 +49,6 @@ class Loss(NamedTuple):
     reduced: bool
     added_up: bool
     arrivals: Tuple[Port, ...]
+    fetched: bool
     updates: Tuple[str, ...]
     direct: Tuple[str, ...]
-
-    @property
-    def fetched(self) -> bool:
-        """Whether its gradients leave the graph, and come back through placeholders."""
-        return bool(self.arrivals) and all(port not in self.gradients for scope in self.scopes for port in scope.leaving)

@@ -14,7 +14,7 @@ assert chains and models and optimizers and several and state  # they register t
 # What fails: program, its tests, where (reference, resource, tf1, tf2; else everywhere), what comes out wrong.
 A_SCALE_EACH = "a scale and a flag for each of a group's losses: an overflow skips its updates, the others are applied"
 WRITTEN = "on a skipped step it is written"
-FAILS = [
+FAILS: list = [
     ("adversaries_at_once", "scales overflows", "", A_SCALE_EACH),
     ("gradient_norms_at_once", "scales overflows", "", A_SCALE_EACH),
     ("two_optimizers_of_two_losses", "scales overflows", "", A_SCALE_EACH),
