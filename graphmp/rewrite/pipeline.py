@@ -35,6 +35,7 @@ from graphmp.rewrite.paint import FLOAT, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.scaling.allreduce import with_reduces
+from graphmp.rewrite.scaling.fetched_gradients import under_its_name
 from graphmp.rewrite.scaling.first_step import look
 from graphmp.rewrite.scaling.insert import Inserted, insert
 from graphmp.rewrite.scaling.plan import ScalePlan, plan_scaling
@@ -202,6 +203,8 @@ def _decide(
     graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
     scopes = gradient_code(graph.view, config.gradient_scope)
+    if body.function is None:
+        scopes.update((scope, {name for node in nodes for name in under_its_name(graph.view, node)}) for scope, nodes in plan.unnamed.items())
     gradients = {name for nodes in scopes.values() for name in nodes}
     if body.function is None:
         gradients |= plan.joined

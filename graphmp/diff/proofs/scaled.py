@@ -62,7 +62,8 @@ class _Scaled:
             return False
         rule = homogeneity(self._view.nodes[name].op)
         slots = [slot for slot, port in enumerate(self._view.inputs(name)) if port.node in touched]
-        return rule in _POWERS or (rule in ("product", "quotient") and len(slots) > 1) or (rule == "quotient" and 1 in slots)
+        divides = (rule == "quotient" and 1 in slots) or (rule == "solution" and 0 in slots)
+        return rule in _POWERS or divides or (rule in ("product", "quotient") and len(slots) > 1)
 
     def unscaled(self) -> Check:
         """No scaled value reaches a variable."""

@@ -115,7 +115,7 @@ def _gate(graph: TrainingGraph, editor: Editor, plan: ScalePlan, made: Sequence[
 def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str, str]]:
     for each in loss.scopes:
         for name in sorted(set(each.degrees.unclear)):
-            yield warning("GMP111", name, "it is not linear and lies in a loop: it sees gradients multiplied by the loss scale")
+            yield warning("GMP111", name, "it is not linear and reads a list: it sees gradients multiplied by the loss scale")
     if arithmetic.clipped_apart:
         scopes = ", ".join(each.scope for each in loss.scopes)
         yield warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)

@@ -17,7 +17,6 @@ from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
-_COMPARES = "loss scale: compares with scaled gradients"
 _SEED = "loss scale: is multiplied by it in float32"
 _KEPT = "loss scale: gives the unscaled gradient"
 
@@ -31,6 +30,7 @@ class ScalePlan(NamedTuple):
         skips: what decides on each write; None where no step is skipped.
         kept: outputs of gradient code that are unscaled under their own names.
         float32: nodes that stay float32, with the reason.
+        unnamed: gradient code that no name tells of, by scope.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
     """
@@ -40,6 +40,7 @@ class ScalePlan(NamedTuple):
     skips: Optional[SkipPlan]
     kept: Sequence[Port]
     float32: Mapping[str, str]
+    unnamed: Mapping[str, AbstractSet[str]]
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
 
@@ -57,18 +58,19 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
     """
     losses = find_losses(graph, config)
+    unnamed = {scope: found.nodes for scope, found in graph.discovered.items()}
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        return ScalePlan([], losses, None, [], {}, graph.joined, [])
+        return ScalePlan([], losses, None, [], {}, unnamed, graph.joined, [])
     warnings = [*_unscaled_functions(graph.meta_graph), *_unscaled_updates(graph, losses, config)]
     served = [loss for loss in losses if not _refused(graph, loss, warnings)]
     skips = None
     if config.loss_scale == "dynamic" and served:
         skips = plan_skips(graph, served, activations(graph, allow), config.count_skipped_steps)
     kept = [port for loss in served for scope in loss.scopes for port in kept_ports(graph, config, loss, scope)]
-    float32 = {name: _COMPARES for loss in served for scope in loss.scopes for name, _ in scope.degrees.multiply}
+    float32 = {name: reason for loss in served for scope in loss.scopes for name, reason in scope.degrees.float32.items()}
     float32.update((port.node, _KEPT) for port in kept)
     float32.update((seed.node, _SEED) for loss in served for scope in loss.scopes for seed in scope.seeds if seed.node in scope.nodes)
-    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, graph.joined, warnings)
+    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, unnamed, graph.joined, warnings)
 
 
 def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:

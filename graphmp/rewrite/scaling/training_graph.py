@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Set
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.control_flow import ENTERS, EXITS
 from graphmp.graph.devices import Places
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, VARIANT
-from graphmp.graph.frames import loop_depths
+from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, VARIANT
+from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_code
+from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
+from graphmp.once import once
 from graphmp.rewrite.op_defs import OpDefs, Signature
 from graphmp.rewrite.scaling.allreduce import AllReduces
+from graphmp.rewrite.scaling.called import Calls, Results
+from graphmp.rewrite.scaling.discovery import Discovered, Floats, discover
+from graphmp.rewrite.scaling.homogeneity import Degree
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
 
@@ -33,6 +39,8 @@ class TrainingGraph:
         code: nodes of gradient code by scope.
         gradients: all nodes of gradient code.
         functions: names of the functions in its library.
+        calls: how the scale passes through those.
+        discovered: what of `code` no name tells of.
     """
 
     def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs):
@@ -42,8 +50,9 @@ class TrainingGraph:
         self.view = GraphView(meta_graph.graph_def)
         self.places = Places(self.view)
         self.state = State(meta_graph, self.view)
-        self._depths = loop_depths(self.view)
+        self._frames = frames(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
+        self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
         self.code: Dict[str, Set[str]] = gradient_code(self.view, config.gradient_scope)
         self.reduces = AllReduces(self.view, self.state.writes, self.is_float)
         joined = self.reduces.joined(self.code) if config.allreduce_half else {}
@@ -51,7 +60,29 @@ class TrainingGraph:
         for scope, nodes in joined.items():
             self.code[scope] |= nodes | self.reduces.ends(nodes)
         self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
-        self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
+        self.calls = Calls(meta_graph.graph_def, op_defs)
+        self.discovered = {"unnamed gradients %d" % number: found for number, found in enumerate(self._discover())}
+        self.code.update((scope, set(found.nodes)) for scope, found in self.discovered.items())
+        self.gradients.update(name for found in self.discovered.values() for name in found.nodes)
+
+    def _discover(self) -> List[Discovered]:
+        """Gradient code of updates that none leads to by its name."""
+        named = self.view.descendants(self.gradients, control=False)
+        taken = {name: self._taken(name) for name in self.state.writes if name not in named}
+        if self.code and not any(self.view.nodes[name].op.startswith(UPDATE_PREFIXES) for name in taken):
+            return []
+        targets = [port for port in taken.values() if port is not None and self.is_float(port)]
+        return discover(self.view, Floats(self.carries, self.functions), targets)
+
+    def _taken(self, name: str) -> Optional[Port]:
+        """What a write takes."""
+        slot = self.slot_named(name, "grad", "delta", "gradient", "gradient_values")
+        ports = self.view.inputs(name)
+        return ports[slot] if slot >= 0 else next((port for port in ports[1:] if self.is_float(port)), None)
+
+    def carries(self, port: Port) -> bool:
+        """Whether an output holds floating point numbers, or a list of them."""
+        return self.is_float(port) or self.is_list(port)
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""
@@ -68,12 +99,23 @@ class TrainingGraph:
         return self.dtype(port) in FLOATS
 
     def is_list(self, port: Port) -> bool:
-        """Whether an output holds a TensorList."""
-        return self.dtype(port) == VARIANT
+        """Whether an output holds a TensorList, or complex numbers: they can't be multiplied by a float where they are."""
+        return self.dtype(port) == VARIANT or self.dtype(port) in COMPLEX
 
     def looped(self, name: str) -> bool:
         """Whether a node lies in a while loop."""
-        return self._depths.get(name, 0) > 0
+        return bool(self.loops(name))
+
+    def loops(self, name: str) -> Tuple[str, ...]:
+        """The frames of the while loops that the outputs of a node lie in, outermost first."""
+        inside = self._frames.get(name, ())
+        return inside[:-1] if inside and self.view.nodes[name].op in EXITS else inside
+
+    @once
+    def parallel_iterations(self) -> Dict[str, int]:
+        """How many iterations of each frame run at once."""
+        enters = [name for name, node in self.view.nodes.items() if node.op in ENTERS]
+        return {self._frames[name][-1]: int(self.view.nodes[name].attr["parallel_iterations"].i) or 10 for name in enters if name in self._frames}
 
     def outputs(self, name: str) -> List[Port]:
         """The outputs of a node; those that are read where its op is unknown."""
@@ -81,6 +123,10 @@ class TrainingGraph:
         if signature is None:
             return self.read_ports(name)
         return [Port(name, output) for output in range(len(signature.outputs))]
+
+    def called(self, name: str, given: Sequence[Degree]) -> Results:
+        """Degrees of what a call of a function returns, for those of what it reads."""
+        return self.calls.results(self.view.nodes[name], given)
 
     def slot_named(self, name: str, *arguments: str) -> int:
         """The first data input of a node that its op definition calls by one of the names; -1 where it has none."""
