@@ -174,9 +174,15 @@ def two_optimizers(clip):
     tf.group(one, apply([by_second], [second], "other"), name="train")
 
 
-@program(clips=False)
+def slots(scope, powers):
+    """What an Adam of the two weights of a scope writes."""
+    weights = [scope + "first", scope + "second"]
+    return " ".join([weight + slot for weight in weights for slot in ("", "/Adam", "/Adam_1")] + ["beta1_power" + powers, "beta2_power" + powers])
+
+
+@program(scales=2, exceptions=[slots("a", ""), slots("b", "_1"), "global_step"], clips=False)
 def two_optimizers_of_two_losses(clip):
-    """A loss and an optimizer for each weight, in one group, each counting the global step."""
+    """A loss and an optimizer for each weight, a group of two updates that can each be run alone, each counting the global step."""
     x, y = data()
     step, updates = tf.train.get_or_create_global_step(), []
     for name in ("a", "b"):

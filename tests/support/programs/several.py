@@ -45,9 +45,9 @@ def gradient_norms(clip):
     apply(clip(tf.gradients(tf.add_n(losses), variables)), variables)
 
 
-@program(clips=False)
+@program(scales=2, exceptions=["shares", "first second"], clips=False)
 def gradient_norms_at_once(clip):
-    """GradNorm in one group."""
+    """GradNorm, a group of two updates that can each be run alone."""
     x, y = data()
     variables, shares = two_weights(), tf.get_variable("shares", (2,), initializer=tf.initializers.constant([1.0, 0.5]))
     output = net(x, *variables)
@@ -132,14 +132,24 @@ def adversaries_in_turn(clip):
     tf.train.AdamOptimizer(0.1).apply_gradients(zip(clip(tf.gradients(cross_entropy(of_made, True), generator)), generator), step, "train")
 
 
-@program(clips=False)
+@program(scales=2, exceptions=["critic/first critic/second", "made/first made/second"], clips=False)
 def adversaries_at_once(clip):
-    """A GAN: both updates in one group, neither without the other."""
+    """A GAN: a group of two updates that can each be run alone."""
     _, _, of_data, of_made, generator, critic = adversaries()
     of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
     by_critic, by_generator = tf.gradients(of_critic, critic), tf.gradients(cross_entropy(of_made, True), generator)
     gradients = clip(by_critic + by_generator)
     tf.group(apply(gradients[:2], critic, "of_critic"), apply(gradients[2:], generator, "of_generator"), name="train")
+
+
+@program()
+def adversaries_in_one_group(clip):
+    """A GAN: all writes in one group, none without the others."""
+    _, _, of_data, of_made, generator, critic = adversaries()
+    of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
+    by_critic, by_generator = tf.gradients(of_critic, critic), tf.gradients(cross_entropy(of_made, True), generator)
+    gradients = clip(by_critic + by_generator)
+    tf.group(*[tf.assign_sub(v, 0.25 * g) for v, g in zip(critic + generator, gradients)], name="train")
 
 
 @program(scales=2, exceptions=["critic/first critic/second", "made/first made/second"], clips=False)
