@@ -34,7 +34,7 @@ class State:
         """Reads the collections of variables and all nodes once."""
         self._meta_graph = meta_graph
         self._view = view
-        self._defined = {parse_input(d.variable_name).node: d for key in _variable_keys(meta_graph) for d in definitions(meta_graph, key)}
+        self._defined = {parse_input(d.variable_name).node: d for key in variable_keys(meta_graph) for d in definitions(meta_graph, key)}
         self._calls = _writing_functions(meta_graph.graph_def)
         self.initializers = frozenset(self._initializers())
         self.writes: List[str] = [n for n in view.nodes if n not in self.initializers and self.is_write(n)]
@@ -81,7 +81,8 @@ def definitions(meta_graph: tf.MetaGraphDef, key: str) -> Iterator[Any]:
                 yield definition
 
 
-def _variable_keys(meta_graph: tf.MetaGraphDef) -> List[str]:
+def variable_keys(meta_graph: tf.MetaGraphDef) -> List[str]:
+    """The collections that hold variables."""
     return sorted(key for key in meta_graph.collection_def if "variables" in key or key == tf.GraphKeys.GLOBAL_STEP)
 
 

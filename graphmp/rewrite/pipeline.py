@@ -147,10 +147,18 @@ def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Pl
     for body in _bodies(result, op_defs) if config.compute_dtype != "float32" else ():
         _paint(body, op_defs, config, policy, result, placement, plan, painted)
     give_back()
-    looks = look(result.graph_def, scaled.first_steps, policy.allow, op_defs)
-    painted.done += [(name, "inserted", "scale: a first step shows what scale fits") for name in looks]
+    for body in _bodies(result, op_defs) if scaled.first_steps else ():
+        painted.done += _look(body, scaled, policy, op_defs)
     mark(result, config, "rewrite")
     return emptied(result), _record(scaled, special, painted)
+
+
+def _look(body: _Body, scaled: Inserted, policy: Policy, op_defs: OpDefs) -> List[Row]:
+    """Has the first steps of one body look at gradients."""
+    added = look(body.graph_def, scaled.first_steps.get(body.name, []), policy.allow, op_defs)
+    if added and body.function is not None:
+        bodies.write_back(body.graph_def, body.function, op_defs)
+    return [(in_body(body.name, name), "inserted", "scale: a first step shows what scale fits") for name in added]
 
 
 def _planned(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs) -> Tuple[Recognised, TrainingGraph, ScalePlan]:
@@ -211,12 +219,17 @@ def _decide(
     graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
     ahead = ahead_of_allow(graph, policy.allow, gradients)
     outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}
-    fetched = {} if body.function else {**_fetched(graph, meta_graph, config, outputs), **plan.float32}
+    fetched = _float32_inside(plan, body.name) if body.function else {**_fetched(graph, meta_graph, config, outputs), **plan.float32}
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
     guards = ranges.guarded(graph, policy, config.compute_dtype, overflowed("" if body.function else config.ranges))
     groups = Groups(graph, policy.allow)
     painted = paint(graph, groups, pinned, guards, config, policy, op_defs, gradients)
     return Decisions(graph, groups, placement(graph, groups, painted, config.compute_dtype))
+
+
+def _float32_inside(plan: ScalePlan, function: str) -> Dict[str, str]:
+    """What the loss scale keeps float32 in a function."""
+    return next((dict(inside.plan.float32) for inside in plan.inside if inside.body.name == function), {})
 
 
 def _fetched(graph: TypedGraph, meta_graph: tf.MetaGraphDef, config: Config, outputs: Any) -> Dict[str, str]:
@@ -273,7 +286,7 @@ def _allowed_kept(decisions: Decisions, policy: Policy, prefix: str) -> Dict[str
 
 
 def _record(scaled: Inserted, special: Recognised, painted: _Painted) -> Dict[str, Any]:
-    elsewhere = any(row["code"] == "GMP110" for row in scaled.warnings)  # then there is training after all
+    elsewhere = bool(scaled.losses) or any(row["code"] == "GMP110" for row in scaled.warnings)  # then there is training after all
     warnings = [row for row in special.warnings if row["code"] != "GMP105" or not elsewhere] + scaled.warnings
     if painted.unknown:
         text = "%d nodes have ops that neither TensorFlow here nor the graph defines: kept as they are"

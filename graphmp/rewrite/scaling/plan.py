@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
-import tensorflow.compat.v1 as tf
-
 from graphmp.config import Config
 from graphmp.errors import warning
-from graphmp.graph.gradient_names import gradient_scopes
-from graphmp.graph.live import UPDATE_PREFIXES, writes
+from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.view import Port
+from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.scaling.fetched_gradients import kept_ports
+from graphmp.rewrite.scaling.inside import Body, opened, training_functions
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
@@ -33,6 +32,7 @@ class ScalePlan(NamedTuple):
         float32: nodes that stay float32, with the reason.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
+        inside: what it does in functions that train inside.
     """
 
     losses: Sequence[Loss]
@@ -42,6 +42,21 @@ class ScalePlan(NamedTuple):
     float32: Mapping[str, str]
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
+    inside: Sequence[Inside] = ()
+
+
+class Inside(NamedTuple):
+    """A function that trains inside.
+
+    Attributes:
+        body: its body, to be changed.
+        graph: that as loss scaling looks at it.
+        plan: what is done in it.
+    """
+
+    body: Body
+    graph: TrainingGraph
+    plan: ScalePlan
 
 
 def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave: bool) -> ScalePlan:
@@ -59,7 +74,13 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         return ScalePlan([], losses, None, [], {}, graph.joined, [])
-    warnings = [*_unscaled_functions(graph.meta_graph), *_unscaled_updates(graph, losses, config)]
+    warnings = list(_unscaled_updates(graph, losses, config))
+    plan = _planned(graph, losses, config, allow, warnings)
+    return plan._replace(inside=_plan_functions(graph, config, allow, warnings), warnings=warnings)
+
+
+def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> ScalePlan:
+    """The plan for the main graph, or for a function's body."""
     served = [loss for loss in losses if not _refused(graph, loss, warnings)]
     skips = None
     if config.loss_scale == "dynamic" and served:
@@ -80,12 +101,25 @@ def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -
     return inside is not None
 
 
-def _unscaled_functions(meta_graph: tf.MetaGraphDef) -> Iterator[Dict[str, str]]:
-    """Functions that take gradients and update variables inside: what they need of the scale would have to be passed in."""
-    for function in meta_graph.graph_def.library.function:
-        scopes = gradient_scopes({node.name for node in function.node_def})
-        if scopes and any(writes(node.op) for node in function.node_def):
-            yield warning("GMP110", function.signature.name, "the function trains inside itself: its gradients are not scaled")
+def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> List[Inside]:
+    """Decides on the functions that train inside; those that can't be scaled are said."""
+    functions = training_functions(graph.meta_graph.graph_def)
+    if not functions:
+        return []
+    called = () if config.names_training else called_functions(graph.meta_graph.graph_def)
+    found = []
+    for body in opened([f for f in functions if f.signature.name in called], graph.meta_graph, graph.view, graph.op_defs):
+        if body.calls & graph.gradients:
+            continue  # what it is handed is scaled already
+        inside = TrainingGraph(body.meta_graph, config, graph.op_defs)
+        said: List[Dict[str, str]] = []
+        plan = _planned(inside, find_losses(inside, config), config, allow, said)
+        if plan.losses and not plan.unscaled:
+            found.append(Inside(body, inside, plan))
+    names = {each.body.name for each in found}
+    left = [function.signature.name for function in functions if function.signature.name not in names]
+    warnings += [warning("GMP110", name, "the function trains inside itself: its gradients are not scaled") for name in left]
+    return found
 
 
 def _unscaled_updates(graph: TrainingGraph, losses: Sequence[Loss], config: Config) -> Iterator[Dict[str, str]]:

@@ -98,5 +98,6 @@ def step_targets(view: GraphView, losses: List[Dict[str, Any]]) -> Set[str]:
         updates = {name for name in loss["updates"] if name in view.nodes}
         gradients = {parse_input(text).node for text in loss["gradients"]} & set(view.nodes)
         found |= updates | (set() if view.ancestors(updates) & gradients else gradients)
-        found |= {loss["scale"].rsplit("/", 1)[0] + "/update/step"} if loss["scale"] else set()
+        inside = set(loss.get("calls", ())) & set(view.nodes)  # whoever calls the function adapts the scale
+        found |= inside or ({loss["scale"].rsplit("/", 1)[0] + "/update/step"} if loss["scale"] else set())
     return found
