@@ -108,12 +108,12 @@ class DynamicLossScale(FixedLossScale):
     kind = "dynamic"
     skips = True
 
-    def __init__(self, scope: str, config: Config, in_function: bool = False):
+    def __init__(self, scope: str, config: Config, by_handle: bool = False):
         NoLossScale.__init__(self, scope)
         self.initial = config.loss_scale_initial
         self._config = config
         with init_scope(), own_scope(scope):
-            self.variables = tuple((_Handle if in_function else _variable)(*row) for row in _state(config))
+            self.variables = tuple((_Handle if by_handle else _variable)(*row) for row in _state(config))
         self._scale, self._good_steps, self._skipped_steps = self.variables
         self.device = self._scale.device
         with init_scope(), own_scope(scope), tf.device(self.device):
@@ -161,12 +161,12 @@ class DynamicLossScale(FixedLossScale):
         return tf.maximum(largest(gradients), self.largest) if gradients else tf.identity(self.largest)
 
 
-def make(config: Config, scope: str, in_function: bool = False) -> NoLossScale:
+def make(config: Config, scope: str, by_handle: bool = False) -> NoLossScale:
     """Builds the fragment that a config asks for, under `graphmp/<scope>/` of the default graph, which may be a function's body."""
     if config.loss_scale == "none":
         return NoLossScale(scope)
     if config.loss_scale == "dynamic":
-        return DynamicLossScale(scope, config, in_function)
+        return DynamicLossScale(scope, config, by_handle)
     return FixedLossScale(scope, config.loss_scale)
 
 
@@ -176,11 +176,12 @@ def state_for_functions(config: Config, scope: str) -> Tuple[Any, ...]:
     What the collection `graphmp_loss_scale` has of them is their values: a handle that was imported can't be run.
     """
     variables = []
-    with own_scope(scope), tf.device(_BESIDE_CALLS):
-        for name, value, dtype in _state(config):
+    for name, value, dtype in _state(config):
+        with own_scope(scope), tf.device(_BESIDE_CALLS):
             made = tf.Variable(value, trainable=False, collections=[tf.GraphKeys.GLOBAL_VARIABLES], name=name, dtype=dtype, use_resource=True)
-            tf.add_to_collection(COLLECTION, tf.identity(read(made), name=name + "/value"))
-            variables.append(made)
+        with own_scope("%s/%s" % (scope, name)):
+            tf.add_to_collection(COLLECTION, tf.identity(read(made), name="value"))
+        variables.append(made)
     return tuple(variables)
 
 
@@ -200,14 +201,15 @@ class _Handle:
 
     def __init__(self, name: str, value: Any, dtype: Any):
         self._value, self.dtype = value, dtype
-        with tf.name_scope(name) as scope, tf.name_scope(None), tf.device(_BESIDE_CALLS):
-            self._handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=[], shared_name=scope[:-1], name=scope[:-1])
+        with tf.name_scope(name) as variable, tf.name_scope("handle") as self._scope, tf.device(_BESIDE_CALLS):
+            self._handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=[], shared_name=variable[:-1], name="of")
         self.device = self._handle.device
 
     def initialized_value(self) -> Any:
         """Its value, or the initial one."""
-        present = tf.raw_ops.VarIsInitializedOp(resource=self._handle)
-        return tf.cond(present, self._read, lambda: tf.constant(self._value, self.dtype))
+        with tf.name_scope(self._scope):
+            present = tf.raw_ops.VarIsInitializedOp(resource=self._handle)
+            return tf.cond(present, self._read, lambda: tf.constant(self._value, self.dtype))
 
     def _read(self) -> Any:
         return tf.raw_ops.ReadVariableOp(resource=self._handle, dtype=self.dtype)

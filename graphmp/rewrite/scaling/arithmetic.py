@@ -45,7 +45,7 @@ class Arithmetic:
         loss: Loss,
         scope: str,
         kept: Sequence[Port],
-        in_function: bool = False,
+        by_handle: bool = False,
     ):
         """Makes the scale and unscales what leaves gradient code.
 
@@ -57,7 +57,7 @@ class Arithmetic:
             loss: the loss.
             scope: its name scope below `graphmp/`.
             kept: outputs of gradient code that are to be unscaled under their own names.
-            in_function: whether the graph is a function's body.
+            by_handle: whether the graph only has handles of the scale's state: a function's body, or a loop.
         """
         self._graph, self._editor, self._config, self._loss, self._scope = graph, editor, config, loss, scope
         self._part = part
@@ -71,7 +71,7 @@ class Arithmetic:
         self._keep_fetched(kept)
         with self._part.building():
             with tf.device(machine(graph.places.of(loss.direct[0]))):
-                self.scale = scales.make(config, scope, in_function)
+                self.scale = scales.make(config, scope, by_handle)
             for each in loss.scopes:
                 self._unscale(each)
 

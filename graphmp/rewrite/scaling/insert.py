@@ -15,13 +15,14 @@ The graph is float32 all the while: the painter comes afterwards, and what is be
 from __future__ import annotations
 
 import itertools
-from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.diff.changes import in_body
 from graphmp.errors import warning
+from graphmp.graph.contexts import Contexts
 from graphmp.graph.editing import Editor
 from graphmp.graph.live import writes
 from graphmp.graph.view import Port
@@ -33,7 +34,7 @@ from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.gates import Gates
 from graphmp.rewrite.scaling.inside import Body
 from graphmp.rewrite.scaling.model import Loss
-from graphmp.rewrite.scaling.plan import Inside, ScalePlan
+from graphmp.rewrite.scaling.plan import InLoop, Inside, ScalePlan
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
@@ -58,7 +59,7 @@ class Inserted(NamedTuple):
 def insert(graph: TrainingGraph, config: Config, plan: ScalePlan) -> Inserted:
     """Scales the losses of a graph, which is changed, as a plan says; those inside functions there."""
     result = Inserted([], [], [], {}, list(plan.warnings))
-    if plan.losses or plan.inside:
+    if plan.losses or plan.inside or plan.loops:
         _insert(graph, config, plan, result)
     result.losses.extend(_row(loss) for loss in plan.unscaled)
     return result
@@ -69,6 +70,8 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     editor, part = Editor(graph.meta_graph.graph_def), Fragment()
     made = _scale(graph, editor, part, config, plan, scopes, result)
     states = [ScaleState(each.scale.variables, _trained(graph, loss)) for loss, each in zip(plan.losses, made)]
+    for loop in plan.loops:
+        states += _insert_in_loop(loop, graph.meta_graph, editor, part, config, scopes, result)
     for inside in plan.inside:
         states += _insert_inside(inside, part, config, scopes, result)
     if config.loss_scale == "dynamic":
@@ -77,21 +80,47 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     _splice(graph, editor, part, made, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True}, result)
 
 
-def _insert_inside(inside: Inside, outside: Fragment, config: Config, scopes: Iterator[str], result: Inserted) -> Iterator[ScaleState]:
-    """Scales the losses of a function. The state of their scales is made outside.
+def _insert_in_loop(
+    loop: InLoop, meta_graph: tf.MetaGraphDef, editor: Editor, outside: Fragment, config: Config, scopes: Iterator[str], result: Inserted
+) -> List[ScaleState]:
+    """Scales the losses of a while loop. Returns the state of their scales, which is made outside."""
+    before, part = set(editor.added), Fragment()
+    made = _scale(loop.graph, editor, part, config, loop.plan, scopes, result, handles=True)
+    part.splice(editor, meta_graph, {})
+    contexts = Contexts(meta_graph)
+    for name in [name for name in editor.added if name not in before]:
+        if not editor.nodes[name].input:
+            editor.wait_for(name, [loop.pivot])
+        contexts.add(name, editor.nodes[loop.pivot])
+    contexts.write()
+    for name, others in [item for each in made for item in each.waits.items()]:
+        editor.wait_for(name, others)
+    return list(_states_outside(loop.graph, loop.plan, made, outside, config, lambda names: names))
 
-    Yields:
-        That state.
-    """
-    graph, plan = inside.graph, inside.plan
-    editor, part = Editor(graph.meta_graph.graph_def), Fragment()
-    made = _scale(graph, editor, part, config, plan, scopes, result, inside.body)
-    _splice(graph, editor, part, made, {}, result, inside.body.name)
-    inside.body.close()
+
+def _states_outside(
+    graph: TrainingGraph,
+    plan: ScalePlan,
+    made: Sequence[Arithmetic],
+    outside: Fragment,
+    config: Config,
+    variables: Callable[[AbstractSet[str]], AbstractSet[str]],
+) -> Iterator[ScaleState]:
+    """Makes the state of scales inside functions and loops; `variables` says which of the main graph are behind what is trained inside."""
     for loss, each in zip(plan.losses, made):
         if each.scale.skips:
             with outside.building(), tf.device(each.scale.device):
-                yield ScaleState(state_for_functions(config, each.scale.scope), inside.body.outside(_trained(graph, loss)))
+                yield ScaleState(state_for_functions(config, each.scale.scope), variables(_trained(graph, loss)))
+
+
+def _insert_inside(inside: Inside, outside: Fragment, config: Config, scopes: Iterator[str], result: Inserted) -> List[ScaleState]:
+    """Scales the losses of a function. Returns the state of their scales, which is made outside."""
+    graph, plan = inside.graph, inside.plan
+    editor, part = Editor(graph.meta_graph.graph_def), Fragment()
+    made = _scale(graph, editor, part, config, plan, scopes, result, inside.body, handles=True)
+    _splice(graph, editor, part, made, {}, result, inside.body.name)
+    inside.body.close()
+    return list(_states_outside(graph, plan, made, outside, config, inside.body.outside))
 
 
 def _scale(
@@ -103,9 +132,10 @@ def _scale(
     scopes: Iterator[str],
     result: Inserted,
     body: Optional[Body] = None,
+    handles: bool = False,
 ) -> List[Arithmetic]:
-    """Scales the losses of the main graph, or of a function's body."""
-    made = [Arithmetic(graph, editor, part, config, loss, next(scopes), plan.kept, bool(body)) for loss in plan.losses]
+    """Scales the losses of the main graph, or of a function's body; with `handles`, the state is made elsewhere."""
+    made = [Arithmetic(graph, editor, part, config, loss, next(scopes), plan.kept, handles) for loss in plan.losses]
     name = body.name if body else ""
     warnings: List[Dict[str, str]] = []
     unscaled = {port: tensor for each in made for port, tensor in each.divisions.items()}

@@ -6,11 +6,14 @@ from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optio
 
 from graphmp.config import Config
 from graphmp.errors import warning
+from graphmp.graph.branches import conditional
+from graphmp.graph.frames import Frames, frames
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.view import Port
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.scaling.fetched_gradients import kept_ports
 from graphmp.rewrite.scaling.inside import Body, opened, training_functions
+from graphmp.rewrite.scaling.loops import Path, iteration, pivot
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
@@ -33,6 +36,7 @@ class ScalePlan(NamedTuple):
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
         inside: what it does in functions that train inside.
+        loops: what it does in while loops that train inside.
     """
 
     losses: Sequence[Loss]
@@ -43,6 +47,7 @@ class ScalePlan(NamedTuple):
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
     inside: Sequence[Inside] = ()
+    loops: Sequence[InLoop] = ()
 
 
 class Inside(NamedTuple):
@@ -57,6 +62,20 @@ class Inside(NamedTuple):
     body: Body
     graph: TrainingGraph
     plan: ScalePlan
+
+
+class InLoop(NamedTuple):
+    """A while loop that trains inside.
+
+    Attributes:
+        graph: one iteration as loss scaling looks at it.
+        plan: what is done in it.
+        pivot: a node of its body that starts once the iteration before has trained.
+    """
+
+    graph: TrainingGraph
+    plan: ScalePlan
+    pivot: str
 
 
 def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave: bool) -> ScalePlan:
@@ -75,8 +94,12 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         return ScalePlan([], losses, None, [], {}, graph.joined, [])
     warnings = list(_unscaled_updates(graph, losses, config))
-    plan = _planned(graph, losses, config, allow, warnings)
-    return plan._replace(inside=_plan_functions(graph, config, allow, warnings), warnings=warnings)
+    loops = list(_plan_loops(graph, losses, config, allow))
+    scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
+    plan = _planned(graph, [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)], config, allow, warnings)
+    float32 = {**plan.float32, **{name: reason for loop in loops for name, reason in loop.plan.float32.items()}}
+    inside = _plan_functions(graph, config, allow, warnings)
+    return plan._replace(skips=_without(plan.skips, loops), float32=float32, inside=inside, loops=loops, warnings=warnings)
 
 
 def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> ScalePlan:
@@ -94,11 +117,48 @@ def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow
 
 def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
     """Whether a loss lies in a while loop, where no scale can be brought in."""
-    nodes = [port.node for scope in loss.scopes for port in scope.seeds] + [port.node for port in loss.gradients] + list(loss.direct)
-    inside = next((name for name in nodes if graph.looped(name)), None)
+    inside = next((name for name in _nodes(loss) if graph.looped(name)), None)
     if inside is not None:
-        warnings.append(warning("GMP110", inside, "it trains inside a while loop: gradients are not scaled"))
+        text = "it trains inside a while loop that does not order its updates: gradients are not scaled"
+        warnings.append(warning("GMP110", inside, text))
     return inside is not None
+
+
+def _nodes(loss: Loss) -> List[str]:
+    """Where a loss starts, what leaves its gradient code for updates, and what it writes."""
+    return [port.node for scope in loss.scopes for port in scope.seeds] + [port.node for port in loss.gradients] + list(loss.direct)
+
+
+def _plan_loops(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str]) -> Iterator[InLoop]:
+    """Decides on the while loops that train inside, those that order their updates."""
+    looped = [seed.node for loss in losses for scope in loss.scopes for seed in scope.seeds if graph.looped(seed.node)]
+    if not looped:
+        return
+    inside = frames(graph.view)
+    for path in dict.fromkeys(inside[name] for name in looped):
+        loop = iteration(graph.meta_graph, inside, path)
+        once = TrainingGraph(loop.meta_graph, config, graph.op_defs)
+        found = [loss for loss in find_losses(once, config) if all(inside.get(name) == path for name in _nodes(loss))]
+        writes = {name for loss in found for name in loss.direct}
+        start = pivot(once.view, loop, writes)
+        if found and start is not None and not writes & conditional(once.view):
+            plan = _planned(once, found, config, allow, [])
+            yield InLoop(once, plan._replace(skips=plan.skips and _within(plan.skips, inside, path)), start)
+
+
+def _without(skips: Optional[SkipPlan], loops: Sequence[InLoop]) -> Optional[SkipPlan]:
+    """Of a plan what is not decided on in a loop."""
+    if skips is None:
+        return None
+    decided = {name for loop in loops if loop.plan.skips for name in [*loop.plan.skips.by_loss, *loop.plan.skips.by_value]}
+    by_loss = {name: numbers for name, numbers in skips.by_loss.items() if name not in decided}
+    return skips._replace(by_loss=by_loss, by_value=[name for name in skips.by_value if name not in decided])
+
+
+def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
+    """Of a plan what concerns one loop: what else a step writes runs once for all iterations."""
+    by_loss = {name: numbers for name, numbers in skips.by_loss.items() if inside.get(name) == path}
+    return skips._replace(by_loss=by_loss, by_value=[name for name in skips.by_value if inside.get(name) == path])
 
 
 def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> List[Inside]:
