@@ -1,7 +1,8 @@
 """Functions that train inside: a body as a graph of its own, in which losses are found and scaled as in the main graph, and back.
 
 1. An argument that brings in a variable of the main graph is that variable here, through every level of calls.
-2. A function runs as a whole: a node that waits for its results and control outputs stands for who calls it.
+2. A function runs as a whole: a node that waits for its results, its control outputs and whatever else nothing waits for stands for who
+   calls it. A function without control outputs runs each of its writes (1.15.5, 2.21).
 3. Whoever runs a gated write adapts the scale (`arithmetic.py`), so that a body needs no control outputs or results that it hasn't.
 """
 
@@ -19,7 +20,7 @@ from graphmp.graph.messages import serialize
 from graphmp.graph.state import definitions, variable_behind, variable_keys
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
-from graphmp.rewrite.bodies import ARGUMENT, RESULT, as_graph, write_back
+from graphmp.rewrite.bodies import ARGUMENT, as_graph, write_back
 from graphmp.rewrite.op_defs import OpDefs
 
 _HANDLE, _RUNS = "VarHandleOp", "graphmp_runs"
@@ -65,8 +66,8 @@ class Body:
         for node in graph_def.node:
             if node.name in self._variables:
                 node.op = _HANDLE
-        runs = graph_def.node.add(name=_RUNS, op="NoOp")
-        runs.input.extend("^" + name for name in [*self._control_outputs(), *(node.name for node in graph_def.node if node.op == RESULT)])
+        ends = _ends(graph_def)
+        graph_def.node.add(name=_RUNS, op="NoOp").input.extend("^" + name for name in [*self._control_outputs(), *ends])
         graph_def.library.CopyFrom(meta_graph.graph_def.library)
         self.meta_graph = tf.MetaGraphDef(graph_def=graph_def)
         for key in variable_keys(meta_graph):
@@ -145,6 +146,12 @@ def _learned(known: Set[str], more: AbstractSet[str]) -> bool:
     size = len(known)
     known |= more
     return len(known) > size
+
+
+def _ends(graph_def: tf.GraphDef) -> List[str]:
+    """Nodes that nothing reads or waits for: results, and writes that nothing waits for."""
+    read = {parse_input(text).node for node in graph_def.node for text in node.input}
+    return [node.name for node in graph_def.node if node.name not in read and node.op not in (ARGUMENT, _HANDLE)]
 
 
 def _called(node: Any, functions: Dict[str, Any]) -> List[str]:

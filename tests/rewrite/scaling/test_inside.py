@@ -141,6 +141,15 @@ def legacy(model, noinline=False):
     tf.identity(step(model.x, model.factors[0]), name="train")
 
 
+def legacy_without_order(model):
+    @Defun(tf.float32, tf.float32, func_name="OneStep")
+    def step(x, factor):
+        model.step(x, factor)
+        return tf.constant(1.0)
+
+    tf.identity(step(model.x, model.factors[0]), name="train")
+
+
 def legacy_not_inlined(model):
     legacy(model, noinline=True)
 
@@ -169,7 +178,7 @@ def old_loop_of_references(model):
 
 OLD_LOOPS = [old_loop, old_loop_of_references]
 LOOPS = [loop, loop_in_a_function, calls_in_a_loop, *OLD_LOOPS]
-SHAPES = [called, without_results, called_twice, branch, legacy, legacy_not_inlined, *LOOPS]
+SHAPES = [called, without_results, called_twice, branch, legacy, legacy_without_order, legacy_not_inlined, *LOOPS]
 WAYS = ["rewritten", "as_written", "not_lowered"]
 
 
