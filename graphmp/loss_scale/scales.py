@@ -8,13 +8,13 @@ learns what scale fits them and leaves room for larger ones. Other frameworks sk
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config, fixed_scale
 from graphmp.errors import GraphmpError
-from graphmp.graph.building import own_scope
+from graphmp.graph.building import SCOPE, own_scope
 from graphmp.hooks.internals import init_scope
 from graphmp.loss_scale.gradients import largest
 
@@ -183,6 +183,18 @@ def state_for_functions(config: Config, scope: str) -> Tuple[Any, ...]:
             tf.add_to_collection(COLLECTION, tf.identity(read(made), name="value"))
         variables.append(made)
     return tuple(variables)
+
+
+def shown(row: Dict[str, Any]) -> Tuple[str, str]:
+    """The nodes whose output 0 a session runs to see a scale, and how many steps it skipped; empty where there is none.
+
+    Args:
+        row: of the report's `scales`.
+    """
+    scope = "%s/%s/" % (SCOPE, row["scope"])
+    if row["kind"] != "dynamic":
+        return "" if row.get("handles") or row["kind"] == "none" else scope + "current", ""
+    return (scope + "scale/value", scope + "skipped_steps/value") if row.get("handles") else (scope + "current", scope + "skipped")
 
 
 def _state(config: Config) -> Tuple[Tuple[str, Any, Any], ...]:

@@ -31,6 +31,6 @@ def with_train_ops(losses: List[Dict[str, Any]], converted: Any) -> List[Dict[st
     return [dict(loss, train_ops=train_ops(loss)) for loss in losses]
 
 
-def in_main_graph(losses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """The rows of a report's `losses` that do not lie in a function."""
-    return [loss for loss in losses if not loss.get("calls")]
+def fetchable(losses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """The rows of a report's `losses` whose tensors a session can fetch: those that lie neither in a function nor in a loop that trains."""
+    return [loss for loss in losses if not loss.get("calls") and not loss.get("in_loop")]

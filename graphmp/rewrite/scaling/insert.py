@@ -43,7 +43,7 @@ class Inserted(NamedTuple):
 
     Attributes:
         losses: rows of the report, one a loss.
-        scales: rows of the report, one a scale: scope, kind, initial value.
+        scales: rows of the report, one a scale: scope, kind, initial value, whether functions or a loop have handles of its state.
         done: (node, what, why) for nodes that were added.
         first_steps: what a first step is to look at once the graph is painted, by function; "" is the main graph.
         warnings: rows of the report.
@@ -141,13 +141,14 @@ def _scale(
     unscaled = {port: tensor for each in made for port, tensor in each.divisions.items()}
     for loss, each in zip(plan.losses, made):
         each.complete(unscaled)
-        result.scales.append({"scope": each.scale.scope, "kind": each.scale.kind, "initial": each.scale.initial})
+        result.scales.append({"scope": each.scale.scope, "kind": each.scale.kind, "initial": each.scale.initial, "handles": handles})
         if each.first_step is not None:
             result.first_steps.setdefault(name, []).append(each.first_step)
         warnings.extend(_doubts(loss, each, each.scale.scope))
     gated = _gate(graph, editor, plan, made, warnings)
     result.warnings.extend(dict(row, node=in_body(name, row["node"])) for row in warnings)
-    result.losses.extend(_row(loss, arithmetic, names, body) for loss, arithmetic, names in zip(plan.losses, made, gated))
+    looped = handles and body is None
+    result.losses.extend(dict(_row(loss, arithmetic, names, body), in_loop=looped) for loss, arithmetic, names in zip(plan.losses, made, gated))
     return made
 
 

@@ -14,6 +14,7 @@ from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, parse_input
 from graphmp.performance.bench import FLOAT32, GRAPHMP, TENSORFLOW
 from graphmp.recipe.refusal import first_line
+from graphmp.report.training import fetchable
 from graphmp.runtime.bench import grappler
 from graphmp.runtime.bench.session import Training
 from graphmp.runtime.conversion import Conversion
@@ -95,9 +96,11 @@ def step_targets(view: GraphView, losses: List[Dict[str, Any]]) -> Set[str]:
     """
     found: Set[str] = set()
     for loss in losses:
+        if not fetchable([loss]):
+            found |= set(loss["train_ops"]) & set(view.nodes)  # who runs the step adapts the scale
+            continue
         updates = {name for name in loss["updates"] if name in view.nodes}
         gradients = {parse_input(text).node for text in loss["gradients"]} & set(view.nodes)
         found |= updates | (set() if view.ancestors(updates) & gradients else gradients)
-        inside = set(loss.get("calls", ())) & set(view.nodes)  # whoever calls the function adapts the scale
-        found |= inside or ({loss["scale"].rsplit("/", 1)[0] + "/update/step"} if loss["scale"] else set())
+        found |= {loss["scale"].rsplit("/", 1)[0] + "/update/step"} if loss["scale"] else set()
     return found
