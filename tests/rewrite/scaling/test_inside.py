@@ -14,7 +14,7 @@ import graphmp
 from tests.support.painting import built
 from tests.support.scaled import changed, session
 from tests.support.structure import needs_tf2
-from tests.support.training import AS_WRITTEN, initialise, state
+from tests.support.training import AS_WRITTEN, imported, initialise, state
 
 Defun = importlib.import_module("tensorflow.python.framework.function").Defun
 OWN = ["graphmp/loss_scale/%s" % name for name in ("scale", "good_steps", "skipped_steps")]
@@ -443,3 +443,16 @@ def test_gradients_can_be_taken_of_a_loop_that_trains():
         tf.train.import_meta_graph(converted.meta_graph)
         inside = graph.get_operation_by_name("graphmp/loss_scale/current")
         assert inside._get_control_flow_context().name == "while/while_context"
+
+
+@pytest.mark.parametrize("shape", [called, legacy, loop], ids=lambda shape: shape.__name__)
+def test_a_session_scales_inside_too(shape):
+    with tf.Graph().as_default() as graph:
+        imported(original(shape))
+        with graphmp.Session(graph=graph, compute_dtype="float32", loss_scale="dynamic") as sess:
+            sess.run("init")
+            sess.run("train", {"x:0": VECTORS, "factors:0": ONES * np.inf})
+            after = state(sess)
+            assert after["net/steps"] == 0 and all(np.isfinite(value).all() for value in after.values())
+            sess.run("train", {"x:0": VECTORS, "factors:0": ONES})
+            assert sess.run("net/steps/Read/ReadVariableOp:0") == (5 if shape is loop else 1)
