@@ -98,7 +98,7 @@ CODES = {
     "GMP111": Code(
         0,
         "An op inside gradient code is not linear and sees scaled gradients.",
-        "Train in bfloat16 or with --loss_scale=none, or take the op out of the loop.",
+        "Train in bfloat16 or with --loss_scale=none.",
     ),
     "GMP112": Code(
         0,

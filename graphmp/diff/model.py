@@ -18,6 +18,7 @@ from graphmp.diff.review.work import Work, work
 from graphmp.graph.files import Path, write_atomic, write_files
 from graphmp.graph.state import State
 from graphmp.graph.stored import StoredMetaGraph
+from graphmp.hooks.op_definitions import op_definitions
 from graphmp.once import once
 
 __all__ = ["CATEGORIES", "Body", "Change", "Check", "Diff", "Kept"]
@@ -57,7 +58,7 @@ class Diff:
     @once
     def work(self) -> Dict[str, Work]:
         """The bytes that float ops of the converted graph's training steps move, by path; empty where the graphs are not at hand."""
-        return work(self.bodies, State(self.graphs[1], self.bodies[0].after)) if self.graphs else {}
+        return work(self.bodies, State(self.graphs[1], self.bodies[0].after, op_definitions(self.graphs[1]))) if self.graphs else {}
 
     @property
     def identical(self) -> bool:

@@ -8,6 +8,7 @@ INVALID, FLOAT32, FLOAT64, INT32, UINT8, INT8, STRING, INT64, BOOL = 0, 1, 2, 3,
 BFLOAT16, FLOAT16, RESOURCE, VARIANT = 14, 19, 20, 21
 HALF = (FLOAT16, BFLOAT16)
 FLOATS = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
+COMPLEX = (8, 18)
 # The type attribute that an op computes in: BatchMatMulV3 has one for each operand and one for the result, which are painted as one.
 _COMPUTES_IN = ("T", "Ta")
 BY_NAME = {"float32": FLOAT32, "float16": FLOAT16, "bfloat16": BFLOAT16}

@@ -53,6 +53,16 @@ class Editor:
         self.nodes[copy.name] = copy
         self.added[copy.name] = reason
 
+    def make_identity(self, name: str, source: Port, dtype: int, wait: Iterable[Port] = ()) -> None:
+        """Lets a node hand on another output under its own name, in place of what it did; its first output has the dtype."""
+        node = self.nodes[name]
+        del node.input[:]
+        node.input.extend(str(port) for port in [source, *wait])
+        for key in [key for key in node.attr if key not in ("_class", "_output_shapes")]:
+            del node.attr[key]
+        node.op = "Identity"
+        node.attr["T"].type = dtype
+
     def unique(self, name: str) -> str:
         """The name itself, or with the first number that makes it one of its own."""
         number, found = 0, name

@@ -6,17 +6,12 @@ from typing import Any, Callable, Iterable, List, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.state_kinds import MAY_BE_STATE, PASS_HANDLES, kind, takes
 from graphmp.graph.variables import VARIABLE_OPS
 
 READS = frozenset(["Identity", "ReadVariableOp", "RefIdentity", "Enter", "RefEnter"])  # of a variable, or of its reference or handle
 UPDATE_PREFIXES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
 ASSIGNS = frozenset(["Assign", "AssignAdd", "AssignSub", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"])
-OTHER_WRITES = (
-    "Scatter", "ResourceScatter", "AccumulatorApplyGradient", "SparseAccumulatorApplyGradient", "ResourceAccumulatorApplyGradient",
-    "StridedSliceAssign", "ResourceStridedSliceAssign",
-)  # fmt: skip
-_MAKE_TENSORS = frozenset(["ScatterNd", "ScatterNdNonAliasingAdd"])  # the other ops of such a name write
-FUNCTION_CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall", "While", "If", "SymbolicGradient"])
 
 
 def is_update(op: Any) -> bool:
@@ -25,15 +20,22 @@ def is_update(op: Any) -> bool:
 
 
 def is_write(op: Any) -> bool:
-    """Whether an op changes a variable, an accumulator, or a resource inside a function."""
-    if op.type in FUNCTION_CALLS:
-        return any(i.dtype == tf.resource for i in op.inputs)
-    return writes(op.type)
+    """Whether an op changes a variable or an accumulator; a call of a function that is handed one may."""
+    if kind(op.type):
+        return False
+    taken = [(slot, tensor) for slot, tensor in enumerate(op.inputs) if tensor.dtype == tf.resource or _is_reference(tensor)]
+    return any(_is_state(tensor) and (not _is_reference(tensor) or takes(op.op_def, slot, op.node_def.attr)) for slot, tensor in taken)
 
 
-def writes(op_type: str) -> bool:
-    """Whether ops of a type change a variable or an accumulator by themselves."""
-    return op_type.startswith(UPDATE_PREFIXES) or op_type in ASSIGNS or (op_type.startswith(OTHER_WRITES) and op_type not in _MAKE_TENSORS)
+def _is_reference(tensor: Any) -> bool:
+    return bool(tensor.dtype != tensor.dtype.base_dtype)
+
+
+def _is_state(tensor: Any) -> bool:
+    """Whether a reference or a handle may be of a variable or an accumulator."""
+    while tensor.op.inputs and (tensor.op.type in PASS_HANDLES or _is_reference(tensor)):
+        tensor = tensor.op.inputs[1 if tensor.op.type == "RefSelect" else 0]
+    return tensor.op.type in MAY_BE_STATE
 
 
 def is_initializer(op: Any) -> bool:

@@ -52,9 +52,25 @@ def _on(device: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def clip(gradients: Sequence[Any], clip_norm: float, scope: str) -> List[Any]:
-    """Scales the gradients down so that their global norm is at most `clip_norm`; sparse ones count by their values."""
+    """Scales the gradients down so that their global norm is at most `clip_norm`; sparse ones count by their values.
+
+    Of gradients of several dtypes the norm is added up in float64, and each is scaled in its own dtype.
+    """
+    given = [g for g in gradients if g is not None]
+    dtypes = list(dict.fromkeys(g.dtype for g in given))
     with own_scope(scope):
-        return list(tf.clip_by_global_norm(list(gradients), clip_norm, name="clip_by_global_norm")[0])
+        if len(dtypes) < 2:
+            return list(tf.clip_by_global_norm(list(gradients), clip_norm, name="clip_by_global_norm")[0])
+        with tf.name_scope("clip_by_global_norm"):
+            norms = [tf.cast(tf.global_norm([g for g in given if g.dtype == dtype]), tf.float64) for dtype in dtypes]
+            norm = tf.global_norm(norms)
+        clipped = list(gradients)
+        for dtype in dtypes:
+            places = [place for place, g in enumerate(gradients) if g is not None and g.dtype == dtype]
+            found, _ = tf.clip_by_global_norm([gradients[place] for place in places], clip_norm, tf.cast(norm, dtype), name="clip_by_global_norm")
+            for place, gradient in zip(places, found):
+                clipped[place] = gradient
+        return clipped
 
 
 def values(gradient: Any) -> Any:

@@ -92,6 +92,14 @@ class FixedLossScale(NoLossScale):
         return self.current
 
 
+class EnteredLossScale(FixedLossScale):
+    """A loss scale as nodes of a while loop read it: what an Enter brought in."""
+
+    def __init__(self, scope: str, current: Any):
+        NoLossScale.__init__(self, scope)
+        self.current = current
+
+
 class DynamicLossScale(FixedLossScale):
     """A scale that halves when gradients overflow and grows after a run of good steps.
 

@@ -1,17 +1,16 @@
 """What the rewrite must know of an op besides its list: tables of data, each with its reason in the file.
 
-`traits.txt` has the ops of each trait, `kernels.txt` those without a half-precision kernel, `homogeneity.txt` what becomes of a
-factor in front of what an op reads.
+`traits.txt` has the ops of each trait, `kernels.txt` those without a half-precision kernel.
 """
 
 from __future__ import annotations
 
 import pathlib
-import re
 from typing import FrozenSet
 
 from graphmp.graph import tables
 from graphmp.graph.dtypes import BOOL, INT8, UINT8
+from graphmp.policy.homogeneity import rule
 
 _FOLDER = pathlib.Path(__file__).resolve().parent
 
@@ -43,7 +42,7 @@ EXACT_INTEGERS = frozenset((BOOL, INT8, UINT8))
 
 def homogeneity(op: str) -> str:
     """The rule of `homogeneity.txt` for an op: how a factor in front of what it reads comes out; empty where nobody knows."""
-    return _HOMOGENEITY.get(op, "passes" if _GRADIENT_OP.search(op) else "")
+    return rule(op).name
 
 
 def without_kernel(compute_dtype: str) -> FrozenSet[str]:
@@ -51,8 +50,6 @@ def without_kernel(compute_dtype: str) -> FrozenSet[str]:
     return _WITHOUT_KERNEL.get(compute_dtype, frozenset())
 
 
-_HOMOGENEITY = {op: rule for rule, *ops in tables.rows(_FOLDER / "homogeneity.txt") for op in ops}
-_GRADIENT_OP = re.compile(r"Grad(WithShape|WithArgmax|Input|V\d)*$")
 _WITHOUT_KERNEL = {
     dtype: frozenset(op for listed, op, _ in tables.rows(_FOLDER / "kernels.txt") if listed == dtype) for dtype in ("float16", "bfloat16")
 }

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32
-from graphmp.hooks.internals import op_def as registered_op_def
+from graphmp.hooks.op_definitions import op_definitions
 
 # Ops whose later version keeps statistics in float32 (attribute U) while data is half: their types are read as that version's.
 WIDER = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
@@ -42,18 +42,14 @@ class OpDefs:
 
     def __init__(self, meta_graph: tf.MetaGraphDef):
         """Reads what the graph brings; nothing is registered."""
-        self._stripped = {op.name: op for op in meta_graph.meta_info_def.stripped_op_list.op}
-        self._functions = {f.signature.name: f.signature for f in meta_graph.graph_def.library.function}
-        self._found: Dict[str, Optional[Any]] = {}
+        self._definition = op_definitions(meta_graph)
         self._typed_by: Dict[str, List[Tuple[str, str]]] = {}
         self._allowed: Dict[Tuple[str, str, int], bool] = {}
         self._signatures: Dict[Tuple[Any, ...], Optional[Signature]] = {}
 
     def get(self, op: str) -> Optional[Any]:
         """The OpDef of an op type; None where nobody knows it."""
-        if op not in self._found:
-            self._found[op] = self._functions.get(op) or _registered(op) or self._stripped.get(op)
-        return self._found[op]
+        return self._definition(op)
 
     def signature(self, node: tf.NodeDef) -> Optional[Signature]:
         """The types of a node's inputs and outputs; None for an op that nobody knows, or whose attributes don't fit its definition."""
@@ -79,13 +75,6 @@ class OpDefs:
             found = next((a.allowed_values.list.type for a in definition.attr if a.name == attribute), None) if definition is not None else None
             self._allowed[key] = found is not None and (not found or dtype in found)
         return self._allowed[key]
-
-
-def _registered(op: str) -> Optional[Any]:
-    try:
-        return registered_op_def(op)
-    except KeyError:
-        return None
 
 
 def _attribute_key(attributes: Any, name: str, kind: str) -> Any:

@@ -35,6 +35,7 @@ from graphmp.rewrite.paint import FLOAT, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.scaling.allreduce import with_reduces
+from graphmp.rewrite.scaling.fetched_gradients import under_its_name
 from graphmp.rewrite.scaling.first_step import look
 from graphmp.rewrite.scaling.insert import Inserted, insert
 from graphmp.rewrite.scaling.plan import ScalePlan, plan_scaling
@@ -210,6 +211,9 @@ def _decide(
     graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
     scopes = gradient_code(graph.view, config.gradient_scope)
+    here = plan if body.function is None else _plan_inside(plan, body.name)
+    unnamed = here.unnamed if here is not None else {}
+    scopes.update((scope, {name for node in nodes for name in under_its_name(graph.view, node)}) for scope, nodes in unnamed.items())
     gradients = {name for nodes in scopes.values() for name in nodes}
     if body.function is None:
         gradients |= plan.joined
@@ -219,7 +223,8 @@ def _decide(
     graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
     ahead = ahead_of_allow(graph, policy.allow, gradients)
     outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}
-    fetched = _float32_inside(plan, body.name) if body.function else {**_fetched(graph, meta_graph, config, outputs), **plan.float32}
+    fetched = {} if body.function else _fetched(graph, meta_graph, config, outputs)
+    fetched.update(here.float32 if here is not None else {})
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
     guards = ranges.guarded(graph, policy, config.compute_dtype, overflowed("" if body.function else config.ranges))
     groups = Groups(graph, policy.allow)
@@ -227,9 +232,9 @@ def _decide(
     return Decisions(graph, groups, placement(graph, groups, painted, config.compute_dtype))
 
 
-def _float32_inside(plan: ScalePlan, function: str) -> Dict[str, str]:
-    """What the loss scale keeps float32 in a function."""
-    return next((dict(inside.plan.float32) for inside in plan.inside if inside.body.name == function), {})
+def _plan_inside(plan: ScalePlan, function: str) -> Optional[ScalePlan]:
+    """What the loss scale does in a function; None where it does nothing there."""
+    return next((inside.plan for inside in plan.inside if inside.body.name == function), None)
 
 
 def _fetched(graph: TypedGraph, meta_graph: tf.MetaGraphDef, config: Config, outputs: Any) -> Dict[str, str]:

@@ -46,5 +46,5 @@ def _calls_training(graph: Any, ops: Iterable[Any]) -> bool:
     if not calls:
         return False
     graph_def = graph.as_graph_def()
-    functions = with_callers(graph_def, {function.signature.name for function in training_functions(graph_def)})
+    functions = with_callers(graph_def, training_functions(graph_def))
     return any(not functions.isdisjoint(functions_named(op.node_def)) for op in calls)

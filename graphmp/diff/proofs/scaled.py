@@ -17,6 +17,7 @@ from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import FLOATS, INVALID, compute_dtype
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView
+from graphmp.hooks.op_definitions import op_definitions
 from graphmp.policy.traits import DISCONTINUOUS, FORGETS_VALUES, homogeneity
 
 _POWERS = frozenset(("inverse", "inverse_root", "root", "square"))
@@ -62,7 +63,8 @@ class _Scaled:
             return False
         rule = homogeneity(self._view.nodes[name].op)
         slots = [slot for slot, port in enumerate(self._view.inputs(name)) if port.node in touched]
-        return rule in _POWERS or (rule in ("product", "quotient") and len(slots) > 1) or (rule == "quotient" and 1 in slots)
+        divides = (rule == "quotient" and 1 in slots) or (rule == "solution" and 0 in slots)
+        return rule in _POWERS or divides or (rule in ("product", "quotient") and len(slots) > 1)
 
     def unscaled(self) -> Check:
         """No scaled value reaches a variable."""
@@ -119,5 +121,5 @@ class _Scaled:
 
 def _writes(meta_graph: tf.MetaGraphDef, view: GraphView) -> Set[str]:
     """The writes of the model's variables. What is pushed into an accumulator is checked where it is taken out."""
-    written = (name for name in State(meta_graph, view).writes if not name.startswith(SCOPE + "/"))
+    written = (name for name in State(meta_graph, view, op_definitions(meta_graph)).writes if not name.startswith(SCOPE + "/"))
     return {name for name in written if "Accumulator" not in view.nodes[name].op}

@@ -14,6 +14,7 @@ from graphmp.diff.review.stayed import Stayed, stayed_float32
 from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.state import State
 from graphmp.graph.variables import variables
+from graphmp.hooks.op_definitions import op_definitions
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff
@@ -139,7 +140,7 @@ def summarise(diff: Diff) -> Optional[Summary]:
         coverage=counted,
         stayed=stayed_float32(diff.work, diff.kept) if counted.dtype else Stayed(),
         variables=_variables(before, after),
-        flows=flows(diff.bodies[0].after, State(after, diff.bodies[0].after).is_write),
+        flows=flows(diff.bodies[0].after, State(after, diff.bodies[0].after, op_definitions(after)).is_write),
         checks=diff.checks,
         unexplained=len(diff.unexplained),
         stale=len(diff.stale),

@@ -65,6 +65,7 @@ class Arithmetic:
         self._sources: Dict[Port, Any] = {}
         self._results: Dict[Port, Any] = {}
         self.divisions: Dict[Port, Any] = {}
+        self._in_loops: Dict[Tuple[str, ...], scales.NoLossScale] = {}
         self._connections: List[Tuple[str, int, Any]] = []
         self._at_entries: List[Tuple[str, int, Any]] = []
         self.clipped_apart = False
@@ -138,26 +139,42 @@ class Arithmetic:
             self._let_read(seed, self._sources[seed], scope)
         for port in (port for name in scope.degrees.rescale for port in self._graph.outputs(name) if self._graph.is_float(port)):
             with tf.device(self._graph.places.of(port.node)):
-                self._sources[port] = self.scale.scale(self._tensor(port), name="rescaled")
+                self._sources[port] = self._scale_at(port).scale(self._tensor(port), name="rescaled")
             self._let_read(port, self._sources[port], scope)
         for (name, slot), power in scope.degrees.multiply.items():
-            self._connections.append((name, slot, self._times(self._read_in(scope, self._graph.view.inputs(name)[slot]), power)))
+            port = self._graph.view.inputs(name)[slot]
+            with tf.device(self._graph.places.of(name)):
+                self._connections.append((name, slot, self._times(self._scale_at(port), self._read_in(scope, port), power)))
 
     def _let_read(self, port: Port, tensor: Any, scope: GradientScope) -> None:
         for consumer in self._graph.view.consumers(port.node):
             if consumer.output == port.output and consumer.node in scope.nodes:
                 self._connections.append((consumer.node, consumer.slot, tensor))
 
-    def _times(self, tensor: Any, power: int, name: str = "rescaled") -> Any:
+    def _scale_at(self, port: Port) -> scales.NoLossScale:
+        """The scale, as nodes read it that read an output: in a while loop from an Enter."""
+        loops = self._graph.loops(port.node)
+        if not loops or not isinstance(self.scale, scales.FixedLossScale):
+            return self.scale
+        if loops not in self._in_loops:
+            tensor = self.scale.in_step
+            with own_scope(self._scope):
+                for frame in loops:
+                    parallel = self._graph.parallel_iterations[frame]
+                    tensor = tf.raw_ops.Enter(data=tensor, frame_name=frame, is_constant=True, parallel_iterations=parallel, name="entered")
+            self._in_loops[loops] = scales.EnteredLossScale(self.scale.scope, tensor)
+        return self._in_loops[loops]
+
+    def _times(self, scale: scales.NoLossScale, tensor: Any, power: int, name: str = "rescaled") -> Any:
         for _ in range(abs(power)):
             dtype = tensor.dtype
-            tensor = self.scale.scale(tensor, name=name) if power > 0 else self._cast(self.scale.unscale(tensor), dtype)
+            tensor = scale.scale(tensor, name=name) if power > 0 else self._cast(scale.unscale(tensor), dtype)
         return tensor
 
     def _unscale(self, scope: GradientScope) -> None:
         """Each output that leaves gradient code, on the device of who reads it: what is sent there is half as large before."""
         for port in dict.fromkeys([*scope.leaving, *(port for port in self._moved if port.node in scope.nodes)]):
-            degree = 0 if port.node in scope.degrees.rescale else scope.degrees.of.get(port.node, 0)
+            degree = scope.degrees.at(port)
             reader = next((c.node for c in self._graph.view.consumers(port.node) if c.node not in scope.nodes), port.node)
             with tf.device(self._graph.places.of(reader)):
                 tensor = self._part.input(self._moved.get(port, port), self._graph.dtype(port))
@@ -165,7 +182,7 @@ class Arithmetic:
 
     def _divided(self, tensor: Any, degree: int) -> Any:
         if degree <= 0:
-            return self._times(tensor, -degree, "unscale")
+            return self._times(self.scale, tensor, -degree, "unscale")
         for _ in range(degree):
             tensor = unscale(self.scale, [tensor])[0]
         return tensor

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Set
+from typing import Iterator, List, Set
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.editing import Editor
-from graphmp.graph.view import Port, parse_input
+from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.rewrite.scaling.model import GradientScope, Loss
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
+_COMPUTED = "_graphmp_scaled"
 _REASON = "scale: computes the scaled gradient that %s gives unscaled, under its name"
 
 
@@ -43,13 +44,18 @@ def computed_elsewhere(graph: TrainingGraph, editor: Editor, scope: GradientScop
     inside = [consumer for consumer in graph.view.consumers(name) if consumer.node in scope.nodes]
     copy = tf.NodeDef()
     copy.CopyFrom(node)
-    copy.name = editor.unique(name + "_graphmp_scaled")
+    copy.name = editor.unique(name + _COMPUTED)
     editor.put(copy, _REASON % name)
     for consumer in inside:
         editor.connect(consumer.node, consumer.slot, Port(copy.name, 0))
-    _make_identity(editor, node, graph.dtype(Port(name, 0)), copy.name)
+    editor.make_identity(name, Port(copy.name, 0), graph.dtype(Port(name, 0)), editor.controls(name))
     editor.changed[name] = "unscale: under its name stands the unscaled gradient, computed in %s" % copy.name
     return Port(copy.name, 0)
+
+
+def under_its_name(view: GraphView, name: str) -> List[str]:
+    """A node of gradient code, and what computes it where it gives the unscaled gradient."""
+    return [name, name + _COMPUTED] if name + _COMPUTED in view.nodes else [name]
 
 
 def is_last_copy(graph: TrainingGraph, scope: GradientScope, name: str) -> bool:
@@ -57,16 +63,6 @@ def is_last_copy(graph: TrainingGraph, scope: GradientScope, name: str) -> bool:
     source = graph.view.inputs(name)[:1]
     inside = any(consumer.node in scope.nodes for consumer in graph.view.consumers(name))
     return graph.view.nodes[name].op == "Identity" and not inside and source[0].node in scope.degrees.of
-
-
-def _make_identity(editor: Editor, node: tf.NodeDef, dtype: int, source: str) -> None:
-    controls = editor.controls(node.name)
-    del node.input[:]
-    node.input.extend([source] + [str(port) for port in controls])
-    for key in [key for key in node.attr if key not in ("_class", "_output_shapes")]:
-        del node.attr[key]
-    node.op = "Identity"
-    node.attr["T"].type = dtype
 
 
 def _named(meta_graph: tf.MetaGraphDef, config: Config) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Optional, Set,
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.live import ASSIGNS, OTHER_WRITES
+from graphmp.graph.live import ASSIGNS, UPDATE_PREFIXES
 from graphmp.graph.view import Port
 from graphmp.rewrite.scaling.model import GradientScope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
@@ -44,7 +44,8 @@ def gradient_flow(graph: TrainingGraph, scope: GradientScope, chosen: Optional[A
         return chosen is None or name in chosen
 
     def is_training(name: str) -> bool:
-        return (graph.view.nodes[name].op not in ASSIGNS and not _is_scatter(graph, name)) or bool(state.written(name) & trainable)
+        written = state.written(name)
+        return graph.view.nodes[name].op.startswith(UPDATE_PREFIXES) or not written or bool(written & trainable)
 
     after, taken = _follow(graph, [c.node for port in scope.leaving for c in graph.view.consumers(port.node) if c.output == port.output], scope.nodes)
     from_taken = _follow(graph, [c.node for port in taken for c in graph.view.consumers(port.node)], scope.nodes)[0] if taken else after
@@ -79,11 +80,6 @@ def _checked(graph: TrainingGraph, gradients: List[Port], direct: AbstractSet[st
     last = {name for name in found if not any(consumer.node in before for consumer in graph.view.consumers(name))}
     whole = [port for name in graph.view.nodes if name in last for port in graph.read_ports(name) if graph.is_float(port)]
     return _read_in(graph, gradients, _toward(graph, direct, after - last)) + _read_in(graph, whole, into)
-
-
-def _is_scatter(graph: TrainingGraph, name: str) -> bool:
-    op = graph.view.nodes[name].op
-    return op.startswith(tuple(prefix for prefix in OTHER_WRITES if "Accumulator" not in prefix))
 
 
 def _trainable(graph: TrainingGraph, scope: GradientScope) -> AbstractSet[str]:

@@ -24,8 +24,6 @@ from graphmp.diff.changes import in_body
 from graphmp.errors import warning
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.editing import Editor
-from graphmp.graph.live import writes
-from graphmp.graph.view import Port
 from graphmp.loss_scale.scales import COLLECTION, state_for_functions
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
 from graphmp.rewrite.scaling.checkpoints import ScaleState, initialise, save_and_restore
@@ -35,6 +33,7 @@ from graphmp.rewrite.scaling.gates import Gates
 from graphmp.rewrite.scaling.inside import Body
 from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.plan import InLoop, Inside, ScalePlan
+from graphmp.rewrite.scaling.skip_plan import SkipPlan
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
@@ -54,6 +53,18 @@ class Inserted(NamedTuple):
     done: List[Tuple[str, str, str]]
     first_steps: Dict[str, List[FirstStep]]
     warnings: List[Dict[str, str]]
+
+
+class Gated(NamedTuple):
+    """What a skipped step of one loss does.
+
+    Attributes:
+        writes: those that it leaves out.
+        goes_on: rows of the report: a node that changes state all the same, and why.
+    """
+
+    writes: List[str]
+    goes_on: List[Dict[str, str]]
 
 
 def insert(graph: TrainingGraph, config: Config, plan: ScalePlan) -> Inserted:
@@ -145,7 +156,7 @@ def _scale(
         if each.first_step is not None:
             result.first_steps.setdefault(name, []).append(each.first_step)
         warnings.extend(_doubts(loss, each, each.scale.scope))
-    gated = _gate(graph, editor, plan, made, warnings)
+    gated = _gate(graph, editor, plan.skips, made, warnings)
     result.warnings.extend(dict(row, node=in_body(name, row["node"])) for row in warnings)
     looped = handles and body is None
     result.losses.extend(dict(_row(loss, arithmetic, names, body), in_loop=looped) for loss, arithmetic, names in zip(plan.losses, made, gated))
@@ -168,42 +179,51 @@ def _trained(graph: TrainingGraph, loss: Loss) -> AbstractSet[str]:
     return {variable for name in loss.updates for variable in graph.state.written(name)}
 
 
-def _gate(graph: TrainingGraph, editor: Editor, plan: ScalePlan, made: Sequence[Arithmetic], warnings: List[Dict[str, str]]) -> List[List[str]]:
-    """Puts gates before what the step writes. Returns the gated writes of each loss."""
-    step = plan.skips
-    if step is None:
-        return [[] for _ in made]
+def _gate(graph: TrainingGraph, editor: Editor, plan: Optional[SkipPlan], made: Sequence[Arithmetic], warnings: List[Dict[str, str]]) -> List[Gated]:
+    """Puts gates before what the step writes. Returns for each loss what has one, and what hasn't."""
+    if plan is None:
+        return [Gated([], []) for _ in made]
     gates = Gates(editor, graph)
-    flags: Dict[Any, Port] = {}
-    for name, numbers in step.by_loss.items():
-        if graph.looped(name):
-            warnings.append(warning("GMP112", name, "it writes inside a while loop: a skipped step runs it all the same"))
-            continue
-        if numbers not in flags:
-            flags[numbers] = gates.any_of([flag for flag in (made[number].flag for number in sorted(numbers)) if flag is not None])
-        gates.by_flag(name, flags[numbers])
-    for name in step.by_value:
-        if not graph.looped(name):
-            gates.by_value(name)
-    for name in sorted(graph.view.followed(graph.gradients, lambda name: not writes(graph.view.nodes[name].op))):
+    outside = {name: numbers for name, numbers in plan.by_loss.items() if not graph.looped(name)}
+    ungated = {name: "it writes inside a while loop: a skipped step runs it all the same" for name in plan.by_loss if graph.looped(name)}
+    flags = {}
+    for numbers in dict.fromkeys(outside.values()):
+        flags[numbers] = gates.any_of([flag for flag in (made[number].flag for number in sorted(numbers)) if flag is not None])
+    for name, numbers in outside.items():
+        if name not in plan.by_value:
+            gates.by_flag(name, flags[numbers])
+    finite = {names: gates.all_finite(names) for names in sorted(set(plan.by_value.values()), key=lambda names: (len(names), names))}
+    for name, names in plan.by_value.items():
+        if name in outside:
+            gates.by_flag(name, gates.both(flags[outside[name]], finite[names], name))
+        else:
+            gates.by_value(name, finite[names])
+    for name in plan.in_loops:
+        gates.in_loop(name)
+    for name in sorted(graph.view.followed(graph.gradients, lambda name: not graph.state.is_write(name))):
         if graph.view.nodes[name].op == "HistogramSummary" and graph.is_float(graph.view.inputs(name)[1]) and not graph.looped(name):
             gates.histogram(name)
-    text = "it updates variables inside a function and returns what others read: a skipped step runs it all the same"
-    warnings.extend(warning("GMP112", name, text) for name in gates.impossible)
-    gated = set(gates.gated)
-    return [sorted(name for name, numbers in step.by_loss.items() if number in numbers and name in gated) for number in range(len(made))]
+    ungated.update((name, "it returns what others read, and nothing else can: a skipped step runs it all the same") for name in gates.impossible)
+    warnings.extend(warning("GMP112", name, text) for name, text in ungated.items())
+    return [_gated(plan, number, ungated) for number in range(len(made))]
+
+
+def _gated(plan: SkipPlan, number: int, ungated: Dict[str, str]) -> Gated:
+    by_loss = [name for name, numbers in plan.by_loss.items() if number in numbers]
+    goes_on = {**plan.always[number], **{name: ungated[name] for name in [*by_loss, *plan.always[number]] if name in ungated}}
+    return Gated(sorted(name for name in by_loss if name not in ungated), [{"node": name, "why": goes_on[name]} for name in sorted(goes_on)])
 
 
 def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str, str]]:
     for each in loss.scopes:
         for name in sorted(set(each.degrees.unclear)):
-            yield warning("GMP111", name, "it is not linear and lies in a loop: it sees gradients multiplied by the loss scale")
+            yield warning("GMP111", name, "it is not linear and reads a list: it sees gradients multiplied by the loss scale")
     if arithmetic.clipped_apart:
         scopes = ", ".join(each.scope for each in loss.scopes)
         yield warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)
 
 
-def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Sequence[str] = (), body: Optional[Body] = None) -> Dict[str, Any]:
+def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Optional[Gated] = None, body: Optional[Body] = None) -> Dict[str, Any]:
     """A row of the report's `losses`: `calls` are the calls of the function that it lies in."""
     function = body.name if body else ""
 
@@ -220,6 +240,7 @@ def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Sequence[st
         "unscale": named(arithmetic.unscaled) if arithmetic else [],
         "finite": in_body(function, arithmetic.finite) if arithmetic and arithmetic.finite else "",
         "clip": in_body(function, arithmetic.clip) if arithmetic and arithmetic.clip else "",
-        "gated": named(gated),
+        "gated": named(gated.writes) if gated else [],
+        "not_skipped": [dict(row, node=in_body(function, row["node"])) for row in gated.goes_on] if gated else [],
         "calls": sorted(body.calls) if body else [],
     }

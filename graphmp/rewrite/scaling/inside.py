@@ -15,9 +15,9 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.calls import functions_named
 from graphmp.graph.dtypes import RESOURCE
 from graphmp.graph.gradient_names import gradient_scopes
-from graphmp.graph.live import writes
+from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.messages import serialize
-from graphmp.graph.state import definitions, variable_behind, variable_keys
+from graphmp.graph.state import definitions, variable_behind, variable_keys, writes_itself
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.rewrite.bodies import ARGUMENT, as_graph, write_back
@@ -100,13 +100,14 @@ class Body:
         write_back(graph_def, self._function, self._op_defs)
 
 
-def training_functions(graph_def: tf.GraphDef) -> List[Any]:
-    """Functions that take gradients and write state themselves."""
-    found = []
-    for function in graph_def.library.function:
-        if any(writes(node.op) for node in function.node_def) and gradient_scopes({node.name for node in function.node_def}):
-            found.append(function)
-    return found
+def training_functions(graph_def: tf.GraphDef) -> Set[str]:
+    """Functions that write state themselves, and take gradients or have update kernels."""
+    library = {function.signature.name for function in graph_def.library.function}
+    return {function.signature.name for function in graph_def.library.function if writes_itself(function, library) and _trains(function)}
+
+
+def _trains(function: Any) -> bool:
+    return any(node.op.startswith(UPDATE_PREFIXES) for node in function.node_def) or bool(gradient_scopes({node.name for node in function.node_def}))
 
 
 def opened(functions: Iterable[Any], meta_graph: tf.MetaGraphDef, view: GraphView, op_defs: OpDefs) -> Iterator[Body]:

@@ -8,18 +8,18 @@ from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.graph.branches import conditional
 from graphmp.graph.frames import Frames, frames
+from graphmp.graph.gradient_names import gradient_scopes
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.view import Port
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.scaling.fetched_gradients import kept_ports
-from graphmp.rewrite.scaling.inside import Body, opened, training_functions
+from graphmp.rewrite.scaling.inside import Body, opened
 from graphmp.rewrite.scaling.loops import Path, iteration, pivot
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
-_COMPARES = "loss scale: compares with scaled gradients"
 _SEED = "loss scale: is multiplied by it in float32"
 _KEPT = "loss scale: gives the unscaled gradient"
 
@@ -33,6 +33,7 @@ class ScalePlan(NamedTuple):
         skips: what decides on each write; None where no step is skipped.
         kept: outputs of gradient code that are unscaled under their own names.
         float32: nodes that stay float32, with the reason.
+        unnamed: gradient code that no name tells of, by scope.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
         inside: what it does in functions that train inside.
@@ -44,6 +45,7 @@ class ScalePlan(NamedTuple):
     skips: Optional[SkipPlan]
     kept: Sequence[Port]
     float32: Mapping[str, str]
+    unnamed: Mapping[str, AbstractSet[str]]
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
     inside: Sequence[Inside] = ()
@@ -92,7 +94,7 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     """
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        return ScalePlan([], losses, None, [], {}, graph.joined, [])
+        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [])
     warnings = list(_unscaled_updates(graph, losses, config))
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
@@ -109,10 +111,14 @@ def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow
     if config.loss_scale == "dynamic" and served:
         skips = plan_skips(graph, served, activations(graph, allow), config.count_skipped_steps)
     kept = [port for loss in served for scope in loss.scopes for port in kept_ports(graph, config, loss, scope)]
-    float32 = {name: _COMPARES for loss in served for scope in loss.scopes for name, _ in scope.degrees.multiply}
+    float32 = {name: reason for loss in served for scope in loss.scopes for name, reason in scope.degrees.float32.items()}
     float32.update((port.node, _KEPT) for port in kept)
     float32.update((seed.node, _SEED) for loss in served for scope in loss.scopes for seed in scope.seeds if seed.node in scope.nodes)
-    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, graph.joined, warnings)
+    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, _unnamed(graph), graph.joined, warnings)
+
+
+def _unnamed(graph: TrainingGraph) -> Dict[str, AbstractSet[str]]:
+    return {scope: found.nodes for scope, found in graph.discovered.items()}
 
 
 def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
@@ -150,34 +156,42 @@ def _without(skips: Optional[SkipPlan], loops: Sequence[InLoop]) -> Optional[Ski
     """Of a plan what is not decided on in a loop."""
     if skips is None:
         return None
-    decided = {name for loop in loops if loop.plan.skips for name in [*loop.plan.skips.by_loss, *loop.plan.skips.by_value]}
+    plans = [loop.plan.skips for loop in loops if loop.plan.skips is not None]
+    decided = {name for plan in plans for name in [*plan.by_loss, *plan.by_value, *plan.in_loops]}
     by_loss = {name: numbers for name, numbers in skips.by_loss.items() if name not in decided}
-    return skips._replace(by_loss=by_loss, by_value=[name for name in skips.by_value if name not in decided])
+    always = [{name: why for name, why in each.items() if name not in decided} for each in skips.always]
+    return skips._replace(by_loss=by_loss, in_loops=[name for name in skips.in_loops if name not in decided], always=always)
 
 
 def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
     """Of a plan what concerns one loop: what else a step writes runs once for all iterations."""
-    by_loss = {name: numbers for name, numbers in skips.by_loss.items() if inside.get(name) == path}
-    return skips._replace(by_loss=by_loss, by_value=[name for name in skips.by_value if inside.get(name) == path])
+
+    def lies(name: str) -> bool:
+        return inside.get(name) == path
+
+    return SkipPlan(
+        {name: numbers for name, numbers in skips.by_loss.items() if lies(name)},
+        {name: tuple(filter(lies, names)) for name, names in skips.by_value.items() if lies(name)},
+        [name for name in skips.in_loops if inside.get(name, ())[: len(path)] == path],
+        [{name: why for name, why in each.items() if inside.get(name, ())[: len(path)] == path} for each in skips.always],
+    )
 
 
 def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> List[Inside]:
     """Decides on the functions that train inside; those that can't be scaled are said."""
-    functions = training_functions(graph.meta_graph.graph_def)
-    if not functions:
-        return []
-    called = () if config.names_training else called_functions(graph.meta_graph.graph_def)
+    library = graph.meta_graph.graph_def.library.function
+    writing = {function.signature.name: function for function in library if function.signature.name in graph.state.writing_functions}
+    called = called_functions(graph.meta_graph.graph_def) if writing and not config.names_training else ()
     found = []
-    for body in opened([f for f in functions if f.signature.name in called], graph.meta_graph, graph.view, graph.op_defs):
+    for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
         if body.calls & graph.gradients:
             continue  # what it is handed is scaled already
         inside = TrainingGraph(body.meta_graph, config, graph.op_defs)
-        said: List[Dict[str, str]] = []
-        plan = _planned(inside, find_losses(inside, config), config, allow, said)
+        plan = _planned(inside, find_losses(inside, config), config, allow, [])
         if plan.losses and not plan.unscaled:
             found.append(Inside(body, inside, plan))
     names = {each.body.name for each in found}
-    left = [function.signature.name for function in functions if function.signature.name not in names]
+    left = [name for name, function in writing.items() if name not in names and gradient_scopes({node.name for node in function.node_def})]
     warnings += [warning("GMP110", name, "the function trains inside itself: its gradients are not scaled") for name in left]
     return found
 

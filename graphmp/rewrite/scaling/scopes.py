@@ -23,7 +23,7 @@ def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) ->
     """Reads one call of `tf.gradients`: its name scope, and the gradient code below that."""
     nodes = _whole(graph, _without_state(graph, nodes))
     seeds = tuple(_seeds(graph, scope, nodes))
-    code = Code(graph.view, nodes, frozenset(seeds), graph.is_float, graph.is_list, graph.functions | CALLS, graph.looped)
+    code = Code(graph.view, nodes, frozenset(seeds), graph.is_float, graph.is_list, graph.functions | CALLS, graph.looped, graph.called)
     leaving = [port for name in graph.view.nodes if name in nodes for port in _read_outside(graph, name, nodes) if graph.is_float(port)]
     losses = dict.fromkeys(loss for seed in seeds for loss in _differentiated(graph, seed, nodes))
     return GradientScope(scope, nodes, seeds, tuple(losses), degrees(code), tuple(leaving))
@@ -32,6 +32,9 @@ def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) ->
 def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:
     """What a seed is the gradient of: the forward node of its reader; of several (a sum has no node of its own) what they first come together in."""
     view = graph.view
+    shape = view.nodes[view.inputs(seed.node)[0].node] if view.nodes[seed.node].op == "Fill" else None
+    if shape is not None and shape.op == "Shape":
+        return [view.inputs(shape.name)[0].node]
     names = {differentiated(c.node, view.nodes.keys()) for c in view.consumers(seed.node) if c.output == seed.output and c.node in nodes}
     found = [name for name in names if name is not None]
     if len(found) > 1:
@@ -76,6 +79,8 @@ def _whole(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet[str]:
 
 def _seeds(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> Iterator[Port]:
     """What gradients start from: ones and `grad_ys` among the leaves of a scope; else what they take from outside that is no forward value."""
+    if scope in graph.discovered:
+        return iter(graph.discovered[scope].seeds)
     found = [port for name in graph.view.nodes if name in nodes and _is_leaf(name, scope) for port in _leaf_seed(graph, name)]
     return iter(found or _given_seeds(graph, nodes))
 

@@ -1,13 +1,15 @@
-"""What is written in a training step, and what decides whether it is: the losses' flags, or the value itself.
+"""What is written in a training step, and what decides whether it is: the losses' flags, or the values themselves.
 
 Of all writes but initialisers, each goes by the first rule that holds.
 
 1. What gradients reach in this step: by their loss's flag.
 2. Gradients pushed into an accumulator: always. The check comes after they are taken out.
 3. The global step: always where gradients come out of accumulators, which count steps, or where --count_skipped_steps says so.
-4. A global variable that takes a value of the batch (moving averages of a batch normalisation, the state of an RNN): by whether
-   that value is finite. The gradients' flag may depend on it. It takes one if a matmul or convolution leads there, if it is
-   one of UPDATE_OPS, or if it is written with the step and something that is fed or read leads there.
+4. A global variable that takes something of the batch (statistics of a batch normalisation and their count, a codebook, centres, priorities,
+   the state of an RNN), or what such a write wrote before it, whatever op writes it, in a step of a loss (5) or before it: by the loss's flag,
+   and by whether all that such writes of the loss take is finite. Where the flag depends on one of them, or something else runs one too, all
+   of the loss go by these values alone: they are written together (`joint_writes.py`). In a while loop each goes by its own values.
+   Outside of steps one goes by its values if a matmul or convolution leads there, or if it is one of UPDATE_OPS.
 5. What runs after an update (beta powers, step counters, zeroed sums), or before it or beside it and never without it
    (what sparse Adam decays; parts of one train op; not metrics, which are local): by the flags of those losses. Of several,
    where the optimizer of one reads or writes the variable, by that one's; else it is written where any of them is trained.
@@ -16,13 +18,14 @@ Of all writes but initialisers, each goes by the first rule that holds.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, FrozenSet, Iterator, List, NamedTuple, Sequence, Set
+from typing import AbstractSet, Dict, FrozenSet, Hashable, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.calls import CALLS
-from graphmp.graph.live import ASSIGNS
+from graphmp.graph.state_kinds import GO_ON, kind
 from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.rewrite.scaling.joint_writes import Flags, joint_writes
 from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
@@ -32,11 +35,15 @@ class SkipPlan(NamedTuple):
 
     Attributes:
         by_loss: for a write, numbers of the losses by whose flags it goes; it is written where any holds.
-        by_value: writes of what must be finite itself.
+        by_value: for a write, those whose values must be finite for it, itself included.
+        in_loops: writes in while loops that go by their own values.
+        always: for each loss what a step changes though it is skipped, and why.
     """
 
     by_loss: Dict[str, FrozenSet[int]]
-    by_value: List[str]
+    by_value: Dict[str, Tuple[str, ...]]
+    in_loops: List[str]
+    always: List[Dict[str, str]]
 
 
 def plan_skips(graph: TrainingGraph, losses: Sequence[Loss], activations: AbstractSet[str], count_skipped_steps: bool) -> SkipPlan:
@@ -56,39 +63,98 @@ class _Planner:
         self._graph, self._losses, self._activations = graph, losses, activations
         self._count_skipped_steps = count_skipped_steps
         self._direct = {name for loss in losses for name in loss.direct}
-        self._before: Dict[int, AbstractSet[str]] = {}
+        self._before = [graph.view.ancestors([port.node for port in (loss.arrivals or loss.checked)]) for loss in losses]
         self._after = [graph.view.descendants(loss.direct) for loss in losses]
+        self._step = [graph.view.ancestors(after) for after in self._after]
         self._global_steps = _global_steps(graph)
         self._globals = graph.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
         collections = graph.meta_graph.collection_def
         self._update_ops = set(collections[tf.GraphKeys.UPDATE_OPS].node_list.value) if tf.GraphKeys.UPDATE_OPS in collections else set()
-        self._fed = graph.view.followed(_sources(graph), lambda name: True)
+        self._fed = graph.view.followed(_sources(graph), lambda name: name not in graph.state.initializers)
 
     def plan(self) -> SkipPlan:
-        step = SkipPlan({}, [])
-        candidates = [name for name in self._graph.state.writes if name not in self._direct]
-        beside = [self._never_without(number, candidates) for number in range(len(self._losses))]
+        plan = SkipPlan({}, {}, [], [{} for _ in self._losses])
+        others = [name for name in self._graph.state.writes if name not in self._direct]
+        beside = [self._never_without(number, others) for number in self._all]
+        batch: Dict[str, FrozenSet[int]] = {}
+        left: Dict[str, FrozenSet[int]] = {}
         for name in self._graph.state.writes:
+            numbers = frozenset(n for n in self._all if name in self._after[n]) or frozenset(n for n in self._all if name in beside[n])
+            numbers = frozenset(n for n in numbers if name not in self._before[n])
             if name in self._direct:
-                step.by_loss[name] = frozenset([number for number, loss in enumerate(self._losses) if name in loss.direct])
-                continue
-            if self._graph.view.nodes[name].op.endswith("AccumulatorApplyGradient"):
-                continue
-            numbers = {n for n in range(len(self._losses)) if name in self._after[n]} or {n for n in range(len(self._losses)) if name in beside[n]}
-            early = any(name in self._before_gradients(n) for n in range(len(self._losses)))
-            numbers = {n for n in numbers if name not in self._before_gradients(n)}
-            if self._steps_always(name, numbers):
-                continue
-            if self._takes_batch(name, early or bool(numbers)):
-                step.by_value.append(name)
-            elif numbers:
-                step.by_loss[name] = self._closest(name, numbers)
-        return step
+                plan.by_loss[name] = frozenset(n for n in self._all if name in self._losses[n].direct)
+            elif not self._goes_on(name, numbers):
+                takes = self._takes_batch(name, bool(self._steps_of(name)))
+                (batch if takes else left)[name] = numbers
+        self._add_second_hand(batch, left)
+        plan.by_loss.update((name, self._closest(name, numbers)) for name, numbers in left.items() if numbers)
+        self._decide(plan, batch)
+        self._list_others(plan)
+        return plan
+
+    @property
+    def _all(self) -> range:
+        return range(len(self._losses))
+
+    def _steps_of(self, name: str) -> FrozenSet[int]:
+        """The losses in whose steps a node runs, or may run."""
+        return frozenset(n for n in self._all if name in self._step[n])
+
+    def _add_second_hand(self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]) -> None:
+        """Moves to `batch` what takes, ahead of an update or beside it, what such writes wrote before it in the same step."""
+        graph = self._graph
+        after = {name for names in self._after for name in names}
+        fresh: AbstractSet[str] = set(batch)
+        while fresh and left:
+            behind = graph.view.descendants(fresh) - after
+            values = graph.view.followed({v for name in fresh for v in graph.state.written(name)}, self._is_forward)
+            fresh = {n for n in left if n in behind and self._steps_of(n) and self._is_global(n) and self._takes_any(n, values)}
+            batch.update((name, left.pop(name)) for name in sorted(fresh))
+
+    def _is_forward(self, name: str) -> bool:
+        return name not in self._graph.gradients and name not in self._graph.state.initializers
+
+    def _decide(self, plan: SkipPlan, batch: Mapping[str, FrozenSet[int]]) -> None:
+        """Rule 4, for writes and the losses by whose flags they could go."""
+        plan.in_loops.extend(name for name in batch if self._graph.looped(name))
+        batch = {name: numbers for name, numbers in batch.items() if not self._graph.looped(name)}
+        early = {n for name, numbers in batch.items() if not numbers for n in self._steps_of(name)}
+        groups: Dict[str, Hashable] = {}
+        for name, numbers in batch.items():
+            if numbers and not numbers & early:
+                groups[name] = plan.by_loss[name] = self._closest(name, numbers)
+            else:
+                groups[name] = ("by value", self._steps_of(name))
+        if groups:
+            checked = [{port.node for port in loss.arrivals or loss.checked} for loss in self._losses]
+            joined = joint_writes(self._graph, groups, Flags(checked, plan.by_loss))
+            plan.by_value.update((name, joined[name]) for name in batch if joined[name])
+
+    def _list_others(self, plan: SkipPlan) -> None:
+        """What goes on in skipped steps."""
+        written = set(self._graph.state.writes)
+        for name, node in self._graph.view.nodes.items():
+            if (name in written and name not in plan.by_loss) or kind(node.op) in GO_ON:
+                for number in self._steps_of(name):
+                    plan.always[number][name] = GO_ON.get(kind(node.op)) or self._why(plan, name, number)
+
+    def _why(self, plan: SkipPlan, name: str, number: int) -> str:
+        """Why a write is none that goes by the loss's flag."""
+        if name in plan.by_value:
+            return "the loss's flag, or what is written with it, doesn't come after it: it goes by whether all that is written with it is finite"
+        if name in plan.in_loops:
+            return "it is written in a while loop: it goes by whether its own values are finite"
+        if self._is_push(name):
+            return "gradients are checked when they are taken out of an accumulator"
+        if self._graph.state.written(name) & self._global_steps:
+            return "it counts skipped steps" if self._count_skipped_steps else "it counts steps, and gradients of a step that isn't counted are stale"
+        if not self._is_global(name):
+            return "it writes no global variable: no part of the model's state"
+        return "the loss's flag depends on it" if name in self._before[number] else "something else than training runs it too"
 
     def _never_without(self, number: int, candidates: List[str]) -> AbstractSet[str]:
         """Writes all of whose results end in something that runs after an update of the loss: nobody runs them alone."""
-        after, view = self._after[number], self._graph.view
-        joined = view.ancestors(after)
+        after, view, joined = self._after[number], self._graph.view, self._step[number]
         found = [name for name in candidates if name in joined and name not in after and self._is_global(name)]
         if not found:
             return frozenset()
@@ -99,27 +165,31 @@ class _Planner:
         elsewhere = view.ancestors(ends)
         return {name for name in found if name not in elsewhere}
 
-    def _before_gradients(self, number: int) -> AbstractSet[str]:
-        """All that a loss's flag depends on."""
-        if number not in self._before:
-            loss = self._losses[number]
-            self._before[number] = self._graph.view.ancestors([port.node for port in (loss.arrivals or loss.checked)])
-        return self._before[number]
-
-    def _steps_always(self, name: str, numbers: AbstractSet[int]) -> bool:
+    def _goes_on(self, name: str, numbers: AbstractSet[int]) -> bool:
+        """Rules 2 and 3."""
+        if self._is_push(name):
+            return True
         if not self._graph.state.written(name) & self._global_steps:
             return False
         return self._count_skipped_steps or any(self._losses[n].arrivals and not self._losses[n].fetched for n in numbers)
+
+    def _is_push(self, name: str) -> bool:
+        return self._graph.view.nodes[name].op.endswith("AccumulatorApplyGradient")
 
     def _is_global(self, name: str) -> bool:
         return self._globals is None or bool(self._graph.state.written(name) & self._globals)
 
     def _takes_batch(self, name: str, in_step: bool) -> bool:
-        inputs = self._graph.view.inputs(name)
-        if self._graph.view.nodes[name].op not in ASSIGNS or len(inputs) < 2 or not self._graph.is_float(inputs[1]) or not self._is_global(name):
+        """Whether a write is one of rule 4."""
+        if not self._is_global(name):
             return False
-        source = inputs[1].node
-        return source in self._activations or ((in_step or self._is_update_op(name)) and source in self._fed)
+        graph = self._graph
+        if any(graph.view.inputs(name)[slot].node in self._activations for slot in graph.floats_written(name)):
+            return True
+        return (in_step or self._is_update_op(name)) and self._takes_any(name, self._fed)
+
+    def _takes_any(self, name: str, nodes: AbstractSet[str]) -> bool:
+        return any(self._graph.view.inputs(name)[slot].node in nodes for slot in self._graph.values_written(name))
 
     def _is_update_op(self, name: str) -> bool:
         return name in self._update_ops or name + ":0" in self._update_ops
@@ -157,9 +227,9 @@ def activations(graph: TrainingGraph, allow: AbstractSet[str]) -> Set[str]:
 
 
 def _sources(graph: TrainingGraph) -> List[str]:
-    """What brings values into the graph: neither constants nor variables."""
-    nodes = graph.view.nodes.items()
-    return [name for name, node in nodes if not graph.view.inputs(name) and node.op not in VARIABLE_OPS and node.op not in ("Const", "NoOp")]
+    """What brings values into the graph: neither constants nor variables, and random numbers."""
+    beside = VARIABLE_OPS | {"Const", "NoOp"}
+    return [n for n, node in graph.view.nodes.items() if (not graph.view.inputs(n) and node.op not in beside) or kind(node.op) == "random"]
 
 
 def _global_steps(graph: TrainingGraph) -> AbstractSet[str]:

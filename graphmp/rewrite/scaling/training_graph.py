@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Set
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.branches import Conditions, conditions
+from graphmp.graph.control_flow import ENTERS, EXITS
 from graphmp.graph.devices import Places
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, VARIANT
-from graphmp.graph.frames import loop_depths
+from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
+from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_code
+from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
-from graphmp.rewrite.op_defs import OpDefs, Signature
+from graphmp.once import once
+from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
 from graphmp.rewrite.scaling.allreduce import AllReduces
+from graphmp.rewrite.scaling.called import Calls, Results
+from graphmp.rewrite.scaling.discovery import Discovered, Floats, discover
+from graphmp.rewrite.scaling.homogeneity import Degree
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
 
@@ -33,6 +40,8 @@ class TrainingGraph:
         code: nodes of gradient code by scope.
         gradients: all nodes of gradient code.
         functions: names of the functions in its library.
+        calls: how the scale passes through those.
+        discovered: what of `code` no name tells of.
     """
 
     def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs):
@@ -41,9 +50,10 @@ class TrainingGraph:
         self.op_defs = op_defs
         self.view = GraphView(meta_graph.graph_def)
         self.places = Places(self.view)
-        self.state = State(meta_graph, self.view)
-        self._depths = loop_depths(self.view)
+        self.state = State(meta_graph, self.view, op_defs.get)
+        self._frames = frames(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
+        self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
         self.code: Dict[str, Set[str]] = gradient_code(self.view, config.gradient_scope)
         self.reduces = AllReduces(self.view, self.state.writes, self.is_float)
         joined = self.reduces.joined(self.code) if config.allreduce_half else {}
@@ -51,12 +61,38 @@ class TrainingGraph:
         for scope, nodes in joined.items():
             self.code[scope] |= nodes | self.reduces.ends(nodes)
         self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
-        self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
+        self.calls = Calls(meta_graph.graph_def, op_defs)
+        self.discovered = {"unnamed gradients %d" % number: found for number, found in enumerate(self._discover())}
+        self.code.update((scope, set(found.nodes)) for scope, found in self.discovered.items())
+        self.gradients.update(name for found in self.discovered.values() for name in found.nodes)
+
+    def _discover(self) -> List[Discovered]:
+        """Gradient code of updates that none leads to by its name."""
+        named = self.view.descendants(self.gradients, control=False)
+        taken = {name: self._taken(name) for name in self.state.writes if name not in named}
+        if self.code and not any(self.view.nodes[name].op.startswith(UPDATE_PREFIXES) for name in taken):
+            return []
+        targets = [port for port in taken.values() if port is not None and self.is_float(port)]
+        return discover(self.view, Floats(self.carries, self.functions), targets)
+
+    def _taken(self, name: str) -> Optional[Port]:
+        """What a write takes."""
+        slot = self.slot_named(name, "grad", "delta", "gradient", "gradient_values")
+        ports = self.view.inputs(name)
+        return ports[slot] if slot >= 0 else next((port for port in ports[1:] if self.is_float(port)), None)
+
+    def carries(self, port: Port) -> bool:
+        """Whether an output holds floating point numbers, or a list of them."""
+        return self.is_float(port) or self.is_list(port)
+
+    @once
+    def conditions(self) -> Dict[str, Conditions]:
+        """The nodes that run only where a conditional goes their way, with the sides that they are on."""
+        return conditions(self.view)
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""
-        signature = self._signature(port.node)
-        return signature.outputs[port.output].dtype if signature is not None and 0 <= port.output < len(signature.outputs) else 0
+        return self._type(port).dtype
 
     def _signature(self, name: str) -> Optional[Signature]:
         if name not in self._signatures:
@@ -68,12 +104,23 @@ class TrainingGraph:
         return self.dtype(port) in FLOATS
 
     def is_list(self, port: Port) -> bool:
-        """Whether an output holds a TensorList."""
-        return self.dtype(port) == VARIANT
+        """Whether an output holds a TensorList, or complex numbers: they can't be multiplied by a float where they are."""
+        return self.dtype(port) == VARIANT or self.dtype(port) in COMPLEX
 
     def looped(self, name: str) -> bool:
         """Whether a node lies in a while loop."""
-        return self._depths.get(name, 0) > 0
+        return bool(self.loops(name))
+
+    def loops(self, name: str) -> Tuple[str, ...]:
+        """The frames of the while loops that the outputs of a node lie in, outermost first."""
+        inside = self._frames.get(name, ())
+        return inside[:-1] if inside and self.view.nodes[name].op in EXITS else inside
+
+    @once
+    def parallel_iterations(self) -> Dict[str, int]:
+        """How many iterations of each frame run at once."""
+        enters = [name for name in self._frames if self.view.nodes[name].op in ENTERS]
+        return {self._frames[name][-1]: _parallel_iterations(self.view.nodes[name]) for name in enters}
 
     def outputs(self, name: str) -> List[Port]:
         """The outputs of a node; those that are read where its op is unknown."""
@@ -82,12 +129,35 @@ class TrainingGraph:
             return self.read_ports(name)
         return [Port(name, output) for output in range(len(signature.outputs))]
 
+    def called(self, name: str, given: Sequence[Degree]) -> Results:
+        """Degrees of what a call of a function returns, for those of what it reads."""
+        return self.calls.results(self.view.nodes[name], given)
+
     def slot_named(self, name: str, *arguments: str) -> int:
         """The first data input of a node that its op definition calls by one of the names; -1 where it has none."""
         definition = self.op_defs.get(self.view.nodes[name].op)
         names = [argument.name for argument in definition.input_arg] if definition is not None else []
         return next((slot for slot, argument in enumerate(names) if argument in arguments), -1)
 
+    def values_written(self, name: str) -> List[int]:
+        """The data inputs of a write that are values: neither references nor handles."""
+        signature, inputs = self._signature(name), self.view.inputs(name)
+        types = signature.inputs if signature is not None else [self._type(port) for port in inputs]
+        return [slot for slot, port in enumerate(types) if not port.is_ref and port.dtype != RESOURCE]
+
+    def floats_written(self, name: str) -> List[int]:
+        """Those of them that hold floating point numbers."""
+        return [slot for slot in self.values_written(name) if self.is_float(self.view.inputs(name)[slot])]
+
+    def _type(self, port: Port) -> PortType:
+        signature = self._signature(port.node)
+        return signature.outputs[port.output] if signature is not None and 0 <= port.output < len(signature.outputs) else PortType(0)
+
     def read_ports(self, name: str) -> List[Port]:
         """Outputs of a node that someone reads as data, in order."""
         return sorted({Port(name, consumer.output) for consumer in self.view.consumers(name)})
+
+
+def _parallel_iterations(node: tf.NodeDef) -> int:
+    """Asking a protobuf map for a missing key would add it."""
+    return int(node.attr["parallel_iterations"].i) if "parallel_iterations" in node.attr else 10  # what the op's definition says

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from graphmp.graph.live import UPDATE_PREFIXES, writes
+from graphmp.graph.live import UPDATE_PREFIXES, is_update, is_write
 from graphmp.graph.view import Consumer, GraphView, Port
 from graphmp.runtime.feeds.shapes import Shapes
 from graphmp.runtime.feeds.uses import Use, carried_from, scalar
@@ -53,7 +53,7 @@ def is_rate(shapes: Shapes, tensor: Wanted) -> bool:
     while waiting:
         for consumer in shapes.view.consumers(waiting.pop()):
             op = shapes.view.nodes[consumer.node].op
-            if _is_rate_of_kernel(shapes, consumer) or (op == "Mul" and _is_written(shapes.view, consumer.node)):
+            if _is_rate_of_kernel(shapes, consumer) or (op == "Mul" and _is_written(shapes, consumer.node)):
                 return True
             if op in _SCALES and consumer.node not in seen and shapes.of(Port(consumer.node, 0)) == ():
                 seen.add(consumer.node)
@@ -83,6 +83,7 @@ def _is_rate_of_kernel(shapes: Shapes, consumer: Consumer) -> bool:
     return consumer.slot < len(arguments) and arguments[consumer.slot].name in _RATES
 
 
-def _is_written(view: GraphView, name: str) -> bool:
+def _is_written(shapes: Shapes, name: str) -> bool:
     """Whether a variable is changed by what a node computes."""
-    return any(writes(view.nodes[reader.node].op) and not view.nodes[reader.node].op.startswith(UPDATE_PREFIXES) for reader in view.consumers(name))
+    readers = (shapes.graph.get_operation_by_name(reader.node) for reader in shapes.view.consumers(name))
+    return any(is_write(reader) and not is_update(reader) for reader in readers)

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.graph.view import GraphView
+from graphmp.loss_scale.gradients import clip, values
 from tests.support.loss_scaling import FEED
 from tests.support.models import IDS, two_layers
 from tests.support.painting import built
@@ -101,3 +102,54 @@ def test_the_users_own_clip_sees_unscaled_gradients():
     start, expected = trained(tf.train.export_meta_graph(graph=graph), feed=FEED)
     converted = graphmp.convert(graph, compute_dtype="float32", loss_scale=2.0**10)
     assert changed(expected, trained(converted.meta_graph, start=start, feed=FEED)[1]) == []
+
+
+def of_two_dtypes(use_resource):
+    """A float32 matmul, a float64 one, and a look-up in a table of each."""
+    x = vectors()
+    with tf.variable_scope("", use_resource=use_resource):
+        total = tf.constant(0.0)
+        for dtype in (tf.float32, tf.float64):
+            table = tf.get_variable("table_" + dtype.name, [20, 8], dtype)
+            inputs = tf.concat([tf.cast(x, dtype), tf.reshape(tf.nn.embedding_lookup(table, IDS), [-1, 32])], 1)
+            total += 100 * tf.cast(square(tf.matmul(inputs, tf.get_variable("kernel_" + dtype.name, [44, 1], dtype))), tf.float32)
+    sgd().minimize(total, name="train")
+    tf.global_variables_initializer()
+
+
+@pytest.mark.parametrize("loss_scale", ["none", 128.0, "dynamic"])
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_gradients_of_two_dtypes_have_one_norm(use_resource, loss_scale):
+    """Both are scaled by as much."""
+    meta_graph = built(lambda: of_two_dtypes(use_resource))
+    start, plain = trained(meta_graph, steps=1, feed=FEED, as_written=True)
+    converted = graphmp.convert(meta_graph, loss_scale=loss_scale, clip_norm=1.5, compute_dtype="float32")
+    _, after = trained(converted.meta_graph, steps=1, start=start, feed=FEED, as_written=True)
+    steps = [(plain[name] - start[name], after[name] - start[name]) for name in start if not name.startswith("graphmp/")]
+    share = np.linalg.norm(steps[0][1]) / np.linalg.norm(steps[0][0])
+    assert len(steps) == 4 and share < 0.5
+    for whole, part in steps:
+        np.testing.assert_allclose(part, whole * share, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [0.5, 1e3])
+@pytest.mark.parametrize("dtypes", [(tf.float32,), (tf.float64,), (tf.float32, tf.float64)])
+def test_the_clip_gives_what_tensorflows_does(dtypes, norm):
+    """In each dtype; sparse gradients stay sparse and None stays None."""
+    random = np.random.RandomState(0)
+    with tf.Graph().as_default(), tf.Session() as sess:
+        dense = [random.normal(size=(3, 2)) for _ in dtypes]
+        given = [None, *[tf.constant(g, dtype) for g, dtype in zip(dense, dtypes)]]
+        given += [tf.IndexedSlices(tf.constant(g, dtype), tf.constant([1, 1, 0])) for g, dtype in zip(dense, dtypes)]
+        expected, _ = tf.clip_by_global_norm([g if g is None else _as_float64(g) for g in given], norm)
+        found = clip(given, norm, "here")
+        assert found[0] is None and [type(g) for g in found] == [type(g) for g in given]
+        assert [g.dtype for g in found[1:]] == [g.dtype for g in given[1:]]
+        for a, b in zip(sess.run([values(g) for g in found[1:]]), sess.run([values(g) for g in expected[1:]])):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def _as_float64(gradient):
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(tf.cast(gradient.values, tf.float64), gradient.indices)
+    return tf.cast(gradient, tf.float64)

@@ -145,3 +145,29 @@ def test_a_learning_rate_is_no_scale():
     """Small constants that gradients are multiplied by."""
     report = graphmp.convert(shaped("assigned_by_hand")).report
     assert report["warnings"] == [] and [loss["scale"] for loss in report["losses"]] == ["graphmp/loss_scale/current"]
+
+
+@pytest.mark.unit
+def test_the_report_lists_what_a_skipped_step_changes_all_the_same():
+    def build():
+        x = tf.data.make_one_shot_iterator(tf.data.Dataset.from_tensors(np.ones((4, 12), np.float32)).repeat()).get_next()
+        prediction = two_layers(tf.nn.dropout(x, rate=0.5))
+        _, metric = tf.metrics.mean(prediction)
+        early = tf.assign_add(tf.get_variable("early", (), tf.int32, trainable=False, use_resource=False), 1)
+        with tf.control_dependencies([early]):
+            train = sgd().minimize(square(prediction), tf.train.get_or_create_global_step())
+        tf.group(train, metric, name="train")
+
+    meta_graph = built(build)
+    (loss,) = graphmp.convert(meta_graph, count_skipped_steps=True).report["losses"]
+    ops = {node.name: node.op for node in meta_graph.graph_def.node}
+    why = {row["node"]: row["why"] for row in loss["not_skipped"]}
+    assert {ops[name] for name in why} == {"IteratorGetNext", "RandomUniform", "AssignAdd"}
+    assert why["AssignAdd"] == "the loss's flag depends on it"
+    assert sorted(text for name, text in why.items() if ops[name] == "AssignAdd" and name != "AssignAdd") == [
+        "it counts skipped steps",
+        "it writes no global variable: no part of the model's state",
+        "it writes no global variable: no part of the model's state",
+    ]
+    (loss,) = graphmp.convert(meta_graph, loss_scale=128.0).report["losses"]
+    assert loss["not_skipped"] == loss["gated"] == []

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
-from tests.support.programs.registry import data, error, program, sgd, weights
-
-
-def net(x, first, second):
-    return tf.matmul(tf.tanh(tf.matmul(x, first)), second)
-
-
-def two_weights():
-    return [weights("first", 6, 4), weights("second", 4, 1)]
-
-
-def apply(gradients, variables, name="train", rate=0.25):
-    return sgd(rate).apply_gradients(zip(gradients, variables), name=name)
+from tests.support.programs.registry import apply, data, error, net, program, sgd, two_weights, weights
 
 
 @program()
@@ -146,8 +134,7 @@ def glow(clip):
     for layer in layers:
         pair = couple(pair, layer)
     pair = tuple(tf.stop_gradient(half) for half in pair)
-    loss = tf.reduce_mean(tf.square(tf.concat(pair, 1) - y))
-    by_pair, gradients = tf.gradients(loss, pair), []
+    by_pair, gradients = tf.gradients(error(tf.concat(pair, 1), y), pair), []
     for layer in reversed(layers):
         pair = tuple(tf.stop_gradient(half) for half in couple(pair, layer, back=True))
         *by_pair, by_layer = tf.gradients(couple(pair, layer), list(pair) + [layer], grad_ys=by_pair)

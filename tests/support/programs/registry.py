@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 NORM = 0.125  # what programs that clip clip to: less than any of their global norms
 STEPS = 3
+TINY = 2.0**-30  # what losses are multiplied by where gradients are to be too small for float16
 
 
 class Program(NamedTuple):
@@ -21,7 +22,8 @@ class Program(NamedTuple):
         build: builds the graph; is given a function that takes the list of all gradients before they are applied, and clips them or doesn't.
         train: names of the ops that a step runs, in turn.
         scales: how many loss scales there are to be.
-        exceptions: variables that a skipped step may write, as long as they are finite.
+        exceptions: groups of variables that a skipped step may write, all of a group or none, as long as they are finite.
+        put_back: variables that it may move and put back, but for rounding.
         clips: whether a clip by global norm has its place where it calls that function.
         half: whether it has matmuls or convolutions that are half precision.
     """
@@ -29,7 +31,8 @@ class Program(NamedTuple):
     build: Callable[[Callable[[Sequence[Any]], List[Any]]], Any]
     train: Tuple[str, ...]
     scales: int
-    exceptions: Tuple[str, ...]
+    exceptions: Tuple[Tuple[str, ...], ...]
+    put_back: Tuple[str, ...]
     clips: bool
     half: bool
 
@@ -49,43 +52,76 @@ class Call(NamedTuple):
 
 
 class Built(NamedTuple):
-    """A program's graph, and the calls of `tf.gradients` that it made."""
+    """A program's graph, what holds its Python functions, and the calls of `tf.gradients` that it made."""
 
     meta_graph: Any
+    graph: Any
     calls: List[Call]
 
 
 PROGRAMS: Dict[str, Program] = {}
 
 
-def program(train: Sequence[str] = ("train",), scales: int = 1, exceptions: Sequence[str] = (), clips: bool = True, half: bool = True) -> Any:
+def program(
+    train: Sequence[str] = ("train",),
+    scales: int = 1,
+    exceptions: Sequence[str] = (),
+    put_back: Sequence[str] = (),
+    clips: bool = True,
+    half: bool = True,
+) -> Any:
     """Registers a function that builds a program."""
 
     def register(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        PROGRAMS[build.__name__] = Program(build, tuple(train), scales, tuple(exceptions), clips, half)
+        groups = tuple(tuple(group.split()) for group in exceptions)
+        PROGRAMS[build.__name__] = Program(build, tuple(train), scales, groups, tuple(put_back), clips, half)
         return build
 
     return register
 
 
 @functools.lru_cache(maxsize=None)
-def built(name: str, use_resource: bool, clipped: bool = False) -> Built:
-    """A program's graph with reference or resource variables; `clipped`: its gradients are, by tf.clip_by_global_norm."""
-    with tf.Graph().as_default() as graph, recorded(graph) as calls:
+def built(name: str, use_resource: bool, form: str = "") -> Built:
+    """A program's graph with reference or resource variables.
+
+    Args:
+        name: the program.
+        use_resource: its variables are resources.
+        form: "clipped": its gradients are, by tf.clip_by_global_norm; "tiny": its losses are, and its gradients are made as large again.
+    """
+    done = {"": list, "clipped": clip, "tiny": lambda gradients: [g / TINY for g in gradients]}[form]
+    with tf.Graph().as_default() as graph, recorded(graph) as calls, losses_times(TINY if form == "tiny" else 1.0):
         tf.set_random_seed(1)
         with tf.variable_scope(tf.get_variable_scope(), use_resource=use_resource):
-            PROGRAMS[name].build(lambda gradients: taken(clip(gradients) if clipped else gradients))
+            PROGRAMS[name].build(lambda gradients: taken(done(gradients)))
         tf.global_variables_initializer()
-        return Built(tf.train.export_meta_graph(), calls)
+        return Built(tf.train.export_meta_graph(), graph, calls)
 
 
 def taken(gradients: Sequence[Any]) -> List[Any]:
-    """All before any reader: no update of a reference variable comes between what still reads it."""
-    return list(gradients) if tf.get_variable_scope().use_resource else tf.tuple(list(gradients))
+    """All before any reader: no update comes between what still reads a variable."""
+    return tf.tuple(list(gradients))
 
 
 def clip(gradients: Sequence[Any]) -> List[Any]:
-    return list(tf.clip_by_global_norm(list(gradients), NORM)[0])
+    """tf.clip_by_global_norm, which takes gradients of one dtype, for those of several."""
+    if len({g.dtype for g in gradients}) == 1:
+        return list(tf.clip_by_global_norm(list(gradients), NORM)[0])
+    norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(tf.cast(g, tf.float64))) for g in gradients]))
+    return [g * tf.cast(NORM / tf.maximum(norm, NORM), g.dtype) for g in gradients]
+
+
+_FACTOR = [1.0]
+
+
+@contextlib.contextmanager
+def losses_times(factor: float) -> Iterator[None]:
+    """Multiplies what `error` gives."""
+    _FACTOR[0] = factor
+    try:
+        yield
+    finally:
+        _FACTOR[0] = 1.0
 
 
 @contextlib.contextmanager
@@ -121,7 +157,8 @@ BATCHES = [
         "x": RNG.randn(8, 6).astype(np.float32),
         "y": RNG.randn(8, 1).astype(np.float32),
         "ids": np.array([[0, 1, 2, 2], [3, 1, 4, 0], [4, 4, 3, 2]][step] * 2),
-        "z": RNG.randn(8, 4).astype(np.float32),
+        "rows": np.array([[0, 1, 2, 3], [3, 1, 4, 0], [4, 0, 3, 2]][step] * 2)[:4],
+        "z": RNG.randn(8, 3).astype(np.float32),
     }
     for step in range(STEPS)
 ]
@@ -138,7 +175,21 @@ def weights(name: str, *shape: int, start: float = 0.5) -> Any:
 
 
 def error(prediction: Any, target: Any, name: str = "loss") -> Any:
-    return tf.reduce_mean(tf.square(prediction - target), name=name)
+    """The mean of the squares of what a prediction is off by."""
+    squares = tf.square(prediction - target)
+    return tf.reduce_mean(squares, name=name) if _FACTOR[0] == 1 else tf.multiply(tf.reduce_mean(squares), _FACTOR[0], name=name)
+
+
+def net(x: Any, first: Any, second: Any) -> Any:
+    return tf.matmul(tf.tanh(tf.matmul(x, first)), second)
+
+
+def two_weights(prefix: str = "", width: int = 1) -> List[Any]:
+    return [weights(prefix + "first", 6, 4), weights(prefix + "second", 4, width)]
+
+
+def apply(gradients: Sequence[Any], variables: Sequence[Any], name: str = "train", rate: float = 0.25) -> Any:
+    return sgd(rate).apply_gradients(zip(gradients, variables), name=name)
 
 
 def sgd(rate: float = 0.25) -> Any:
