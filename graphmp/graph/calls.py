@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import AbstractSet, Any, Iterator, Set
+
+import tensorflow.compat.v1 as tf
 
 CALLS = frozenset(
     ("Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf", "StatelessWhile", "SymbolicGradient", "While")
@@ -18,3 +20,13 @@ def functions_named(node: Any) -> Iterator[str]:
             yield attribute.func.name
         elif kind == "list":
             yield from (function.name for function in attribute.list.func)
+
+
+def with_callers(graph_def: tf.GraphDef, functions: AbstractSet[str]) -> Set[str]:
+    """Some functions of a library, and all that call them, through others too."""
+    found = set(functions)
+    while True:
+        more = {f.signature.name for f in graph_def.library.function if any(found & set(functions_named(node)) for node in f.node_def)} - found
+        if not more:
+            return found
+        found |= more

@@ -6,7 +6,7 @@ from typing import Dict, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.calls import functions_named
+from graphmp.graph.calls import with_callers
 from graphmp.graph.control_flow import ENTERS
 from graphmp.graph.view import CONTROL, GraphView, parse_input
 
@@ -23,7 +23,7 @@ def cloned(after: GraphView, before: tf.GraphDef, names: Dict[str, str], prefix:
         prefix: goes before the names of while frames: the original's must differ, else both can't run at once.
     """
     result = tf.GraphDef(versions=after.graph_def.versions)
-    functions = _changed_functions(before, after.graph_def)
+    functions = changed_functions(before, after.graph_def)
     for function in after.graph_def.library.function:
         if function.signature.name in functions:
             copy = result.library.function.add()
@@ -68,15 +68,10 @@ def _colocate(node: tf.NodeDef, after: GraphView, names: Dict[str, str]) -> None
             node.device = after.nodes[name].device
 
 
-def _changed_functions(before: tf.GraphDef, after: tf.GraphDef) -> Set[str]:
+def changed_functions(before: tf.GraphDef, after: tf.GraphDef) -> Set[str]:
     """Functions whose bodies the conversion changed, and those that call them."""
     old = {function.signature.name: function for function in before.library.function}
-    found = {f.signature.name for f in after.library.function if old.get(f.signature.name) != f}
-    while True:
-        more = {f.signature.name for f in after.library.function if any(found & set(functions_named(node)) for node in f.node_def)} - found
-        if not more:
-            return found
-        found |= more
+    return with_callers(after, {f.signature.name for f in after.library.function if old.get(f.signature.name) != f})
 
 
 def _rename_functions(node: tf.NodeDef, functions: Set[str]) -> None:

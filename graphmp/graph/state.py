@@ -53,7 +53,7 @@ class State:
         self._meta_graph = meta_graph
         self._view = view
         self._definition = definition
-        self._defined = {parse_input(d.variable_name).node: d for key in _variable_keys(meta_graph) for d in definitions(meta_graph, key)}
+        self._defined = {parse_input(d.variable_name).node: d for key in variable_keys(meta_graph) for d in definitions(meta_graph, key)}
         self._library = {function.signature.name for function in meta_graph.graph_def.library.function}
         self.initializers = frozenset(self._initializers())
 
@@ -151,7 +151,8 @@ def definitions(meta_graph: tf.MetaGraphDef, key: str) -> Iterator[Any]:
                 yield definition
 
 
-def _variable_keys(meta_graph: tf.MetaGraphDef) -> List[str]:
+def variable_keys(meta_graph: tf.MetaGraphDef) -> List[str]:
+    """The collections that hold variables."""
     return sorted(key for key in meta_graph.collection_def if "variables" in key or key == tf.GraphKeys.GLOBAL_STEP)
 
 
@@ -162,7 +163,7 @@ def _writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
     library = {function.signature.name for function in graph_def.library.function}
     for function in graph_def.library.function:
         calls[function.signature.name] = {name for node in function.node_def for name in [node.op, *functions_named(node)]}
-        if _writes_itself(function, library):
+        if writes_itself(function, library):
             found.add(function.signature.name)
     while True:
         more = {name for name, called in calls.items() if name not in found and called & found}
@@ -171,7 +172,7 @@ def _writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
         found |= more
 
 
-def _writes_itself(function: Any, library: AbstractSet[str]) -> bool:
+def writes_itself(function: Any, library: AbstractSet[str]) -> bool:
     """Whether a node of a function's body takes the handle of a variable or of an argument, and is no reader and no call."""
     handles = {argument.name for argument in function.signature.input_arg if argument.type == RESOURCE}
     handles |= {node.name for node in function.node_def if node.op in VARIABLE_OPS}

@@ -8,18 +8,19 @@ learns what scale fits them and leaves room for larger ones. Other frameworks sk
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config, fixed_scale
 from graphmp.errors import GraphmpError
-from graphmp.graph.building import own_scope
+from graphmp.graph.building import SCOPE, own_scope
 from graphmp.hooks.internals import init_scope
 from graphmp.loss_scale.gradients import largest
 
 COLLECTION = "graphmp_loss_scale"
 HEAD_ROOM = 32  # how many times as large as the first step's gradients may become; those of the examples did 27 times at most, in 20 steps
+_BESIDE_CALLS = "/device:CPU:0"  # a function and its callers must name one device, or each has a variable of its own
 _FLOAT16_MAX = 65504.0
 _TINY = 2.0**-110  # for 0, to be divided by
 
@@ -104,7 +105,8 @@ class DynamicLossScale(FixedLossScale):
 
     Its state is three variables: `scale`, `good_steps` since the last change and `skipped_steps` in all. They are
     float32 and int64 scalars in the collections of global variables and `graphmp_loss_scale`. Until something
-    initialises them they read as their initial values, so an init op made before them does no harm.
+    initialises them they read as their initial values, so an init op made before them does no harm. Inside a function,
+    which holds no variables, the state is handles of resource variables of the graph that calls it.
 
     Attributes:
         first_step: a scalar bool tensor, whether this is the step that finds where to start; None where that is given.
@@ -114,24 +116,22 @@ class DynamicLossScale(FixedLossScale):
     kind = "dynamic"
     skips = True
 
-    def __init__(self, scope: str, config: Config):
+    def __init__(self, scope: str, config: Config, by_handle: bool = False):
         NoLossScale.__init__(self, scope)
         self.initial = config.loss_scale_initial
         self._config = config
         with init_scope(), own_scope(scope):
-            self._scale = _state("scale", config.loss_scale_initial, tf.float32)
-            self._good_steps = _state("good_steps", 0, tf.int64)
-            self._skipped_steps = _state("skipped_steps", 0, tf.int64)
-        self.variables = (self._scale, self._good_steps, self._skipped_steps)
+            self.variables = tuple((_Handle if by_handle else _variable)(*row) for row in _state(config))
+        self._scale, self._good_steps, self._skipped_steps = self.variables
         self.device = self._scale.device
         with init_scope(), own_scope(scope), tf.device(self.device):
             # A maximum, not an identity: an identity of a reference variable shares its buffer and could change within the step.
-            self.current = tf.maximum(_read(self._scale), config.loss_scale_min, name="current")
-            self._skipped = tf.identity(_read(self._skipped_steps), name="skipped")
+            self.current = tf.maximum(read(self._scale), config.loss_scale_min, name="current")
+            self._skipped = tf.identity(read(self._skipped_steps), name="skipped")
             self.first_step = self._step = None
             if config.tries_first_step:
-                taken = tf.add(_read(self._good_steps), self._skipped)
-                self.first_step = tf.logical_and(tf.equal(taken, 0), tf.equal(_read(self._scale), config.loss_scale_initial), name="first_step")
+                taken = tf.add(read(self._good_steps), self._skipped)
+                self.first_step = tf.logical_and(tf.equal(taken, 0), tf.equal(read(self._scale), config.loss_scale_initial), name="first_step")
                 self.largest = tf.constant(0.0, name="first_step/largest")
                 self._step = tf.identity(_select(self.first_step, tf.constant(config.loss_scale_min), self.current), name="in_step")
 
@@ -141,7 +141,7 @@ class DynamicLossScale(FixedLossScale):
 
     def update(self, finite: Any, gradients: Sequence[Any] = ()) -> Any:
         with own_scope(self.scope + "/update"), tf.device(self.device):
-            good = _read(self._good_steps) + 1
+            good = read(self._good_steps) + 1
             grows = good >= self._config.loss_scale_growth_interval
             grown = self.current * self._config.loss_scale_growth_factor
             # A scale that would leave float32's range stays where it is.
@@ -169,19 +169,74 @@ class DynamicLossScale(FixedLossScale):
         return tf.maximum(largest(gradients), self.largest) if gradients else tf.identity(self.largest)
 
 
-def make(config: Config, scope: str) -> NoLossScale:
-    """Builds the fragment that a config asks for, under `graphmp/<scope>/` of the default graph."""
+def make(config: Config, scope: str, by_handle: bool = False) -> NoLossScale:
+    """Builds the fragment that a config asks for, under `graphmp/<scope>/` of the default graph, which may be a function's body."""
     if config.loss_scale == "none":
         return NoLossScale(scope)
     if config.loss_scale == "dynamic":
-        return DynamicLossScale(scope, config)
+        return DynamicLossScale(scope, config, by_handle)
     return FixedLossScale(scope, config.loss_scale)
 
 
-def _state(name: str, value: Any, dtype: Any) -> Any:
+def state_for_functions(config: Config, scope: str) -> Tuple[Any, ...]:
+    """The resource variables behind the handles of a scale inside functions, for the graph that calls these.
+
+    What the collection `graphmp_loss_scale` has of them is their values: a handle that was imported can't be run.
+    """
+    variables = []
+    for name, value, dtype in _state(config):
+        with own_scope(scope), tf.device(_BESIDE_CALLS):
+            made = tf.Variable(value, trainable=False, collections=[tf.GraphKeys.GLOBAL_VARIABLES], name=name, dtype=dtype, use_resource=True)
+        with own_scope("%s/%s" % (scope, name)):
+            tf.add_to_collection(COLLECTION, tf.identity(read(made), name="value"))
+        variables.append(made)
+    return tuple(variables)
+
+
+def shown(row: Dict[str, Any]) -> Tuple[str, str]:
+    """The nodes whose output 0 a session runs to see a scale, and how many steps it skipped; empty where there is none.
+
+    Args:
+        row: of the report's `scales`.
+    """
+    scope = "%s/%s/" % (SCOPE, row["scope"])
+    if row["kind"] != "dynamic":
+        return "" if row.get("handles") or row["kind"] == "none" else scope + "current", ""
+    return (scope + "scale/value", scope + "skipped_steps/value") if row.get("handles") else (scope + "current", scope + "skipped")
+
+
+def _state(config: Config) -> Tuple[Tuple[str, Any, Any], ...]:
+    """Name, initial value and dtype of what a dynamic scale keeps."""
+    return ("scale", config.loss_scale_initial, tf.float32), ("good_steps", 0, tf.int64), ("skipped_steps", 0, tf.int64)
+
+
+def _variable(name: str, value: Any, dtype: Any) -> Any:
     # Reference variables: a collection of them survives export and import as tensors that can be run (1.15.5, 2.21).
     collections = [tf.GraphKeys.GLOBAL_VARIABLES, COLLECTION]
     return tf.Variable(value, trainable=False, collections=collections, name=name, dtype=dtype, use_resource=False)
+
+
+class _Handle:
+    """A resource variable as a function sees it: by its name in the session, whoever calls the function."""
+
+    def __init__(self, name: str, value: Any, dtype: Any):
+        self._value, self.dtype = value, dtype
+        with tf.name_scope(name) as variable, tf.name_scope("handle") as self._scope, tf.device(_BESIDE_CALLS):
+            self._handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=[], shared_name=variable[:-1], name="of")
+        self.device = self._handle.device
+
+    def initialized_value(self) -> Any:
+        """Its value, or the initial one."""
+        with tf.name_scope(self._scope):
+            present = tf.raw_ops.VarIsInitializedOp(resource=self._handle)
+            return tf.cond(present, self._read, lambda: tf.constant(self._value, self.dtype))
+
+    def _read(self) -> Any:
+        return tf.raw_ops.ReadVariableOp(resource=self._handle, dtype=self.dtype)
+
+    def assign(self, value: Any, name: str) -> Any:
+        """The op that assigns; `tf.assign` calls this."""
+        return tf.raw_ops.AssignVariableOp(resource=self._handle, value=value, name=name)
 
 
 def _select(flag: Any, yes: Any, no: Any) -> Any:
@@ -203,8 +258,11 @@ def _global_step() -> Any:
     return step
 
 
-def _read(variable: Any) -> Any:
-    return variable.initialized_value()
+def read(variable: Any) -> Any:
+    """The value of a scale's variable; until something initialises it, its initial one."""
+    if isinstance(variable, _Handle) or variable.dtype != variable.dtype.base_dtype:
+        return variable.initialized_value()
+    return tf.cond(tf.is_variable_initialized(variable), variable.read_value, lambda: variable.initial_value)
 
 
 def _at_least_float32(gradient: Any) -> Any:

@@ -60,6 +60,8 @@ def user_clips(view: GraphView, loss: Dict[str, Any]) -> List[Dict[str, Any]]:
         A row a clip: `node`; `kind`, one of the constants above; `norm`, where that is a constant; `limits`, those of a clip of values;
         `after_unscale`, None where nothing is scaled.
     """
+    if loss.get("calls"):
+        return []  # inside a function
     gradients = frozenset(parse_input(port).node for port in loss["gradients"])
     unscales = frozenset(loss["unscale"])
     between = view.descendants(gradients | unscales, control=False) & view.ancestors(loss["updates"], control=False)

@@ -12,7 +12,7 @@ def with_train_ops(losses: List[Dict[str, Any]], converted: Any) -> List[Dict[st
     """The rows of a report's `losses`, each with `train_ops`.
 
     An update's last descendants, which nothing else reads, are what a script runs: its train op, with the step counter and the
-    moving averages that it waits for. Two losses that are trained together name the same op.
+    moving averages that it waits for; of an update inside a function, the function's calls. Two losses that are trained together name the same op.
 
     Args:
         losses: rows with `updates` and `scale`.
@@ -22,10 +22,15 @@ def with_train_ops(losses: List[Dict[str, Any]], converted: Any) -> List[Dict[st
     inside = frames(view) if losses else {}
 
     def train_ops(loss: Dict[str, Any]) -> List[str]:
-        below = view.descendants([name for name in loss["updates"] if name in view.nodes])
+        below = view.descendants([name for name in [*loss["updates"], *loss.get("calls", ())] if name in view.nodes])
         last = sorted(name for name in below if not inside.get(name) and not view.consumers(name) and not view.control_consumers(name))
         found = [name for name in last if view.nodes[name].op != "ReadVariableOp"] or last
         adapts = loss["scale"].rpartition("/")[0] + "/update/step"
         return found + [adapts] * (adapts in view.nodes and adapts not in view.ancestors(found))
 
     return [dict(loss, train_ops=train_ops(loss)) for loss in losses]
+
+
+def fetchable(losses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """The rows of a report's `losses` whose tensors a session can fetch: those that lie neither in a function nor in a loop that trains."""
+    return [loss for loss in losses if not loss.get("calls") and not loss.get("in_loop")]

@@ -148,10 +148,18 @@ def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Pl
     for body in _bodies(result, op_defs) if config.compute_dtype != "float32" else ():
         _paint(body, op_defs, config, policy, result, placement, plan, painted)
     give_back()
-    looks = look(result.graph_def, scaled.first_steps, policy.allow, op_defs)
-    painted.done += [(name, "inserted", "scale: a first step shows what scale fits") for name in looks]
+    for body in _bodies(result, op_defs) if scaled.first_steps else ():
+        painted.done += _look(body, scaled, policy, op_defs)
     mark(result, config, "rewrite")
     return emptied(result), _record(scaled, special, painted)
+
+
+def _look(body: _Body, scaled: Inserted, policy: Policy, op_defs: OpDefs) -> List[Row]:
+    """Has the first steps of one body look at gradients."""
+    added = look(body.graph_def, scaled.first_steps.get(body.name, []), policy.allow, op_defs)
+    if added and body.function is not None:
+        bodies.write_back(body.graph_def, body.function, op_defs)
+    return [(in_body(body.name, name), "inserted", "scale: a first step shows what scale fits") for name in added]
 
 
 def _planned(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs) -> Tuple[Recognised, TrainingGraph, ScalePlan]:
@@ -203,8 +211,9 @@ def _decide(
     graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
     scopes = gradient_code(graph.view, config.gradient_scope)
-    if body.function is None:
-        scopes.update((scope, {name for node in nodes for name in under_its_name(graph.view, node)}) for scope, nodes in plan.unnamed.items())
+    here = plan if body.function is None else _plan_inside(plan, body.name)
+    unnamed = here.unnamed if here is not None else {}
+    scopes.update((scope, {name for node in nodes for name in under_its_name(graph.view, node)}) for scope, nodes in unnamed.items())
     gradients = {name for nodes in scopes.values() for name in nodes}
     if body.function is None:
         gradients |= plan.joined
@@ -214,12 +223,18 @@ def _decide(
     graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
     ahead = ahead_of_allow(graph, policy.allow, gradients)
     outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}
-    fetched = {} if body.function else {**_fetched(graph, meta_graph, config, outputs), **plan.float32}
+    fetched = {} if body.function else _fetched(graph, meta_graph, config, outputs)
+    fetched.update(here.float32 if here is not None else {})
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
     guards = ranges.guarded(graph, policy, config.compute_dtype, overflowed("" if body.function else config.ranges))
     groups = Groups(graph, policy.allow)
     painted = paint(graph, groups, pinned, guards, config, policy, op_defs, gradients)
     return Decisions(graph, groups, placement(graph, groups, painted, config.compute_dtype))
+
+
+def _plan_inside(plan: ScalePlan, function: str) -> Optional[ScalePlan]:
+    """What the loss scale does in a function; None where it does nothing there."""
+    return next((inside.plan for inside in plan.inside if inside.body.name == function), None)
 
 
 def _fetched(graph: TypedGraph, meta_graph: tf.MetaGraphDef, config: Config, outputs: Any) -> Dict[str, str]:
@@ -276,7 +291,7 @@ def _allowed_kept(decisions: Decisions, policy: Policy, prefix: str) -> Dict[str
 
 
 def _record(scaled: Inserted, special: Recognised, painted: _Painted) -> Dict[str, Any]:
-    elsewhere = any(row["code"] == "GMP110" for row in scaled.warnings)  # then there is training after all
+    elsewhere = bool(scaled.losses) or any(row["code"] == "GMP110" for row in scaled.warnings)  # then there is training after all
     warnings = [row for row in special.warnings if row["code"] != "GMP105" or not elsewhere] + scaled.warnings
     if painted.unknown:
         text = "%d nodes have ops that neither TensorFlow here nor the graph defines: kept as they are"

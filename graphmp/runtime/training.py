@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import AbstractSet, Any, Callable
+from typing import AbstractSet, Any, Callable, Iterable
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.calls import CALLS, functions_named, with_callers
 from graphmp.graph.live import ancestors, as_ops, is_update, is_write
+from graphmp.hooks.internals import is_op
+from graphmp.rewrite.scaling.inside import training_functions
 
 _GRADIENTS: weakref.WeakKeyDictionary[Any, AbstractSet[str]] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
@@ -25,12 +28,23 @@ def record_gradients(original: Callable[..., Any], *args: Any, **kwargs: Any) ->
 
 
 def trains(graph: Any, fetches: Any) -> bool:
-    """Whether fetching these would train: some write they depend on is an optimizer's kernel or depends on a gradient.
+    """Whether fetching these would train: they depend on an optimizer's kernel, a write that depends on a gradient, or a function that trains.
 
     A graph that was imported carries no record of its gradients; there the optimizer's kernels alone tell.
     """
-    writes = [op for op in ancestors(as_ops(fetches, graph)) if is_write(op)]
-    if any(is_update(op) for op in writes):
+    before = ancestors(as_ops(fetches, graph))
+    writes = [op for op in before if is_write(op)]
+    if any(is_update(op) for op in writes) or _calls_training(graph, before):
         return True
     recorded = _GRADIENTS.get(graph, frozenset())
     return any(op.name in recorded for op in ancestors(writes, control=False))
+
+
+def _calls_training(graph: Any, ops: Iterable[Any]) -> bool:
+    """Whether some of the ops call a function that trains inside."""
+    calls = [op for op in ops if op.type in CALLS or not is_op(op.type)]
+    if not calls:
+        return False
+    graph_def = graph.as_graph_def()
+    functions = with_callers(graph_def, training_functions(graph_def))
+    return any(not functions.isdisjoint(functions_named(op.node_def)) for op in calls)

@@ -36,7 +36,17 @@ class Arithmetic:
         clipped_apart: whether each tower's gradients are clipped by themselves.
     """
 
-    def __init__(self, graph: TrainingGraph, editor: Editor, part: Fragment, config: Config, loss: Loss, scope: str, kept: Sequence[Port]):
+    def __init__(
+        self,
+        graph: TrainingGraph,
+        editor: Editor,
+        part: Fragment,
+        config: Config,
+        loss: Loss,
+        scope: str,
+        kept: Sequence[Port],
+        by_handle: bool = False,
+    ):
         """Makes the scale and unscales what leaves gradient code.
 
         Args:
@@ -47,6 +57,7 @@ class Arithmetic:
             loss: the loss.
             scope: its name scope below `graphmp/`.
             kept: outputs of gradient code that are to be unscaled under their own names.
+            by_handle: whether the graph only has handles of the scale's state: a function's body, or a loop.
         """
         self._graph, self._editor, self._config, self._loss, self._scope = graph, editor, config, loss, scope
         self._part = part
@@ -61,7 +72,7 @@ class Arithmetic:
         self._keep_fetched(kept)
         with self._part.building():
             with tf.device(machine(graph.places.of(loss.direct[0]))):
-                self.scale = scales.make(config, scope)
+                self.scale = scales.make(config, scope, by_handle)
             for each in loss.scopes:
                 self._unscale(each)
 

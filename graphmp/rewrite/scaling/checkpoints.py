@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -18,9 +18,8 @@ from graphmp.graph.dtypes import STRING
 from graphmp.graph.editing import Editor
 from graphmp.graph.values import strings
 from graphmp.graph.view import Port, parse_input
-from graphmp.loss_scale.scales import NoLossScale
+from graphmp.loss_scale.scales import read as read_scale
 from graphmp.rewrite.scaling.fragment import Fragment
-from graphmp.rewrite.scaling.losses import Loss
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _INITIALISED = "loss scale state: initialised with the model's variables"
@@ -28,23 +27,34 @@ _SAVED = "loss scale state: saved with the model's variables"
 _RESTORED = "loss scale state: restored with the model's variables, where the checkpoint has it"
 
 
-def initialise(graph: TrainingGraph, editor: Editor, losses: Sequence[Loss], scales: Sequence[NoLossScale]) -> None:
+class ScaleState(NamedTuple):
+    """The state of one loss scale.
+
+    Attributes:
+        variables: its variables.
+        trained: the variables of the graph that its loss trains.
+    """
+
+    variables: Sequence[Any]
+    trained: AbstractSet[str]
+
+
+def initialise(graph: TrainingGraph, editor: Editor, states: Sequence[ScaleState]) -> None:
     """Has the graph's init op initialise the scales too, where it has one; else they start by themselves."""
-    for loss, scale in zip(losses, scales):
-        trained = {variable for name in loss.updates for variable in graph.state.written(name)}
-        for name in _init_ops(graph, trained):
-            editor.wait_for(name, [variable.initializer.name for variable in scale.variables])
+    for state in states:
+        for name in _init_ops(graph, state.trained):
+            editor.wait_for(name, [variable.initializer.name for variable in state.variables])
             editor.changed[name] = _INITIALISED
 
 
-def save_and_restore(graph: TrainingGraph, editor: Editor, part: Fragment, losses: Sequence[Loss], scales: Sequence[NoLossScale]) -> None:
+def save_and_restore(graph: TrainingGraph, editor: Editor, part: Fragment, states: Sequence[ScaleState]) -> None:
     """Lets each Saver of the graph that saves a trained variable save and restore the scales, with nodes added to `part`."""
-    trained = {variable for loss in losses for name in loss.updates for variable in graph.state.written(name)}
-    variables = [variable for scale in scales for variable in scale.variables]
+    trained = {variable for state in states for variable in state.trained}
+    variables = [variable for state in states for variable in state.variables]
     for save, restore_op, prefix in _savers(graph, trained):
         scope = "loss_scale/saver/" + save.rsplit("/", 1)[0]
         with part.building(), own_scope(scope):
-            values = [part.port(variable.initialized_value()) for variable in variables]
+            values = [part.port(read_scale(variable)) for variable in variables]
             restored = _restore(part.input(prefix, STRING), variables)
         _save_more(editor, save, [variable.op.name for variable in variables], values, "graphmp/" + scope)
         node = editor.nodes[save]
@@ -53,7 +63,7 @@ def save_and_restore(graph: TrainingGraph, editor: Editor, part: Fragment, losse
         editor.changed.update({save: _SAVED, restore_op: _RESTORED})
 
 
-def _init_ops(graph: TrainingGraph, trained: Set[str]) -> List[str]:
+def _init_ops(graph: TrainingGraph, trained: AbstractSet[str]) -> List[str]:
     """The smallest NoOps that run the initialisers of all these variables."""
     view, nodes = graph.view, graph.view.nodes
     of_variable = {graph.state.variable(view.inputs(name)[0].node): name for name in graph.state.initializers if name in nodes and view.inputs(name)}
@@ -71,7 +81,7 @@ def _init_ops(graph: TrainingGraph, trained: Set[str]) -> List[str]:
     return sorted(name for name, before in whole.items() if not any(other in before for other in whole if other != name))
 
 
-def _savers(graph: TrainingGraph, trained: Set[str]) -> Iterator[Tuple[str, str, Port]]:
+def _savers(graph: TrainingGraph, trained: AbstractSet[str]) -> Iterator[Tuple[str, str, Port]]:
     """For each Saver: the op that saves, the op that restores all, and the output that holds the checkpoint's name."""
     seen: Set[str] = set()
     for name, node in graph.view.nodes.items():

@@ -16,7 +16,7 @@ from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import FLOAT32, HALF, INT32
 from graphmp.graph.editing import Editor
 from graphmp.graph.frames import loop_depths
-from graphmp.graph.view import Consumer, GraphView, Port
+from graphmp.graph.view import CONTROL, Consumer, GraphView, Port
 from graphmp.rewrite.op_defs import OpDefs
 
 _MOST = 64  # looked at in one loss: an unrolled network has hundreds, much alike
@@ -54,7 +54,7 @@ def look(graph_def: tf.GraphDef, losses: List[FirstStep], allow: AbstractSet[str
             if not _only_unscaled(view, port)
         ]
         ports = [*dict.fromkeys(loss.gradients), *inside[:: len(inside) // _MOST + 1]]
-        largest = _Look(editor, op_defs, view, loss, places).largest(ports)
+        largest = _Look(editor, op_defs, view, loss, places, bool(depths.get(loss.flag, 0))).largest(ports)
         for consumer in view.consumers(loss.largest):
             editor.connect(consumer.node, consumer.slot, largest)
     return list(editor.added)
@@ -78,10 +78,11 @@ def _only_unscaled(view: GraphView, port: Port) -> bool:
 class _Look:
     """Nodes that find the largest absolute value of tensors, each on its own device and in its own dtype, down to a number."""
 
-    def __init__(self, editor: Editor, op_defs: OpDefs, view: GraphView, loss: FirstStep, places: Places):
+    def __init__(self, editor: Editor, op_defs: OpDefs, view: GraphView, loss: FirstStep, places: Places, looped: bool):
         self._editor, self._op_defs, self._view, self._loss, self._places = editor, op_defs, view, loss, places
         self._scope = loss.largest + "_of"
         self._device = places.of(loss.largest)
+        self._wait = [Port(loss.flag, CONTROL)] if looped else []  # a constant of the loop
         self._flat, self._first = self._constant("flat", -1), self._constant("first", 0)
 
     def largest(self, ports: Sequence[Port]) -> Port:
@@ -117,7 +118,7 @@ class _Look:
         return self._add(name, "Max", [row, self._first], device, T=dtype, Tidx=INT32, keep_dims=False)
 
     def _constant(self, name: str, number: int) -> Port:
-        return self._add(name, "Const", (), self._device, dtype=INT32, value=tf.make_tensor_proto([number], tf.int32))
+        return self._add(name, "Const", self._wait, self._device, dtype=INT32, value=tf.make_tensor_proto([number], tf.int32))
 
     def _add(self, name: str, op: str, inputs: Sequence[Port], device: str, **attributes: Any) -> Port:
         return self._editor.add("%s/%s" % (self._scope, name), op, inputs, _REASON, device, **attributes)

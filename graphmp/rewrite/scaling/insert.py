@@ -14,21 +14,25 @@ The graph is float32 all the while: the painter comes afterwards, and what is be
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+import itertools
+from typing import AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.diff.changes import in_body
 from graphmp.errors import warning
+from graphmp.graph.contexts import Contexts
 from graphmp.graph.editing import Editor
-from graphmp.loss_scale.scales import COLLECTION
+from graphmp.loss_scale.scales import COLLECTION, state_for_functions
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
-from graphmp.rewrite.scaling.checkpoints import initialise, save_and_restore
+from graphmp.rewrite.scaling.checkpoints import ScaleState, initialise, save_and_restore
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.gates import Gates
+from graphmp.rewrite.scaling.inside import Body
 from graphmp.rewrite.scaling.model import Loss
-from graphmp.rewrite.scaling.plan import ScalePlan
+from graphmp.rewrite.scaling.plan import InLoop, Inside, ScalePlan
 from graphmp.rewrite.scaling.skip_plan import SkipPlan
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
@@ -38,16 +42,16 @@ class Inserted(NamedTuple):
 
     Attributes:
         losses: rows of the report, one a loss.
-        scales: rows of the report, one a scale: scope, kind, initial value.
+        scales: rows of the report, one a scale: scope, kind, initial value, whether functions or a loop have handles of its state.
         done: (node, what, why) for nodes that were added.
-        first_steps: what a first step is to look at once the graph is painted.
+        first_steps: what a first step is to look at once the graph is painted, by function; "" is the main graph.
         warnings: rows of the report.
     """
 
     losses: List[Dict[str, Any]]
     scales: List[Dict[str, Any]]
     done: List[Tuple[str, str, str]]
-    first_steps: List[FirstStep]
+    first_steps: Dict[str, List[FirstStep]]
     warnings: List[Dict[str, str]]
 
 
@@ -64,37 +68,115 @@ class Gated(NamedTuple):
 
 
 def insert(graph: TrainingGraph, config: Config, plan: ScalePlan) -> Inserted:
-    """Scales the losses of a graph, which is changed, as a plan says."""
-    result = Inserted([], [], [], [], list(plan.warnings))
-    if plan.losses:
+    """Scales the losses of a graph, which is changed, as a plan says; those inside functions there."""
+    result = Inserted([], [], [], {}, list(plan.warnings))
+    if plan.losses or plan.inside or plan.loops:
         _insert(graph, config, plan, result)
     result.losses.extend(_row(loss) for loss in plan.unscaled)
     return result
 
 
 def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inserted) -> None:
+    scopes = ("loss_scale_%d" % number if number else "loss_scale" for number in itertools.count())
     editor, part = Editor(graph.meta_graph.graph_def), Fragment()
-    served = plan.losses
-    scopes = ["loss_scale_%d" % number if number else "loss_scale" for number in range(len(served))]
-    made = [Arithmetic(graph, editor, part, config, loss, scope, plan.kept) for loss, scope in zip(served, scopes)]
+    made = _scale(graph, editor, part, config, plan, scopes, result)
+    states = [ScaleState(each.scale.variables, _trained(graph, loss)) for loss, each in zip(plan.losses, made)]
+    for loop in plan.loops:
+        states += _insert_in_loop(loop, graph.meta_graph, editor, part, config, scopes, result)
+    for inside in plan.inside:
+        states += _insert_inside(inside, part, config, scopes, result)
+    if config.loss_scale == "dynamic":
+        initialise(graph, editor, states)
+        save_and_restore(graph, editor, part, states)
+    _splice(graph, editor, part, made, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True}, result)
+
+
+def _insert_in_loop(
+    loop: InLoop, meta_graph: tf.MetaGraphDef, editor: Editor, outside: Fragment, config: Config, scopes: Iterator[str], result: Inserted
+) -> List[ScaleState]:
+    """Scales the losses of a while loop. Returns the state of their scales, which is made outside."""
+    before, part = set(editor.added), Fragment()
+    made = _scale(loop.graph, editor, part, config, loop.plan, scopes, result, handles=True)
+    part.splice(editor, meta_graph, {})
+    contexts = Contexts(meta_graph)
+    for name in [name for name in editor.added if name not in before]:
+        if not editor.nodes[name].input:
+            editor.wait_for(name, [loop.pivot])
+        contexts.add(name, editor.nodes[loop.pivot])
+    contexts.write()
+    for name, others in [item for each in made for item in each.waits.items()]:
+        editor.wait_for(name, others)
+    return list(_states_outside(loop.graph, loop.plan, made, outside, config, lambda names: names))
+
+
+def _states_outside(
+    graph: TrainingGraph,
+    plan: ScalePlan,
+    made: Sequence[Arithmetic],
+    outside: Fragment,
+    config: Config,
+    variables: Callable[[AbstractSet[str]], AbstractSet[str]],
+) -> Iterator[ScaleState]:
+    """Makes the state of scales inside functions and loops; `variables` says which of the main graph are behind what is trained inside."""
+    for loss, each in zip(plan.losses, made):
+        if each.scale.skips:
+            with outside.building(), tf.device(each.scale.device):
+                yield ScaleState(state_for_functions(config, each.scale.scope), variables(_trained(graph, loss)))
+
+
+def _insert_inside(inside: Inside, outside: Fragment, config: Config, scopes: Iterator[str], result: Inserted) -> List[ScaleState]:
+    """Scales the losses of a function. Returns the state of their scales, which is made outside."""
+    graph, plan = inside.graph, inside.plan
+    editor, part = Editor(graph.meta_graph.graph_def), Fragment()
+    made = _scale(graph, editor, part, config, plan, scopes, result, inside.body, handles=True)
+    _splice(graph, editor, part, made, {}, result, inside.body.name)
+    inside.body.close()
+    return list(_states_outside(graph, plan, made, outside, config, inside.body.outside))
+
+
+def _scale(
+    graph: TrainingGraph,
+    editor: Editor,
+    part: Fragment,
+    config: Config,
+    plan: ScalePlan,
+    scopes: Iterator[str],
+    result: Inserted,
+    body: Optional[Body] = None,
+    handles: bool = False,
+) -> List[Arithmetic]:
+    """Scales the losses of the main graph, or of a function's body; with `handles`, the state is made elsewhere."""
+    made = [Arithmetic(graph, editor, part, config, loss, next(scopes), plan.kept, handles) for loss in plan.losses]
+    name = body.name if body else ""
+    warnings: List[Dict[str, str]] = []
     unscaled = {port: tensor for each in made for port, tensor in each.divisions.items()}
-    for loss, each, scope in zip(served, made, scopes):
+    for loss, each in zip(plan.losses, made):
         each.complete(unscaled)
-        result.scales.append({"scope": scope, "kind": each.scale.kind, "initial": each.scale.initial})
+        result.scales.append({"scope": each.scale.scope, "kind": each.scale.kind, "initial": each.scale.initial, "handles": handles})
         if each.first_step is not None:
-            result.first_steps.append(each.first_step)
-        result.warnings.extend(_doubts(loss, each, scope))
-    gated = _gate(graph, editor, plan.skips, made, result.warnings)
-    if plan.skips is not None:
-        initialise(graph, editor, served, [each.scale for each in made])
-        save_and_restore(graph, editor, part, served, [each.scale for each in made])
-    part.splice(editor, graph.meta_graph, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True})
+            result.first_steps.setdefault(name, []).append(each.first_step)
+        warnings.extend(_doubts(loss, each, each.scale.scope))
+    gated = _gate(graph, editor, plan.skips, made, warnings)
+    result.warnings.extend(dict(row, node=in_body(name, row["node"])) for row in warnings)
+    looped = handles and body is None
+    result.losses.extend(dict(_row(loss, arithmetic, names, body), in_loop=looped) for loss, arithmetic, names in zip(plan.losses, made, gated))
+    return made
+
+
+def _splice(
+    graph: TrainingGraph, editor: Editor, part: Fragment, made: Sequence[Arithmetic], collections: Dict[str, bool], result: Inserted, body: str = ""
+) -> None:
+    part.splice(editor, graph.meta_graph, collections)
     for name, others in [item for each in made for item in each.waits.items()]:
         editor.wait_for(name, others)
     editor.finish()
-    result.losses.extend(_row(loss, arithmetic, names) for loss, arithmetic, names in zip(served, made, gated))
-    result.done.extend((name, "inserted", reason) for name, reason in editor.added.items() if reason)
-    result.done.extend((name, "changed", reason) for name, reason in editor.changed.items())
+    result.done.extend((in_body(body, name), "inserted", reason) for name, reason in editor.added.items() if reason)
+    result.done.extend((in_body(body, name), "changed", reason) for name, reason in editor.changed.items())
+
+
+def _trained(graph: TrainingGraph, loss: Loss) -> AbstractSet[str]:
+    """The variables that a loss trains."""
+    return {variable for name in loss.updates for variable in graph.state.written(name)}
 
 
 def _gate(graph: TrainingGraph, editor: Editor, plan: Optional[SkipPlan], made: Sequence[Arithmetic], warnings: List[Dict[str, str]]) -> List[Gated]:
@@ -141,18 +223,24 @@ def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str
         yield warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)
 
 
-def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Optional[Gated] = None) -> Dict[str, Any]:
-    """A row of the report's `losses`."""
+def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Optional[Gated] = None, body: Optional[Body] = None) -> Dict[str, Any]:
+    """A row of the report's `losses`: `calls` are the calls of the function that it lies in."""
+    function = body.name if body else ""
+
+    def named(names: Iterable[str]) -> List[str]:
+        return [in_body(function, name) for name in names]
+
     return {
-        "gradient_scope": ", ".join(scope.scope for scope in loss.scopes),
-        "loss": sorted({name for scope in loss.scopes for name in scope.losses}),
-        "seeds": [port.node for scope in loss.scopes for port in scope.seeds],
-        "gradients": [str(port) for port in loss.gradients],
-        "updates": list(loss.updates),
-        "scale": arithmetic.current if arithmetic else "",
-        "unscale": arithmetic.unscaled if arithmetic else [],
-        "finite": arithmetic.finite if arithmetic else "",
-        "clip": arithmetic.clip if arithmetic else "",
-        "gated": gated.writes if gated else [],
-        "not_skipped": gated.goes_on if gated else [],
+        "gradient_scope": ", ".join(named(scope.scope for scope in loss.scopes)),
+        "loss": sorted(set(named(name for scope in loss.scopes for name in scope.losses))),
+        "seeds": named(port.node for scope in loss.scopes for port in scope.seeds),
+        "gradients": named(str(port) for port in loss.gradients),
+        "updates": named(loss.updates),
+        "scale": in_body(function, arithmetic.current) if arithmetic and arithmetic.current else "",
+        "unscale": named(arithmetic.unscaled) if arithmetic else [],
+        "finite": in_body(function, arithmetic.finite) if arithmetic and arithmetic.finite else "",
+        "clip": in_body(function, arithmetic.clip) if arithmetic and arithmetic.clip else "",
+        "gated": named(gated.writes) if gated else [],
+        "not_skipped": [dict(row, node=in_body(function, row["node"])) for row in gated.goes_on] if gated else [],
+        "calls": sorted(body.calls) if body else [],
     }

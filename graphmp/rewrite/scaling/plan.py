@@ -6,10 +6,15 @@ from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optio
 
 from graphmp.config import Config
 from graphmp.errors import warning
+from graphmp.graph.branches import conditional
+from graphmp.graph.frames import Frames, frames
 from graphmp.graph.gradient_names import gradient_scopes
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.view import Port
+from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.scaling.fetched_gradients import kept_ports
+from graphmp.rewrite.scaling.inside import Body, opened
+from graphmp.rewrite.scaling.loops import Path, iteration, pivot
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
@@ -31,6 +36,8 @@ class ScalePlan(NamedTuple):
         unnamed: gradient code that no name tells of, by scope.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
+        inside: what it does in functions that train inside.
+        loops: what it does in while loops that train inside.
     """
 
     losses: Sequence[Loss]
@@ -41,6 +48,36 @@ class ScalePlan(NamedTuple):
     unnamed: Mapping[str, AbstractSet[str]]
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
+    inside: Sequence[Inside] = ()
+    loops: Sequence[InLoop] = ()
+
+
+class Inside(NamedTuple):
+    """A function that trains inside.
+
+    Attributes:
+        body: its body, to be changed.
+        graph: that as loss scaling looks at it.
+        plan: what is done in it.
+    """
+
+    body: Body
+    graph: TrainingGraph
+    plan: ScalePlan
+
+
+class InLoop(NamedTuple):
+    """A while loop that trains inside.
+
+    Attributes:
+        graph: one iteration as loss scaling looks at it.
+        plan: what is done in it.
+        pivot: a node of its body that starts once the iteration before has trained.
+    """
+
+    graph: TrainingGraph
+    plan: ScalePlan
+    pivot: str
 
 
 def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave: bool) -> ScalePlan:
@@ -56,10 +93,19 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
     """
     losses = find_losses(graph, config)
-    unnamed = {scope: found.nodes for scope, found in graph.discovered.items()}
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        return ScalePlan([], losses, None, [], {}, unnamed, graph.joined, [])
-    warnings = [*_unscaled_functions(graph), *_unscaled_updates(graph, losses, config)]
+        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [])
+    warnings = list(_unscaled_updates(graph, losses, config))
+    loops = list(_plan_loops(graph, losses, config, allow))
+    scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
+    plan = _planned(graph, [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)], config, allow, warnings)
+    float32 = {**plan.float32, **{name: reason for loop in loops for name, reason in loop.plan.float32.items()}}
+    inside = _plan_functions(graph, config, allow, warnings)
+    return plan._replace(skips=_without(plan.skips, loops), float32=float32, inside=inside, loops=loops, warnings=warnings)
+
+
+def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> ScalePlan:
+    """The plan for the main graph, or for a function's body."""
     served = [loss for loss in losses if not _refused(graph, loss, warnings)]
     skips = None
     if config.loss_scale == "dynamic" and served:
@@ -68,24 +114,86 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     float32 = {name: reason for loss in served for scope in loss.scopes for name, reason in scope.degrees.float32.items()}
     float32.update((port.node, _KEPT) for port in kept)
     float32.update((seed.node, _SEED) for loss in served for scope in loss.scopes for seed in scope.seeds if seed.node in scope.nodes)
-    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, unnamed, graph.joined, warnings)
+    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, _unnamed(graph), graph.joined, warnings)
+
+
+def _unnamed(graph: TrainingGraph) -> Dict[str, AbstractSet[str]]:
+    return {scope: found.nodes for scope, found in graph.discovered.items()}
 
 
 def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
     """Whether a loss lies in a while loop, where no scale can be brought in."""
-    nodes = [port.node for scope in loss.scopes for port in scope.seeds] + [port.node for port in loss.gradients] + list(loss.direct)
-    inside = next((name for name in nodes if graph.looped(name)), None)
+    inside = next((name for name in _nodes(loss) if graph.looped(name)), None)
     if inside is not None:
-        warnings.append(warning("GMP110", inside, "it trains inside a while loop: gradients are not scaled"))
+        text = "it trains inside a while loop that does not order its updates: gradients are not scaled"
+        warnings.append(warning("GMP110", inside, text))
     return inside is not None
 
 
-def _unscaled_functions(graph: TrainingGraph) -> Iterator[Dict[str, str]]:
-    """Functions that take gradients and update variables inside: what they need of the scale would have to be passed in."""
-    for function in graph.meta_graph.graph_def.library.function:
-        scopes = gradient_scopes({node.name for node in function.node_def})
-        if scopes and function.signature.name in graph.state.writing_functions:
-            yield warning("GMP110", function.signature.name, "the function trains inside itself: its gradients are not scaled")
+def _nodes(loss: Loss) -> List[str]:
+    """Where a loss starts, what leaves its gradient code for updates, and what it writes."""
+    return [port.node for scope in loss.scopes for port in scope.seeds] + [port.node for port in loss.gradients] + list(loss.direct)
+
+
+def _plan_loops(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str]) -> Iterator[InLoop]:
+    """Decides on the while loops that train inside, those that order their updates."""
+    looped = [seed.node for loss in losses for scope in loss.scopes for seed in scope.seeds if graph.looped(seed.node)]
+    if not looped:
+        return
+    inside = frames(graph.view)
+    for path in dict.fromkeys(inside[name] for name in looped):
+        loop = iteration(graph.meta_graph, inside, path)
+        once = TrainingGraph(loop.meta_graph, config, graph.op_defs)
+        found = [loss for loss in find_losses(once, config) if all(inside.get(name) == path for name in _nodes(loss))]
+        writes = {name for loss in found for name in loss.direct}
+        start = pivot(once.view, loop, writes)
+        if found and start is not None and not writes & conditional(once.view):
+            plan = _planned(once, found, config, allow, [])
+            yield InLoop(once, plan._replace(skips=plan.skips and _within(plan.skips, inside, path)), start)
+
+
+def _without(skips: Optional[SkipPlan], loops: Sequence[InLoop]) -> Optional[SkipPlan]:
+    """Of a plan what is not decided on in a loop."""
+    if skips is None:
+        return None
+    plans = [loop.plan.skips for loop in loops if loop.plan.skips is not None]
+    decided = {name for plan in plans for name in [*plan.by_loss, *plan.by_value, *plan.in_loops]}
+    by_loss = {name: numbers for name, numbers in skips.by_loss.items() if name not in decided}
+    always = [{name: why for name, why in each.items() if name not in decided} for each in skips.always]
+    return skips._replace(by_loss=by_loss, in_loops=[name for name in skips.in_loops if name not in decided], always=always)
+
+
+def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
+    """Of a plan what concerns one loop: what else a step writes runs once for all iterations."""
+
+    def lies(name: str) -> bool:
+        return inside.get(name) == path
+
+    return SkipPlan(
+        {name: numbers for name, numbers in skips.by_loss.items() if lies(name)},
+        {name: tuple(filter(lies, names)) for name, names in skips.by_value.items() if lies(name)},
+        [name for name in skips.in_loops if inside.get(name, ())[: len(path)] == path],
+        [{name: why for name, why in each.items() if inside.get(name, ())[: len(path)] == path} for each in skips.always],
+    )
+
+
+def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> List[Inside]:
+    """Decides on the functions that train inside; those that can't be scaled are said."""
+    library = graph.meta_graph.graph_def.library.function
+    writing = {function.signature.name: function for function in library if function.signature.name in graph.state.writing_functions}
+    called = called_functions(graph.meta_graph.graph_def) if writing and not config.names_training else ()
+    found = []
+    for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
+        if body.calls & graph.gradients:
+            continue  # what it is handed is scaled already
+        inside = TrainingGraph(body.meta_graph, config, graph.op_defs)
+        plan = _planned(inside, find_losses(inside, config), config, allow, [])
+        if plan.losses and not plan.unscaled:
+            found.append(Inside(body, inside, plan))
+    names = {each.body.name for each in found}
+    left = [name for name, function in writing.items() if name not in names and gradient_scopes({node.name for node in function.node_def})]
+    warnings += [warning("GMP110", name, "the function trains inside itself: its gradients are not scaled") for name in left]
+    return found
 
 
 def _unscaled_updates(graph: TrainingGraph, losses: Sequence[Loss], config: Config) -> Iterator[Dict[str, str]]:

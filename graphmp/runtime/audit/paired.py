@@ -20,6 +20,7 @@ from graphmp.numerics.instrument import PREFIX, Instrument, Measured
 from graphmp.numerics.rows import Pair, Row
 from graphmp.numerics.simulate import Simulation, simulated
 from graphmp.policy.formats import FORMATS
+from graphmp.report.training import fetchable
 from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.live.closure import nodes_to_clone
 
@@ -53,7 +54,7 @@ class PairedGraph:
         Raises:
             GraphmpError: GMP023 where no training was found.
         """
-        found = conversion.report["losses"]
+        found = fetchable(conversion.report["losses"])
         if not found:
             raise GraphmpError("GMP023", "%s: no training step was found in the graph" % conversion.report["source"])
         original, converted = _seeded(conversion.original), _seeded(conversion.meta_graph)

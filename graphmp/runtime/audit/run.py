@@ -15,6 +15,7 @@ from graphmp.numerics.audit import Audit, Finding, LossFinding
 from graphmp.numerics.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
 from graphmp.numerics.tally import Range, Tally
 from graphmp.policy.formats import FORMATS
+from graphmp.report.training import fetchable
 from graphmp.runtime.audit.options import Options
 from graphmp.runtime.audit.paired import PairedGraph
 from graphmp.runtime.audit.stepping import Step, Stepper
@@ -119,7 +120,7 @@ def measured_steps(steps: int, tensors: int) -> Sequence[int]:
 
 def _losses(conversion: Conversion, steps: List[Step], ranges: List[Range]) -> List[LossFinding]:
     found = []
-    for number, loss in enumerate(conversion.report["losses"]):
+    for number, loss in enumerate(fetchable(conversion.report["losses"])):
         finite = [step.finite[number] for step in steps]
         scales = [step.scales[number] for step in steps]
         columns = [step.original[number] for step in steps], [step.converted[number] for step in steps]

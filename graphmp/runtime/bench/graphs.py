@@ -14,6 +14,7 @@ from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, parse_input
 from graphmp.performance.bench import FLOAT32, GRAPHMP, TENSORFLOW
 from graphmp.recipe.refusal import first_line
+from graphmp.report.training import fetchable
 from graphmp.runtime.bench import grappler
 from graphmp.runtime.bench.session import Training
 from graphmp.runtime.conversion import Conversion
@@ -95,6 +96,9 @@ def step_targets(view: GraphView, losses: List[Dict[str, Any]]) -> Set[str]:
     """
     found: Set[str] = set()
     for loss in losses:
+        if not fetchable([loss]):
+            found |= set(loss["train_ops"]) & set(view.nodes)  # who runs the step adapts the scale
+            continue
         updates = {name for name in loss["updates"] if name in view.nodes}
         gradients = {parse_input(text).node for text in loss["gradients"]} & set(view.nodes)
         found |= updates | (set() if view.ancestors(updates) & gradients else gradients)

@@ -1,6 +1,7 @@
 """Which nodes of a converted graph are cloned beside the original, and which are shared with it.
 
-1. A node that the conversion changed or added is cloned, and so is all that depends on it: loss, gradients, updates, summaries.
+1. A node that the conversion changed or added, or whose function it changed, is cloned, and so is all that depends on it: loss,
+   gradients, updates, summaries.
 2. While loops are cloned whole, gradient loops included: half a frame can't run.
 3. A TensorArray or Stack that a clone uses is cloned, with all its users.
 
@@ -14,6 +15,8 @@ from typing import AbstractSet, Dict, Iterable, Set
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.calls import functions_named
+from graphmp.graph.cloning import changed_functions
 from graphmp.graph.frames import frames
 from graphmp.graph.messages import serialize
 from graphmp.graph.view import GraphView
@@ -31,7 +34,10 @@ def nodes_to_clone(before: tf.GraphDef, after: GraphView, shared: AbstractSet[st
         shared: nodes that the live graph has already, from a conversion before.
     """
     old = {node.name: serialize(node) for node in before.node}
-    changed = [name for name in after.nodes if old.get(name) != after.serialized(name)]
+    functions = changed_functions(before, after.graph_def)
+    changed = [
+        name for name in after.nodes if old.get(name) != after.serialized(name) or not functions.isdisjoint(functions_named(after.nodes[name]))
+    ]
     return with_dependents(after, (name for name in changed if name not in shared), shared)
 
 

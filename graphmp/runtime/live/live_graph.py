@@ -18,6 +18,7 @@ from graphmp.graph.frames import loop_depths
 from graphmp.graph.live import ancestors
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
+from graphmp.loss_scale.scales import shown
 from graphmp.numerics.overflow import WATCH_SCOPE
 from graphmp.policy import policy as policies
 from graphmp.report.coverage import nothing_in_half
@@ -242,13 +243,13 @@ class LiveGraph:
 
     def scale_state(self, session: Any) -> Tuple[int, List[float]]:
         """How many steps were skipped, and each loss scale, as a session has them now."""
-        scopes = [row["scope"] for row in self.converted.record["scales"] if row["kind"] == "dynamic"] if self.converted else []
-        if not scopes:
+        rows = [row for row in self.converted.record["scales"] if row["kind"] == "dynamic"] if self.converted else []
+        if not rows:
             return 0, []
-        names = ["%s/%s/%s" % (SCOPE, scope, part) for part in ("skipped", "current") for scope in scopes]
+        names = [shown(row)[part] for part in (1, 0) for row in rows]
         options = tf.RunOptions(timeout_in_ms=_PATIENCE_MS)  # a server may be gone
         values = session.run([self._named(session.graph, name).outputs[0] for name in names], options=options)
-        return int(sum(values[: len(scopes)])), [float(value) for value in values[len(scopes) :]]
+        return int(sum(values[: len(rows)])), [float(value) for value in values[len(rows) :]]
 
     def op(self, op: Any) -> Any:
         """What to run for an op."""

@@ -7,6 +7,7 @@ from typing import AbstractSet, Any, Callable, Dict, Iterable, List, Optional, T
 from graphmp.config import Config
 from graphmp.graph.branches import conditional
 from graphmp.graph.view import GraphView, parse_input
+from graphmp.report.training import fetchable
 from graphmp.runtime.live.finite import WatchedLoss
 
 _SCALES_ITSELF = ("GMP107", "GMP108")  # warnings of a graph whose own code decides what becomes of a step
@@ -33,7 +34,7 @@ def watched_losses(
         outputs = [op(port.node).outputs[port.output] for port in found if port.node in after.nodes and port.node not in unseen]
         return [tensor for tensor in outputs if tensor.dtype.is_floating or tensor.dtype.is_bool]
 
-    found = [_loss(row, config, tensors, _scale(row["scale"], after, op)) for row in record["losses"]]
+    found = [_loss(row, config, tensors, _scale(row["scale"], after, op)) for row in fetchable(record["losses"])]
     return [loss for loss in found if loss.flags or loss.gradients]
 
 

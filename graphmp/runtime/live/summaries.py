@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.building import SCOPE
 from graphmp.hooks.internals import outside
+from graphmp.loss_scale.scales import shown
 
 MERGE = "MergeSummary"
 
@@ -23,8 +24,7 @@ def tags_of(rows: List[Dict[str, Any]]) -> Dict[str, str]:
     """For each tag the name of the node whose output 0 it shows; the rows are the report's `scales`."""
     found = {}
     for row in rows:
-        if row["kind"] != "none":
-            found["%s/%s" % (SCOPE, row["scope"])] = "%s/%s/current" % (SCOPE, row["scope"])
-        if row["kind"] == "dynamic":
-            found["%s/%s/skipped_steps" % (SCOPE, row["scope"])] = "%s/%s/skipped" % (SCOPE, row["scope"])
-    return found
+        scale, skipped = shown(row)
+        found["%s/%s" % (SCOPE, row["scope"])] = scale
+        found["%s/%s/skipped_steps" % (SCOPE, row["scope"])] = skipped
+    return {tag: name for tag, name in found.items() if name}

@@ -43,7 +43,7 @@ def test_towers_that_are_clipped_apart_are_said():
 
 
 @needs_tf2
-def test_only_a_function_that_takes_gradients_and_writes_is_said_to_train():
+def test_only_a_function_that_takes_gradients_and_writes_trains():
     def build():
         w = tf.get_variable("w", (12, 1), use_resource=True)
 
@@ -67,5 +67,7 @@ def test_only_a_function_that_takes_gradients_and_writes_is_said_to_train():
         writes(x)
         trains(x)
 
-    (row,) = said(built(build), "GMP110")
-    assert row["node"].startswith("__inference_trains")
+    converted = graphmp.convert(built(build))
+    (row,) = converted.report["losses"]
+    assert row["gradient_scope"].startswith("library/__inference_trains")
+    assert "GMP110" not in [row["code"] for row in converted.report["warnings"]]
