@@ -13,8 +13,9 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.editing import Editor
-from graphmp.graph.live import writes
+from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
+from graphmp.hooks.op_definitions import op_definitions
 
 SWITCHES = frozenset(("RefSwitch", "Switch"))
 MERGES = frozenset(("Merge", "RefMerge"))
@@ -32,15 +33,17 @@ def selected(graph_def: tf.GraphDef) -> tf.GraphDef:
         return graph_def
     result = tf.GraphDef()
     result.CopyFrom(graph_def)
-    _Selection(GraphView(graph_def), Editor(result)).apply()
+    _Selection(graph_def, Editor(result)).apply()
     return result
 
 
 class _Selection:
-    """One graph's: `view` is the graph as it was, `editor` changes the copy."""
+    """One graph's: `graph_def` is the graph as it was, `editor` changes the copy."""
 
-    def __init__(self, view: GraphView, editor: Editor):
-        self._view, self._editor = view, editor
+    def __init__(self, graph_def: tf.GraphDef, editor: Editor):
+        self._view, self._editor = GraphView(graph_def), editor
+        whole = tf.MetaGraphDef(graph_def=graph_def)
+        self._state = State(whole, self._view, op_definitions(whole))
         self._guards: Dict[str, FrozenSet[Tuple[Port, int]]] = {}
 
     def apply(self) -> None:
@@ -50,7 +53,7 @@ class _Selection:
             guards = _NO_GUARDS.union(*inputs, *(self._guards[control] for control in self._view.controls(name)))
             if node.op in MERGES:
                 guards = self._select(name, inputs)
-            elif guards and writes(node.op):
+            elif guards and self._state.is_write(name):
                 predicate = sorted(guards)[0][0]
                 raise GraphmpError("GMP020", "node %s: it writes in a branch of a conditional, on %s, and XLA lowers no Switch" % (name, predicate))
             self._guards[name] = guards
