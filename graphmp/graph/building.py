@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from typing import Any, Iterator
 
 import tensorflow.compat.v1 as tf
 
 SCOPE = "graphmp"
+CLONES = "clones"  # below SCOPE: a session's converted copies of the model's nodes
+_OWN = re.compile(r"(^|/)%s/(?!%s(_\d+)?/)" % (SCOPE, CLONES))
 _LOCK = threading.Lock()
+
+
+def is_own(name: str) -> bool:
+    """Whether a node is one that a conversion puts in, rather than the model's or a copy of that."""
+    return bool(_OWN.search(name))
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.graph import gradient_names
-from graphmp.graph.building import SCOPE
+from graphmp.graph.building import is_own
 from graphmp.graph.gradient_names import Claim
 from graphmp.graph.order import in_order
 from graphmp.graph.values import all_equal
@@ -26,8 +26,8 @@ def gradient_code(view: GraphView, given: Iterable[str] = ()) -> Dict[str, Set[s
         view: the graph.
         given: scopes that hold gradient code whatever is in them; all of their nodes count.
     """
-    claims = {name: claim for name, claim in gradient_names.claims(view.nodes.keys()).items() if not name.startswith(SCOPE + "/")}
-    own = {name for name in view.nodes if name.startswith(SCOPE + "/")}
+    own = set(filter(is_own, view.nodes))
+    claims = {name: claim for name, claim in gradient_names.claims(view.nodes.keys()).items() if name not in own}
     return gradient_names.proposed(view.nodes.keys(), claims, given, _refuted(view, claims) | own)
 
 

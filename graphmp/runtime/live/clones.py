@@ -6,7 +6,7 @@ from typing import AbstractSet, Any, Dict, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.building import SCOPE
+from graphmp.graph.building import CLONES, SCOPE
 from graphmp.graph.cloning import cloned, with_output
 from graphmp.graph.view import CONTROL, GraphView, parse_input
 from graphmp.hooks.internals import outside
@@ -90,8 +90,8 @@ class Clones:
 
 def _free_prefix(taken: Set[str]) -> str:
     """`graphmp/clones`, or with the first number that leaves all names free."""
-    number, prefix = 0, "%s/clones" % SCOPE
+    number, prefix = 0, "%s/%s" % (SCOPE, CLONES)
     while any(name.startswith(prefix + "/") for name in taken):
         number += 1
-        prefix = "%s/clones_%d" % (SCOPE, number)
+        prefix = "%s/%s_%d" % (SCOPE, CLONES, number)
     return prefix
