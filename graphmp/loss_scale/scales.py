@@ -8,7 +8,7 @@ learns what scale fits them and leaves room for larger ones. Other frameworks sk
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -191,6 +191,26 @@ def state_for_functions(config: Config, scope: str) -> Tuple[Any, ...]:
             tf.add_to_collection(COLLECTION, tf.identity(read(made), name="value"))
         variables.append(made)
     return tuple(variables)
+
+
+def skipped_between(states: Sequence[Tuple[Any, ...]]) -> Tuple[List[str], List[str], Any]:
+    """Whether something that uses scales by their handles skips no step.
+
+    Args:
+        states: the variables of each scale.
+
+    Returns:
+        The ops that it has to wait for, those that have to wait for it, and a scalar bool tensor.
+    """
+    before, after, same = [], [], []
+    for *_, skipped in states:
+        with own_scope(skipped.op.name[len(SCOPE) + 1 :]), tf.device(_BESIDE_CALLS):
+            old = tf.identity(read(skipped), name="before")
+            new = tf.raw_ops.ReadVariableOp(resource=skipped.handle, dtype=tf.int64, name="after")
+            before.append(old.op.name)
+            after.append(new.op.name)
+            same.append(tf.equal(old, new, name="finite"))
+    return before, after, same[0] if len(same) == 1 else tf.reduce_all(tf.stack(same))
 
 
 def shown(row: Dict[str, Any]) -> Tuple[str, str]:

@@ -24,6 +24,7 @@ from graphmp.rewrite.bodies import ARGUMENT, as_graph, write_back
 from graphmp.rewrite.op_defs import OpDefs
 
 _HANDLE, _RUNS = "VarHandleOp", "graphmp_runs"
+_LOOPS = frozenset(("StatelessWhile", "While"))
 _CHOOSING = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))  # calls whose first input is no argument
 
 
@@ -32,10 +33,12 @@ class _Use(NamedTuple):
 
     Attributes:
         calls: the calls in the main graph that lead to it, through other functions too.
+        once: those of them that lead through no loop.
         sources: for each of its arguments what it comes from: variables and other nodes of the main graph, or nodes of a caller.
     """
 
     calls: Set[str]
+    once: Set[str]
     sources: List[Set[str]]
 
 
@@ -45,6 +48,7 @@ class Body:
     Attributes:
         name: the function's.
         calls: the calls in the main graph that lead to it.
+        once: those of them that lead through no loop.
         meta_graph: the body as a graph, with those of the main graph's collections of variables that its arguments are in.
     """
 
@@ -59,7 +63,7 @@ class Body:
             use: how the function is used.
             op_defs: definitions of all ops.
         """
-        self.name, self.calls = function.signature.name, use.calls
+        self.name, self.calls, self.once = function.signature.name, use.calls, use.once
         self._function, self._op_defs = function, op_defs
         named = zip(function.signature.input_arg, use.sources)
         self._variables = {a.name: found for a, found in named if a.type == RESOURCE and found and all(_is_variable(view, n) for n in found)}
@@ -127,7 +131,7 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
     """How each function of the library is used."""
     functions = {function.signature.name: function for function in graph_def.library.function}
     calls = {name: [node for node in function.node_def if _called(node, functions)] for name, function in functions.items()}
-    found = {name: _Use(set(), [set() for _ in function.signature.input_arg]) for name, function in functions.items()}
+    found = {name: _Use(set(), set(), [set() for _ in function.signature.input_arg]) for name, function in functions.items()}
     arguments = {name: dict(zip([a.name for a in f.signature.input_arg], found[name].sources)) for name, f in functions.items()}
     waiting: List[Tuple[str, Any]] = [("", node) for node in graph_def.node if _called(node, functions)]
     while waiting:
@@ -135,6 +139,8 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
         inputs = [text for text in node.input if not text.startswith("^")][1 if node.op in _CHOOSING else 0 :]
         for name in _called(node, functions):
             learned = _learned(found[name].calls, found[caller].calls if caller else {node.name})
+            if node.op not in _LOOPS:
+                learned |= _learned(found[name].once, found[caller].once if caller else {node.name})
             for text, known in zip(inputs, found[name].sources):
                 source = arguments[caller].get(text, {"%s:%s" % (caller, text)}) if caller else _source(view, parse_input(text))
                 learned |= _learned(known, source)
