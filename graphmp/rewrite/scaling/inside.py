@@ -72,7 +72,7 @@ class Body:
                 node.op = _HANDLE
         ends = _ends(graph_def)
         graph_def.node.add(name=_RUNS, op="NoOp").input.extend("^" + name for name in [*self._control_outputs(), *ends])
-        graph_def.library.CopyFrom(meta_graph.graph_def.library)
+        graph_def.library.function.extend(_reached(graph_def, meta_graph.graph_def.library.function))
         self.meta_graph = tf.MetaGraphDef(graph_def=graph_def)
         for key in variable_keys(meta_graph):
             self._collect(key, list(definitions(meta_graph, key)))
@@ -159,6 +159,19 @@ def _ends(graph_def: tf.GraphDef) -> List[str]:
     """Nodes that nothing reads or waits for: results, and writes that nothing waits for."""
     read = {parse_input(text).node for node in graph_def.node for text in node.input}
     return [node.name for node in graph_def.node if node.name not in read and node.op not in (ARGUMENT, _HANDLE)]
+
+
+def _reached(graph_def: tf.GraphDef, library: Iterable[Any]) -> List[Any]:
+    """The functions of a library that a body calls, through others too."""
+    functions = {function.signature.name: function for function in library}
+    found: Dict[str, Any] = {}
+    waiting = [name for node in graph_def.node for name in _called(node, functions)]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = functions[name]
+            waiting.extend(other for node in functions[name].node_def for other in _called(node, functions))
+    return list(found.values())
 
 
 def _called(node: Any, functions: Dict[str, Any]) -> List[str]:
