@@ -34,11 +34,13 @@ class _Use(NamedTuple):
     Attributes:
         calls: the calls in the main graph that lead to it, through other functions too.
         once: those of them that lead through no loop.
+        compiled: the calls and functions with which XLA compiles it.
         sources: for each of its arguments what it comes from: variables and other nodes of the main graph, or nodes of a caller.
     """
 
     calls: Set[str]
     once: Set[str]
+    compiled: Set[str]
     sources: List[Set[str]]
 
 
@@ -49,6 +51,7 @@ class Body:
         name: the function's.
         calls: the calls in the main graph that lead to it.
         once: those of them that lead through no loop.
+        compiled: whether XLA compiles it.
         meta_graph: the body as a graph, with those of the main graph's collections of variables that its arguments are in.
     """
 
@@ -64,6 +67,7 @@ class Body:
             op_defs: definitions of all ops.
         """
         self.name, self.calls, self.once = function.signature.name, use.calls, use.once
+        self.compiled = bool(use.compiled)
         self._function, self._op_defs = function, op_defs
         named = zip(function.signature.input_arg, use.sources)
         self._variables = {a.name: found for a, found in named if a.type == RESOURCE and found and all(_is_variable(view, n) for n in found)}
@@ -131,7 +135,9 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
     """How each function of the library is used."""
     functions = {function.signature.name: function for function in graph_def.library.function}
     calls = {name: [node for node in function.node_def if _called(node, functions)] for name, function in functions.items()}
-    found = {name: _Use(set(), set(), [set() for _ in function.signature.input_arg]) for name, function in functions.items()}
+    found = {
+        name: _Use(set(), set(), _compiled(name, function), [set() for _ in function.signature.input_arg]) for name, function in functions.items()
+    }
     arguments = {name: dict(zip([a.name for a in f.signature.input_arg], found[name].sources)) for name, f in functions.items()}
     waiting: List[Tuple[str, Any]] = [("", node) for node in graph_def.node if _called(node, functions)]
     while waiting:
@@ -139,6 +145,7 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
         inputs = [text for text in node.input if not text.startswith("^")][1 if node.op in _CHOOSING else 0 :]
         for name in _called(node, functions):
             learned = _learned(found[name].calls, found[caller].calls if caller else {node.name})
+            learned |= _learned(found[name].compiled, _compiled(node.name, node) | (found[caller].compiled if caller else set()))
             if node.op not in _LOOPS:
                 learned |= _learned(found[name].once, found[caller].once if caller else {node.name})
             for text, known in zip(inputs, found[name].sources):
@@ -153,6 +160,11 @@ def _learned(known: Set[str], more: AbstractSet[str]) -> bool:
     size = len(known)
     known |= more
     return len(known) > size
+
+
+def _compiled(name: str, node: Any) -> Set[str]:
+    """The name of a call or function that is to be compiled; else nothing."""
+    return {name} if any(key in node.attr and node.attr[key].b for key in ("_XlaCompile", "_XlaMustCompile")) else set()
 
 
 def _ends(graph_def: tf.GraphDef) -> List[str]:

@@ -196,8 +196,8 @@ def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str
     called = called_functions(graph.meta_graph.graph_def) if writing and not config.names_training else ()
     found = []
     for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
-        if body.calls & graph.gradients:
-            continue  # what it is handed is scaled already
+        if body.calls & graph.gradients or (body.compiled and config.loss_scale == "dynamic"):
+            continue  # what it is handed is scaled already; XLA has no dead ops
         inside = TrainingGraph(body.meta_graph, config, graph.op_defs)
         plan = _planned(inside, find_losses(inside, config), config, allow, [])
         if plan.losses and not plan.unscaled:

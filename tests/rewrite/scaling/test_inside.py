@@ -11,6 +11,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.rewrite import pipeline
+from graphmp.rewrite.scaling.handles import pass_handles
 from tests.support.painting import built
 from tests.support.scaled import changed, session
 from tests.support.structure import needs_tf2
@@ -557,3 +559,54 @@ def test_recurrent_networks_in_a_loop():
     assert_updates_agree(start, expected, run(converted.meta_graph, [ONES], start)[1])
     _, after = run(converted.meta_graph, [overflow_at(2)], start)
     assert after["net/steps"] == 4 and [after[name] for name in OWN] == [32.0, 2, 1]
+
+
+def handles(meta_graph):
+    return [node for function in meta_graph.graph_def.library.function for node in function.node_def if node.op == "VarHandleOp"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in OLD_LOOPS], ids=lambda shape: shape.__name__)
+def test_the_state_is_passed_through_every_call(shape):
+    converted = conversion(shape, compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0)
+    assert handles(converted.meta_graph) == []
+    (row,) = converted.report["losses"]
+    calls = [node for node in converted.meta_graph.graph_def.node if node.name in row["calls"]]
+    assert calls and all(set(OWN) <= set(node.input) for node in calls)
+
+
+@pytest.mark.parametrize("shape", [called_twice, loop, legacy], ids=lambda shape: shape.__name__)
+def test_the_state_is_found_by_name_where_a_gradient_function_would_have_to_take_it(shape, monkeypatch):
+    """A gradient function's arguments are those of the function that it belongs to."""
+    monkeypatch.setattr(pipeline, "pass_handles", lambda graph_def: None)
+    by_name = graphmp.convert(original(shape), compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0).meta_graph
+    copy = type(by_name)()
+    copy.CopyFrom(by_name)
+    (name,) = {f.signature.name for f in copy.graph_def.library.function if any(node.op == "VarHandleOp" for node in f.node_def)}
+    copy.graph_def.library.gradient.add(function_name=name, gradient_func="another")
+    before = copy.SerializeToString(deterministic=True)
+    pass_handles(copy.graph_def)
+    assert copy.SerializeToString(deterministic=True) == before and len(handles(copy)) == 3
+    steps = 5 if shape is loop else 2 if shape is called_twice else 1
+    for way in WAYS:
+        _, after = run(by_name, [overflow_at(0)], way=way)
+        assert [after[name] for name in OWN] == [32.0, steps - 1, 1] and after["net/steps"] == steps - 1
+
+
+@pytest.mark.parametrize("compiled", [{"experimental_compile": True} if tf.__version__ < "2" else {"jit_compile": True}])
+def test_what_xla_compiles_is_said(compiled):
+    def build():
+        model = Model()
+
+        @tf.function(**compiled)
+        def step(x, factor):
+            model.step(x, factor)
+            return tf.reduce_sum(x)
+
+        tf.identity(step(model.x, model.factors[0]), name="train")
+        tf.global_variables_initializer()
+
+    converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale="dynamic")
+    assert [row["code"] for row in converted.report["warnings"]] == ["GMP110"]
+    converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale=1024.0)
+    assert converted.report["warnings"] == [] and len(converted.report["losses"]) == 1
