@@ -45,23 +45,24 @@ class Floats(NamedTuple):
     functions: AbstractSet[str]
 
 
-def discover(view: GraphView, floats: Floats, targets: Iterable[Port]) -> List[Discovered]:
+def discover(view: GraphView, floats: Floats, targets: Iterable[Port], gradients: Iterable[Port]) -> List[Discovered]:
     """Finds the gradient code that values are computed by.
 
     Args:
         view: the graph.
         floats: of its outputs.
-        targets: what updates take.
+        targets: what writes take.
+        gradients: what of it must be gradients: they may start from the user's own `grad_ys`.
     """
-    return _Discovery(view, floats, targets).calls()
+    return _Discovery(view, floats, targets, gradients).calls()
 
 
 class _Discovery:
-    def __init__(self, view: GraphView, floats: Floats, targets: Iterable[Port]):
+    def __init__(self, view: GraphView, floats: Floats, targets: Iterable[Port], gradients: Iterable[Port]):
         self._view, self._floats = view, floats
-        self._targets = {port.node for port in targets}
+        self._gradients = {port.node for port in gradients}
         self._allow = frozenset(tensor_core_ops()) | floats.functions | CALLS
-        needed = view.ancestors(self._targets, control=False)
+        needed = view.ancestors({port.node for port in targets}, control=False)
         worth = any(view.nodes[name].op in self._allow for name in needed)
         self._order = [name for name in in_order(view, view.nodes.keys()) if name in needed] if worth else []
 
@@ -69,7 +70,7 @@ class _Discovery:
         self._chosen: List[Port] = []
         self._alone: Dict[Port, Set[str]] = {}
         region = self._add(filter(self._is_ones, self._order), set())
-        if self._targets - self._view.descendants(region, control=False):
+        if self._gradients - self._view.descendants(region, control=False):
             self._add(itertools.islice(filter(self._is_source, self._order), _MOST_SOURCES), region)
         return [self._call(seeds) for seeds in _overlapping(self._chosen, self._alone)]
 

@@ -161,6 +161,14 @@ class Gates:
         zeros = self._editor.add(scope + "/zeros", "ZerosLike", [value], _SHOWN, device, T=dtype)
         self._editor.connect(name, 1, self._editor.add(scope + "/selected", "Select", [finite, value, zeros], _SHOWN, device, T=dtype))
 
+    def all_of(self, flags: List[Port]) -> Port:
+        """A flag that holds where all of the flags do."""
+        result = flags[0]
+        for flag in flags[1:]:
+            name = flags[0].node.rsplit("/", 1)[0] + "/skip/all"
+            result = self._editor.add(name, "LogicalAnd", [result, flag], "skip gate: a step of several losses")
+        return result
+
     def any_of(self, flags: List[Port]) -> Port:
         """A flag that holds where one of the flags does."""
         result = flags[0]

@@ -217,9 +217,9 @@ def _gate(graph: TrainingGraph, editor: Editor, plan: Optional[SkipPlan], made: 
     gates = Gates(editor, graph)
     outside = {name: numbers for name, numbers in plan.by_loss.items() if not graph.looped(name)}
     ungated = {name: "it writes inside a while loop: a skipped step runs it all the same" for name in plan.by_loss if graph.looped(name)}
-    flags = {}
-    for numbers in dict.fromkeys(outside.values()):
-        flags[numbers] = gates.any_of([flag for flag in (made[number].flag for number in sorted(numbers)) if flag is not None])
+    adapted = [each.flag for each in made if each.flag is not None]  # a plan to skip steps is made of dynamic scales alone
+    own = [gates.all_of([flag, *(adapted[other] for other in plan.within[number])]) for number, flag in enumerate(adapted)]
+    flags = {numbers: gates.any_of([own[number] for number in sorted(numbers)]) for numbers in dict.fromkeys(outside.values())}
     for name, numbers in outside.items():
         if name not in plan.by_value:
             gates.by_flag(name, flags[numbers])

@@ -186,6 +186,7 @@ def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
         {name: tuple(filter(lies, names)) for name, names in skips.by_value.items() if lies(name)},
         [name for name in skips.in_loops if inside.get(name, ())[: len(path)] == path],
         [{name: why for name, why in each.items() if inside.get(name, ())[: len(path)] == path} for each in skips.always],
+        skips.within,
     )
 
 

@@ -6,14 +6,18 @@ Of all writes but initialisers, each goes by the first rule that holds.
 2. Gradients pushed into an accumulator: always. The check comes after they are taken out.
 3. The global step: always where gradients come out of accumulators, which count steps, or where --count_skipped_steps says so.
 4. A global variable that takes something of the batch (statistics of a batch normalisation and their count, a codebook, centres, priorities,
-   the state of an RNN), or what such a write wrote before it, whatever op writes it, in a step of a loss (5) or before it: by the loss's flag,
-   and by whether all that such writes of the loss take is finite. Where the flag depends on one of them, or something else runs one too, all
-   of the loss go by these values alone: they are written together (`joint_writes.py`). In a while loop each goes by its own values.
-   Outside of steps one goes by its values if a matmul or convolution leads there, or if it is one of UPDATE_OPS.
+   the state of an RNN), or what such a write wrote before it, whatever op writes it, in a step of a loss (5) or before it, and what is waited
+   for together with one ahead of the flag: by the loss's flag, and by whether all that such writes of the loss take is finite. Where the flag
+   depends on one of them, or something else runs one too, all of the loss go by these values alone: they are written together
+   (`joint_writes.py`). In a while loop each goes by its own values. Outside of steps one goes by its values if a matmul or convolution leads
+   there, or if it is one of UPDATE_OPS.
 5. What runs after an update (beta powers, step counters, zeroed sums), or before it or beside it and never without it
    (what sparse Adam decays; parts of one train op; not metrics, which are local): by the flags of those losses. Of several,
    where the optimizer of one reads or writes the variable, by that one's; else it is written where any of them is trained.
 6. Everything else: always.
+
+A flag holds only where those do of losses that wrote the same variables before its gradients were computed: a step that goes uphill first, and
+downhill from there, is one.
 """
 
 from __future__ import annotations
@@ -38,12 +42,14 @@ class SkipPlan(NamedTuple):
         by_value: for a write, those whose values must be finite for it, itself included.
         in_loops: writes in while loops that go by their own values.
         always: for each loss what a step changes though it is skipped, and why.
+        within: for each loss the numbers of those whose flags must hold too.
     """
 
     by_loss: Dict[str, FrozenSet[int]]
     by_value: Dict[str, Tuple[str, ...]]
     in_loops: List[str]
     always: List[Dict[str, str]]
+    within: List[List[int]]
 
 
 def plan_skips(graph: TrainingGraph, losses: Sequence[Loss], activations: AbstractSet[str], count_skipped_steps: bool) -> SkipPlan:
@@ -65,6 +71,7 @@ class _Planner:
         self._direct = {name for loss in losses for name in loss.direct}
         self._before = [graph.view.ancestors([port.node for port in (loss.arrivals or loss.checked)]) for loss in losses]
         self._after = [graph.view.descendants(loss.direct) for loss in losses]
+        self._within = [self._earlier(number) for number in self._all]
         self._step = [graph.view.ancestors(after) for after in self._after]
         self._global_steps = _global_steps(graph)
         self._globals = graph.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
@@ -73,7 +80,7 @@ class _Planner:
         self._fed = graph.view.followed(_sources(graph), lambda name: name not in graph.state.initializers)
 
     def plan(self) -> SkipPlan:
-        plan = SkipPlan({}, {}, [], [{} for _ in self._losses])
+        plan = SkipPlan({}, {}, [], [{} for _ in self._losses], self._within)
         others = [name for name in self._graph.state.writes if name not in self._direct]
         beside = [self._never_without(number, others) for number in self._all]
         batch: Dict[str, FrozenSet[int]] = {}
@@ -87,6 +94,7 @@ class _Planner:
                 takes = self._takes_batch(name, bool(self._steps_of(name)))
                 (batch if takes else left)[name] = numbers
         self._add_second_hand(batch, left)
+        self._add_beside(batch, left)
         plan.by_loss.update((name, self._closest(name, numbers)) for name, numbers in left.items() if numbers)
         self._decide(plan, batch)
         self._list_others(plan)
@@ -95,6 +103,15 @@ class _Planner:
     @property
     def _all(self) -> range:
         return range(len(self._losses))
+
+    def _earlier(self, number: int) -> List[int]:
+        """Losses that write variables of a loss before its gradients are computed."""
+        own, before = self._variables(number), self._before[number]
+        others = (other for other in self._all if other != number and not before.isdisjoint(self._losses[other].direct))
+        return [other for other in others if own & self._variables(other)]
+
+    def _variables(self, number: int) -> AbstractSet[str]:
+        return {variable for name in self._losses[number].direct for variable in self._graph.state.written(name)}
 
     def _steps_of(self, name: str) -> FrozenSet[int]:
         """The losses in whose steps a node runs, or may run."""
@@ -111,6 +128,13 @@ class _Planner:
             fresh = {n for n in left if n in behind and self._steps_of(n) and self._is_global(n) and self._takes_any(n, values)}
             batch.update((name, left.pop(name)) for name in sorted(fresh))
 
+    def _add_beside(self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]) -> None:
+        """Moves to `batch` what the same nodes wait for that wait for such writes ahead of a flag: a count by a number that is known."""
+        waits = {group for name, numbers in batch.items() if not numbers for group in self._graph.view.control_consumers(name)}
+        for name in [name for name, numbers in left.items() if not numbers and self._is_global(name) and self._steps_of(name)]:
+            if not waits.isdisjoint(self._graph.view.control_consumers(name)):
+                batch[name] = left.pop(name)
+
     def _is_forward(self, name: str) -> bool:
         return name not in self._graph.gradients and name not in self._graph.state.initializers
 
@@ -126,7 +150,8 @@ class _Planner:
             else:
                 groups[name] = ("by value", self._steps_of(name))
         if groups:
-            checked = [{port.node for port in loss.arrivals or loss.checked} for loss in self._losses]
+            own = [{port.node for port in loss.arrivals or loss.checked} for loss in self._losses]
+            checked = [set().union(own[n], *(own[other] for other in self._within[n])) for n in self._all]
             joined = joint_writes(self._graph, groups, Flags(checked, plan.by_loss))
             plan.by_value.update((name, joined[name]) for name in batch if joined[name])
 

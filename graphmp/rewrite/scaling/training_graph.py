@@ -69,11 +69,10 @@ class TrainingGraph:
     def _discover(self) -> List[Discovered]:
         """Gradient code of updates that none leads to by its name."""
         named = self.view.descendants(self.gradients, control=False)
-        taken = {name: self._taken(name) for name in self.state.writes if name not in named}
-        if self.code and not any(self.view.nodes[name].op.startswith(UPDATE_PREFIXES) for name in taken):
-            return []
-        targets = [port for port in taken.values() if port is not None and self.is_float(port)]
-        return discover(self.view, Floats(self.carries, self.functions), targets)
+        targets = {name: self._taken(name) for name in self.state.writes if name not in named}
+        taken = {name: port for name, port in targets.items() if port is not None and self.is_float(port)}
+        gradients = [taken[name] for name in taken if self.view.nodes[name].op.startswith(UPDATE_PREFIXES)]
+        return discover(self.view, Floats(self.carries, self.functions), taken.values(), gradients) if gradients or not self.code else []
 
     def _taken(self, name: str) -> Optional[Port]:
         """What a write takes."""

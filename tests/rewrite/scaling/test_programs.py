@@ -12,18 +12,7 @@ from tests.support.programs.running import after_overflows, converted, differenc
 assert chains and models and optimizers and several and state  # they register their programs
 
 # What fails: program, its tests, where (reference, resource, tf1, tf2; else everywhere), what comes out wrong.
-WRITTEN = "on a skipped step it is written"
 FAILS: list = [
-    ("sharpness_aware_by_assigns", "overflows", "", "where the step uphill is skipped a step of plain descent is taken"),
-    ("counted_up_to", "overflows", "", WRITTEN),
-    ("counted_up_to_beside", "overflows", "", WRITTEN),
-    ("beam_search_beside", "overflows", "", WRITTEN),
-    ("statistics_beside", "overflows", "", WRITTEN + ": the mean, not the count"),
-    ("codebook_by_moving_averages", "overflows", "", WRITTEN + ": the codebook and its averages"),
-    ("statistics_ahead", "overflows", "", "the count is written where the mean is not"),
-    ("center_loss_ahead", "overflows", "", "NaN is written where the features overflow"),
-    ("priorities_ahead", "overflows", "", "NaN is written where the prediction overflows"),
-    ("two_dtypes", "clip", "", "TypeError: gradients of two dtypes are packed"),
     ("per_example_gradients_in_a_loop", "scales", "", "GMP110: gradient code in a loop is not scaled"),
 ]
 
