@@ -8,7 +8,7 @@ learns what scale fits them and leaves room for larger ones. Other frameworks sk
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -20,7 +20,7 @@ from graphmp.loss_scale.gradients import largest
 
 COLLECTION = "graphmp_loss_scale"
 HEAD_ROOM = 32  # how many times as large as the first step's gradients may become; those of the examples did 27 times at most, in 20 steps
-_BESIDE_CALLS = "/device:CPU:0"  # a function and its callers must name one device, or each has a variable of its own
+BESIDE_CALLS = "/device:CPU:0"  # a function and its callers must name one device, or each has a variable of its own
 _FLOAT16_MAX = 65504.0
 _TINY = 2.0**-110  # for 0, to be divided by
 
@@ -185,12 +185,32 @@ def state_for_functions(config: Config, scope: str) -> Tuple[Any, ...]:
     """
     variables = []
     for name, value, dtype in _state(config):
-        with own_scope(scope), tf.device(_BESIDE_CALLS):
+        with own_scope(scope), tf.device(BESIDE_CALLS):
             made = tf.Variable(value, trainable=False, collections=[tf.GraphKeys.GLOBAL_VARIABLES], name=name, dtype=dtype, use_resource=True)
         with own_scope("%s/%s" % (scope, name)):
             tf.add_to_collection(COLLECTION, tf.identity(read(made), name="value"))
         variables.append(made)
     return tuple(variables)
+
+
+def skipped_between(states: Sequence[Tuple[Any, ...]]) -> Tuple[List[str], List[str], Any]:
+    """Whether something that uses scales by their handles skips no step.
+
+    Args:
+        states: the variables of each scale.
+
+    Returns:
+        The ops that it has to wait for, those that have to wait for it, and a scalar bool tensor.
+    """
+    before, after, same = [], [], []
+    for *_, skipped in states:
+        with own_scope(skipped.op.name[len(SCOPE) + 1 :]), tf.device(BESIDE_CALLS):
+            old = tf.identity(read(skipped), name="before")
+            new = tf.raw_ops.ReadVariableOp(resource=skipped.handle, dtype=tf.int64, name="after")
+            before.append(old.op.name)
+            after.append(new.op.name)
+            same.append(tf.equal(old, new, name="finite"))
+    return before, after, same[0] if len(same) == 1 else tf.reduce_all(tf.stack(same))
 
 
 def shown(row: Dict[str, Any]) -> Tuple[str, str]:
@@ -221,7 +241,7 @@ class _Handle:
 
     def __init__(self, name: str, value: Any, dtype: Any):
         self._value, self.dtype = value, dtype
-        with tf.name_scope(name) as variable, tf.name_scope("handle") as self._scope, tf.device(_BESIDE_CALLS):
+        with tf.name_scope(name) as variable, tf.name_scope("handle") as self._scope, tf.device(BESIDE_CALLS):
             self._handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=[], shared_name=variable[:-1], name="of")
         self.device = self._handle.device
 

@@ -37,6 +37,7 @@ from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.scaling.allreduce import with_reduces
 from graphmp.rewrite.scaling.fetched_gradients import under_its_name
 from graphmp.rewrite.scaling.first_step import look
+from graphmp.rewrite.scaling.handles import pass_handles
 from graphmp.rewrite.scaling.insert import Inserted, insert
 from graphmp.rewrite.scaling.plan import ScalePlan, plan_scaling
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
@@ -132,7 +133,7 @@ def rewrite(meta_graph: Readable, config: Config, policy: Policy, placement: Pla
     op_defs = OpDefs(meta_graph)
     changed, record = _changed(meta_graph, config, policy, placement, op_defs)
     give_back()
-    check.check_types(changed.graph_def, op_defs)
+    check.check_types(changed.graph_def, OpDefs(changed) if any(row["handles"] for row in record["scales"]) else op_defs)
     return Rewriting(check.loaded(meta_graph, changed), record)
 
 
@@ -150,6 +151,8 @@ def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Pl
     give_back()
     for body in _bodies(result, op_defs) if scaled.first_steps else ():
         painted.done += _look(body, scaled, policy, op_defs)
+    if plan.inside:
+        pass_handles(result.graph_def)
     mark(result, config, "rewrite")
     return emptied(result), _record(scaled, special, painted)
 

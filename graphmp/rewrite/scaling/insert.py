@@ -24,7 +24,8 @@ from graphmp.diff.changes import in_body
 from graphmp.errors import warning
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.editing import Editor
-from graphmp.loss_scale.scales import COLLECTION, state_for_functions
+from graphmp.graph.view import Port
+from graphmp.loss_scale.scales import COLLECTION, skipped_between, state_for_functions
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
 from graphmp.rewrite.scaling.checkpoints import ScaleState, initialise, save_and_restore
 from graphmp.rewrite.scaling.first_step import FirstStep
@@ -83,12 +84,15 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     states = [ScaleState(each.scale.variables, _trained(graph, loss)) for loss, each in zip(plan.losses, made)]
     for loop in plan.loops:
         states += _insert_in_loop(loop, graph.meta_graph, editor, part, config, scopes, result)
-    for inside in plan.inside:
-        states += _insert_inside(inside, part, config, scopes, result)
+    made_inside = [_insert_inside(inside, part, config, scopes, result) for inside in plan.inside]
+    states += [state for each in made_inside for state in each]
+    late = _gate_behind(graph, editor, part, plan, made_inside, result) if plan.behind else {}
     if config.loss_scale == "dynamic":
         initialise(graph, editor, states)
         save_and_restore(graph, editor, part, states)
     _splice(graph, editor, part, made, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True}, result)
+    for name, others in late.items():
+        editor.wait_for(name, others)
 
 
 def _insert_in_loop(
@@ -107,6 +111,33 @@ def _insert_in_loop(
     for name, others in [item for each in made for item in each.waits.items()]:
         editor.wait_for(name, others)
     return list(_states_outside(loop.graph, loop.plan, made, outside, config, lambda names: names))
+
+
+def _gate_behind(
+    graph: TrainingGraph, editor: Editor, part: Fragment, plan: ScalePlan, made: Sequence[Sequence[ScaleState]], result: Inserted
+) -> Dict[str, Sequence[str]]:
+    """Puts gates before what runs with calls of functions that train: by whether a call counted no skipped step.
+
+    Returns:
+        For nodes, some of them still to be put in, what they have to wait for.
+    """
+    gates, waits = Gates(editor, graph), {}  # type: Gates, Dict[str, Sequence[str]]
+    flags: Dict[int, Port] = {}
+    for number in sorted({number for numbers in plan.behind.values() for number in numbers}):
+        calls = sorted(plan.inside[number].body.once)
+        with part.building():
+            before, after, finite = skipped_between([tuple(state.variables) for state in made[number]])
+        flags[number] = part.port(finite)
+        waits.update({call: [*waits.get(call, ()), *before] for call in calls})
+        waits.update(dict.fromkeys(after, calls))
+    for name, numbers in plan.behind.items():
+        gates.by_flag(name, gates.any_of([flags[number] for number in sorted(numbers)]))
+        for number in numbers:
+            row = next(row for row in result.losses if row["calls"] == sorted(plan.inside[number].body.calls))
+            row["gated"].append(name)
+    text = "it returns what others read, and nothing else can: a skipped step runs it all the same"
+    result.warnings.extend(warning("GMP112", name, text) for name in gates.impossible)
+    return waits
 
 
 def _states_outside(

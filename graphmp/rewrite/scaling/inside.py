@@ -24,6 +24,7 @@ from graphmp.rewrite.bodies import ARGUMENT, as_graph, write_back
 from graphmp.rewrite.op_defs import OpDefs
 
 _HANDLE, _RUNS = "VarHandleOp", "graphmp_runs"
+_LOOPS = frozenset(("StatelessWhile", "While"))
 _CHOOSING = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))  # calls whose first input is no argument
 
 
@@ -32,10 +33,14 @@ class _Use(NamedTuple):
 
     Attributes:
         calls: the calls in the main graph that lead to it, through other functions too.
+        once: those of them that lead through no loop.
+        compiled: the calls and functions with which XLA compiles it.
         sources: for each of its arguments what it comes from: variables and other nodes of the main graph, or nodes of a caller.
     """
 
     calls: Set[str]
+    once: Set[str]
+    compiled: Set[str]
     sources: List[Set[str]]
 
 
@@ -45,6 +50,8 @@ class Body:
     Attributes:
         name: the function's.
         calls: the calls in the main graph that lead to it.
+        once: those of them that lead through no loop.
+        compiled: whether XLA compiles it.
         meta_graph: the body as a graph, with those of the main graph's collections of variables that its arguments are in.
     """
 
@@ -59,7 +66,8 @@ class Body:
             use: how the function is used.
             op_defs: definitions of all ops.
         """
-        self.name, self.calls = function.signature.name, use.calls
+        self.name, self.calls, self.once = function.signature.name, use.calls, use.once
+        self.compiled = bool(use.compiled)
         self._function, self._op_defs = function, op_defs
         named = zip(function.signature.input_arg, use.sources)
         self._variables = {a.name: found for a, found in named if a.type == RESOURCE and found and all(_is_variable(view, n) for n in found)}
@@ -68,7 +76,7 @@ class Body:
                 node.op = _HANDLE
         ends = _ends(graph_def)
         graph_def.node.add(name=_RUNS, op="NoOp").input.extend("^" + name for name in [*self._control_outputs(), *ends])
-        graph_def.library.CopyFrom(meta_graph.graph_def.library)
+        graph_def.library.function.extend(_reached(graph_def, meta_graph.graph_def.library.function))
         self.meta_graph = tf.MetaGraphDef(graph_def=graph_def)
         for key in variable_keys(meta_graph):
             self._collect(key, list(definitions(meta_graph, key)))
@@ -127,7 +135,9 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
     """How each function of the library is used."""
     functions = {function.signature.name: function for function in graph_def.library.function}
     calls = {name: [node for node in function.node_def if _called(node, functions)] for name, function in functions.items()}
-    found = {name: _Use(set(), [set() for _ in function.signature.input_arg]) for name, function in functions.items()}
+    found = {
+        name: _Use(set(), set(), _compiled(name, function), [set() for _ in function.signature.input_arg]) for name, function in functions.items()
+    }
     arguments = {name: dict(zip([a.name for a in f.signature.input_arg], found[name].sources)) for name, f in functions.items()}
     waiting: List[Tuple[str, Any]] = [("", node) for node in graph_def.node if _called(node, functions)]
     while waiting:
@@ -135,6 +145,9 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
         inputs = [text for text in node.input if not text.startswith("^")][1 if node.op in _CHOOSING else 0 :]
         for name in _called(node, functions):
             learned = _learned(found[name].calls, found[caller].calls if caller else {node.name})
+            learned |= _learned(found[name].compiled, _compiled(node.name, node) | (found[caller].compiled if caller else set()))
+            if node.op not in _LOOPS:
+                learned |= _learned(found[name].once, found[caller].once if caller else {node.name})
             for text, known in zip(inputs, found[name].sources):
                 source = arguments[caller].get(text, {"%s:%s" % (caller, text)}) if caller else _source(view, parse_input(text))
                 learned |= _learned(known, source)
@@ -149,10 +162,28 @@ def _learned(known: Set[str], more: AbstractSet[str]) -> bool:
     return len(known) > size
 
 
+def _compiled(name: str, node: Any) -> Set[str]:
+    """The name of a call or function that is to be compiled; else nothing."""
+    return {name} if any(key in node.attr and node.attr[key].b for key in ("_XlaCompile", "_XlaMustCompile")) else set()
+
+
 def _ends(graph_def: tf.GraphDef) -> List[str]:
     """Nodes that nothing reads or waits for: results, and writes that nothing waits for."""
     read = {parse_input(text).node for node in graph_def.node for text in node.input}
     return [node.name for node in graph_def.node if node.name not in read and node.op not in (ARGUMENT, _HANDLE)]
+
+
+def _reached(graph_def: tf.GraphDef, library: Iterable[Any]) -> List[Any]:
+    """The functions of a library that a body calls, through others too."""
+    functions = {function.signature.name: function for function in library}
+    found: Dict[str, Any] = {}
+    waiting = [name for node in graph_def.node for name in _called(node, functions)]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = functions[name]
+            waiting.extend(other for node in functions[name].node_def for other in _called(node, functions))
+    return list(found.values())
 
 
 def _called(node: Any, functions: Dict[str, Any]) -> List[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.graph.branches import conditional
+from graphmp.graph.control_flow import EXITS
 from graphmp.graph.frames import Frames, frames
 from graphmp.graph.gradient_names import gradient_scopes
 from graphmp.graph.live import UPDATE_PREFIXES
@@ -38,6 +40,7 @@ class ScalePlan(NamedTuple):
         warnings: rows of the report.
         inside: what it does in functions that train inside.
         loops: what it does in while loops that train inside.
+        behind: writes of the main graph that belong to the steps of functions, and whose: numbers of `inside`.
     """
 
     losses: Sequence[Loss]
@@ -50,6 +53,7 @@ class ScalePlan(NamedTuple):
     warnings: Sequence[Dict[str, str]]
     inside: Sequence[Inside] = ()
     loops: Sequence[InLoop] = ()
+    behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})
 
 
 class Inside(NamedTuple):
@@ -101,7 +105,9 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     plan = _planned(graph, [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)], config, allow, warnings)
     float32 = {**plan.float32, **{name: reason for loop in loops for name, reason in loop.plan.float32.items()}}
     inside = _plan_functions(graph, config, allow, warnings)
-    return plan._replace(skips=_without(plan.skips, loops), float32=float32, inside=inside, loops=loops, warnings=warnings)
+    skips = _without(plan.skips, loops)
+    behind = _behind_calls(graph, inside, skips, config, allow, warnings) if config.loss_scale == "dynamic" and inside else {}
+    return plan._replace(skips=skips, float32=float32, inside=inside, loops=loops, behind=behind, warnings=warnings)
 
 
 def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> ScalePlan:
@@ -141,10 +147,16 @@ def _plan_loops(graph: TrainingGraph, losses: Sequence[Loss], config: Config, al
     if not looped:
         return
     inside = frames(graph.view)
+
+    def around(name: str) -> Optional[Path]:
+        """The frames that the outputs of a node lie in."""
+        frame = inside.get(name)
+        return frame[:-1] if frame and graph.view.nodes[name].op in EXITS else frame
+
     for path in dict.fromkeys(inside[name] for name in looped):
         loop = iteration(graph.meta_graph, inside, path)
         once = TrainingGraph(loop.meta_graph, config, graph.op_defs)
-        found = [loss for loss in find_losses(once, config) if all(inside.get(name) == path for name in _nodes(loss))]
+        found = [loss for loss in find_losses(once, config) if all(around(name) == path for name in _nodes(loss))]
         writes = {name for loss in found for name in loss.direct}
         start = pivot(once.view, loop, writes)
         if found and start is not None and not writes & conditional(once.view):
@@ -185,8 +197,8 @@ def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str
     called = called_functions(graph.meta_graph.graph_def) if writing and not config.names_training else ()
     found = []
     for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
-        if body.calls & graph.gradients:
-            continue  # what it is handed is scaled already
+        if body.calls & graph.gradients or (body.compiled and config.loss_scale == "dynamic"):
+            continue  # what it is handed is scaled already; XLA has no dead ops
         inside = TrainingGraph(body.meta_graph, config, graph.op_defs)
         plan = _planned(inside, find_losses(inside, config), config, allow, [])
         if plan.losses and not plan.unscaled:
@@ -195,6 +207,27 @@ def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str
     left = [name for name, function in writing.items() if name not in names and gradient_scopes({node.name for node in function.node_def})]
     warnings += [warning("GMP110", name, "the function trains inside itself: its gradients are not scaled") for name in left]
     return found
+
+
+def _behind_calls(
+    graph: TrainingGraph, inside: Sequence[Inside], skips: Optional[SkipPlan], config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]
+) -> Dict[str, AbstractSet[int]]:
+    """Writes of the main graph that run with calls of functions that train, by the rules for what runs with an update (`skip_plan.py`).
+
+    Not with a loop of them, some of whose steps may train. Where a function is called from several places, or in a branch, nobody can tell
+    outside which call was skipped: that is said.
+    """
+    hidden = conditional(graph.view)
+    calls = [tuple(sorted(name for name in each.body.once if not graph.looped(name))) for each in inside]
+    told = {n for n, names in enumerate(calls) if len(inside[n].body.calls) == len(names) == 1 and not hidden.intersection(names)}
+    nothing = Loss(scopes=(), gradients=(), checked=(), reduced=False, added_up=False, arrivals=(), fetched=False, updates=(), direct=())
+    steps = [nothing._replace(checked=tuple(Port(name, 0) for name in names), updates=names, direct=names) for names in calls]
+    found = plan_skips(graph, steps, activations(graph, allow), config.count_skipped_steps).by_loss
+    decided = {name for names in calls for name in names} | (set() if skips is None else {*skips.by_loss, *skips.by_value, *skips.in_loops})
+    behind = {name: numbers for name, numbers in found.items() if name not in decided and not graph.looped(name)}
+    text = "it belongs to a step inside a function that is called in several places, or in a branch: a skipped step runs it all the same"
+    warnings += [warning("GMP112", name, text) for name, numbers in behind.items() if not numbers <= told]
+    return {name: numbers for name, numbers in behind.items() if numbers <= told}
 
 
 def _unscaled_updates(graph: TrainingGraph, losses: Sequence[Loss], config: Config) -> Iterator[Dict[str, str]]:

@@ -11,6 +11,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.rewrite import pipeline
+from graphmp.rewrite.scaling.handles import pass_handles
 from tests.support.painting import built
 from tests.support.scaled import changed, session
 from tests.support.structure import needs_tf2
@@ -456,3 +458,155 @@ def test_a_session_scales_inside_too(shape):
             assert after["net/steps"] == 0 and all(np.isfinite(value).all() for value in after.values())
             sess.run("train", {"x:0": VECTORS, "factors:0": ONES})
             assert sess.run("net/steps/Read/ReadVariableOp:0") == (5 if shape is loop else 1)
+
+
+def counted(calls, where="behind"):
+    """A function that trains, called by `calls` train ops, and a global step in the main graph."""
+
+    def build():
+        model, count = Model(), tf.train.get_or_create_global_step()
+
+        @tf.function
+        def step(x, factor):
+            model.step(x, factor)
+            return tf.reduce_sum(x)
+
+        for number in range(calls):
+            with tf.control_dependencies([count.assign_add(1)] if where == "ahead" else []):
+                called = step(model.x, model.factors[number])
+            if where == "grouped":
+                tf.group(called, count.assign_add(1), name="train%d" % number)
+            with tf.control_dependencies([called]):
+                tf.identity(called if where != "behind" else count.assign_add(1), name="train%d" % number)
+        tf.global_variables_initializer()
+
+    return graphmp.convert(built(build), compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0)
+
+
+@pytest.mark.parametrize("where", ["behind", "grouped"])
+def test_what_counts_steps_outside_is_skipped_with_them(where):
+    converted = counted(1, where)
+    assert converted.report["warnings"] == [] and len(converted.report["losses"][0]["gated"]) == 4
+    with session(converted.meta_graph) as sess:
+        for factors, count in ((overflow_at(0), 0), (ONES, 1), (overflow_at(0), 1)):
+            sess.run("train0", {"x:0": VECTORS, "factors:0": factors})
+            assert state(sess)["global_step"] == count
+
+
+def test_what_is_counted_ahead_of_a_call_is_counted():
+    with session(counted(1, "ahead").meta_graph) as sess:
+        sess.run("train0", {"x:0": VECTORS, "factors:0": overflow_at(0)})
+        after = state(sess)
+        assert after["global_step"] == 1 and after["net/steps"] == 0
+
+
+def test_what_counts_steps_of_a_function_with_two_callers_is_said():
+    """A train op runs no other's call."""
+    converted = counted(2)
+    assert [row["code"] for row in converted.report["warnings"]] == ["GMP112", "GMP112"]
+    with session(converted.meta_graph) as sess:
+        sess.run("train0", {"x:0": VECTORS, "factors:0": overflow_at(1)})
+        after = state(sess)
+        assert after["global_step"] == after["net/steps"] == 1
+
+
+def test_gradient_tape_in_a_function():
+    def build():
+        model = Model()
+
+        @tf.function
+        def step(x, factor):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(tf.matmul(tf.tanh(tf.matmul(x, model.w)), model.v) - 1.0)) * factor
+            dw, dv = tape.gradient(loss, [model.w, model.v])
+            model.w.assign_sub(0.1 * dw), model.v.assign_sub(0.1 * dv), model.steps.assign_add(1)
+            return loss
+
+        tf.identity(step(model.x, model.factors[0]), name="train")
+        tf.global_variables_initializer()
+
+    original = built(build)
+    converted = graphmp.convert(original, compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0)
+    assert converted.report["warnings"] == [] and len(converted.report["losses"][0]["gated"]) == 3
+    start, expected = run(original, [ONES] * 3)
+    assert_updates_agree(start, expected, run(converted.meta_graph, [ONES] * 3, start)[1])
+    assert changed(*run(converted.meta_graph, [overflow_at(0)], start)) == sorted([OWN[0], OWN[2]])
+
+
+def test_recurrent_networks_in_a_loop():
+    """Gradients leave loops of their own."""
+
+    def build():
+        model = Model(use_resource=False)
+        cell = tf.nn.rnn_cell.BasicRNNCell(6)
+
+        def body(i):
+            outputs, _ = tf.nn.dynamic_rnn(cell, tf.stack([model.x, 0.5 * model.x], 1), dtype=tf.float32)
+            variables = cell.trainable_variables
+            gradients = tf.gradients(tf.reduce_mean(tf.square(outputs - 1.0)) * model.factors[i], variables)
+            with tf.control_dependencies(gradients):
+                written = [v.assign_sub(0.1 * g) for v, g in zip(variables, gradients)] + [model.steps.assign_add(1)]
+            with tf.control_dependencies(written):
+                return i + 1
+
+        tf.identity(tf.while_loop(lambda i: i < 5, body, [0]), name="train")
+        tf.global_variables_initializer()
+
+    original = built(build)
+    converted = graphmp.convert(original, compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0)
+    assert [row for row in converted.report["warnings"] if row["code"] in ("GMP110", "GMP112")] == []
+    start, expected = run(original, [ONES])
+    assert_updates_agree(start, expected, run(converted.meta_graph, [ONES], start)[1])
+    _, after = run(converted.meta_graph, [overflow_at(2)], start)
+    assert after["net/steps"] == 4 and [after[name] for name in OWN] == [32.0, 2, 1]
+
+
+def handles(meta_graph):
+    return [node for function in meta_graph.graph_def.library.function for node in function.node_def if node.op == "VarHandleOp"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in OLD_LOOPS], ids=lambda shape: shape.__name__)
+def test_the_state_is_passed_through_every_call(shape):
+    converted = conversion(shape, compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0)
+    assert handles(converted.meta_graph) == []
+    (row,) = converted.report["losses"]
+    calls = [node for node in converted.meta_graph.graph_def.node if node.name in row["calls"]]
+    assert calls and all(set(OWN) <= set(node.input) for node in calls)
+
+
+@pytest.mark.parametrize("shape", [called_twice, loop, legacy], ids=lambda shape: shape.__name__)
+def test_the_state_is_found_by_name_where_a_gradient_function_would_have_to_take_it(shape, monkeypatch):
+    """A gradient function's arguments are those of the function that it belongs to."""
+    monkeypatch.setattr(pipeline, "pass_handles", lambda graph_def: None)
+    by_name = graphmp.convert(original(shape), compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0).meta_graph
+    copy = type(by_name)()
+    copy.CopyFrom(by_name)
+    (name,) = {f.signature.name for f in copy.graph_def.library.function if any(node.op == "VarHandleOp" for node in f.node_def)}
+    copy.graph_def.library.gradient.add(function_name=name, gradient_func="another")
+    before = copy.SerializeToString(deterministic=True)
+    pass_handles(copy.graph_def)
+    assert copy.SerializeToString(deterministic=True) == before and len(handles(copy)) == 3
+    steps = 5 if shape is loop else 2 if shape is called_twice else 1
+    for way in WAYS:
+        _, after = run(by_name, [overflow_at(0)], way=way)
+        assert [after[name] for name in OWN] == [32.0, steps - 1, 1] and after["net/steps"] == steps - 1
+
+
+@pytest.mark.parametrize("compiled", [{"experimental_compile": True} if tf.__version__ < "2" else {"jit_compile": True}])
+def test_what_xla_compiles_is_said(compiled):
+    def build():
+        model = Model()
+
+        @tf.function(**compiled)
+        def step(x, factor):
+            model.step(x, factor)
+            return tf.reduce_sum(x)
+
+        tf.identity(step(model.x, model.factors[0]), name="train")
+        tf.global_variables_initializer()
+
+    converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale="dynamic")
+    assert [row["code"] for row in converted.report["warnings"]] == ["GMP110"]
+    converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale=1024.0)
+    assert converted.report["warnings"] == [] and len(converted.report["losses"]) == 1

@@ -1,0 +1,121 @@
+"""The state of scales inside functions, passed to them: handles of the main graph's variables, through every level of calls.
+
+A body starts with handles of its own, by the variables' names. They become arguments, which each caller passes on: a call, a branch, a
+loop, whose condition takes and whose body returns them too. So a function that is compiled, or runs whole on one device, finds them.
+Where a function that would have to pass them on is used by something else than a call, all keep their own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.calls import functions_named
+from graphmp.graph.dtypes import RESOURCE
+from graphmp.graph.view import parse_input
+from graphmp.loss_scale.scales import BESIDE_CALLS
+from graphmp.rewrite.functions import called_functions
+
+_HANDLE = re.compile(r"^graphmp/loss_scale(_\d+)?/\w+/handle/of$")
+_LOOPS = frozenset(("StatelessWhile", "While"))
+_TYPES = {"PartitionedCall": "Tin", "StatefulPartitionedCall": "Tin", "If": "Tin", "StatelessIf": "Tin", "Case": "Tin", "StatelessCase": "Tin"}
+_TYPES.update((op, "T") for op in _LOOPS)
+
+
+def pass_handles(graph_def: tf.GraphDef) -> None:
+    """Turns handles inside functions into arguments; names in the main graph are those of the variables."""
+    found = _Passing(graph_def)
+    if found.needed and found.possible():
+        found.apply()
+
+
+class _Passing:
+    def __init__(self, graph_def: tf.GraphDef):
+        self._graph_def = graph_def
+        self._functions = {function.signature.name: function for function in graph_def.library.function}
+        bodies = [("", graph_def.node), *((name, function.node_def) for name, function in self._functions.items())]
+        calls = ((caller, node, self._called(node)) for caller, nodes in bodies for node in nodes)
+        self._calls: List[Tuple[str, Any, List[str]]] = [call for call in calls if call[2]]
+        self.needed: Dict[str, Set[str]] = {}
+        for name, function in self._functions.items():
+            own = {_variable(node.name) for node in function.node_def if _HANDLE.match(node.name)}
+            if own:
+                self.needed[name] = own
+        self._spread()
+
+    def _called(self, node: Any) -> List[str]:
+        return [name for name in dict.fromkeys(functions_named(node)) if name in self._functions]
+
+    def _spread(self) -> None:
+        """Callers need what those that they call need, and of functions that one node calls each what the others do."""
+        size = -1
+        while size != sum(map(len, self.needed.values())):
+            size = sum(map(len, self.needed.values()))
+            for caller, _, names in self._calls:
+                union = {variable for name in names for variable in self.needed.get(name, ())}
+                for name in [*names, *([caller] if caller else [])] if union else ():
+                    self.needed.setdefault(name, set()).update(union)
+
+    def possible(self) -> bool:
+        """Whether nothing but calls uses the functions, and a loop's body is nothing else."""
+        own = [(node, names) for _, node, names in self._calls if self.needed.keys() & set(names)]
+        gradients = {name for row in self._graph_def.library.gradient for name in (row.function_name, row.gradient_func)}
+        loops = {node.attr["body"].func.name for node, _ in own if node.op in _LOOPS}
+        others = {name for node, names in own for name in names if node.op not in _LOOPS or name != node.attr["body"].func.name}
+        known = all(node.op in _TYPES or node.op in self._functions for node, _ in own)
+        return known and not loops & others and not self.needed.keys() & gradients and self.needed.keys() <= set(called_functions(self._graph_def))
+
+    def apply(self) -> None:
+        """Changes functions and their callers."""
+        loops = {node.attr["body"].func.name for _, node, _ in self._calls if node.op in _LOOPS}
+        for caller, node, names in self._calls:
+            variables = sorted(self.needed.get(names[0], ()))
+            if variables:
+                self._pass(node, [_argument(variable) if caller else variable for variable in variables])
+        for name, needed in self.needed.items():
+            self._take(self._functions[name], sorted(needed), name in loops)
+        scopes = {variable.rpartition("/")[0] + "/" for variables in self.needed.values() for variable in variables}
+        for nodes in [self._graph_def.node, *(self._functions[name].node_def for name in self.needed)]:
+            for node in nodes:
+                if node.device.endswith(BESIDE_CALLS) and any(node.name.startswith(scope) for scope in scopes):
+                    node.device = node.device[: -len(BESIDE_CALLS)]
+
+    def _take(self, function: Any, variables: List[str], returns: bool) -> None:
+        """Gives a function arguments, read in place of its own handles; the body of a loop returns them."""
+        own = {node.name: _argument(_variable(node.name)) for node in function.node_def if _HANDLE.match(node.name)}
+        kept = [node for node in function.node_def if node.name not in own]
+        del function.node_def[:]
+        function.node_def.extend(kept)
+        for node in function.node_def:
+            node.input[:] = [own.get(parse_input(text).node.split(":")[0], text) for text in node.input if text[1:] not in own]
+        for variable in variables:
+            function.signature.input_arg.add(name=_argument(variable), type=RESOURCE)
+            if returns:
+                function.signature.output_arg.add(name=_argument(variable) + "_out", type=RESOURCE)
+                function.ret[_argument(variable) + "_out"] = _argument(variable)
+        _more_shapes(function.attr, "_input_shapes", len(variables))
+
+    def _pass(self, node: Any, handles: List[str]) -> None:
+        data = [text for text in node.input if not text.startswith("^")]
+        node.input[:] = data + handles + [text for text in node.input if text.startswith("^")]
+        if node.op in _TYPES:
+            node.attr[_TYPES[node.op]].list.type.extend([RESOURCE] * len(handles))
+        if node.op in _LOOPS:
+            for key in ("output_shapes", "_output_shapes"):
+                _more_shapes(node.attr, key, len(handles))
+
+
+def _variable(handle: str) -> str:
+    return handle[: -len("/handle/of")]
+
+
+def _argument(variable: str) -> str:
+    return variable.replace("/", "_")
+
+
+def _more_shapes(attributes: Any, key: str, count: int) -> None:
+    """Adds scalars to a list of shapes, where there is one."""
+    if key in attributes and attributes[key].list.shape:
+        attributes[key].list.shape.extend([tf.TensorShape([]).as_proto()] * count)
