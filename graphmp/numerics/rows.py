@@ -12,8 +12,8 @@ from graphmp.graph.shapes import recorded_elements
 from graphmp.graph.state import variable_behind
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES, MOVES_NOTHING
-from graphmp.rewrite.op_defs import OpDefs
 
 ACTIVATION, ACTIVATION_GRADIENT, WEIGHT_GRADIENT, WEIGHT = "activation", "activation gradient", "weight gradient", "weight"
 ROLES = (ACTIVATION, ACTIVATION_GRADIENT, WEIGHT_GRADIENT, WEIGHT)

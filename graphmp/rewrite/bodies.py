@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.view import CONTROL, parse_input
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 
 ARGUMENT, RESULT = "_Arg", "_Retval"
 _RESULT_PREFIX = "graphmp_result/"

@@ -21,7 +21,7 @@ from graphmp.graph.contexts import Contexts
 from graphmp.graph.dtypes import BY_NAME, FLOAT32
 from graphmp.graph.frames import is_invariant
 from graphmp.graph.view import Port
-from graphmp.rewrite.op_defs import WIDER
+from graphmp.hooks.op_defs import WIDER
 from graphmp.rewrite.paint import HALF, Paint
 from graphmp.rewrite.units import OTHER, TypedGraph
 

@@ -13,8 +13,8 @@ from graphmp.graph.dtypes import INVALID
 from graphmp.graph.stored import Readable, StoredGraphDef, StoredMetaGraph, copied, stored
 from graphmp.graph.view import GraphView
 from graphmp.hooks.internals import load_graph
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.graph_parts import parts
-from graphmp.rewrite.op_defs import OpDefs
 
 _STALE = re.compile(r"Node '([^']+)' has an _output_shapes attribute inconsistent")
 _MOST_STALE = 20

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.shapes import recorded_shape
 from graphmp.graph.stored import StoredGraphDef
 from graphmp.graph.view import CONTROL, Port, nodes_by_name, parse_input
-from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
+from graphmp.hooks.op_defs import OpDefs, PortType, Signature
 
 
 def parts(graph_def: Union[tf.GraphDef, StoredGraphDef], op_defs: OpDefs, size: int) -> Iterator[tf.GraphDef]:

@@ -31,6 +31,7 @@ from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 from graphmp.config import Config
 from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.state import variable_behind
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import (
     BIAS_ADDS,
@@ -45,7 +46,6 @@ from graphmp.policy.traits import (
 )
 from graphmp.rewrite.gradient_facts import GradientFacts
 from graphmp.rewrite.groups import Groups
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.pins import unsupported
 from graphmp.rewrite.ranges import is_off_zero
 from graphmp.rewrite.units import OTHER, TypedGraph

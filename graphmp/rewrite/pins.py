@@ -25,9 +25,9 @@ from graphmp.graph.dtypes import BY_NAME, RESOURCE
 from graphmp.graph.shapes import recorded_size
 from graphmp.graph.state import definitions, variable_behind
 from graphmp.graph.view import Port, parse_input
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import EXACT_INTEGERS, HANDLE_OPS, LOOK_UPS, PASSES_ON, WIDER_STATISTICS, without_kernel
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import FIXED, TypedGraph
 
 FETCHED = "fetched: keeps its dtype"

@@ -22,6 +22,7 @@ from graphmp.graph.gradient_code import gradient_code, idle_nodes
 from graphmp.graph.heap import give_back
 from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.stored import Readable, StoredMetaGraph, copied, emptied
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.once import once
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.report.reasons import DROPPED_SHAPES
@@ -30,7 +31,6 @@ from graphmp.rewrite.calibration import overflowed
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.mark import mark
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import FLOAT, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.recognise import Recognised, recognise

@@ -16,8 +16,8 @@ from graphmp.graph.frames import Frames, frames
 from graphmp.graph.shapes import records_shapes
 from graphmp.graph.trip_counts import Counts, trip_counts, trips
 from graphmp.graph.view import Consumer, GraphView, Port
+from graphmp.hooks.op_defs import OpDefs, PortType, Signature
 from graphmp.policy.traits import HANDLE_OPS
-from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
 
 _HANDLE_ATTRIBUTES = ("dtype", "elem_type", "element_dtype")  # no port of TensorArrayV3 tells the dtype of what it holds
 FIXED, OTHER = -1, -2  # instead of a unit: float32 for good, not float32 at all

@@ -16,7 +16,7 @@ from graphmp.graph.files import read_graph
 from graphmp.graph.messages import serialize
 from graphmp.graph.stored import StoredMetaGraph, copied, emptied, stored
 from graphmp.graph.view import GraphView
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 from tests.support.corpus import recorded
 from tests.support.tiny import meta_graph
 

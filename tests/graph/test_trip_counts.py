@@ -11,8 +11,8 @@ from graphmp.graph.frames import frames
 from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.trip_counts import trip_counts, trips
 from graphmp.graph.view import GraphView
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.rewrite.units import TypedGraph
 

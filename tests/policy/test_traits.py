@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph import tables
 from graphmp.graph.dtypes import BFLOAT16, BY_NAME, FLOAT16, FLOAT32
 from graphmp.hooks import internals
+from graphmp.hooks.op_defs import WIDER
 from graphmp.policy import traits
 from graphmp.policy.policy import CATEGORIES, Policy
-from graphmp.rewrite.op_defs import WIDER
 
 pytestmark = pytest.mark.unit
 

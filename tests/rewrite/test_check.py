@@ -12,8 +12,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.errors import GraphmpError
 from graphmp.graph import gradient_names
 from graphmp.hooks.internals import load_graph
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite import check, graph_parts
-from graphmp.rewrite.op_defs import OpDefs
 from tests.support import painting
 from tests.support.painting import built, chain, converted, graph, half_nodes, nodes, verified
 from tests.support.structure import EYE, TF2, W, X, of_op

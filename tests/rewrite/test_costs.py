@@ -11,11 +11,11 @@ from graphmp.config import Config
 from graphmp.graph.gradient_code import gradient_code, idle_nodes
 from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.view import GraphView, Port
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.costs import LAUNCH, costs, price, stays_in_kernel
 from graphmp.rewrite.inspection.cost import inspect_cost
 from graphmp.rewrite.inspection.traffic import moves, traffic
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import decide
 from graphmp.rewrite.units import TypedGraph

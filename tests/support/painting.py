@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import Policy
 from graphmp.rewrite import pipeline
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import HALF
 from tests.support import tiny
 

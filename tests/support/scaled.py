@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from tests.support.models import IDS, TARGETS, VECTORS, two_layers

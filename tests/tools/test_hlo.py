@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.errors import GraphmpError
 from graphmp.graph.messages import serialize
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.runtime.audit.options import Options
 from tests.support.places import TOOLS
 

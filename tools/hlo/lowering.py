@@ -12,7 +12,7 @@ from tensorflow.compiler.xla.service import hlo_pb2
 from tensorflow.python.eager import context
 
 from graphmp.errors import GraphmpError
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.runtime.audit.options import Options
 from graphmp.runtime.feeds.sources import is_source
 from hlo.conditionals import selected

@@ -18,7 +18,7 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.editing import Editor
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import CONTROL, GraphView, Port
-from graphmp.rewrite.op_defs import OpDefs, Signature
+from graphmp.hooks.op_defs import OpDefs, Signature
 
 IRREGULAR = {
     "Assign": "AssignVariableOp",

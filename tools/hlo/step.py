@@ -11,7 +11,7 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.building import SCOPE
 from graphmp.graph.control_flow import ENTERS
 from graphmp.graph.view import GraphView
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from graphmp.runtime.feeds.sources import is_source, needed

@@ -13,6 +13,7 @@ from graphmp.graph.gradient_code import gradient_code, gradient_nodes
 from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.variables import variables
 from graphmp.graph.view import GraphView
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import CATEGORIES, UNLISTED, Policy
 from graphmp.rewrite import ranges
 from graphmp.rewrite.inspection import tensor_cores
@@ -22,7 +23,6 @@ from graphmp.rewrite.inspection.rules import UNPAINTED, kind_of
 from graphmp.rewrite.inspection.tensor_cores import Dimension
 from graphmp.rewrite.inspection.traffic import Traffic, traffic, unscaled
 from graphmp.rewrite.inspection.training_step import find_training
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide
 from graphmp.rewrite.recognise import Recognised, recognise

@@ -18,9 +18,9 @@ from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from graphmp.graph.shapes import UNKNOWN_RANK, recorded_elements
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import MOVES_NOTHING
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.rewrite.units import TypedGraph
 

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.frames import frames
 from graphmp.graph.view import GraphView
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 

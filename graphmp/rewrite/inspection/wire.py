@@ -13,11 +13,11 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.view import Port
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.inspection.attempt import attempt
 from graphmp.rewrite.inspection.sizes import Recorded, Sizes
 from graphmp.rewrite.inspection.training_step import Training, step_nodes
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import TypedGraph
 
 

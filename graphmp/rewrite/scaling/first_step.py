@@ -17,7 +17,7 @@ from graphmp.graph.dtypes import FLOAT32, HALF, INT32
 from graphmp.graph.editing import Editor
 from graphmp.graph.frames import loop_depths
 from graphmp.graph.view import CONTROL, Consumer, GraphView, Port
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 
 _MOST = 64  # looked at in one loss: an unrolled network has hundreds, much alike
 _REASON = "scale: a first step is taken unscaled and shows what scale fits"

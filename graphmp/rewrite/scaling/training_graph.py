@@ -16,8 +16,8 @@ from graphmp.graph.gradient_code import gradient_code
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
+from graphmp.hooks.op_defs import OpDefs, PortType, Signature
 from graphmp.once import once
-from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
 from graphmp.rewrite.scaling.allreduce import AllReduces
 from graphmp.rewrite.scaling.called import Calls, Results
 from graphmp.rewrite.scaling.discovery import Discovered, Floats, discover

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from graphmp.graph.order import in_order
 from graphmp.graph.view import GraphView, Port
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.inspection.alike import grouped
 from graphmp.rewrite.inspection.memory.aliases import Aliases
 from graphmp.rewrite.inspection.memory.comparison import compare
 from graphmp.rewrite.inspection.memory.memory import memory
 from graphmp.rewrite.inspection.sizes import Sizes, recorded
 from graphmp.rewrite.inspection.training_step import find_training
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import TypedGraph
 from tests.support import tiny
 from tests.support.memory_of_steps import CONFIG, POLICY, built, dense

@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from tests.support.renaming import random_names, renamed

@@ -7,7 +7,7 @@ import pytest
 
 from graphmp.config import Config
 from graphmp.graph.view import Port
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.scaling.scopes import gradient_scope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from tests.support.painting import graph

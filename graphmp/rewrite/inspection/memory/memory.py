@@ -11,6 +11,7 @@ from graphmp.graph.frames import frames, is_invariant
 from graphmp.graph.order import in_order
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.inspection.memory.aliases import HANDS_ON
 from graphmp.rewrite.inspection.memory.buffers import Buffers
 from graphmp.rewrite.inspection.memory.functions import Library
@@ -18,7 +19,6 @@ from graphmp.rewrite.inspection.memory.held import Held, held
 from graphmp.rewrite.inspection.memory.liveness import IN_PLACE, Interval, alive, highest
 from graphmp.rewrite.inspection.sizes import Recorded, Sizes
 from graphmp.rewrite.inspection.training_step import Training, is_gradient_code, late_nodes, step_nodes
-from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.units import TypedGraph
 
 _FED = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
