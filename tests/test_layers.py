@@ -7,7 +7,7 @@ import pytest
 from tests.support.places import ROOT
 
 # From top to bottom.
-LAYERS = ["cli", "runtime", "recipe", "performance", "numerics", "rewrite", "report", "loss_scale", "diff", "policy", "hooks", "graph"]
+LAYERS = ["cli", "runtime", "recipe", "performance", "numerics", "rewrite", "report", "loss_scale", "diff", "verify", "policy", "hooks", "graph"]
 BOTTOM = ["config", "errors", "environment", "once", "version"]  # beside each other, below all layers
 ENTRY_POINTS = ["graphmp", "graphmp.__main__"]
 INSIDE_FUNCTIONS = {

@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
         return _code(args)
     with quiet_stderr():  # TensorFlow speaks while it is imported
         from graphmp.graph.files import read_graph
+        from graphmp.graph.mark import read_mark
         from graphmp.rewrite.inspection.explanation import as_json
-        from graphmp.rewrite.mark import read_mark
 
     with progress(2) as begin:
         begin("reading %s" % args.graph)

@@ -8,12 +8,22 @@ from typing import List, Optional
 
 from absl import app, flags
 
-from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run
+from graphmp.cli import audit, bench, convert, diff, doctor, explain, inspect, run, verify
 from graphmp.cli.parser import build_parser, split_script_arguments
 from graphmp.errors import BAD_INPUT, GraphmpError
 from graphmp.version import __version__
 
-COMMANDS = {"audit": audit, "bench": bench, "convert": convert, "diff": diff, "doctor": doctor, "explain": explain, "inspect": inspect, "run": run}
+COMMANDS = {
+    "audit": audit,
+    "bench": bench,
+    "convert": convert,
+    "diff": diff,
+    "doctor": doctor,
+    "explain": explain,
+    "inspect": inspect,
+    "run": run,
+    "verify": verify,
+}
 
 
 def run_command(argv: List[str]) -> int:

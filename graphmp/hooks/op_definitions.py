@@ -20,13 +20,14 @@ def op_definitions(meta_graph: tf.MetaGraphDef) -> Callable[[str], Optional[Any]
 
     def definition(op_type: str) -> Optional[Any]:
         if op_type not in found:
-            found[op_type] = functions.get(op_type) or _registered(op_type) or stripped.get(op_type)
+            found[op_type] = functions.get(op_type) or registered(op_type) or stripped.get(op_type)
         return found[op_type]
 
     return definition
 
 
-def _registered(op_type: str) -> Optional[Any]:
+def registered(op_type: str) -> Optional[Any]:
+    """The OpDef of an op type that the TensorFlow in the process knows; None for any other."""
     try:
         return op_def(op_type)
     except KeyError:

@@ -16,10 +16,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32, INT32, RESOURCE
+from graphmp.hooks import bodies
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.numerics.reduction import BUCKETS, EXPONENTS, compared, counted, side_by_side
 from graphmp.policy.formats import EXPONENT_BIAS, Format
-from graphmp.rewrite import bodies
 
 _OVER, _TIE, _ELEMENTS, _SKETCH = range(EXPONENTS, EXPONENTS + 4)
 COLUMNS = _SKETCH + BUCKETS

@@ -12,9 +12,9 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32, HALF
 from graphmp.graph.view import CONTROL, parse_input
+from graphmp.hooks import bodies
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.traits import KEEPS_VALUES, MOVES_NOTHING
-from graphmp.rewrite import bodies
 
 _SUFFIX = "_graphmp_rounded"
 # What they give is among what they read, or zero: rounded already.

@@ -20,17 +20,18 @@ from graphmp.graph.collector import collector_paused
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.gradient_code import gradient_code, idle_nodes
 from graphmp.graph.heap import give_back
+from graphmp.graph.mark import mark
 from graphmp.graph.shapes import with_inferred_shapes
 from graphmp.graph.stored import Readable, StoredMetaGraph, copied, emptied
+from graphmp.hooks import bodies
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.once import once
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.report.reasons import DROPPED_SHAPES
-from graphmp.rewrite import bodies, casts, check, pins, ranges
+from graphmp.rewrite import casts, check, pins, ranges
 from graphmp.rewrite.calibration import overflowed
 from graphmp.rewrite.functions import called_functions
 from graphmp.rewrite.groups import Groups
-from graphmp.rewrite.mark import mark
 from graphmp.rewrite.paint import FLOAT, HALF, Paint, ahead_of_allow, paint
 from graphmp.rewrite.placement import place
 from graphmp.rewrite.recognise import Recognised, recognise

@@ -11,11 +11,11 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
 from graphmp.graph.gradient_names import differentiated
+from graphmp.graph.mark import read_mark, same_conversion
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy
 from graphmp.policy.unmatched import unmatched
-from graphmp.rewrite.mark import read_mark, same_conversion
 
 _INSERTED = re.compile(r"_graphmp_(float16|bfloat16|float32)(_\d+)?$")
 _BY_HAND = re.compile(r"(^|/)fp32_vars/")  # where NVIDIA's recipe keeps float32 copies of variables

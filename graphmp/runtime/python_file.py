@@ -12,9 +12,9 @@ from graphmp import environment
 from graphmp.config import Config
 from graphmp.diff.compare import compare
 from graphmp.errors import GraphmpError, warning
+from graphmp.graph.mark import mark
 from graphmp.graph.stored import stored
 from graphmp.report.report import check_variables, make_report, sha256
-from graphmp.rewrite.mark import mark
 from graphmp.runtime import built_graph, legacy
 from graphmp.runtime.arguments import parse_arg, parse_input
 from graphmp.runtime.builds import build

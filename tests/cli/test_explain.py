@@ -17,11 +17,11 @@ import tensorflow.compat.v1 as tf
 from graphmp.cli.main import run_command
 from graphmp.config import Config
 from graphmp.graph.files import read_graph
+from graphmp.graph.mark import mark
 from graphmp.graph.messages import serialize
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.inspection.explanation import explain
 from graphmp.rewrite.inspection.rules import RULES
-from graphmp.rewrite.mark import mark
 from graphmp.rewrite.pipeline import rewrite
 from tests.support import tiny
 from tests.support.classifiers import training_graph

@@ -13,9 +13,9 @@ from graphmp.diff.roles import role
 from graphmp.errors import GraphmpError
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
+from graphmp.hooks import bodies
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import Policy
-from graphmp.rewrite import bodies
 from graphmp.rewrite.inspection.alternatives import Alternatives, Flag
 from graphmp.rewrite.inspection.chains import chain_to, way_to_allow
 from graphmp.rewrite.inspection.rules import RULES, UNPAINTED, kind_of

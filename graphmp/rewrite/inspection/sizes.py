@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.shapes import UNKNOWN_DIMENSION, UNKNOWN_RANK, inferred_shapes, recorded_dimensions, with_inferred_shapes
 from graphmp.graph.view import Port
-from graphmp.rewrite.bodies import ARGUMENT
+from graphmp.hooks.bodies import ARGUMENT
 from graphmp.rewrite.units import TypedGraph
 
 _SHAPES = "_output_shapes"

@@ -14,8 +14,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.calls import CALLS
 from graphmp.graph.dtypes import COMPLEX, FLOATS, VARIANT
 from graphmp.graph.view import GraphView, Port
+from graphmp.hooks.bodies import ARGUMENT, RESULT, as_graph
 from graphmp.hooks.op_defs import OpDefs
-from graphmp.rewrite.bodies import ARGUMENT, RESULT, as_graph
 from graphmp.rewrite.scaling.homogeneity import Analysis, Code, Degree
 
 Results = Optional[Tuple[Degree, ...]]

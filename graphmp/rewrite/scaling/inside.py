@@ -20,8 +20,8 @@ from graphmp.graph.messages import serialize
 from graphmp.graph.state import definitions, variable_behind, variable_keys, writes_itself
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
+from graphmp.hooks.bodies import ARGUMENT, as_graph, write_back
 from graphmp.hooks.op_defs import OpDefs
-from graphmp.rewrite.bodies import ARGUMENT, as_graph, write_back
 
 _HANDLE, _RUNS = "VarHandleOp", "graphmp_runs"
 _LOOPS = frozenset(("StatelessWhile", "While"))

@@ -12,10 +12,10 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.files import read_graph
+from graphmp.graph.mark import read_mark
 from graphmp.graph.view import GraphView
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.performance.device import TENSOR_CORES, Device
-from graphmp.rewrite.mark import read_mark
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from graphmp.runtime.bench import feeds, graphs

@@ -8,8 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import VARIANT
 from graphmp.graph.view import Port
+from graphmp.hooks import bodies
 from graphmp.hooks.op_defs import OpDefs
-from graphmp.rewrite import bodies
 from graphmp.rewrite.inspection.memory.aliases import WHILES, Aliases
 from graphmp.rewrite.inspection.sizes import Recorded, Sizes
 from graphmp.rewrite.units import TypedGraph

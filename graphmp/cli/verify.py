@@ -1,0 +1,113 @@
+"""`graphmp verify`: a proof that a converted graph computes what its original does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from absl import flags
+
+from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.tables import Line, labelled, show
+from graphmp.cli.terminal import progress
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.runtime.quiet import quiet_stderr
+
+if TYPE_CHECKING:
+    from graphmp.verify.proof import Claim, Proof
+
+HELP = "prove that a converted graph computes what its original does"
+EXAMPLE = """  graphmp verify model_graphmp/original.meta model_graphmp/converted.meta
+  graphmp verify original.meta converted.meta --expect=flags.txt --json
+
+Neither the report of the conversion nor the names that it gave are trusted: what was put in is recognised by what it computes and
+taken for what it means, and what remains must be the original. Exit status: 0 if every claim is proved, 1 if one failed or could
+not be proved, 2 for trouble."""
+SCHEMA = "graphmp.verify/1"
+_MOST_NODES = 5
+_STYLES = {"proved": "passed", "failed": "failed", "not proved": "failed", "not applicable": "not checked"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the two graphs, what is expected of the conversion, and the form of the result."""
+    parser.add_argument("original", metavar="ORIGINAL", help="the graph before the conversion")
+    parser.add_argument("converted", metavar="CONVERTED", help="the graph after it")
+    parser.add_argument(
+        "--expect", metavar="FILE", help="flags of graphmp convert, one a line, that its parameters must have (default: its own claim)"
+    )
+    parser.add_argument("--json", action="store_true", help="print it for machines")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Proves, and prints the claims."""
+    expected = _expected(args.expect) if args.expect else None
+    with quiet_stderr():  # TensorFlow speaks while it is imported
+        from graphmp.graph.files import read_graph
+        from graphmp.verify import verify
+
+    with progress(3) as begin:
+        begin("reading %s" % args.original)
+        original = read_graph(args.original)
+        begin("reading %s" % args.converted)
+        converted = read_graph(args.converted)
+        begin("proving")
+        proof = verify(original, converted, expected)
+    if args.json:
+        sys.stdout.write(json.dumps(_json(proof, args), indent=1, sort_keys=True) + "\n")
+    else:
+        show(_lines(proof, args))
+    return 0 if proof.ok else 1
+
+
+def _expected(path: str) -> Dict[str, Any]:
+    """The flags of a file. Raises GMP003 if it can't be read, GMP001 for what is no flag of `graphmp convert`."""
+    try:
+        lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise GraphmpError("GMP003", "%s: %s" % (path, getattr(error, "strerror", None) or error)) from None
+    values = conversion_flags()
+    try:
+        left = values(["graphmp", *(line.strip() for line in lines if line.strip() and not line.startswith("#"))])[1:]
+    except flags.Error as error:
+        raise GraphmpError("GMP001", "--expect=%s: %s; accepted are flags of graphmp convert, one a line" % (path, error)) from None
+    if left:
+        raise GraphmpError("GMP001", "--expect=%s: %r is no flag; accepted are flags of graphmp convert, one a line" % (path, left[0]))
+    return Config.make(**options_of(values)).as_flags()
+
+
+def _lines(proof: Proof, args: argparse.Namespace) -> List[Line]:
+    found: List[Line] = []
+    for claim in proof.claims:
+        found.append((_STYLES[claim.verdict], "%-14s %s: %s" % (claim.verdict, claim.name, claim.text)))
+        found += [("row", "%-14s   %s" % ("", name)) for name in claim.nodes[1:_MOST_NODES]]
+    found.append(("blank", ""))
+    verdict = "every claim is proved" if proof.ok else "%s: look at these first" % ", ".join(claim.name for claim in _open(proof))
+    found.append(("passed" if proof.ok else "failed", labelled("verify", verdict)))
+    return [*found, ("next", labelled("next", _next(proof, args)))]
+
+
+def _open(proof: Proof) -> List[Claim]:
+    return [claim for claim in proof.claims if claim.verdict in ("failed", "not proved")]
+
+
+def _next(proof: Proof, args: argparse.Namespace) -> str:
+    node = next((name for claim in _open(proof) for name in claim.nodes), None)  # type: Optional[str]
+    if node is not None:
+        return "graphmp diff %s %s --format=dot --node=%s" % (args.original, args.converted, node)
+    return "graphmp diff %s %s --format=html -o diff.html" % (args.original, args.converted)
+
+
+def _json(proof: Proof, args: argparse.Namespace) -> Dict[str, Any]:
+    claims = [dict(claim._asdict(), nodes=list(claim.nodes)) for claim in proof.claims]
+    return {
+        "schema": SCHEMA,
+        "original": args.original,
+        "converted": args.converted,
+        "proved": proof.ok,
+        "claims": claims,
+        "parameters": proof.parameters,
+    }

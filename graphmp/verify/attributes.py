@@ -1,0 +1,80 @@
+"""Which attributes of a node a conversion may change, each with its rule; all others must be as in the original."""
+
+from __future__ import annotations
+
+from typing import Container, Iterator, Optional, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.calls import functions_named
+from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF
+from graphmp.hooks.op_defs import WIDER
+
+_HINTS = frozenset(("_class", "_output_shapes"))  # what TensorFlow may assume of shapes, and what is placed together
+_WIDER = "U"  # of WIDER: the dtype of statistics
+_LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895314e38}
+
+
+def changed(before: tf.NodeDef, after: tf.NodeDef, library: Container[str] = ()) -> Optional[str]:
+    """What differs between two nodes that no rule allows, in words; None where nothing does.
+
+    Args:
+        before: the original's.
+        after: the other.
+        library: the functions of the converted graph: a call may be of another one, whose body is compared.
+    """
+    wider = WIDER.get(before.op) == after.op or after.op in library
+    if before.op != after.op and not wider:
+        return "is a %s, in the original a %s" % (after.op, before.op)
+    if before.device != after.device:
+        return "is on device %r, in the original on %r" % (after.device, before.device)
+    for key in sorted(set(before.attr) | set(after.attr)):
+        if key in _HINTS:
+            continue
+        if key not in before.attr:
+            if not (wider and key == _WIDER and after.attr[key].type == FLOAT32):
+                return "has an attribute %s, in the original none" % key
+        elif key not in after.attr:
+            return "has no attribute %s, in the original it has" % key
+        elif before.attr[key] != after.attr[key] and not _allowed(before, after, key):
+            return "has another %s than in the original" % key
+    return None
+
+
+def _allowed(before: tf.NodeDef, after: tf.NodeDef, key: str) -> bool:
+    old, new = before.attr[key], after.attr[key]
+    kind = old.WhichOneof("value")
+    if kind != new.WhichOneof("value"):
+        return False
+    if kind == "type":
+        return _narrowed(old.type, new.type)
+    if kind == "tensor":
+        return before.op == "Const" and _rounded(old.tensor, new.tensor)
+    if kind == "func":
+        return True  # the bodies are compared
+    if kind == "list" and old.list.type:
+        return len(old.list.type) == len(new.list.type) and all(o == n or _narrowed(o, n) for o, n in zip(old.list.type, new.list.type))
+    return kind == "list" and bool(old.list.func) and len(old.list.func) == len(new.list.func)
+
+
+def _narrowed(old: int, new: int) -> bool:
+    return old == FLOAT32 and new in HALF
+
+
+def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:
+    """Whether a constant holds the float32 one rounded, and nothing in it became infinite or lost its sign of being there."""
+    if not _narrowed(old.dtype, new.dtype):
+        return False
+    value, half = tf.make_ndarray(old), tf.make_ndarray(new)
+    if value.shape != half.shape:
+        return False
+    with np.errstate(over="ignore"):
+        expected = value.astype(half.dtype)
+    same = np.asarray(expected).tobytes() == np.asarray(half).tobytes()
+    return same and bool(np.all(~np.isfinite(value) | (np.abs(value) <= _LARGEST[new.dtype])))
+
+
+def functions(before: tf.NodeDef, after: tf.NodeDef) -> Iterator[Tuple[str, str]]:
+    """The functions that two nodes call, side by side."""
+    yield from zip(functions_named(before), functions_named(after))

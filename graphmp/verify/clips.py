@@ -1,0 +1,106 @@
+"""Clipping by a global norm: what is multiplied by a factor, and of what that is the norm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Dict, FrozenSet, Iterator, NamedTuple, Optional, Set
+
+from graphmp.graph.view import GraphView, Port
+from graphmp.verify.matcher import Matcher
+from graphmp.verify.scales import Scales
+from graphmp.verify.sides import Fault, Sides
+
+if TYPE_CHECKING:
+    from graphmp.verify.erase import Erasure
+
+
+class Clip(NamedTuple):
+    """One clip.
+
+    Attributes:
+        norm: the largest norm that it lets through.
+        of: the outputs that the norm is of.
+    """
+
+    norm: float
+    of: FrozenSet[Port]
+
+
+class Clips:
+    """The clips of a converted graph.
+
+    Attributes:
+        by_factor: each clip by the output that is its factor.
+        multiplied: the nodes that multiply a gradient by a factor, with that.
+        nodes: the nodes that compute factors.
+    """
+
+    def __init__(self, sides: Sides, matcher: Matcher):
+        self._sides, self._matcher = sides, matcher
+        self._view: GraphView = sides.after.view
+        self._factors: Dict[Port, Optional[Clip]] = {}
+        self.by_factor: Dict[Port, Clip] = {}
+        self.multiplied: Dict[str, Port] = {}
+        self.nodes: Set[str] = set()
+
+    def clipped(self, port: Port) -> Optional[Port]:
+        """What an output is the clipped form of; None where it is none."""
+        inputs = self._view.inputs(port.node)
+        if self._view.nodes[port.node].op != "Mul" or port.node not in self._sides.added or self._view.controls(port.node):
+            return None
+        factor = self._matcher.plain(inputs[1])
+        clip = self._clip(factor)
+        if clip is None or self._matcher.plain(inputs[0]) not in clip.of:
+            return None
+        self.by_factor[factor] = clip
+        self.multiplied[port.node] = factor
+        return inputs[0]
+
+    def plain(self, port: Port) -> Port:
+        """The output that a copy is of."""
+        return self._matcher.plain(port)
+
+    def _clip(self, factor: Port) -> Optional[Clip]:
+        if factor not in self._factors:
+            self._factors[factor] = self._read(factor)
+        return self._factors[factor]
+
+    def _read(self, factor: Port) -> Optional[Clip]:
+        found = self._matcher.match("clip", factor)
+        if found is None:
+            return None
+        squares = [self._matcher.match("square", port) for port in found["squares"]]
+        if any(square is None for square in squares):
+            return None
+        for match in (found, *squares):
+            self.nodes |= set(self._matcher.keep(match).get("", ()))  # type: ignore[arg-type]
+        return Clip(found["NORM"], frozenset(square["x"] for square in squares if square is not None))
+
+
+def clip_faults(sides: Sides, scales: Scales, clips: Clips, erasure: Erasure) -> Iterator[Fault]:
+    """Gradients that reach a write past a clip, and norms of other values than those that are clipped by them."""
+    view, state = sides.after.view, sides.after.state
+    own = {variable for scale in scales.dynamic for variable in scale.variables}
+    multiplied: Dict[Port, Set[Port]] = {}
+    for name, factor in clips.multiplied.items():
+        multiplied.setdefault(factor, set()).add(clips.plain(view.inputs(name)[0]))
+    for factor, clip in clips.by_factor.items():
+        for port in sorted(clip.of - multiplied[factor]):
+            yield Fault(port.node, "counts in the norm of a clip, and is not clipped by it")
+    past = _past(sides, scales, clips, erasure)
+    for name in sorted(past & set(state.writes)):
+        if not state.written(name) & own and "Accumulator" not in view.nodes[name].op:
+            yield Fault(name, "takes a gradient that is not clipped")
+
+
+def _past(sides: Sides, scales: Scales, clips: Clips, erasure: Erasure) -> Set[str]:
+    """Nodes that unscaled gradients lead to by data, not over a clip."""
+    view = sides.after.view
+    seen: Set[str] = set()
+    waiting = [name for name, step in erasure.steps.items() if step is not None and step.power < 0]
+    while waiting:
+        for consumer in view.consumers(waiting.pop()):
+            name = consumer.node
+            if name not in seen and name not in clips.multiplied and name not in clips.nodes and name not in scales.nodes:
+                seen.add(name)
+                waiting.append(name)
+    return seen

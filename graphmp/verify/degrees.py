@@ -1,0 +1,232 @@
+"""The power of each loss scale that stands in front of every value of a converted graph, from that graph alone.
+
+A value that is multiplied by a scale has degree 1 in it. What an op makes of degrees, `policy/homogeneity.txt` says by input and output; an op
+that isn't listed, a write, a print or a predicate must read degree 0. Zeros have any degree.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from typing import AbstractSet, Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple
+
+from graphmp.graph.calls import CALLS, functions_named
+from graphmp.graph.dtypes import COMPLEX, FLOATS, VARIANT
+from graphmp.graph.values import all_equal
+from graphmp.graph.view import Port
+from graphmp.hooks.bodies import ARGUMENT, RESULT
+from graphmp.policy.homogeneity import rule
+from graphmp.verify.erase import Erasure
+from graphmp.verify.sides import Sides
+
+Called = Callable[[str, Tuple[Any, ...]], Tuple[List[Any], str]]
+Degree = Optional[Tuple[Tuple[str, float], ...]]  # None: any
+ONE: Degree = ()
+_CARRY = frozenset((*FLOATS, *COMPLEX, VARIANT))
+_ARRAYS = frozenset(("TensorArrayV2", "TensorArrayV3", "TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape"))
+_ZEROS = frozenset(("ZerosLike", "EmptyTensorList", "TensorListReserve"))
+# What puts values into a container, and the slot of the value; what takes them out. The container is what slot 0 is a handle of.
+_PUTS = {
+    **dict.fromkeys(("StackPush", "StackPushV2"), 1),
+    **dict.fromkeys(("TensorArrayWriteV2", "TensorArrayWriteV3", "TensorArrayScatterV2", "TensorArrayScatterV3"), 2),
+    **dict.fromkeys(("TensorArraySplitV2", "TensorArraySplitV3"), 1),
+}
+_TAKES = frozenset(("StackPop", "StackPopV2", *("TensorArray%sV%d" % row for row in itertools.product(("Read", "Gather", "Concat"), (2, 3)))))
+_FLOWS = _ARRAYS | {op for op in _PUTS if op.startswith("TensorArray")}  # they give a flow, which holds nothing
+_STACKS = frozenset(("Stack", "StackV2"))
+_MADE_OF = frozenset(("TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape"))
+
+
+class Degrees:
+    """Follows all scales through a converted body."""
+
+    def __init__(self, sides: Sides, erasure: Erasure, apart: AbstractSet[str], called: Called, given: Sequence[Degree] = ()):
+        """Follows them to where nothing changes any more.
+
+        Args:
+            sides: the body.
+            erasure: knows which of its nodes multiply or divide by a scale.
+            apart: nodes that keep and adapt the scales; what they compute is free of them.
+            called: gives the degrees of what a function returns, by those of its arguments, and what is wrong in it.
+            given: the degrees of the body's own arguments.
+        """
+        self._sides, self._erasure, self._view, self._apart, self._called = sides, erasure, sides.after.view, apart, called
+        arguments = [name for name, node in self._view.nodes.items() if node.op == ARGUMENT]
+        self._given = dict(zip(arguments, given))
+        self.of: Dict[Port, Degree] = {}
+        self._read: Dict[str, List[Degree]] = {}
+        self._held: Dict[Tuple[str, ...], Degree] = {}
+        self._takers: Dict[Tuple[str, ...], Set[str]] = collections.defaultdict(set)
+        self.problems: Dict[str, str] = {}
+        self._run()
+
+    def at(self, port: Port) -> Degree:
+        """The degree of an output."""
+        return self.of.get(port)
+
+    def _run(self) -> None:
+        waiting: Deque[str] = collections.deque(self._view.nodes)
+        queued = set(waiting)
+        visits: Dict[str, int] = collections.defaultdict(int)
+        while waiting:
+            name = waiting.popleft()
+            queued.discard(name)
+            visits[name] += 1
+            if visits[name] > 50:
+                self.problems[name] = "has another degree of a loss scale in each iteration"
+                continue
+            for reader in self._update(name):
+                if reader not in queued:
+                    queued.add(reader)
+                    waiting.append(reader)
+
+    def _update(self, name: str) -> Set[str]:
+        """Computes a node; the nodes that read what changed."""
+        self.problems.pop(name, None)
+        found = self._outputs(name)
+        changed: Set[str] = set()
+        for output, degree in enumerate(found):
+            port = Port(name, output)
+            if degree is not None and self.of.get(port) != degree:
+                self.of[port] = degree
+                changed.update(c.node for c in self._view.consumers(name) if c.output == output)
+        slot = _PUTS.get(self._view.nodes[name].op)
+        return changed if slot is None else changed | self._put(name, self._in(name)[slot])
+
+    def _put(self, name: str, degree: Degree) -> Set[str]:
+        """Puts a value into a container; the nodes that take values out of it, where that changes what they get."""
+        container = self._container(name)
+        known = self._held.get(container)
+        if degree is None or known == degree:
+            return set()
+        if known is not None:
+            self.problems[name] = "puts values of another degree of the loss scale where others are"
+        self._held[container] = degree
+        return self._takers[container]
+
+    def _container(self, name: str) -> Tuple[str, ...]:
+        """The node that makes the container whose handle a node takes; gradients of it are others, by their sources."""
+        sources = []
+        while self._view.inputs(name):
+            name = self._view.inputs(name)[0].node
+            if self._view.nodes[name].op in _STACKS:
+                break
+            if self._view.nodes[name].op in _MADE_OF:
+                sources.append(self._view.nodes[name].attr["source"].s.decode())
+            elif self._view.nodes[name].op in _ARRAYS:
+                break
+        return (name, *sources)
+
+    def _in(self, name: str) -> List[Degree]:
+        return [self.of.get(port) if self._carries(port) else ONE for port in self._view.inputs(name)]
+
+    def _carries(self, port: Port) -> bool:
+        return self._sides.after.dtype(port) % 100 in _CARRY
+
+    def _outputs(self, name: str) -> List[Degree]:
+        node, count = self._view.nodes[name], self._sides.after.outputs(name)
+        if name in self._apart:
+            return [ONE] * count
+        if name in self._given:
+            return [self._given[name]]
+        known = self._in(name)
+        step = self._erasure.step(name)
+        if step is not None:
+            degree = known[step.slot]
+            return [None if degree is None else _product([(degree, 1.0), (((step.scale, 1.0),), float(step.power))])]
+        if node.op == "Const":
+            return [None if all_equal(node, 0) else ONE]
+        if node.op in _FLOWS or node.op in _ZEROS:
+            return [None] * count
+        if node.op in _TAKES:
+            container = self._container(name)
+            self._takers[container].add(name)
+            return [self._held.get(container), *[ONE] * (count - 1)]
+        if node.op in CALLS or node.op in self._sides.after.library:
+            return self._of_call(name, known, count)
+        return self._by_rule(name, known, count)
+
+    def _of_call(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:
+        """What the functions return that a node calls; of a while loop what they return again and again."""
+        node = self._view.nodes[name]
+        functions = [function for function in functions_named(node) if function in self._sides.after.library]
+        if node.op in ("While", "StatelessWhile"):
+            return self._of_loop(name, known, node.attr["body"].func.name)
+        if node.op == "SymbolicGradient":
+            return self._of_gradient(name, known, count)
+        arguments = known[1:] if node.op in ("Case", "If", "StatelessCase", "StatelessIf") else known
+        found = [self._results(name, function, arguments) for function in functions]
+        return [self._joined(name, sides) for sides in zip(*found)] if found else [ONE] * count
+
+    def _of_gradient(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:
+        """A function's gradient is linear in the gradients that it is given; before these stand the function's arguments, one a result."""
+        if any(degree not in (None, ONE) for degree in known[:count]):
+            self.problems[name] = "takes the gradient of a function at values that are multiplied by a loss scale"
+        return [self._joined(name, known[count:])] * count
+
+    def _of_loop(self, name: str, known: Sequence[Degree], body: str) -> List[Degree]:
+        degrees = list(known)
+        while True:
+            found = [self._joined(name, sides) for sides in zip(degrees, self._results(name, body, degrees))]
+            if found == degrees or name in self.problems:
+                return found
+            degrees = found
+
+    def _results(self, name: str, function: str, arguments: Sequence[Degree]) -> List[Degree]:
+        results, problem = self._called(function, tuple(arguments))
+        if problem:
+            self.problems[name] = problem
+        return results
+
+    def _joined(self, name: str, degrees: Sequence[Degree]) -> Degree:
+        found = set(degrees) - {None}
+        if len(found) > 1:
+            self.problems[name] = "gives values of different degrees of the loss scale"
+        return next(iter(found), None)
+
+    def results(self) -> List[Degree]:
+        """The degrees of what the body returns."""
+        return [self._in(name)[0] for name, node in self._view.nodes.items() if node.op == RESULT]
+
+    def _by_rule(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:
+        law = rule(self._view.nodes[name].op)
+        ports = self._view.inputs(name)
+        carried = [slot for slot, port in enumerate(ports) if self._carries(port)]
+        if law.name == "each":
+            return list(known)
+        if law.name == "none":
+            return [ONE] * count
+        if law.name == "compared":
+            if len({known[slot] for slot in carried} - {None}) > 1:
+                self.problems[name] = "compares values of different degrees of the loss scale"
+            return [ONE] * count
+        slots = [slot for slot in carried if law.slots is None or slot in law.slots]
+        terms = law.terms(slots)
+        for slot in carried:
+            if (not terms or slot not in slots) and known[slot] not in (None, ONE):
+                self.problems[name] = "reads %s, which is %s" % (ports[slot], _spelled(known[slot]))
+        if not terms or not slots:
+            return [ONE] * count
+        parts = []
+        for term in terms:
+            joined = {known[slot] for slot in term.slots if slot in slots} - {None}
+            if len(joined) > 1:
+                self.problems[name] = "adds up or chooses between values of different degrees of the loss scale"
+            parts.append((next(iter(joined), None), term.power))
+        if any(degree is None and power > 0 for degree, power in parts):
+            degree: Degree = None
+        else:
+            degree = _product([(part or ONE, power) for part, power in parts])
+        return [degree if law.outputs is None or output in law.outputs else ONE for output in range(count)]
+
+
+def _product(parts: Sequence[Tuple[Any, float]]) -> Degree:
+    powers: Dict[str, float] = collections.defaultdict(float)
+    for degree, power in parts:
+        for scale, number in degree:
+            powers[scale] += number * power
+    return tuple(sorted((scale, number) for scale, number in powers.items() if number))
+
+
+def _spelled(degree: Degree) -> str:
+    return "multiplied by " + " and ".join("%s^%g" % (scale, number) for scale, number in degree or ())

@@ -1,0 +1,104 @@
+"""Flags as formulas over values that are finite."""
+
+from __future__ import annotations
+
+from typing import Dict, FrozenSet, NamedTuple, Optional, Tuple, Union
+
+from graphmp.graph.view import Port
+from graphmp.verify.matcher import Matcher
+from graphmp.verify.scales import Scales
+from graphmp.verify.sides import Sides
+
+
+class Finite(NamedTuple):
+    """Holds where all of some outputs are finite. `scale`: which scale adapts to it first; empty where none does."""
+
+    ports: FrozenSet[Port]
+    scale: str
+
+
+class AllOf(NamedTuple):
+    """Holds where all of some flags do."""
+
+    flags: Tuple[Flag, ...]
+
+
+class AnyOf(NamedTuple):
+    """Holds where one of some flags does."""
+
+    flags: Tuple[Flag, ...]
+
+
+Flag = Union[Finite, AllOf, AnyOf]
+
+
+class Flags:
+    """Reads flags off a converted graph."""
+
+    def __init__(self, sides: Sides, matcher: Matcher, scales: Scales):
+        self._sides, self._matcher, self._scales = sides, matcher, scales
+        self._known: Dict[Port, Optional[Flag]] = {}
+
+    def of(self, port: Port, value: Optional[Port] = None) -> Optional[Flag]:
+        """What a predicate says; None where it is no flag.
+
+        Args:
+            port: the predicate.
+            value: what may be looked at element by element.
+        """
+        port = self._matcher.plain(port)
+        if value is not None:
+            found = self._matcher.match("finite_element", port, {"x": value})
+            if found is not None:
+                self._matcher.keep(found)
+                return Finite(frozenset((value,)), "")
+        if port not in self._known:
+            self._known[port] = self._read(port)
+        return self._known[port]
+
+    def _read(self, port: Port) -> Optional[Flag]:
+        for scale in self._scales.dynamic:
+            if port in scale.flags:
+                return Finite(scale.checked, scale.variables[0])
+        for template, kind in (("both", AllOf), ("either", AnyOf)):
+            found = self._matcher.match(template, port)
+            if found is not None:
+                sides = (self.of(found["a"]), self.of(found["b"]))
+                self._matcher.keep(found)
+                return None if None in sides else kind(sides)  # type: ignore[arg-type]
+        every = self._matcher.match("all_finite", port)
+        if every is not None:
+            flags = [self.of(each) for each in every["flags"]]
+            self._matcher.keep(every)
+            return None if None in flags else AllOf(tuple(flags))  # type: ignore[arg-type]
+        checked = self._scales.checked(port)
+        if checked is not None:
+            return Finite(checked, "")
+        inside = self._matcher.match("in_branch", port)
+        if inside is not None:
+            self._matcher.keep(inside)
+            return self.of(inside["predicate"])
+        return None
+
+
+def said_finite(flag: Flag) -> FrozenSet[Port]:
+    """The outputs that are finite wherever a flag holds."""
+    if isinstance(flag, Finite):
+        return flag.ports
+    each = [said_finite(inner) for inner in flag.flags]
+    return frozenset().union(*each) if isinstance(flag, AllOf) else frozenset.intersection(*each)
+
+
+def scales_of(flag: Flag) -> FrozenSet[str]:
+    """The scales whose flags hold wherever a flag does."""
+    if isinstance(flag, Finite):
+        return frozenset((flag.scale,)) if flag.scale else frozenset()
+    each = [scales_of(inner) for inner in flag.flags]
+    return frozenset().union(*each) if isinstance(flag, AllOf) else frozenset.intersection(*each)
+
+
+def mentioned(flag: Flag) -> FrozenSet[str]:
+    """All scales whose flags a flag is made of."""
+    if isinstance(flag, Finite):
+        return frozenset((flag.scale,)) if flag.scale else frozenset()
+    return frozenset().union(*map(mentioned, flag.flags))

@@ -1,0 +1,138 @@
+"""Gates: what lets a write happen only where a flag holds, by its value or by dying, and what lives on for those who wait for it."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Set
+
+from graphmp.graph.dtypes import FLOATS
+from graphmp.graph.view import Port
+from graphmp.verify.flags import Flag, Flags
+from graphmp.verify.matcher import Matcher
+from graphmp.verify.sides import Sides
+
+_INPUTS = {
+    "StridedSliceAssign": ("variable", "begin", "end", "strides", "new"),
+    "Assign": ("variable", "new"),
+    "AssignAdd": ("variable", "new"),
+    "AssignSub": ("variable", "new"),
+}
+_SCATTER = ("variable", "indices", "new")
+_HISTOGRAMS = {"HistogramSummary": 1}
+
+
+class Gate(NamedTuple):
+    """A gate of a write.
+
+    Attributes:
+        flag: what must hold.
+        dies: whether the write is dead where it doesn't.
+    """
+
+    flag: Flag
+    dies: bool
+
+
+class Gates:
+    """The gates of a converted graph.
+
+    Attributes:
+        of: those of each write.
+    """
+
+    def __init__(self, sides: Sides, matcher: Matcher, flags: Flags):
+        self._sides, self._matcher, self._flags, self._view = sides, matcher, flags, sides.after.view
+        self._writes: Set[str] = set(sides.after.state.writes)
+        self.of: Dict[str, List[Gate]] = {}
+
+    def behind(self, name: str, slot: int, port: Port) -> Port:
+        """What a node takes in a slot, behind a gate if it is a write that has one there."""
+        if port.node not in self._sides.added:
+            return port
+        if self._view.nodes[name].op in _HISTOGRAMS and slot == _HISTOGRAMS[self._view.nodes[name].op]:
+            return self._shown(port)
+        if name not in self._writes:
+            return port
+        found = self._dying(name, port) or self._selected(name, slot, port)
+        return port if found is None else found
+
+    def _shown(self, port: Port) -> Port:
+        found = self._matcher.match("shown", port)
+        return port if found is None else self._matcher.keep(found)["x"]
+
+    def _dying(self, name: str, port: Port) -> Optional[Port]:
+        found = self._matcher.match("taken", port)
+        flag = self._flags.of(found["predicate"]) if found is not None else None
+        if found is None or flag is None:
+            return None
+        self._matcher.keep(found)
+        self.of.setdefault(name, []).append(Gate(flag, True))
+        return found["x"]
+
+    def _selected(self, name: str, slot: int, port: Port) -> Optional[Port]:
+        found = self._matcher.match("selected", port) or self._matcher.match("one_of_two", port)
+        if found is None:
+            return None
+        flag = self._flags.of(found["predicate"], found["x"])
+        neutral = self._neutral(name, slot, found) if flag is not None else None
+        if flag is None or neutral is None:
+            return None
+        self._matcher.keep(found)
+        self._matcher.keep(neutral)
+        self.of.setdefault(name, []).append(Gate(flag, False))
+        return found["x"]
+
+    def _neutral(self, name: str, slot: int, found: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        """The match of what stands in for a value where the step is skipped; None where a write of that would change something."""
+        node, inputs = self._view.nodes[name], self._view.inputs(name)
+        op = node.op.replace("Resource", "", 1).replace("VariableOp", "")
+        names = _INPUTS.get(op, _SCATTER)
+        if len(names) != len(inputs) or names[slot] != "new":
+            return None
+        known = {key: self._matcher.plain(port) for key, port in zip(names, inputs)}
+        known.update(new=found["x"])
+        number = self._sides.after.dtype(found["x"])
+        templates = ["neutral_" + op] if number in FLOATS else ["neutral_whole_" + op, "neutral_" + op]
+        for template in templates:
+            matched = self._matcher.match(template, found["other"], known) if self._matcher.has(template) else None
+            if matched is not None and self._is_late(name, found["x"], matched) and self._is_like(name, found["other"]):
+                return matched
+        return None
+
+    def _is_late(self, name: str, new: Port, matched: Dict[str, Any]) -> bool:
+        """Whether an old value is read once all is done that the write waits for."""
+        if "old" not in matched:
+            return True
+        waits = set(self._view.controls(matched["old"].node))
+        return waits >= set(self._view.controls(name))
+
+    def _is_like(self, name: str, other: Port) -> bool:
+        """Whether a slice of the old value is the slice that is written."""
+        write, node = self._view.nodes[name], self._view.nodes[self._matcher.plain(other).node]
+        masks = [key for key in node.attr if key.endswith("_mask")]
+        return node.op != "StridedSlice" or all(node.attr[key] == write.attr[key] for key in masks)
+
+    def by_waiting(self) -> None:
+        """Finds the gates of writes that take nothing which could be dead: they wait for a node that is."""
+        for name in self._writes:
+            for control in self._view.controls(name):
+                if control in self._sides.added:
+                    self._dying(name, Port(control, 0))
+
+    def alive(self, port: Port) -> Optional[Port]:
+        """What a Merge stands for that lives whether or not a write does: what the write returns; None for any other."""
+        for template in ("alive_reference", "alive_value"):
+            found = self._matcher.match(template, port)
+            if found is not None:
+                self._matcher.keep(found)
+                return Port(found["write"].node, found["write"].output)
+        return None
+
+    def waited_for(self, name: str) -> str:
+        """The write that a node stands for where others wait for it; the node itself where it stands for none."""
+        if name in self._sides.added:
+            for template in ("alive", "alive_reference", "alive_value", "applied"):
+                found = self._matcher.match(template, Port(name, 0))
+                if found is not None:
+                    self._matcher.keep(found)
+                    return str(found["write"].node)
+        return name

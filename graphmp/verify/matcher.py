@@ -1,0 +1,229 @@
+"""Matching of nodes that a conversion put in against patterns."""
+
+from __future__ import annotations
+
+import itertools
+from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.view import GraphView, Port
+from graphmp.hooks.op_definitions import registered
+from graphmp.verify.patterns import LIKE, Hole, Named, Node, Rest, Templates, Use, Value
+
+Bindings = Dict[str, Any]
+SAME = {"AddV2": "Add", "SelectV2": "Select", "RefIdentity": "Identity"}  # ops that compute the same
+_COSMETIC = (
+    "_class",
+    "_has_manual_control_dependencies",
+    "_output_shapes",
+    "use_locking",
+    "N",
+)  # they change no value
+_NODES = ""  # the key of a match's nodes in its bindings
+
+
+def same_op(op: str) -> str:
+    """One name for ops that compute the same."""
+    return SAME.get(op, op)
+
+
+class Matcher:
+    """Matches added nodes against templates.
+
+    Attributes:
+        used: added nodes that are explained: copies, and those of matches that were kept.
+        kept: those of matches that were kept.
+    """
+
+    def __init__(self, view: GraphView, added: AbstractSet[str], templates: Templates):
+        self._view, self._added, self._templates = view, added, templates
+        self._fresh = itertools.count()
+        self.used: Set[str] = set()
+        self.kept: Set[str] = set()
+
+    def match(self, name: str, port: Port, bindings: Optional[Bindings] = None) -> Optional[Bindings]:
+        """What the holes of a template stand for, where an output matches it; None where it doesn't."""
+        found = self._use(name, (), {}, self.plain(port), dict(bindings or {}))
+        return found
+
+    def has(self, name: str) -> bool:
+        """Whether there is a template of that name."""
+        return name in self._templates
+
+    def keep(self, bindings: Bindings) -> Bindings:
+        """Counts the nodes of a match as explained."""
+        self.used.update(bindings.get(_NODES, ()))
+        self.kept.update(bindings.get(_NODES, ()))
+        return bindings
+
+    def plain(self, port: Port) -> Port:
+        """The output that a copy, an Identity that waits for nothing, is of."""
+        while port.node in self._added and self.is_copy(port.node):
+            self.used.add(port.node)
+            port = self._view.inputs(port.node)[0]
+        return port
+
+    def is_copy(self, name: str) -> bool:
+        """Whether a node is an Identity that waits for nothing."""
+        return same_op(self._view.nodes[name].op) == "Identity" and not self._view.controls(name)
+
+    def constant(self, port: Port) -> Optional[np.ndarray]:
+        """The value of a constant that was put in."""
+        node = self._view.nodes[port.node]
+        if node.op != "Const" or port.node not in self._added:
+            return None
+        return np.asarray(tf.make_ndarray(node.attr["value"].tensor))
+
+    def scalar(self, port: Port) -> Optional[float]:
+        """The number of such a constant, where it waits for nothing."""
+        value = self.constant(port)
+        is_number = value is not None and not value.shape and value.dtype != object and not self._view.controls(port.node)
+        return float(value) if is_number else None  # type: ignore[arg-type]
+
+    def _use(self, name: str, arguments: Sequence[Any], outer: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+        for template in self._templates[name]:
+            scope: Dict[str, Any] = {}
+            if template.parameters:
+                number = next(self._fresh)
+                scope.update((parameter, (argument, outer)) for parameter, argument in zip(template.parameters, arguments))
+                scope.update((own, "%s.%d" % (own, number)) for own in template.own)
+            result = self._match(template.pattern, scope, port, found)
+            if result is not None:
+                return result
+        return None
+
+    def _match(self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+        port = self.plain(port)
+        if isinstance(pattern, Hole):
+            return self._hole(pattern.name, scope, port, found)
+        if isinstance(pattern, Named):
+            inner = self._match(pattern.pattern, scope, port, found)
+            return None if inner is None else _bound(scope.get(pattern.name, pattern.name), port, inner)
+        if isinstance(pattern, Use):
+            return self._use(pattern.template, pattern.arguments, scope, port, found)
+        if port.node not in self._added:
+            return None
+        if isinstance(pattern, Value):
+            waits = self._view.controls(port.node)
+            return self._seen(found, port.node) if not waits and port.output == 0 and self._is_constant(port, pattern.value) else None
+        return self._node(pattern, scope, port, found)
+
+    def _hole(self, name: str, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+        meant = scope.get(name, name)
+        if isinstance(meant, tuple):
+            return self._match(meant[0], meant[1], port, found)
+        if name.isupper():
+            value = self.scalar(port)
+            return None if value is None else _bound(meant, value, self._seen(found, port.node))
+        if meant not in found and name in self._templates:
+            inner = self._use(name, (), {}, port, found)
+            return None if inner is None else _bound(meant, port, inner)
+        return _bound(meant, port, found)
+
+    def _node(self, pattern: Node, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+        node = self._view.nodes[port.node]
+        if same_op(node.op) != pattern.op or port.output != pattern.output:
+            return None
+        inner: Optional[Bindings] = self._seen(found, port.node)
+        if pattern.op == "Const":
+            inner = self._number(pattern.inputs[0], scope, port, inner or {})
+        elif not _attributes(node, pattern.attributes):
+            return None
+        elif pattern.rest:
+            inner = _bound(pattern.rest, tuple(map(self.plain, self._view.inputs(port.node))), inner or {})
+        else:
+            inner = self._inputs(pattern.inputs, scope, self._view.inputs(port.node), inner)
+        controls = [Port(name, 0) for name in self._view.controls(port.node)]
+        for key, value in pattern.attributes.items():
+            if isinstance(value, Hole) and inner is not None:
+                inner = _bound(value.name, _spelled(node, key), inner)
+        if inner is None or pattern.after is None:
+            return inner
+        if len(pattern.after) == 1 and isinstance(pattern.after[0], Rest):
+            return _bound(pattern.after[0].name, tuple(controls), inner)
+        if len(controls) != len(pattern.after):
+            return None
+        return next(self._waits(pattern.after, scope, controls, inner), None)
+
+    def _number(self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+        """Matches the value of a constant, whatever that waits for."""
+        if isinstance(pattern, Hole):
+            value = self.constant(port)
+            return None if value is None or value.shape else _bound(scope.get(pattern.name, pattern.name), float(value), found)
+        return found if self._is_constant(port, pattern.value) else None
+
+    def _inputs(self, patterns: Sequence[Any], scope: Mapping[str, Any], ports: Sequence[Port], found: Optional[Bindings]) -> Optional[Bindings]:
+        if len(patterns) != len(ports):
+            return None
+        for pattern, port in zip(patterns, ports):
+            found = None if found is None else self._match(pattern, scope, port, found)
+        return found
+
+    def _waits(self, patterns: Sequence[Any], scope: Mapping[str, Any], controls: List[Port], found: Bindings) -> Iterator[Bindings]:
+        """Ways to match what a node waits for, in any order."""
+        if not patterns:
+            yield found
+            return
+        for place, port in enumerate(controls):
+            inner = self._control(patterns[0], scope, port, found)
+            if inner is not None:
+                yield from self._waits(patterns[1:], scope, controls[:place] + controls[place + 1 :], inner)
+
+    def _control(self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+        """An edge of control doesn't say which output is meant; that of a copy does, for it dies with it."""
+        if port.node in self._added and self.is_copy(port.node):
+            return self._match(pattern, scope, port, found)
+        if isinstance(pattern, Hole) and isinstance(found.get(pattern.name), Port):
+            return found if found[pattern.name].node == port.node else None
+        return self._match(pattern, scope, port, found)
+
+    def _seen(self, found: Bindings, name: str) -> Bindings:
+        return {**found, _NODES: found.get(_NODES, frozenset()) | {name}}
+
+    def _is_constant(self, port: Port, value: Any) -> bool:
+        found = self.constant(port)
+        if found is None or found.shape != np.shape(value):
+            return False
+        if found.dtype == object:
+            return [bytes(each) for each in found.ravel()] == [each.encode() for each in np.ravel(value)]
+        return bool(np.all(found == np.asarray(value).astype(found.dtype)))
+
+
+def _bound(name: str, value: Any, found: Bindings) -> Optional[Bindings]:
+    if name in found:
+        return found if found[name] == value else None
+    return {**found, name: value}
+
+
+def _attributes(node: tf.NodeDef, wanted: Mapping[str, Any]) -> bool:
+    """Whether the attributes that a pattern names are so, and all others that are no types have their defaults."""
+    if LIKE in wanted:
+        return True
+    return all(isinstance(value, Hole) or _spelled(node, key) == value for key, value in wanted.items()) and not unusual(node, wanted)
+
+
+def _spelled(node: tf.NodeDef, key: str) -> Any:
+    """The value of an attribute in Python's types; None where it has none."""
+    if key not in node.attr:
+        return None
+    kind = node.attr[key].WhichOneof("value")
+    value = getattr(node.attr[key], kind)
+    if kind == "type":
+        return tf.as_dtype(value).name
+    return value.decode() if kind == "s" else [dim.size for dim in value.dim] if kind == "shape" else value
+
+
+def unusual(node: tf.NodeDef, but: Mapping[str, Any]) -> List[str]:
+    """Attributes of a node that are no types and differ from their default."""
+    definition = registered(node.op)
+    defaults = {a.name: a.default_value for a in definition.attr if a.HasField("default_value")} if definition is not None else {}
+    found = []
+    for key in node.attr:
+        kind = node.attr[key].WhichOneof("value")
+        if key in but or key in _COSMETIC or kind == "type" or (kind == "list" and node.attr[key].list.type):
+            continue
+        if key not in defaults or defaults[key] != node.attr[key]:
+            found.append(key)
+    return found

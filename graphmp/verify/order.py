@@ -1,0 +1,120 @@
+"""Edges of control: what waits for what, and what dies with a skipped step."""
+
+from __future__ import annotations
+
+from typing import List, Set
+
+from graphmp.graph.branches import Conditions
+from graphmp.graph.cycles import find_cycle
+from graphmp.graph.view import Port
+from graphmp.verify.erase import Erasure
+from graphmp.verify.gates import Gates
+from graphmp.verify.matcher import Matcher
+from graphmp.verify.scales import Scales
+from graphmp.verify.sides import Sides
+
+_EMPTY: Conditions = frozenset()
+
+
+class Order:
+    """Compares who waits for whom, and who runs where."""
+
+    def __init__(self, sides: Sides, matcher: Matcher, scales: Scales, gates: Gates, erasure: Erasure):
+        self._sides, self._matcher, self._scales, self._gates, self._erasure = sides, matcher, scales, gates, erasure
+        self._before, self._after = sides.before.view, sides.after.view
+
+    def compare(self) -> None:
+        """Notes every node that doesn't wait for what it waits for in the original, waits for more, or dies where it didn't."""
+        cycle = find_cycle(self._after)
+        if cycle is not None:
+            self._sides.fault(cycle, "waits for itself")
+            return
+        for name in self._before.nodes:
+            if name in self._after.nodes:
+                self._waits(name, name)
+        for name, original in list(self._erasure.copied()):
+            self._waits(name, original)
+        self._lives()
+
+    def _waits(self, name: str, original: str) -> None:
+        wanted = set(self._before.controls(original))
+        controls = self._after.controls(name)
+        found = {self._gates.waited_for(control) for control in controls}
+        moved = self._after.nodes[name].op == "Identity" != self._before.nodes[original].op  # what computes it waits
+        for missing in sorted(wanted - found) if not moved else ():
+            self._sides.fault(name, "does not wait for %s, as in the original" % missing)
+        for extra in sorted(found - wanted):
+            if not self._may_wait(name, extra):
+                self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
+
+    def _may_wait(self, name: str, extra: str) -> bool:
+        if any(gate.dies for gate in self._gates.of.get(name, ())) and extra in self._sides.added:
+            return True
+        if self._before.nodes.get(name) is None or self._before.nodes[name].op != "NoOp":
+            return False
+        return self._initialises(extra) or self._restores(name, extra)
+
+    def _initialises(self, extra: str) -> bool:
+        found = self._matcher.match("initial", Port(extra, 0))
+        variables = {variable for scale in self._scales.dynamic for variable in scale.variables}
+        return found is not None and found["v"].node in variables
+
+    def _restores(self, name: str, extra: str) -> bool:
+        found = self._matcher.match("restores", Port(extra, 0))
+        if found is None or not self._is_prefix(name, found["prefix"]):
+            return False
+        self._matcher.keep(found)
+        matches = [self._matcher.match("fresh", port, found) for port in found["fresh"]]
+        initial = {
+            v: scale.parameters["loss_scale_initial"] if v == scale.variables[0] else 0.0 for scale in self._scales.dynamic for v in scale.variables
+        }
+        for match in matches:
+            if match is None or initial.get(match["v"].node) != match["FIRST"]:
+                return False
+            self._matcher.keep(match)
+        wanted = sorted(match["v"].node for match in matches if match is not None)
+        inner = found["PATTERN"][3:-3]
+        if not (found["PATTERN"] == "\\C*%s\\C*" % inner and inner and min(wanted).endswith(inner)):
+            return False
+        return self._keeps(found, wanted)
+
+    def _keeps(self, found: dict, wanted: List[str]) -> bool:
+        kept = []
+        for port in found["kept"]:
+            match = self._matcher.match("kept", port, found)
+            values = self._matcher.match("values", Port(match["value"].node, 0), found) if match is not None else None
+            if match is None or values is None or self._shape(match["shape"]):
+                return False
+            names = [text.decode() for text in self._matcher.constant(values["names"]).ravel()]  # type: ignore[union-attr]
+            slices = [text.decode() for text in self._matcher.constant(values["slices"]).ravel()]  # type: ignore[union-attr]
+            if names[match["value"].output] != match["v"].node or any(slices):
+                return False
+            self._matcher.keep(match)
+            self._matcher.keep(values)
+            self._matcher.used.update((match["shape"].node, values["names"].node, values["slices"].node))
+            kept.append(match["v"].node)
+        return sorted(kept) == wanted
+
+    def _shape(self, port: Port) -> bool:
+        """Whether a constant is no empty shape."""
+        value = self._matcher.constant(port)
+        return value is None or value.size > 0
+
+    def _is_prefix(self, name: str, prefix: Port) -> bool:
+        """Whether a node's own restore ops read the same checkpoint."""
+        restores = [n for n in self._before.ancestors([name]) if self._before.nodes[n].op == "RestoreV2"]
+        return any(self._before.inputs(n)[0] == prefix for n in restores)
+
+    def _lives(self) -> None:
+        """What died in no case dies in none, but for writes that have a gate; what died with a branch does."""
+        before, after = self._sides.before.conditions, self._sides.after.conditions
+        flags: Set[Port] = set()
+        for name in self._before.nodes:
+            if name not in self._after.nodes:
+                continue
+            more = after.get(name, _EMPTY) - before.get(name, _EMPTY)
+            less = before.get(name, _EMPTY) - after.get(name, _EMPTY)
+            gated = any(gate.dies for gate in self._gates.of.get(name, ()))
+            if less or (more and not gated):
+                self._sides.fault(name, "runs where it does not in the original, or the other way round")
+            flags |= {port for port, _ in more}

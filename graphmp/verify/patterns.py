@@ -1,0 +1,157 @@
+"""Patterns of what a conversion may put into a graph, as `templates.txt` spells them.
+
+    current = Maximum(read(scale, INITIAL), MIN)
+
+    Op(a, b)           a node of that op with these inputs, its first output; Op(a)[1] is its second
+    Op(a, after=[b])   one that also waits for b; a node of any other pattern waits for nothing
+    Op(a, after=...)   one that waits for whatever it does
+    Op(a, like=write)  one with the attributes of the node in that hole; this is left to who asks
+    Op(a, after=[*b])  one that waits for any number of nodes, as a list
+    Op(a, key="text")  one with that attribute; key=NAME reads it off; all attributes that are no types and aren't named have their default
+    Op(*name)          any number of inputs, as a list
+    name               a hole: any output, the same one wherever the name stands; if a template has that name, an output that matches it
+    name @ pattern     a hole for what matches a pattern
+    NAME               a constant scalar, the same number wherever it stands; what it is, is read off
+    1, [0], "a"        a constant of that value
+    template(a, b)     another template, with patterns for its parameters; its other holes are the caller's, but for those with @
+
+A definition goes on in lines that are indented. Of several definitions of a name one has to match.
+"""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+
+LIKE = "like"  # among the attributes of a pattern: any will do
+
+
+class Hole(NamedTuple):
+    """Any output, or what matches the template or parameter of that name."""
+
+    name: str
+
+
+class Rest(NamedTuple):
+    """A hole for a list."""
+
+    name: str
+
+
+class Named(NamedTuple):
+    """A hole for what matches a pattern."""
+
+    name: str
+    pattern: Any
+
+
+class Value(NamedTuple):
+    """A constant."""
+
+    value: Any
+
+
+class Node(NamedTuple):
+    """A node. `rest`: the hole for all of its inputs; empty where they are spelled out."""
+
+    op: str
+    inputs: Tuple[Any, ...]
+    rest: str
+    output: int
+    after: Optional[Tuple[Any, ...]]
+    attributes: Mapping[str, Any]
+
+
+class Use(NamedTuple):
+    """Another template."""
+
+    template: str
+    arguments: Tuple[Any, ...]
+
+
+class Template(NamedTuple):
+    """One definition. `own`: holes that nobody shares."""
+
+    parameters: Tuple[str, ...]
+    pattern: Any
+    own: Tuple[str, ...]
+
+
+Templates = Dict[str, List[Template]]
+
+
+def read_templates(path: pathlib.Path) -> Templates:
+    """The templates of a file by name."""
+    found: Templates = {}
+    for line in _definitions(path.read_text(encoding="utf-8")):
+        head, _, body = line.partition(" = ")
+        made = ast.parse(head.strip(), mode="eval").body
+        name = made.func if isinstance(made, ast.Call) else made
+        parameters = [each.id for each in made.args if isinstance(each, ast.Name)] if isinstance(made, ast.Call) else []
+        pattern = _pattern(ast.parse(body.strip(), mode="eval").body)
+        assert isinstance(name, ast.Name)
+        found.setdefault(name.id, []).append(Template(tuple(parameters), pattern, tuple(_own(pattern))))
+    return found
+
+
+def _definitions(text: str) -> List[str]:
+    found: List[str] = []
+    for line in text.splitlines():
+        line = line.split(" # ")[0].rstrip()
+        if line.startswith(" "):
+            found[-1] += line
+        elif line and not line.startswith("#"):
+            found.append(line)
+    return found
+
+
+def _pattern(tree: Any) -> Any:
+    if isinstance(tree, ast.Starred):
+        return Rest(_pattern(tree.value).name)
+    if isinstance(tree, ast.Name):
+        return Hole(tree.id)
+    if isinstance(tree, ast.BinOp):
+        assert isinstance(tree.left, ast.Name) and isinstance(tree.op, ast.MatMult)
+        return Named(tree.left.id, _pattern(tree.right))
+    if isinstance(tree, ast.Subscript):
+        return _pattern(tree.value)._replace(output=ast.literal_eval(getattr(tree.slice, "value", tree.slice) if _is_index(tree) else tree.slice))
+    if isinstance(tree, ast.Call):
+        return _node(tree)
+    return Value(ast.literal_eval(tree))
+
+
+def _is_index(tree: Any) -> bool:
+    """Whether Python wraps what stands in brackets, as it did before 3.9."""
+    return type(tree.slice).__name__ == "Index"
+
+
+def _node(tree: ast.Call) -> Any:
+    assert isinstance(tree.func, ast.Name)
+    if tree.func.id[0].islower():
+        return Use(tree.func.id, tuple(map(_pattern, tree.args)))
+    rest = tree.args[0].value.id if tree.args and isinstance(tree.args[0], ast.Starred) else ""  # type: ignore[attr-defined]
+    after: Optional[Tuple[Any, ...]] = ()
+    attributes: Dict[str, Any] = {}
+    for keyword in tree.keywords:
+        if keyword.arg == "after":
+            listed = getattr(keyword.value, "elts", None)
+            after = None if listed is None else tuple(map(_pattern, listed))
+        elif keyword.arg == "like":
+            attributes[LIKE] = True
+        else:
+            value = keyword.value
+            attributes[str(keyword.arg)] = Hole(value.id) if isinstance(value, ast.Name) else ast.literal_eval(value)
+    return Node(tree.func.id, () if rest else tuple(map(_pattern, tree.args)), rest, 0, after, attributes)
+
+
+def _own(pattern: Any) -> Iterator[str]:
+    if isinstance(pattern, Named):
+        yield pattern.name
+        yield from _own(pattern.pattern)
+    elif isinstance(pattern, Use):
+        for each in pattern.arguments:
+            yield from _own(each)
+    elif isinstance(pattern, Node):
+        for each in (*pattern.inputs, *(pattern.after or ())):
+            yield from _own(each)

@@ -1,0 +1,35 @@
+"""What a verification comes to: claims, each proved or not, with the nodes that it is about."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, NamedTuple, Tuple
+
+PROVED, FAILED, NOT_PROVED, NOT_APPLICABLE = "proved", "failed", "not proved", "not applicable"
+
+
+class Claim(NamedTuple):
+    """One claim about a conversion.
+
+    Attributes:
+        name: what is claimed, in a word or two.
+        verdict: one of PROVED, FAILED, NOT_PROVED, NOT_APPLICABLE.
+        text: what was proved, or what a reviewer must look at, in one line.
+        nodes: names of nodes of the converted graph, `function/node` in a function.
+    """
+
+    name: str
+    verdict: str
+    text: str
+    nodes: Tuple[str, ...] = ()
+
+
+class Proof(NamedTuple):
+    """The claims about one conversion, and the parameters that were read off it."""
+
+    claims: Tuple[Claim, ...]
+    parameters: Dict[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no claim failed or was left unproved."""
+        return all(claim.verdict in (PROVED, NOT_APPLICABLE) for claim in self.claims)

@@ -1,0 +1,95 @@
+"""`verify`: all claims about one conversion."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, List, Mapping, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.view import Port
+from graphmp.verify.body import Body, Functions
+from graphmp.verify.clips import clip_faults
+from graphmp.verify.degrees import ONE, Degrees
+from graphmp.verify.parameters import parameters_claim, read_off
+from graphmp.verify.parts import part_faults
+from graphmp.verify.proof import FAILED, NOT_APPLICABLE, PROVED, Claim, Proof
+from graphmp.verify.sides import Fault, Side, Sides, fetched
+from graphmp.verify.skips import Skips
+from graphmp.verify.types import half_nodes, type_faults
+
+
+def verify(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, expected: Optional[Mapping[str, Any]] = None) -> Proof:
+    """Proves that a converted graph computes what its original does.
+
+    Args:
+        original: the graph before.
+        converted: the graph after; what made it, and what it calls its own nodes, doesn't matter.
+        expected: flags of `graphmp convert` by name, which its parameters must be; by default those that the converted graph's mark claims.
+
+    Returns:
+        The claims with their verdicts, and the parameters that were read off the converted graph.
+    """
+    body = Body(Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)))
+    functions = Functions(original, converted)
+    functions.compare(body.calls)
+    degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called)
+    found = read_off(body)
+    claims = (_same(body, functions, original, converted), _scaled(body, degrees), _skipped(body), _clipped(body), _types(body))
+    return Proof((*claims, parameters_claim(converted, found, expected)), found)
+
+
+def _same(body: Body, functions: Functions, original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Claim:
+    state = {variable for scale in body.scales.dynamic for variable in scale.variables}
+    faults = [*body.sides.faults, *body.unexplained(), *functions.faults, *part_faults(original, converted, state)]
+    return _claim("same graph", faults, "every node and edge is the original's, once all that was put in is taken for what it means")
+
+
+def _scaled(body: Body, degrees: Degrees) -> Claim:
+    name = "scale cancels"
+    steps = [node for node, step in body.erasure.steps.items() if step is not None]
+    faults = [Fault(node, text) for node, text in degrees.problems.items()]
+    scaled = [port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE)]
+    named = fetched(body.sides.before.meta_graph)
+    faults += [Fault(node, "is fetched while it is multiplied by a loss scale") for node in scaled if node in named]
+    if not steps and not faults:
+        return Claim(name, NOT_APPLICABLE, "the graph has no loss scale")
+    text = "every write, named output and predicate is free of the scale; %d nodes multiply or divide by it" % len(steps)
+    return _claim(name, faults, text + ("; scaled where nobody reads: %s" % ", ".join(scaled[:3]) if scaled else ""))
+
+
+def _unread(sides: Sides) -> Iterator[Port]:
+    """Outputs that nothing reads."""
+    for name in sides.before.view.nodes:
+        if name in sides.after.view.nodes and not sides.after.view.consumers(name):
+            yield Port(name, 0)
+
+
+def _skipped(body: Body) -> Claim:
+    name = "steps are skipped whole"
+    if not body.scales.dynamic:
+        return Claim(name, NOT_APPLICABLE, "the graph has no dynamic loss scale")
+    skips = Skips(body.sides, body.scales, body.gates, body.erasure)
+    counted = "; counts skipped steps: %s" % ", ".join(skips.counted[:3]) if skips.counted else ""
+    return _claim(name, skips.faults, "%d writes wait for flags that look at all gradients that they take%s" % (skips.gated, counted))
+
+
+def _clipped(body: Body) -> Claim:
+    name = "clip"
+    if not body.clips.by_factor:
+        return Claim(name, NOT_APPLICABLE, "graphmp put no clip into the graph")
+    faults = list(clip_faults(body.sides, body.scales, body.clips, body.erasure))
+    norms = sorted({clip.norm for clip in body.clips.by_factor.values()})
+    text = "every gradient that a write takes is clipped by a global norm, of %s" % " and ".join("%g" % norm for norm in norms)
+    return _claim(name, faults, text)
+
+
+def _types(body: Body) -> Claim:
+    text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(half_nodes(body.sides))
+    return _claim("types", list(type_faults(body.sides)), text)
+
+
+def _claim(name: str, faults: List[Fault], text: str) -> Claim:
+    if not faults:
+        return Claim(name, PROVED, text)
+    more = " and %d more" % (len(faults) - 1) if len(faults) > 1 else ""
+    return Claim(name, FAILED, "%s %s%s" % (faults[0].node, faults[0].text, more), tuple(fault.node for fault in faults))

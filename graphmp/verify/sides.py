@@ -1,0 +1,103 @@
+"""The two graphs that are compared: what one has that the other has not, and what is asked of them again and again."""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.branches import Conditions, conditions
+from graphmp.graph.state import State
+from graphmp.graph.view import GraphView, Port, parse_input
+from graphmp.hooks.op_defs import OpDefs
+from graphmp.once import once
+
+
+class Fault(NamedTuple):
+    """Something that is wrong, or that no rule covers.
+
+    Attributes:
+        node: the node of the converted graph, or of the original where that is gone.
+        text: what is wrong with it.
+    """
+
+    node: str
+    text: str
+
+
+class Side:
+    """One body of a graph: the main graph, or a function's."""
+
+    def __init__(self, meta_graph: tf.MetaGraphDef, graph_def: tf.GraphDef):
+        self.meta_graph = meta_graph
+        self.view = GraphView(graph_def)
+        self.op_defs = OpDefs(meta_graph)
+        self.library = {function.signature.name: function for function in meta_graph.graph_def.library.function}
+
+    def dtype(self, port: Port) -> int:
+        """The dtype of an output; 0 where nobody knows it."""
+        signature = self.op_defs.signature(self.view.nodes[port.node])
+        outputs = signature.outputs if signature is not None else ()
+        return outputs[port.output].dtype if port.output < len(outputs) else 0
+
+    def outputs(self, name: str) -> int:
+        """How many outputs a node has."""
+        signature = self.op_defs.signature(self.view.nodes[name])
+        return len(signature.outputs) if signature is not None else 1 + max((c.output for c in self.view.consumers(name)), default=0)
+
+    def is_stateful(self, name: str) -> bool:
+        """Whether a node's op keeps or changes state."""
+        definition = self.op_defs.get(self.view.nodes[name].op)
+        return definition is None or definition.is_stateful
+
+    @once
+    def state(self) -> State:
+        """Who writes what."""
+        return State(self.meta_graph, self.view, self.op_defs.get)
+
+    @once
+    def conditions(self) -> Dict[str, Conditions]:
+        """The sides of predicates that a node runs on alone."""
+        return conditions(self.view)
+
+
+class Sides:
+    """An original and a converted body.
+
+    Attributes:
+        before: the original.
+        after: the converted one.
+        added: names of nodes that only the converted graph has.
+        faults: what was found wrong.
+    """
+
+    def __init__(self, before: Side, after: Side):
+        self.before, self.after = before, after
+        self.added: Set[str] = {name for name in after.view.nodes if name not in before.view.nodes}
+        self.faults: List[Fault] = [Fault(name, "is gone") for name in before.view.nodes if name not in after.view.nodes]
+
+    def fault(self, node: str, text: str) -> None:
+        """Notes something wrong."""
+        self.faults.append(Fault(node, text))
+
+    def variable(self, name: str) -> Optional[str]:
+        """The variable of the converted graph that a node is, refers to or reads."""
+        return self.after.state.variable(name)
+
+    def writes(self) -> Tuple[str, ...]:
+        """Writes of the model's own variables, in the converted graph."""
+        return tuple(name for name in self.after.state.writes)
+
+
+def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:
+    """Nodes that give what the graph is for: outputs of its signatures, and its losses."""
+    names = [info.name for signature in meta_graph.signature_def.values() for info in signature.outputs.values()]
+    if tf.GraphKeys.LOSSES in meta_graph.collection_def:
+        names += meta_graph.collection_def[tf.GraphKeys.LOSSES].node_list.value
+    return {parse_input(name).node for name in names if name}
+
+
+def fetched(meta_graph: tf.MetaGraphDef) -> Set[str]:
+    """Those, and all that a collection names: someone may fetch it."""
+    names = [name for collection in meta_graph.collection_def.values() for name in collection.node_list.value]
+    return answers(meta_graph) | {parse_input(name.lstrip("^")).node for name in names if name}

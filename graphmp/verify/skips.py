@@ -1,0 +1,206 @@
+"""A step whose gradients are not finite is skipped whole.
+
+1. Every way that a value takes from a division by the scale, out of an accumulator, or from what is fed for a gradient, to a write leads over an
+   output that the write's flag says to be finite.
+2. A write that follows an update of a loss, or that is grouped with one and takes something of the batch, goes by that loss's flag too.
+3. A flag looks at nothing but such values.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set
+
+from graphmp.graph.dtypes import FLOATS
+from graphmp.graph.live import READS, UPDATE_PREFIXES
+from graphmp.graph.state_kinds import kind
+from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.graph.view import Port
+from graphmp.verify.erase import Erasure
+from graphmp.verify.flags import AllOf, Flag, mentioned, said_finite
+from graphmp.verify.gates import Gates
+from graphmp.verify.scales import Scales
+from graphmp.verify.sides import Fault, Sides
+
+_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
+_NOTHING: FrozenSet[Port] = frozenset()
+
+
+class Skips:
+    """What is written on a step that is skipped.
+
+    Attributes:
+        faults: what is wrong.
+        gated: how many writes wait for a flag.
+        counted: writes of whole numbers that a skipped step does all the same.
+    """
+
+    def __init__(self, sides: Sides, scales: Scales, gates: Gates, erasure: Erasure):
+        self._sides, self._scales, self._erasure, self._view = sides, scales, erasure, sides.after.view
+        own = {variable for scale in scales.dynamic for variable in scale.variables}
+        state = sides.after.state
+        self._writes = [name for name in state.writes if name in sides.before.view.nodes or name in dict(erasure.copied())]
+        self._writes = [name for name in self._writes if not state.written(name) & own and not self._is_moved(name)]
+        self._flags: Dict[str, Flag] = {name: _all([gate.flag for gate in found]) for name, found in gates.of.items()}
+        self.faults: List[Fault] = []
+        self.counted: List[str] = []
+        self.gated = sum(name in self._flags for name in self._writes)
+        if scales.dynamic:
+            self._sources = set(self._unscaled()) | set(self._taken_out()) | set(self._fed())
+            self._look_at_ways()
+            self._look_at_steps()
+            self._look_at_flags()
+
+    def _is_moved(self, name: str) -> bool:
+        """Whether a write's name only stands for what another node does."""
+        return self._view.nodes[name].op == "Identity"
+
+    def _unscaled(self) -> Iterator[Port]:
+        dynamic = {scale.variables[0] for scale in self._scales.dynamic}
+        for name, step in self._erasure.steps.items():
+            if step is not None and step.power < 0 and step.scale in dynamic:
+                yield Port(name, 0)
+
+    def _taken_out(self) -> Iterator[Port]:
+        for name, node in self._view.nodes.items():
+            if node.op.endswith("AccumulatorTakeGradient"):
+                yield from (Port(name, output) for output in range(self._sides.after.outputs(name)))
+
+    def _fed(self) -> Iterator[Port]:
+        """What is fed for gradients: the placeholders that flags look at, and those that only lead to update kernels."""
+        checked = self._checked()
+        yield from (port for port in checked if self._view.nodes[port.node].op in _PLACEHOLDERS)
+        for name in self._writes:
+            if self._view.nodes[name].op.startswith(UPDATE_PREFIXES) and name in self._flags:
+                slot = self._gradient(name)
+                for port in self._behind(self._view.inputs(name)[slot]) if slot >= 0 else ():
+                    if self._view.nodes[port.node].op in _PLACEHOLDERS:
+                        yield port
+
+    def _checked(self) -> FrozenSet[Port]:
+        return frozenset().union(*(scale.checked for scale in self._scales.dynamic))
+
+    def _gradient(self, name: str) -> int:
+        definition = self._sides.after.op_defs.get(self._view.nodes[name].op)
+        names = [argument.name for argument in definition.input_arg] if definition is not None else []
+        return next((slot for slot, argument in enumerate(names) if argument in ("grad", "delta")), -1)
+
+    def _behind(self, port: Port) -> Iterator[Port]:
+        """The floating-point outputs that a gradient is made of, up to what flags look at."""
+        seen: Set[Port] = set()
+        waiting = [port]
+        while waiting:
+            port = waiting.pop()
+            if port in seen or self._sides.after.dtype(port) % 100 not in FLOATS:
+                continue
+            seen.add(port)
+            yield port
+            if self._view.nodes[port.node].op not in VARIABLE_OPS:
+                waiting.extend(self._view.inputs(port.node))
+
+    def _look_at_ways(self) -> None:
+        by_flag: Dict[FrozenSet[Port], List[str]] = {}
+        for name in self._writes:
+            said = said_finite(self._flags[name]) if name in self._flags else _NOTHING
+            by_flag.setdefault(said, []).append(name)
+        for said, names in by_flag.items():
+            reached = self._reached(self._sources - said, said)
+            for name in names:
+                if name in reached and kind(self._view.nodes[name].op) == "" and "Accumulator" not in self._view.nodes[name].op:
+                    what = "waits for no flag that looks at" if said else "has no gate that looks at"
+                    self.faults.append(Fault(name, "%s gradients that it takes" % what))
+
+    def _reached(self, sources: AbstractSet[Port], stops: AbstractSet[Port]) -> Set[str]:
+        """The nodes that some outputs lead to by data, not over others."""
+        seen: Set[Port] = set()
+        nodes: Set[str] = set()
+        waiting = list(sources)
+        while waiting:
+            port = waiting.pop()
+            if port in seen or port in stops:
+                continue
+            seen.add(port)
+            for consumer in self._view.consumers(port.node):
+                name = consumer.node
+                if consumer.output == port.output and name not in self._scales.nodes and not self._only_chooses(name, consumer.slot):
+                    nodes.add(name)
+                    waiting.extend(Port(name, output) for output in range(self._sides.after.outputs(name)))
+        return nodes
+
+    def _only_chooses(self, name: str, slot: int) -> bool:
+        """Whether an input is the predicate of a gate."""
+        op = self._view.nodes[name].op
+        return name in self._sides.added and ((op in ("Select", "SelectV2") and slot == 0) or (op in ("Switch", "RefSwitch") and slot == 1))
+
+    def _look_at_steps(self) -> None:
+        updates = {name: mentioned(flag) for name, flag in self._flags.items() if mentioned(flag)}
+        follows, takes = self._followed(updates), self._reached(self._sources, _NOTHING)
+        for name in self._writes:
+            wanted = follows.get(name, frozenset())
+            wanted = wanted & self._readers(name, updates) or wanted
+            by_one = len(wanted) > 1 and bool(updates.get(name, wanted) & wanted)  # steps in turn: which one is meant doesn't show
+            if not wanted or (name in updates and (updates[name] >= wanted or by_one or name in takes)):
+                continue
+            if name in updates:
+                self.faults.append(Fault(name, "goes by the flag of another loss than the updates that it follows"))
+            elif name not in self._flags:
+                self._ungated(name)
+
+    def _readers(self, name: str, updates: Dict[str, FrozenSet[str]]) -> FrozenSet[str]:
+        """The scales of the updates that read the variable that a write is of: powers of an optimizer's decay belong to its updates."""
+        variables = self._sides.after.state.written(name)
+        found: Set[str] = set()
+        for variable in variables:
+            for reader in self._read_by(variable):
+                found |= updates.get(reader, frozenset())
+        return frozenset(found)
+
+    def _read_by(self, variable: str) -> Set[str]:
+        """What reads a variable, itself or by way of a copy."""
+        direct = {consumer.node for consumer in self._view.consumers(variable)}
+        copies = {name for name in direct if self._view.nodes[name].op in READS}
+        return direct | {consumer.node for name in copies for consumer in self._view.consumers(name)}
+
+    def _ungated(self, name: str) -> None:
+        node = self._view.nodes[name]
+        if kind(node.op) or "Accumulator" in node.op:
+            return
+        values = [port for port in self._view.inputs(name)[1:] if self._sides.after.dtype(port) % 100 in FLOATS]
+        if values:
+            self.faults.append(Fault(name, "follows updates that are skipped, and is not"))
+        else:
+            self.counted.append(name)
+
+    def _followed(self, updates: Dict[str, FrozenSet[str]]) -> Dict[str, FrozenSet[str]]:
+        """For each write the scales of the updates that it comes after in the original, the nearest ones."""
+        view = self._sides.before.view
+        found: Dict[str, Set[str]] = {}
+        waiting = [(name, reader) for name in updates if name in view.nodes for reader in self._after(name)]
+        seen: Set[object] = set()
+        while waiting:
+            start, name = waiting.pop()
+            key = (updates[start], name)
+            if key in seen:
+                continue
+            seen.add(key)
+            if name in self._sides.after.state.writes:
+                found.setdefault(name, set()).update(updates[start])
+                if name in updates:
+                    continue
+            waiting.extend((start, reader) for reader in self._after(name))
+        return {name: frozenset(scales) for name, scales in found.items()}
+
+    def _after(self, name: str) -> List[str]:
+        view = self._sides.before.view
+        return [*(consumer.node for consumer in view.consumers(name)), *view.control_consumers(name)]
+
+    def _look_at_flags(self) -> None:
+        ahead = self._reached(self._sources, frozenset())
+        sources = {port.node for port in self._sources}
+        for scale in self._scales.dynamic:
+            for port in sorted(scale.checked):
+                if port.node not in ahead and port.node not in sources:
+                    self.faults.append(Fault(port.node, "is no gradient, and decides on whether a step is skipped"))
+
+
+def _all(flags: List[Flag]) -> Flag:
+    return flags[0] if len(flags) == 1 else AllOf(tuple(flags))

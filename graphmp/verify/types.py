@@ -1,0 +1,75 @@
+"""Types: what must stay float32 does, both ends of every edge agree, and what is half has a kernel."""
+
+from __future__ import annotations
+
+from typing import Iterator, List
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.dtypes import BFLOAT16, FLOAT16, HALF, INVALID
+from graphmp.graph.state_kinds import kind
+from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.graph.view import Port
+from graphmp.policy.policy import tensor_core_ops
+from graphmp.policy.traits import without_kernel
+from graphmp.verify.sides import Fault, Sides, answers
+
+_OUTSIDE = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "RestoreV2", "SaveV2"))  # what the world outside sees
+_NAMES = {FLOAT16: "float16", BFLOAT16: "bfloat16"}
+
+
+def type_faults(sides: Sides) -> Iterator[Fault]:
+    """What is wrong with the types of a converted body."""
+    yield from _edges(sides)
+    yield from _kept(sides)
+    yield from _kernels(sides)
+
+
+def _edges(sides: Sides) -> Iterator[Fault]:
+    view, op_defs = sides.after.view, sides.after.op_defs
+    for name, node in view.nodes.items():
+        signature = op_defs.signature(node)
+        if signature is None or len(signature.inputs) != len(view.inputs(name)):
+            continue
+        for slot, port in enumerate(view.inputs(name)):
+            found, wanted = sides.after.dtype(port), signature.inputs[slot].dtype
+            if found != wanted and INVALID not in (found, wanted):
+                yield Fault(name, "reads %s as %s, which is %s" % (port, tf.as_dtype(wanted).name, tf.as_dtype(found).name))
+
+
+def _kept(sides: Sides) -> Iterator[Fault]:
+    """Variables, what is fed, saved or fetched by name, and state of other kinds keep their types."""
+    named = answers(sides.before.meta_graph)
+    for name, node in sides.before.view.nodes.items():
+        if name not in sides.after.view.nodes:
+            continue
+        if node.op in VARIABLE_OPS or node.op in _OUTSIDE or kind(node.op) in ("iterator", "queue", "accumulator", "reader", "table"):
+            if any(node.attr[key] != sides.after.view.nodes[name].attr[key] for key in node.attr if _is_type(node.attr[key])) and node.op != "SaveV2":
+                yield Fault(name, "has another type than in the original, which a %s keeps" % node.op)
+        elif name in named and sides.before.dtype(Port(name, 0)) != sides.after.dtype(Port(name, 0)):
+            yield Fault(name, "is an output or a loss, and is %s" % tf.as_dtype(sides.after.dtype(Port(name, 0))).name)
+
+
+def _is_type(attribute: tf.AttrValue) -> bool:
+    return attribute.WhichOneof("value") == "type" or bool(attribute.list.type)
+
+
+def half_nodes(sides: Sides) -> List[str]:
+    """Matmuls and convolutions that compute in half precision."""
+    found = sides.after.view.nodes
+    return [name for name, node in found.items() if node.op in tensor_core_ops() and any(v.type in HALF for v in node.attr.values() if v.type)]
+
+
+def _kernels(sides: Sides) -> Iterator[Fault]:
+    """What is half has a kernel; two half types in one graph are a mistake."""
+    seen = set()
+    for name, node in sides.after.view.nodes.items():
+        for key in node.attr:
+            dtype = node.attr[key].type if node.attr[key].WhichOneof("value") == "type" else INVALID
+            if dtype not in HALF or (name in sides.before.view.nodes and sides.before.view.nodes[name].attr[key].type == dtype):
+                continue
+            seen.add(dtype)
+            if node.op in without_kernel(_NAMES[dtype]):
+                yield Fault(name, "is %s, for which a %s has no kernel on some device" % (_NAMES[dtype], node.op))
+            elif len(seen) > 1:
+                yield Fault(name, "is %s, where other nodes are of the other half-precision type" % _NAMES[dtype])

@@ -1,0 +1,269 @@
+"""Faults planted in converted graphs: none passes the proof, without a report."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.pipeline import rewrite
+from graphmp.verify import verify
+
+SCALE = "graphmp/loss_scale/"
+
+
+def model():
+    """Two layers of the same shape, a Saver, an init op, a global step, Momentum."""
+    x = tf.placeholder(tf.float32, [4, 8], name="x")
+    with tf.variable_scope("net"):
+        first = tf.get_variable("first", [8, 8])
+        second = tf.get_variable("second", [8, 8])
+        loss = tf.reduce_mean(tf.square(tf.matmul(tf.nn.relu(tf.matmul(x, first)), second)), name="loss")
+    step = tf.train.get_or_create_global_step()
+    tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, step, name="train")
+    tf.global_variables_initializer()
+    tf.train.Saver()
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    """The model, and its conversion with a dynamic scale and a clip."""
+    with tf.Graph().as_default():
+        model()
+        original = tf.train.export_meta_graph()
+    found = rewrite(original, Config.make(clip_norm=1.0), Policy.default("float16")).meta_graph
+    return original, found.parsed() if hasattr(found, "parsed") else found
+
+
+class Planted:
+    """A copy of a converted graph, to be spoilt."""
+
+    def __init__(self, converted):
+        self.meta_graph = tf.MetaGraphDef()
+        self.meta_graph.CopyFrom(converted)
+        self.nodes = {node.name: node for node in self.meta_graph.graph_def.node}
+
+    def ours(self, name):
+        """A node of the scale."""
+        return self.nodes[SCALE + name]
+
+    def set(self, name, value):
+        """Gives a constant another value."""
+        tensor = self.nodes[name].attr["value"].tensor
+        tensor.CopyFrom(tf.make_tensor_proto(np.asarray(value, tf.make_ndarray(tensor).dtype)))
+
+    def add(self, name, op, inputs, **attributes):
+        """Adds a node."""
+        node = self.meta_graph.graph_def.node.add(name=name, op=op, input=inputs)
+        for key, value in attributes.items():
+            node.attr[key].CopyFrom(value)
+        self.nodes[name] = node
+
+    def update(self, variable):
+        """The update of a variable."""
+        return self.nodes["train/update_net/%s/ApplyMomentum" % variable]
+
+    def gate(self, variable):
+        """What lets an update die."""
+        return self.ours("skip/train/update_net/%s/ApplyMomentum/switch" % variable)
+
+
+def unscales(graph):
+    """The divisions by the scale."""
+    return [node for name, node in graph.nodes.items() if node.op == "RealDiv" and name.startswith(SCALE + "unscale")]
+
+
+def divided_by_one(graph):
+    graph.add("graphmp/one", "Const", [], dtype=tf.AttrValue(type=1), value=tf.AttrValue(tensor=tf.make_tensor_proto(1.0)))
+    unscales(graph)[0].input[1] = "graphmp/one"
+
+
+def another_gradient(graph):
+    one, other = unscales(graph)
+    one.input[0] = other.input[0]
+
+
+def exchanged_gradients(graph):
+    one, other = unscales(graph)
+    one.input[0], other.input[0] = other.input[0], one.input[0]
+
+
+def not_unscaled(graph):
+    one = unscales(graph)[0]
+    for node in graph.nodes.values():
+        node.input[:] = [one.input[0] if text == one.name else text for text in node.input]
+
+
+def left_out_of_the_check(graph):
+    stack = graph.ours("stack")
+    stack.input[1] = stack.input[0]
+
+
+def one_check_less(graph):
+    stack = graph.ours("stack")
+    del stack.input[1]
+    stack.attr["N"].i = 1
+
+
+def gate_turned(graph):
+    node = graph.ours("skip/train/selected")
+    node.input[1], node.input[2] = node.input[2], node.input[1]
+
+
+def switch_turned(graph):
+    update, gate = graph.update("first"), graph.gate("first").name
+    update.input[:] = [gate if text == gate + ":1" else text for text in update.input]
+
+
+def no_gate(graph):
+    update, gate = graph.update("first"), graph.gate("first")
+    update.input[:] = [gate.input[0] if text == gate.name + ":1" else text for text in update.input]
+
+
+def gate_always_open(graph):
+    graph.add("graphmp/true", "Const", [], dtype=tf.AttrValue(type=10), value=tf.AttrValue(tensor=tf.make_tensor_proto(True)))
+    graph.gate("first").input[1] = "graphmp/true"
+
+
+def not_waited_for(graph):
+    train = graph.nodes["train/update"]
+    train.input.remove(next(text for text in train.input if "second" in text))
+
+
+def waited_for_dead(graph):
+    train = graph.nodes["train/update"]
+    train.input[:] = ["^" + graph.update("second").name if "second" in text else text for text in train.input]
+
+
+def larger_norm(graph):
+    for name, node in graph.nodes.items():
+        if name.startswith(SCALE + "clip_by_global_norm_1/") and node.op == "Const" and not node.name.endswith("truediv/x") and node.attr["dtype"].type == 1:
+            graph.set(name, 1000.0)
+
+
+def one_norm_of_two(graph):
+    graph.set(SCALE + "clip_by_global_norm_1/mul/x", 1000.0)
+
+
+def past_the_clip(graph):
+    gate, clip = graph.gate("first"), graph.gate("first").input[0]
+    multiplied = graph.nodes[graph.nodes[clip].input[0]]
+    gate.input[0] = multiplied.input[0]
+
+
+def norm_of_one(graph):
+    stack = graph.ours("clip_by_global_norm/stack")
+    stack.input[1] = stack.input[0]
+
+
+def backs_off_upwards(graph):
+    graph.set(SCALE + "update/mul_1/y", 2.0)
+
+
+def grows_soon(graph):
+    graph.set(SCALE + "update/GreaterEqual/y", 2)
+
+
+def scale_stays(graph):
+    graph.ours("update/new_scale").input[1] = SCALE + "current"
+
+
+def flag_does_not_wait(graph):
+    finite = graph.ours("finite")
+    finite.input[:] = [text for text in finite.input if not text.startswith("^")]
+
+
+def learning_rate(graph):
+    graph.set("train/learning_rate", 0.2)
+
+
+def seed_scaled_twice(graph):
+    seed = graph.ours("scaled_seed")
+    graph.add("graphmp/again", "Mul", [seed.name, seed.input[1]], T=tf.AttrValue(type=1))
+    for name, node in graph.nodes.items():
+        if name != "graphmp/again":
+            node.input[:] = ["graphmp/again" if text == seed.name else text for text in node.input]
+
+
+def seed_not_scaled(graph):
+    seed = graph.ours("scaled_seed")
+    for node in graph.nodes.values():
+        node.input[:] = [seed.input[0] if text == seed.name else text for text in node.input]
+
+
+def saved_under_other_names(graph):
+    save = graph.nodes["save/SaveV2"]
+    save.input[4], save.input[5] = save.input[5], save.input[4]
+
+
+def restored_into_others(graph):
+    one, other = graph.nodes["save/Assign_1"], graph.nodes["save/Assign_2"]
+    one.input[1], other.input[1] = other.input[1], one.input[1]
+
+
+def scale_not_initialised(graph):
+    graph.set(SCALE + "scale/initial_value", 1.0)
+
+
+def transposed(graph):
+    graph.nodes["net/MatMul"].attr["transpose_b"].b = True
+
+
+def nesterov(graph):
+    graph.update("first").attr["use_nesterov"].b = True
+
+
+def half_variable(graph):
+    for node in graph.nodes.values():
+        if node.op == "VariableV2" and node.name == "net/first":
+            node.attr["dtype"].type = 19
+
+
+def cast_missing(graph):
+    node = graph.nodes["net/MatMul"]
+    node.input[0] = "x"
+
+
+def added_write(graph):
+    graph.add("graphmp/write", "AssignAdd", ["global_step", "global_step/read"], T=tf.AttrValue(type=9))
+
+
+def doubled_on_the_way(graph):
+    graph.add("graphmp/two", "Const", [], dtype=tf.AttrValue(type=1), value=tf.AttrValue(tensor=tf.make_tensor_proto(2.0)))
+    node = graph.nodes["net/Square"]
+    graph.add("graphmp/doubled", "Mul", [node.input[0], "graphmp/two"], T=tf.AttrValue(type=1))
+    node.input[0] = "graphmp/doubled"
+
+
+def collection_gone(graph):
+    del graph.meta_graph.collection_def["trainable_variables"]
+
+
+FAULTS = [
+    divided_by_one, another_gradient, exchanged_gradients, not_unscaled, left_out_of_the_check, one_check_less, gate_turned, switch_turned,
+    no_gate, gate_always_open, not_waited_for, waited_for_dead, larger_norm, one_norm_of_two, past_the_clip, norm_of_one, backs_off_upwards,
+    grows_soon, scale_stays, flag_does_not_wait, learning_rate, seed_scaled_twice, seed_not_scaled, saved_under_other_names,
+    restored_into_others, scale_not_initialised, transposed, nesterov, half_variable, cast_missing, added_write, doubled_on_the_way,
+    collection_gone,
+]  # fmt: skip
+
+
+@pytest.mark.unit
+def test_unspoilt(graphs):
+    """The conversion itself is proved."""
+    proof = verify(*graphs)
+    assert [claim for claim in proof.claims if claim.verdict != "proved"] == []
+    assert proof.parameters["clip_norm"] == 1.0 and proof.parameters["loss_scale"] == "dynamic"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault(graphs, fault):
+    """A fault is found."""
+    original, converted = graphs
+    planted = Planted(converted)
+    fault(planted)
+    assert planted.meta_graph != converted
+    assert not verify(original, planted.meta_graph).ok

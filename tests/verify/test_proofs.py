@@ -1,0 +1,63 @@
+"""Conversions are proved: every shape of training code, recorded graphs, all kinds of scale."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.files import read_graph
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.pipeline import rewrite
+from graphmp.verify import verify
+from tests.support.corpus import recorded
+from tests.support.training_graphs import SHAPES
+
+HOW = {"dynamic": {}, "clip": {"clip_norm": 1.0}, "fixed": {"loss_scale": 128.0}, "none": {"loss_scale": "none"}}
+
+
+def unproved(original, **flags):
+    """The claims that don't hold for the conversion of a graph."""
+    found = rewrite(original, Config.make(**flags), Policy.default("float16")).meta_graph
+    proof = verify(original, found.parsed() if hasattr(found, "parsed") else found)
+    return [claim for claim in proof.claims if claim.verdict in ("failed", "not proved")]
+
+
+def built(name, resource):
+    """The graph of a shape."""
+    with tf.Graph().as_default(), tf.variable_scope("", use_resource=resource):
+        SHAPES[name].build()
+        return tf.train.export_meta_graph()
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_shapes(name, how):
+    """Of reference and resource variables in turn."""
+    assert unproved(built(name, resource=(len(name) + len(how)) % 2 == 1), **HOW[how]) == []
+
+
+@recorded()
+def test_recorded(path):
+    """What other people wrote."""
+    assert unproved(read_graph(str(path)), clip_norm=1.0) == []
+
+
+@pytest.mark.unit
+def test_the_original_is_its_own_conversion():
+    """Nothing was put in, nothing is to be proved of a scale."""
+    graph = built("plain", False)
+    proof = verify(graph, graph)
+    assert proof.ok
+    assert [claim.name for claim in proof.claims if claim.verdict == "not applicable"] == [
+        "scale cancels", "steps are skipped whole", "clip", "parameters",
+    ]  # fmt: skip
+
+
+@pytest.mark.unit
+def test_other_way_round():
+    """An original is no conversion of its conversion."""
+    graph = built("plain", False)
+    converted = rewrite(graph, Config.make(), Policy.default("float16")).meta_graph
+    assert not verify(converted.parsed() if hasattr(converted, "parsed") else converted, graph).ok
