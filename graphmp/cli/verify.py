@@ -6,7 +6,7 @@ import argparse
 import json
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List
 
 from absl import flags
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Container, Iterator, Optional, Tuple
+from typing import Any, Container, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.calls import functions_named
 from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF
+from graphmp.graph.messages import serialize
+from graphmp.hooks.op_definitions import registered
 from graphmp.hooks.op_defs import WIDER
 
 _HINTS = frozenset(("_class", "_output_shapes"))  # what TensorFlow may assume of shapes, and what is placed together
@@ -29,28 +30,32 @@ def changed(before: tf.NodeDef, after: tf.NodeDef, library: Container[str] = ())
         return "is a %s, in the original a %s" % (after.op, before.op)
     if before.device != after.device:
         return "is on device %r, in the original on %r" % (after.device, before.device)
+    defaults = _defaults(after.op)
     for key in sorted(set(before.attr) | set(after.attr)):
-        if key in _HINTS:
+        old, new = (node.attr[key] if key in node.attr else defaults.get(key) for node in (before, after))
+        if key in _HINTS or (wider and key == _WIDER and new is not None and new.type == FLOAT32):
             continue
-        if key not in before.attr:
-            if not (wider and key == _WIDER and after.attr[key].type == FLOAT32):
-                return "has an attribute %s, in the original none" % key
-        elif key not in after.attr:
-            return "has no attribute %s, in the original it has" % key
-        elif before.attr[key] != after.attr[key] and not _allowed(before, after, key):
+        if old is None or new is None:
+            return "has %s attribute %s, in the original %s" % (("no", key, "it has") if new is None else ("an", key, "none"))
+        if old != new and serialize(old) != serialize(new) and not _allowed(before.op, old, new):
             return "has another %s than in the original" % key
     return None
 
 
-def _allowed(before: tf.NodeDef, after: tf.NodeDef, key: str) -> bool:
-    old, new = before.attr[key], after.attr[key]
+def _defaults(op: str) -> Dict[str, Any]:
+    """What attributes are that a node doesn't have."""
+    definition = registered(op)
+    return {a.name: a.default_value for a in definition.attr if a.HasField("default_value")} if definition is not None else {}
+
+
+def _allowed(op: str, old: tf.AttrValue, new: tf.AttrValue) -> bool:
     kind = old.WhichOneof("value")
     if kind != new.WhichOneof("value"):
         return False
     if kind == "type":
         return _narrowed(old.type, new.type)
     if kind == "tensor":
-        return before.op == "Const" and _rounded(old.tensor, new.tensor)
+        return op == "Const" and _rounded(old.tensor, new.tensor)
     if kind == "func":
         return True  # the bodies are compared
     if kind == "list" and old.list.type:
@@ -77,4 +82,11 @@ def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:
 
 def functions(before: tf.NodeDef, after: tf.NodeDef) -> Iterator[Tuple[str, str]]:
     """The functions that two nodes call, side by side."""
-    yield from zip(functions_named(before), functions_named(after))
+    yield before.op, after.op
+    for key in before.attr:
+        if key in after.attr:
+            yield from zip(_named(before.attr[key]), _named(after.attr[key]))
+
+
+def _named(attribute: tf.AttrValue) -> List[str]:
+    return [function.name for function in (attribute.func, *attribute.list.func) if function.name]

@@ -188,7 +188,8 @@ class Matcher:
             return False
         if found.dtype == object:
             return [bytes(each) for each in found.ravel()] == [each.encode() for each in np.ravel(value)]
-        return bool(np.all(found == np.asarray(value).astype(found.dtype)))
+        wanted = np.asarray(value).astype(found.dtype)
+        return bool(np.all((found == wanted) | ((found != found) & (wanted != wanted))))
 
 
 def _bound(name: str, value: Any, found: Bindings) -> Optional[Bindings]:

@@ -12,7 +12,7 @@
     name               a hole: any output, the same one wherever the name stands; if a template has that name, an output that matches it
     name @ pattern     a hole for what matches a pattern
     NAME               a constant scalar, the same number wherever it stands; what it is, is read off
-    1, [0], "a"        a constant of that value
+    1, [0], "a", nan   a constant of that value
     template(a, b)     another template, with patterns for its parameters; its other holes are the caller's, but for those with @
 
 A definition goes on in lines that are indented. Of several definitions of a name one has to match.
@@ -21,6 +21,7 @@ A definition goes on in lines that are indented. Of several definitions of a nam
 from __future__ import annotations
 
 import ast
+import math
 import pathlib
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
@@ -110,7 +111,7 @@ def _pattern(tree: Any) -> Any:
     if isinstance(tree, ast.Starred):
         return Rest(_pattern(tree.value).name)
     if isinstance(tree, ast.Name):
-        return Hole(tree.id)
+        return Value(math.nan) if tree.id == "nan" else Hole(tree.id)
     if isinstance(tree, ast.BinOp):
         assert isinstance(tree.left, ast.Name) and isinstance(tree.op, ast.MatMult)
         return Named(tree.left.id, _pattern(tree.right))

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.branches import Conditions, conditions
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port, parse_input
+from graphmp.hooks.bodies import ARGUMENT
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.once import once
 
@@ -36,7 +37,10 @@ class Side:
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output; 0 where nobody knows it."""
-        signature = self.op_defs.signature(self.view.nodes[port.node])
+        node = self.view.nodes[port.node]
+        if node.op == ARGUMENT:  # 1.15.5 doesn't know the op
+            return int(node.attr["T"].type)
+        signature = self.op_defs.signature(node)
         outputs = signature.outputs if signature is not None else ()
         return outputs[port.output].dtype if port.output < len(outputs) else 0
 

@@ -139,7 +139,12 @@ def waited_for_dead(graph):
 
 def larger_norm(graph):
     for name, node in graph.nodes.items():
-        if name.startswith(SCALE + "clip_by_global_norm_1/") and node.op == "Const" and not node.name.endswith("truediv/x") and node.attr["dtype"].type == 1:
+        if (
+            name.startswith(SCALE + "clip_by_global_norm_1/")
+            and node.op == "Const"
+            and not node.name.endswith("truediv/x")
+            and node.attr["dtype"].type == 1
+        ):
             graph.set(name, 1000.0)
 
 
