@@ -43,6 +43,7 @@ setup(
         "graphmp.numerics": ["page/*"],
         "graphmp.policy": ["*.txt"],
         "graphmp.rewrite": ["*.txt"],
+        "graphmp.verify": ["*.txt"],
     },
     python_requires=">=3.7",
     install_requires=besides_tensorflow() + TENSORFLOW,

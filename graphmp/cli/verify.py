@@ -95,7 +95,7 @@ def _open(proof: Proof) -> List[Claim]:
 
 
 def _next(proof: Proof, args: argparse.Namespace) -> str:
-    node = next((name for claim in _open(proof) for name in claim.nodes), None)  # type: Optional[str]
+    node = next((name for claim in _open(proof) for name in claim.nodes), None)
     if node is not None:
         return "graphmp diff %s %s --format=dot --node=%s" % (args.original, args.converted, node)
     return "graphmp diff %s %s --format=html -o diff.html" % (args.original, args.converted)

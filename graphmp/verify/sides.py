@@ -33,10 +33,16 @@ class Side:
         self.meta_graph = meta_graph
         self.view = GraphView(graph_def)
         self.op_defs = OpDefs(meta_graph)
+        self._dtypes: Dict[Port, int] = {}
         self.library = {function.signature.name: function for function in meta_graph.graph_def.library.function}
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output; 0 where nobody knows it."""
+        if port not in self._dtypes:
+            self._dtypes[port] = self._dtype(port)
+        return self._dtypes[port]
+
+    def _dtype(self, port: Port) -> int:
         node = self.view.nodes[port.node]
         if node.op == ARGUMENT:  # 1.15.5 doesn't know the op
             return int(node.attr["T"].type)

@@ -66,15 +66,15 @@ class Skips:
                 yield from (Port(name, output) for output in range(self._sides.after.outputs(name)))
 
     def _fed(self) -> Iterator[Port]:
-        """What is fed for gradients: the placeholders that flags look at, and those that only lead to update kernels."""
-        checked = self._checked()
-        yield from (port for port in checked if self._view.nodes[port.node].op in _PLACEHOLDERS)
-        for name in self._writes:
-            if self._view.nodes[name].op.startswith(UPDATE_PREFIXES) and name in self._flags:
-                slot = self._gradient(name)
-                for port in self._behind(self._view.inputs(name)[slot]) if slot >= 0 else ():
-                    if self._view.nodes[port.node].op in _PLACEHOLDERS:
-                        yield port
+        """What is fed for gradients: the placeholders that flags look at, and those that update kernels take past their flags."""
+        yield from (port for port in self._checked() if self._view.nodes[port.node].op in _PLACEHOLDERS)
+        taken: Dict[FrozenSet[Port], List[Port]] = {}
+        for name, flag in self._flags.items():
+            slot = self._gradient(name) if self._view.nodes[name].op.startswith(UPDATE_PREFIXES) else -1
+            if slot >= 0:
+                taken.setdefault(said_finite(flag), []).append(self._view.inputs(name)[slot])
+        for said, ports in taken.items():
+            yield from self._placeholders_behind(ports, said)
 
     def _checked(self) -> FrozenSet[Port]:
         return frozenset().union(*(scale.checked for scale in self._scales.dynamic))
@@ -84,17 +84,18 @@ class Skips:
         names = [argument.name for argument in definition.input_arg] if definition is not None else []
         return next((slot for slot, argument in enumerate(names) if argument in ("grad", "delta")), -1)
 
-    def _behind(self, port: Port) -> Iterator[Port]:
-        """The floating-point outputs that a gradient is made of, up to what flags look at."""
-        seen: Set[Port] = set()
-        waiting = [port]
+    def _placeholders_behind(self, ports: List[Port], stops: AbstractSet[Port]) -> Iterator[Port]:
+        """The placeholders that outputs are made of, not by way of others."""
+        seen: Set[Port] = set(stops)
+        waiting = list(ports)
         while waiting:
             port = waiting.pop()
             if port in seen or self._sides.after.dtype(port) % 100 not in FLOATS:
                 continue
             seen.add(port)
-            yield port
-            if self._view.nodes[port.node].op not in VARIABLE_OPS:
+            if self._view.nodes[port.node].op in _PLACEHOLDERS:
+                yield port
+            elif self._view.nodes[port.node].op not in VARIABLE_OPS:
                 waiting.extend(self._view.inputs(port.node))
 
     def _look_at_ways(self) -> None:

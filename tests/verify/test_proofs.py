@@ -30,12 +30,18 @@ def built(name, resource):
         return tf.train.export_meta_graph()
 
 
-@pytest.mark.unit
-@pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("name", sorted(SHAPES))
-def test_shapes(name, how):
-    """Of reference and resource variables in turn."""
-    assert unproved(built(name, resource=(len(name) + len(how)) % 2 == 1), **HOW[how]) == []
+def cases():
+    """Shapes, kinds of scale and of variables; by default each shape has one of them, in turn."""
+    for number, name in enumerate(sorted(SHAPES)):
+        for place, (how, resource) in enumerate((how, resource) for how in HOW for resource in (False, True)):
+            late = [] if place == number % (2 * len(HOW)) else [pytest.mark.slow]
+            yield pytest.param(name, how, resource, id="%s-%s-%s" % (name, how, "resource" if resource else "reference"), marks=late)
+
+
+@pytest.mark.parametrize("name, how, resource", cases())
+def test_shapes(name, how, resource):
+    """Training code of many shapes."""
+    assert unproved(built(name, resource), **HOW[how]) == []
 
 
 @recorded()

@@ -1,0 +1,99 @@
+"""`graphmp verify`: what it prints, its exit status, its JSON, and what it says of bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.cli.main import run_command
+from graphmp.config import Config
+from graphmp.graph.messages import serialize
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.pipeline import rewrite
+from tests.support.classifiers import training_graph
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """An original, its conversion, its flags, and a conversion whose optimizer learns at another rate."""
+    path = tmp_path_factory.mktemp("verify")
+    original, config = training_graph(), Config.make(clip_norm=1.0)
+    converted = rewrite(original, config, Policy.default("float16")).meta_graph
+    (path / "original.meta").write_bytes(serialize(original))
+    (path / "converted.meta").write_bytes(serialize(converted))
+    (path / "flags.txt").write_text("".join(line + "\n" for line in config.flagfile_lines()))
+    spoilt = tf.MetaGraphDef.FromString(serialize(converted))
+    rate = next(node for node in spoilt.graph_def.node if node.op == "Const" and "learning_rate" in node.name)
+    rate.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(7.0))
+    (path / "spoilt.meta").write_bytes(serialize(spoilt))
+    return path
+
+
+def run(capsys, *arguments):
+    """Exit status, stdout and stderr of a command."""
+    status = run_command(["graphmp", "verify", *map(str, arguments)])
+    return (status, *capsys.readouterr())
+
+
+@pytest.mark.unit
+def test_proved(folder, capsys):
+    """Every claim has a line with its verdict; then the verdict, and what to do next."""
+    status, out, _ = run(capsys, folder / "original.meta", folder / "converted.meta")
+    assert status == 0
+    lines = out.splitlines()
+    assert [re.split(r"  +|: ", line)[0] for line in lines[:6]] == ["proved"] * 6
+    assert "parameters: as claimed by the graph's mark" in lines[5]
+    assert lines[7] == "verify       every claim is proved"
+    assert lines[8].startswith("next         graphmp diff ")
+
+
+@pytest.mark.unit
+def test_fault(folder, capsys):
+    """What is wrong is said by claim and node."""
+    status, out, _ = run(capsys, folder / "original.meta", folder / "spoilt.meta")
+    assert status == 1
+    assert re.search(r"^failed +same graph: \S*learning_rate\S* has another value than in the original$", out, re.M)
+    assert re.search(r"^verify +same graph: look at these first$", out, re.M)
+    assert re.search(r"^next +graphmp diff .*--node=\S*learning_rate", out, re.M)
+
+
+@pytest.mark.unit
+def test_json(folder, capsys):
+    """All claims with all nodes, and the parameters."""
+    status, out, _ = run(capsys, folder / "original.meta", folder / "spoilt.meta", "--json")
+    found = json.loads(out)
+    assert status == 1 and found["schema"] == "graphmp.verify/1" and found["proved"] is False
+    assert {claim["name"]: claim["verdict"] for claim in found["claims"]}["same graph"] == "failed"
+    assert found["parameters"]["clip_norm"] == 1.0 and found["parameters"]["loss_scale_growth_interval"] == 2000
+
+
+@pytest.mark.unit
+def test_expected(folder, capsys):
+    """Parameters are compared with what was asked for."""
+    assert run(capsys, folder / "original.meta", folder / "converted.meta", "--expect=%s" % (folder / "flags.txt"))[0] == 0
+    (folder / "others.txt").write_text("--clip_norm=5\n--loss_scale_backoff_factor=0.25\n")
+    status, out, _ = run(capsys, folder / "original.meta", folder / "converted.meta", "--expect=%s" % (folder / "others.txt"))
+    assert status == 1
+    assert "loss_scale_backoff_factor is 0.5, asked for is 0.25; clip_norm is 1.0, asked for is 5.0" in out
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("text, said", [("--no_such_flag=1\n", "no_such_flag"), ("clip\n", "'clip' is no flag"), (None, "No such file")])
+def test_bad_flags(folder, capsys, text, said):
+    """One line, exit 2."""
+    path = folder / "bad.txt"
+    path.unlink() if path.exists() else None
+    if text is not None:
+        path.write_text(text)
+    status, out, err = run(capsys, folder / "original.meta", folder / "converted.meta", "--expect=%s" % path)
+    assert status == 2 and out == "" and said in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.unit
+def test_no_graph(folder, capsys):
+    """A file that is none is named."""
+    status, out, err = run(capsys, folder / "original.meta", folder / "nowhere.meta")
+    assert status == 2 and out == "" and "nowhere.meta" in err
