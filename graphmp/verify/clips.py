@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Dict, FrozenSet, Iterator, NamedTuple, Optional, Set
 
 from graphmp.graph.view import GraphView, Port
-from graphmp.verify.matcher import Matcher
+from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Fault, Sides
 
@@ -66,25 +66,41 @@ class Clips:
 
     def _read(self, factor: Port) -> Optional[Clip]:
         found = self._matcher.match("clip", factor)
-        if found is None:
+        of = self._squared(found) if found is not None else None
+        if found is None or of is None:
             return None
-        squares = [self._matcher.match("square", port) for port in found["squares"]]
-        if any(square is None for square in squares):
-            return None
-        for match in (found, *squares):
-            self.nodes |= set(self._matcher.keep(match).get("", ()))  # type: ignore[arg-type]
-        return Clip(found["NORM"], frozenset(square["x"] for square in squares if square is not None))
+        self._explain(found)
+        return Clip(found["NORM"], of)
+
+    def _squared(self, found: Bindings) -> Optional[FrozenSet[Port]]:
+        """The outputs that a norm is of; where it is a norm of norms, those that these are of."""
+        every: Set[Port] = set()
+        for port in found["squares"]:
+            square = self._matcher.match("square", port)
+            if square is None:
+                return None
+            self._explain(square)
+            inner = self._matcher.match("norm", square["x"])
+            of = self._squared(inner) if inner is not None else frozenset((square["x"],))
+            if of is None:
+                return None
+            self._explain(inner or {})
+            every |= of
+        return frozenset(every)
+
+    def _explain(self, found: Bindings) -> None:
+        self.nodes |= set(self._matcher.keep(found).get("", ()))
 
 
 def clip_faults(sides: Sides, scales: Scales, clips: Clips, erasure: Erasure) -> Iterator[Fault]:
     """Gradients that reach a write past a clip, and norms of other values than those that are clipped by them."""
     view, state = sides.after.view, sides.after.state
     own = {variable for scale in scales.dynamic for variable in scale.variables}
-    multiplied: Dict[Port, Set[Port]] = {}
+    multiplied: Dict[Clip, Set[Port]] = {}
     for name, factor in clips.multiplied.items():
-        multiplied.setdefault(factor, set()).add(clips.plain(view.inputs(name)[0]))
-    for factor, clip in clips.by_factor.items():
-        for port in sorted(clip.of - multiplied[factor]):
+        multiplied.setdefault(clips.by_factor[factor], set()).add(clips.plain(view.inputs(name)[0]))
+    for clip, clipped in multiplied.items():
+        for port in sorted(clip.of - clipped):
             yield Fault(port.node, "counts in the norm of a clip, and is not clipped by it")
     past = _past(sides, scales, clips, erasure)
     for name in sorted(past & set(state.writes)):
@@ -93,10 +109,11 @@ def clip_faults(sides: Sides, scales: Scales, clips: Clips, erasure: Erasure) ->
 
 
 def _past(sides: Sides, scales: Scales, clips: Clips, erasure: Erasure) -> Set[str]:
-    """Nodes that unscaled gradients lead to by data, not over a clip."""
+    """Nodes that unscaled gradients, and what norms are of, lead to by data, not over a clip."""
     view = sides.after.view
     seen: Set[str] = set()
     waiting = [name for name, step in erasure.steps.items() if step is not None and step.power < 0]
+    waiting += [port.node for clip in clips.by_factor.values() for port in clip.of]
     while waiting:
         for consumer in view.consumers(waiting.pop()):
             name = consumer.node
