@@ -34,24 +34,18 @@ import time
 import traceback
 from typing import Any, Callable, Counter, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "tools")) if path not in sys.path]
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-import graphmp.environment  # noqa: F401  # first: TensorFlow reads its settings when it is imported
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from graphmp.runtime.quiet import quiet_stderr
 
-with quiet_stderr():
-    import tensorflow.compat.v1 as tf
-
+# isort: split
+import tensorflow.compat.v1 as tf
 from mutants import classes, equivalence, executed, subjects
 from mutants.plant import Mutant
 from mutants.subject import Subject
 from table import print_table
 
-CAUGHT, MISSED, UNDECIDED, EQUIVALENT, NO_GRAPH = "caught", "missed", "undecided", "equivalent", "no graph"
+CAUGHT, MISSED, UNDECIDED, EQUIVALENT = "caught", "missed", "undecided", "equivalent"
 ENOUGH = 0.99
-_SAMPLED = 50  # of so many caught mutants one is imported, as a check of this tool
 _TRIES = 3  # numbers that are tried for each mutant that is wanted
 
 Check = Callable[[Any, Any], bool]
@@ -65,9 +59,8 @@ class Outcome(NamedTuple):
         name: its class.
         number: with these two, what makes it again.
         what: the fault.
-        verdict: one of the five.
+        verdict: one of the four.
         why: what told.
-        imports: whether TensorFlow imports it; None where nobody tried.
     """
 
     subject: str
@@ -76,7 +69,6 @@ class Outcome(NamedTuple):
     what: str
     verdict: str
     why: str
-    imports: Optional[bool]
 
     def __str__(self) -> str:
         """In one line, with what makes it again."""
@@ -126,26 +118,24 @@ def named_check(text: str) -> Check:
 def judged(subject: Subject, mutant: Mutant, number: int, settings: Settings, comparison: Callable[[], Any]) -> Outcome:
     """What becomes of a mutant."""
 
-    def outcome(verdict: str, why: str = "", imports: Optional[bool] = None) -> Outcome:
-        return Outcome(subject.name, mutant.name, number, mutant.what, verdict, why, imports)
+    def outcome(verdict: str, why: str = "") -> Outcome:
+        return Outcome(subject.name, mutant.name, number, mutant.what, verdict, why)
 
     try:
         passes = settings.check(subject.original, mutant.graph)
     except Exception as error:  # what isn't proved is caught, and the report counts these
         return outcome(CAUGHT, "the check raised %s: %s" % (type(error).__name__, str(error)[:100]))
     if not passes:
-        return outcome(CAUGHT, imports=executed.imports(mutant.graph) if number % _SAMPLED == 0 else None)
-    if not executed.imports(mutant.graph):
-        return outcome(NO_GRAPH, imports=False)
+        return outcome(CAUGHT)
     rule = equivalence.rule(subject, mutant.graph)
     if rule:
-        return outcome(EQUIVALENT, rule, True)
+        return outcome(EQUIVALENT, rule)
     if equivalence.loses_order_alone(subject, mutant.graph):
-        return outcome(MISSED, "an order is lost", True)
+        return outcome(MISSED, "an order is lost")
     if not settings.run:
-        return outcome(UNDECIDED, "not run", True)
+        return outcome(UNDECIDED, "not run")
     found, why = _difference(comparison, mutant)
-    return outcome(MISSED if found else UNDECIDED, why, True)
+    return outcome(MISSED if found else UNDECIDED, why)
 
 
 def _difference(comparison: Callable[[], Any], mutant: Mutant) -> Tuple[bool, str]:
@@ -234,7 +224,8 @@ def measured(names: Sequence[str], faults: Sequence[str], count: int, jobs: int,
     first = 0
     while open_classes and len(outcomes) < count:
         wanted = max(1, -(-(count - len(outcomes)) // sum(map(len, open_classes.values()))))
-        tasks = [Task(name, part, first, wanted, known[name]) for name, left in open_classes.items() for part in _parts(left, jobs, len(open_classes))]
+        parts = [(name, part) for name, left in open_classes.items() for part in _parts(left, jobs, len(open_classes))]
+        tasks = [Task(name, part, first, wanted, known[name]) for name, part in parts]
         open_classes = {}
         with workers(jobs, settings) as do:
             for answer in do(tasks):
@@ -285,9 +276,7 @@ def report(outcomes: Sequence[Outcome], faults: Sequence[str], unfit: Dict[str, 
     raised = [outcome for outcome in outcomes if outcome.why.startswith("the check raised")]
     for outcome in raised[:20]:
         print(outcome)
-    tried = [outcome.imports for outcome in outcomes if outcome.verdict == CAUGHT and outcome.imports is not None]
     print("%d of %d conversions; the check raised on %d mutants" % (len(names) - len(unfit), len(names), len(raised)))
-    print("TensorFlow imports %d of %d caught mutants that were tried; %d that passed were no graphs" % (sum(tried), len(tried), total[NO_GRAPH]))
     for name, why in sorted(unfit.items()):
         print("not used: %s: %s" % (name, why))
     poor = [name for name in faults if share(counted[name]) < ENOUGH]

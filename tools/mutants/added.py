@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, List, Optional
 
+import numpy as np
+import tensorflow.compat.v1 as tf
+
 from graphmp.graph.view import Port
-from mutants.classes import fault, pick
+from mutants.classes import fault, first, pick
 from mutants.plant import Plant
 from mutants.subject import FLOAT32, Slot, Subject
 
@@ -21,6 +24,7 @@ def on_an_edge(subject: Subject, random: Any, slots: List[Slot], made: Callable[
 
 
 def float_edges(subject: Subject) -> List[Slot]:
+    """The inputs where the conversion was at work that are float32 or half precision."""
     slots = subject.slots([*subject.rewired, *subject.outside, *subject.updates])
     return [s for s in slots if subject.is_float(subject.read(s))]
 
@@ -93,9 +97,6 @@ def write(plant: Plant, random: Any, variable: str) -> Optional[Port]:
 
 
 def _filled(plant: Plant, shape: List[int]) -> List[Port]:
-    import numpy as np
-    import tensorflow.compat.v1 as tf
-
     int32 = tf.int32.as_datatype_enum
     return [plant.constant("loss_scale/shape", np.array(shape, np.int32), int32), plant.constant("loss_scale/value", 0.25, FLOAT32)]
 
@@ -105,7 +106,7 @@ def write_added(subject: Subject, random: Any) -> Optional[Plant]:
     """A step writes a variable once more, by a node below graphmp/."""
     variable = pick(random, subject.variables)
     readers = [name for name in [*subject.updates, *subject.rewired, *subject.own] if not subject.frame(name)]
-    reader = variable and pick(random, [name for name in readers if variable not in subject.descendants(name)])
+    reader = variable and first(random, readers, lambda name: variable not in subject.descendants(name))
     if not reader:
         return None
     plant = Plant(subject)

@@ -9,9 +9,7 @@ from mutants.plant import Plant
 from mutants.subject import Subject
 
 # What says where a node runs, what its outputs look like or how types and lists go: another value is no other computation, or no graph.
-_SAY_NOTHING = frozenset(
-    ("T", "dtype", "_class", "_output_shapes", "N", "value", "Tidx", "Tdim", "Tindices", "Tshape", "out_type", "shape", "frame_name")
-)
+_SAY_NOTHING = frozenset(("T", "dtype", "Tidx", "Tdim", "Tindices", "Tshape", "out_type", "shape", "N", "value", "frame_name"))
 _TEXTS = {
     "padding": ["SAME", "VALID"],
     "data_format": ["NHWC", "NCHW"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import random
-from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, TypeVar
 
 from mutants.plant import Mutant, Plant, finished
 from mutants.subject import Subject
@@ -49,6 +49,13 @@ def planted(name: str, subject: Subject, seed: Any) -> Optional[Mutant]:
         if mutant is not None:
             return mutant
     return None
+
+
+def first(chance: random.Random, values: Iterable[_Value], fits: Callable[[_Value], bool]) -> Optional[_Value]:
+    """One of some values that fits, which is tried for a few of them; None where none did."""
+    listed = list(values)
+    tried = chance.sample(listed, min(len(listed), _ATTEMPTS))
+    return next((value for value in tried if fits(value)), None)
 
 
 def pick(chance: random.Random, values: Sequence[_Value]) -> Optional[_Value]:

@@ -72,6 +72,11 @@ def constants(subject: Subject, names: Any) -> List[str]:
     return [name for name in names if name in subject.view.nodes and subject.view.nodes[name].op == "Const"]
 
 
+def numbers(subject: Subject, names: Any) -> List[str]:
+    """Constants that are numbers."""
+    return [name for name in constants(subject, names) if subject.dtype(Port(name, 0)) != tf.string.as_datatype_enum]
+
+
 def _one(subject: Subject, random: Any, names: List[str]) -> Optional[Plant]:
     name = pick(random, names)
     return None if name is None else change(Plant(subject), name, random)
@@ -86,10 +91,9 @@ def constant_changed(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def hyperparameter_changed(subject: Subject, random: Any) -> Optional[Plant]:
     """A number that an update reads, such as the learning rate, is another one."""
-    near = subject.view.ancestors(port.node for name in subject.writes for port in subject.view.inputs(name) if subject.shape(port) == ())
-    return _one(
-        subject, random, [name for name in constants(subject, sorted(near)) if subject.is_float(Port(name, 0)) and name in subject.before.nodes]
-    )
+    scalars = [port.node for name in subject.writes for port in subject.view.inputs(name) if subject.shape(port) == ()]
+    near = [name for name in constants(subject, sorted(subject.view.ancestors(scalars))) if name in subject.before.nodes]
+    return _one(subject, random, [name for name in near if subject.is_float(Port(name, 0))])
 
 
 @fault

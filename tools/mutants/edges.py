@@ -6,7 +6,7 @@ import re
 from typing import Any, List, Optional, Sequence, Tuple
 
 from graphmp.graph.control_flow import SWITCHES
-from mutants.classes import fault, pick
+from mutants.classes import fault, first, pick
 from mutants.plant import Plant
 from mutants.subject import Subject
 
@@ -50,12 +50,11 @@ def train_no_longer_waits(subject: Subject, random: Any) -> Optional[Plant]:
 def control_edge_from_a_conditional(subject: Subject, random: Any) -> Optional[Plant]:
     """A node waits for one that runs on one side of a conditional only."""
     switches = [name for name, node in subject.view.nodes.items() if node.op in SWITCHES]
-    sides = [
-        c.node for name in switches for c in subject.view.consumers(name) if subject.view.nodes[c.node].op in ("Identity", "Cast", "Abs", "Reshape")
-    ]
+    sides = [c.node for name in switches for c in subject.view.consumers(name)]
+    sides = [name for name in sides if subject.view.nodes[name].op in ("Identity", "Cast", "Abs", "Reshape")]
     side = pick(random, [name for name in sides if not subject.frame(name)])
     readers = sorted({*subject.writes, *subject.own, *(s for s in subject.before.nodes if re.search(r"(^|/)(train|gradients)", s))})
-    reader = side and pick(random, [n for n in readers if n in subject.view.nodes and side not in subject.descendants(n)])
+    reader = side and first(random, [n for n in readers if n in subject.view.nodes], lambda name: side not in subject.descendants(name))
     if not reader:
         return None
     plant = Plant(subject)

@@ -24,8 +24,39 @@ from graphmp.rewrite.op_defs import OpDefs
 from mutants.subject import Subject
 
 IMPLIED, SAME_VALUES = "the same order", "the same values"
-_COMMUTE = frozenset("Add AddV2 Mul Maximum Minimum LogicalAnd LogicalOr Equal NotEqual BitwiseAnd BitwiseOr BitwiseXor SquaredDifference".split())
-_CONTROL_FLOW = frozenset("Switch Merge Enter Exit NextIteration LoopCond RefSwitch RefMerge RefEnter RefExit RefNextIteration ControlTrigger".split())
+_COMMUTE = frozenset(
+    [
+        "Add",
+        "AddV2",
+        "Mul",
+        "Maximum",
+        "Minimum",
+        "LogicalAnd",
+        "LogicalOr",
+        "Equal",
+        "NotEqual",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "SquaredDifference",
+    ]
+)
+_CONTROL_FLOW = frozenset(
+    [
+        "Switch",
+        "Merge",
+        "Enter",
+        "Exit",
+        "NextIteration",
+        "LoopCond",
+        "RefSwitch",
+        "RefMerge",
+        "RefEnter",
+        "RefExit",
+        "RefNextIteration",
+        "ControlTrigger",
+    ]
+)
 
 Edge = Tuple[str, str]
 
@@ -121,7 +152,9 @@ class _Numbers:
         definition = self._defs.get(node.op)
         if definition is None or definition.is_stateful or node.op in _CONTROL_FLOW or node.op.startswith("Placeholder"):
             return True
-        return any(argument.is_ref or argument.type == tf.resource.as_datatype_enum for argument in definition.input_arg) or self._reads_state(view, name)
+        return any(argument.is_ref or argument.type == tf.resource.as_datatype_enum for argument in definition.input_arg) or self._reads_state(
+            view, name
+        )
 
     def _reads_state(self, view: GraphView, name: str) -> bool:
         for port in view.inputs(name):

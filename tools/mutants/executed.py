@@ -16,10 +16,9 @@ the unmutated graph isn't compared. A mutant that can't be told apart is undecid
 from __future__ import annotations
 
 import glob
-import os
 import pathlib
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -103,18 +102,6 @@ class Comparison:
             return observed(meta_graph, self.plan, pathlib.Path(folder), self._old)
 
 
-def imports(meta_graph: tf.MetaGraphDef) -> bool:
-    """Whether TensorFlow imports a graph."""
-    copy = tf.MetaGraphDef()
-    copy.CopyFrom(meta_graph)
-    with tf.Graph().as_default():
-        try:
-            tf.import_graph_def(copy.graph_def, name="")
-        except Exception:  # TensorFlow raises what it likes
-            return False
-    return True
-
-
 def plan(subject: Subject) -> Plan:
     """How to run a conversion.
 
@@ -162,7 +149,9 @@ def _feeds(subject: Subject, made: Plan) -> List[Dict[str, Any]]:
             targets = [*made.train, *made.losses]
             with tf.Session(graph=graph, config=CONFIG) as session:
                 _initialise(session, made)
-                batches = first_that_runs(session, [graph.get_operation_by_name(name) for name in made.train], random_attempts(graph, subject.view, targets, _BATCH, 1))
+                batches = first_that_runs(
+                    session, [graph.get_operation_by_name(name) for name in made.train], random_attempts(graph, subject.view, targets, _BATCH, 1)
+                )
         except Exception as error:  # TensorFlow raises what it likes
             raise NotRun("%s: %s" % (type(error).__name__, str(error).splitlines()[0])) from error
         return [{name: np.array(value) for name, value in batches(step).items()} for step in range(3)]
@@ -194,7 +183,7 @@ def observed(meta_graph: tf.MetaGraphDef, made: Plan, folder: pathlib.Path, old:
                     run = _Run(session, made, spoils, reads, found)
                     run.restored(name + ", anew", copy.saver_def, folder / name)
                     run.step(name + ", anew, stepped")
-                    run.step(name + ", anew, overflowed", {name: np.inf for name in made.gradients[:1]})
+                    run.step(name + ", anew, overflowed", dict.fromkeys(made.gradients[:1], np.inf))
     return found
 
 
@@ -203,18 +192,18 @@ def _all_steps(run: _Run, made: Plan, saver: Any, folder: pathlib.Path) -> None:
     for number in range(_STEPS):
         run.step("growth %d" % number)
     for number in range(2):
-        run.step("overflow %d" % number, {name: np.inf for name in made.gradients[:1]})
+        run.step("overflow %d" % number, dict.fromkeys(made.gradients[:1], np.inf))
     run.step("after overflows")
     for name in made.gradients:
         run.step("inf in %s" % name, {name: np.inf})
         run.step("nan in %s" % name, {name: np.nan})
-    run.step("all overflow", {name: np.inf for name in made.gradients})
+    run.step("all overflow", dict.fromkeys(made.gradients, np.inf))
     for number in range(3):
         run.step("from the lower bound %d" % number)
     run.save("saved", saver, folder / "saved")
     run.scale_is(_LARGEST_SCALE)
     for number in range(4):
-        run.step("upper bound %d" % number, {name: _TINY for name in made.seeds})
+        run.step("upper bound %d" % number, dict.fromkeys(made.seeds, _TINY))
     run.restored("restored", saver, folder / "saved")
     run.step("after restoring")
 
@@ -228,7 +217,7 @@ class _Run:
 
     def initialise(self) -> None:
         """Runs the init op, and looks at what it has initialised."""
-        self._guarded("init", lambda: self._session.run(self._plan.init))
+        self._guarded("init", lambda: self._session.run([self._session.graph.get_operation_by_name(name) for name in self._plan.init]) and None)
         self._look("init")
         self._guarded("initialisers", lambda: _initialise(self._session, self._plan))
         self._look("initialised")
@@ -294,7 +283,7 @@ def _is_there(graph: Any, name: str) -> bool:
 def _initialise(session: Any, made: Plan) -> None:
     """Runs the init op where there is one, and the initialisers of what is still uninitialised, each once those before it have run."""
     graph = session.graph
-    session.run([name for name in made.init])
+    session.run([graph.get_operation_by_name(name) for name in made.init])
     tables = tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
     session.run(tables)
     left = [name for name in made.initializers.values() if not any(name in _controls(graph, init) for init in made.init)]
@@ -387,5 +376,3 @@ def _original_checkpoint(subject: Subject, made: Plan, path: pathlib.Path) -> bo
         except Exception:  # TensorFlow raises what it likes: then there is none
             return False
     return True
-
-

@@ -50,6 +50,7 @@ def gate_keeps_anothers_value(subject: Subject, random: Any) -> Optional[Plant]:
 
 
 def other_value(subject: Subject, random: Any, place: int) -> Optional[Plant]:
+    """One of the two values of a gate is another one of the same kind."""
     name = pick(random, subject.selects)
     slot = name and Slot(name, place)
     other = name and pick(random, subject.alike(subject.read(slot), name))

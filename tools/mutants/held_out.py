@@ -1,6 +1,7 @@
 """Classes of faults that are kept out of the verifier's development: whoever works on it neither reads nor runs these.
 
-They are a fifth of all classes, of every kind. `tools/mutate.py --held_out` plants them, and shows how the verifier does on faults that it was not made for.
+They are a fifth of all classes, of every kind. `tools/mutate.py --held_out` plants them, and shows how the verifier does on faults that it
+was not made for.
 """
 
 from __future__ import annotations
@@ -277,10 +278,8 @@ def inputs_of_two_nodes_exchanged(subject: Subject, random: Any) -> Optional[Pla
     slots = subject.slots([*subject.rewired, *subject.outside])
     one = pick(random, slots)
     kind = one and subject.kind(subject.read(one))
-    same = [
-        s for s in slots if one and kind and s.node != one.node and subject.read(s) != subject.read(one) and subject.kind(subject.read(s)) == kind
-    ]
-    other = pick(random, same)
+    others = [s for s in slots if one and kind and s.node != one.node and subject.read(s) != subject.read(one)]
+    other = pick(random, [s for s in others if subject.kind(subject.read(s)) == kind])
     if not other or not one:
         return None
     plant = Plant(subject)

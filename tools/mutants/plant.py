@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Iterable, List, NamedTuple, Optional, Set
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.errors import GraphmpError
-from graphmp.graph.cycles import find_cycle
 from graphmp.graph.messages import serialize
-from graphmp.graph.view import GraphView, Port
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.graph.view import Port, parse_input
+from graphmp.hooks.internals import load_graph
 from mutants.subject import Slot, Subject
+
+_SHAPES = "_output_shapes"
+_STALE = re.compile(r"Node '([^']+)' has an _output_shapes attribute inconsistent")
 
 
 class Mutant(NamedTuple):
@@ -55,6 +57,10 @@ class Plant:
     def node(self, name: str) -> Any:
         """A node to change."""
         self.touched.add(name)
+        return self.peek(name)
+
+    def peek(self, name: str) -> Any:
+        """A node as it is now."""
         return self._added[name] if name in self._added else self.graph.graph_def.node[self.subject.place[name]]
 
     def connect(self, slot: Slot, port: Port) -> None:
@@ -111,58 +117,47 @@ class Plant:
 
 def finished(name: str, plant: Optional[Plant]) -> Optional[Mutant]:
     """The mutant; None where the fault changes nothing, or TensorFlow wouldn't import or run the graph."""
-    if plant is None or not sound(plant) or serialize(plant.graph) == plant.subject.data:
+    if plant is None or serialize(plant.graph) == plant.subject.data or not _stay_in_their_loops(plant) or not _loads(plant.graph.graph_def):
         return None
     return Mutant(name, plant.graph, "; ".join(plant.what))
 
 
-def sound(plant: Plant) -> bool:
-    """Whether the nodes that were changed fit what they read, and none waits for itself."""
-    if not plant.touched:
-        return True
-    try:
-        view = GraphView(plant.graph.graph_def)
-    except GraphmpError:
-        return False
-    if not all(_fits(plant, view, name) for name in plant.touched):
-        return False
-    return find_cycle(view) is None
+def _loads(graph_def: tf.GraphDef) -> bool:
+    """Whether TensorFlow imports a graph. A recorded shape that a fault has changed is dropped, as if the graph were exported anew."""
+    while True:
+        try:
+            load_graph(graph_def)
+            return True
+        except Exception as error:  # TensorFlow raises what it likes
+            stale = _STALE.search(str(error))
+            named = [node for node in graph_def.node if stale and node.name == stale.group(1) and _SHAPES in node.attr]
+            if not named:
+                return False
+            del named[0].attr[_SHAPES]
 
 
-def _fits(plant: Plant, view: GraphView, name: str) -> bool:
-    defs = plant.subject.defs
-    signature = defs.signature(view.nodes[name])
-    if signature is None:
-        return plant.subject.signature(name) is None if name in plant.subject.place else False
-    inputs = view.inputs(name)
-    if len(inputs) != len(signature.inputs):
-        return False
-    for port, wanted in zip(inputs, signature.inputs):
-        given = _given(defs, view, port)
-        if given is None or given.dtype != wanted.dtype or (wanted.is_ref and not given.is_ref):
-            return False
-    return _frames_agree(plant, view, name)
+def _stay_in_their_loops(plant: Plant) -> bool:
+    """Whether all that each changed node reads and waits for lies in one while loop: the importer doesn't look at that."""
+    return not plant.subject.frames or all(_stays(plant, name) for name in plant.touched)
 
 
-def _frames_agree(plant: Plant, view: GraphView, name: str) -> bool:
-    """Whether all that a node reads and waits for lies in one while loop, the one it was in."""
-    found = {_frame(plant, view, other) for other in [port.node for port in view.inputs(name)] + list(view.controls(name))}
+def _stays(plant: Plant, name: str) -> bool:
+    found = {_frame(plant, other) for other in _before(plant, name)}
     if name in plant.subject.place:
-        before = plant.subject.view
-        found |= {plant.subject.frame(other) for other in [port.node for port in before.inputs(name)] + list(before.controls(name))}
+        view = plant.subject.view
+        found |= {plant.subject.frame(other) for other in [port.node for port in view.inputs(name)] + list(view.controls(name))}
     return len(found) <= 1
 
 
-def _frame(plant: Plant, view: GraphView, name: str) -> Any:
+def _frame(plant: Plant, name: str) -> Any:
     """The while loop of a node's outputs; that of an added node is its inputs'."""
     while name not in plant.subject.place:
-        before = [port.node for port in view.inputs(name)] + list(view.controls(name))
+        before = _before(plant, name)
         if not before:
             return ()
         name = before[0]
     return plant.subject.frame(name)
 
 
-def _given(defs: OpDefs, view: GraphView, port: Port) -> Any:
-    signature = defs.signature(view.nodes[port.node])
-    return signature.outputs[port.output] if signature is not None and port.output < len(signature.outputs) else None
+def _before(plant: Plant, name: str) -> List[str]:
+    return [parse_input(text).node for text in plant.peek(name).input]

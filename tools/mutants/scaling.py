@@ -89,6 +89,7 @@ def seed_scaled_twice(subject: Subject, random: Any) -> Optional[Plant]:
 
 
 def once_more(subject: Subject, random: Any, names: Any) -> Optional[Plant]:
+    """A reader of one of some nodes reads what it computes with the scale taken twice."""
     name = pick(random, names)
     slot = name and pick(random, subject.readers(Port(name, 0)))
     if not slot:

@@ -23,6 +23,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.graph.messages import serialize
+from graphmp.hooks.internals import load_graph
 from mutants.subject import Subject
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -41,7 +42,9 @@ CONFIGS: Dict[str, Dict[str, Any]] = {
     "float32_clip": dict(_LOW, compute_dtype="float32", clip_norm=0.125),
     "bfloat16": dict(_LOW, compute_dtype="bfloat16"),
 }
-_ROWS: Sequence[Tuple[str, Sequence[str], Sequence[str]]] = (  # of each kind: configurations of all its graphs, and those that its graphs take in turn
+_ROWS: Sequence[
+    Tuple[str, Sequence[str], Sequence[str]]
+] = (  # of each kind: configurations of all its graphs, and those that its graphs take in turn
     ("shape", ["dynamic", "clip"], ["first", "fixed", "float32_clip", "none_clip", "bfloat16", "counted", "fixed_clip", "float32", "none"]),
     ("program", [], ["clip", "float32", "dynamic", "fixed_clip", "float32_clip", "first", "none_clip"]),
     ("resource", [], ["float32_clip", "dynamic", "fixed", "clip", "bfloat16"]),
@@ -111,12 +114,13 @@ def _write(name: str, folder: pathlib.Path) -> None:
         built = _Built(None, ()) if kind in ("gallery", "rewrite") else _built(kind, graph)
         conversion = _example(graph, kind, options) if built.meta_graph is None else graphmp.convert(built.meta_graph, **options)
         train = built.train
+        load_graph(conversion.meta_graph.graph_def)
         (folder / "original").write_bytes(serialize(conversion.original))
         (folder / "converted").write_bytes(serialize(conversion.meta_graph))
         if not any("graphmp" in node.name for node in conversion.meta_graph.graph_def.node):
             unfit = "nothing was put in"
-    except graphmp.GraphmpError as error:
-        unfit = str(error).splitlines()[0]
+    except Exception as error:  # GraphmpError, and what TensorFlow raises where it can't import the graph
+        unfit = "%s: %s" % (type(error).__name__, str(error).splitlines()[0][:200])
     (folder / "about.json").write_text(json.dumps({"train": train, "unfit": unfit}))
 
 

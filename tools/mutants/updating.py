@@ -7,7 +7,7 @@ from typing import Any, List, Optional
 
 from graphmp.graph.view import Port
 from mutants.classes import fault, pick
-from mutants.constants import add_to, times
+from mutants.constants import add_to, numbers, times
 from mutants.plant import Plant
 from mutants.subject import Slot, Subject
 
@@ -15,7 +15,7 @@ _ASSIGNS = ("Assign", "AssignVariableOp")
 
 
 def _constants(subject: Subject, pattern: str) -> List[str]:
-    return [name for name in subject.own if re.search(pattern, name) and subject.view.nodes[name].op == "Const"]
+    return [name for name in numbers(subject, subject.own) if re.search(pattern, name)]
 
 
 def _changed(subject: Subject, random: Any, pattern: str, factors: Any) -> Optional[Plant]:
@@ -65,6 +65,7 @@ def state_starts_elsewhere(subject: Subject, random: Any) -> Optional[Plant]:
 
 
 def own_assigns(subject: Subject) -> List[str]:
+    """The writes of the scale's state."""
     return [name for name in subject.own if subject.view.nodes[name].op in _ASSIGNS]
 
 
@@ -76,10 +77,6 @@ def state_keeps_its_old_value(subject: Subject, random: Any) -> Optional[Plant]:
         return None
     slot = Slot(name, 1)
     variable = subject.read(Slot(name, 0)).node
-    near = {variable, *(c.node for c in subject.view.consumers(variable))}
-    near |= {c.node for node in sorted(near) for c in subject.view.consumers(node)} | {
-        c.node for n in sorted(near) for c in subject.view.consumers(n)
-    }
     ends = re.compile(r"/(read|current|Merge|skipped|ReadVariableOp)(_\d+)?$|/cond(_\d+)?/Merge$")
     olds = [port for port in subject.alike(subject.read(slot), name) if ends.search(port.node) and port.node.startswith("graphmp/")]
     other = pick(random, [port for port in olds if variable in subject.view.ancestors([port.node], control=False)])
