@@ -1,0 +1,78 @@
+"""Faults of attributes: what an op is told beside its inputs."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
+from mutants.classes import fault, pick
+from mutants.plant import Plant
+from mutants.subject import Subject
+
+# What says where a node runs, what its outputs look like or how types and lists go: another value is no other computation, or no graph.
+_SAY_NOTHING = frozenset(("T", "dtype", "Tidx", "Tdim", "Tindices", "Tshape", "out_type", "shape", "N", "value", "frame_name"))
+_TEXTS = {
+    "padding": ["SAME", "VALID"],
+    "data_format": ["NHWC", "NCHW"],
+    "reduction": ["mean", "sum"],
+    "shared_name": ["another"],
+    "container": ["another"],
+    "mode": ["REFLECT", "SYMMETRIC"],
+    "direction": ["forward", "backward"],
+}
+
+
+def _changeable(subject: Subject, name: str) -> List[str]:
+    node = subject.view.nodes[name]
+    return sorted(key for key, value in node.attr.items() if key not in _SAY_NOTHING and not key.startswith("_") and _other(key, value) is not None)
+
+
+def _other(key: str, value: Any) -> Optional[Tuple[str, Any]]:
+    """The field of another value, and it; None where there is none to be found."""
+    field = value.WhichOneof("value")
+    if field == "b":
+        return "b", not value.b
+    if field == "i":
+        return "i", value.i + 1
+    if field == "f":
+        return "f", value.f * 2 + 0.125
+    if field == "s" and key in _TEXTS:
+        others = [text for text in _TEXTS[key] if text.encode() != value.s]
+        return ("s", others[0].encode()) if others else None
+    if field == "list" and len(value.list.i) > 2:
+        return "list", [*value.list.i[:1], *(i + (place == 0) for place, i in enumerate(value.list.i[1:-1])), value.list.i[-1]]
+    return None
+
+
+def changed(subject: Subject, random: Any, names: Any, only: Any = None) -> Optional[Plant]:
+    """One attribute of one of some nodes has another value."""
+    keys = [(name, key) for name in names for key in _changeable(subject, name) if only is None or key in only]
+    found = pick(random, keys)
+    if found is None:
+        return None
+    name, key = found
+    field, value = _other(key, subject.view.nodes[name].attr[key]) or ("", None)
+    plant = Plant(subject)
+    attribute = plant.node(name).attr[key]
+    if field == "list":
+        attribute.list.i[:] = value
+    else:
+        setattr(attribute, field, value)
+    return plant.said("%s has %s %s", name, key, value)
+
+
+@fault
+def attribute_changed(subject: Subject, random: Any) -> Optional[Plant]:
+    """An attribute of an op of the original has another value."""
+    return changed(subject, random, [name for name in subject.before.nodes if name in subject.view.nodes])
+
+
+@fault
+def own_attribute_changed(subject: Subject, random: Any) -> Optional[Plant]:
+    """An attribute of an op that graphmp has put in has another value."""
+    return changed(subject, random, subject.outside)
+
+
+@fault
+def update_attribute_changed(subject: Subject, random: Any) -> Optional[Plant]:
+    """An attribute of a write has another value: use_locking, use_nesterov, validate_shape."""
+    return changed(subject, random, [*subject.writes, *sorted(name for name in subject.state.initializers if name in subject.view.nodes)])

@@ -1,0 +1,74 @@
+"""Faults of the finite check: which gradients it looks at, and what it comes to."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from graphmp.graph.view import Port
+from mutants.classes import fault, pick
+from mutants.plant import Plant
+from mutants.subject import BOOL, Slot, Subject
+
+
+@fault
+def gradient_left_out_of_check(subject: Subject, random: Any) -> Optional[Plant]:
+    """A list of what is finite is one shorter."""
+    name = pick(random, [name for name in subject.packs if len(subject.view.inputs(name)) > 1])
+    if name is None:
+        return None
+    slot = random.randrange(len(subject.view.inputs(name)))
+    plant = Plant(subject)
+    plant.drop_input(Slot(name, slot))
+    return plant.said("%s has no %s", name, subject.read(Slot(name, slot)))
+
+
+@fault
+def gradient_checked_for_another(subject: Subject, random: Any) -> Optional[Plant]:
+    """A check looks at another gradient of any shape, which is then checked twice."""
+    checks = [name for name in subject.own if subject.view.nodes[name].op == "IsFinite"]
+    name = pick(random, checks)
+    read = {subject.read(Slot(other, 0)) for other in checks}
+    mine = name and subject.read(Slot(name, 0))
+    alike = [p for p in sorted(read) if p != mine and name and subject.dtype(p) == subject.dtype(mine) and p.node not in subject.descendants(name)]
+    other = pick(random, alike)
+    if not other:
+        return None
+    plant = Plant(subject)
+    plant.connect(Slot(name, 0), other)
+    return plant.said("%s looks at %s in place of %s", name, other, mine)
+
+
+@fault
+def check_twice_in_list(subject: Subject, random: Any) -> Optional[Plant]:
+    """A list of what is finite has one entry twice, another not at all."""
+    name = pick(random, [name for name in subject.packs if len(subject.view.inputs(name)) > 1])
+    if name is None:
+        return None
+    one, other = random.sample(range(len(subject.view.inputs(name))), 2)
+    plant = Plant(subject)
+    plant.connect(Slot(name, one), subject.read(Slot(name, other)))
+    return plant.said("%s has %s in place of %s", name, subject.read(Slot(name, other)), subject.read(Slot(name, one)))
+
+
+@fault
+def check_always_true(subject: Subject, random: Any) -> Optional[Plant]:
+    """A reader of a flag below graphmp/ reads a constant."""
+    flags = [slot for slot in subject.slots(subject.own) if subject.dtype(subject.read(slot)) == BOOL and subject.shape(subject.read(slot)) == ()]
+    slot = pick(random, [slot for slot in flags if subject.view.nodes[slot.node].op not in ("Enter", "Exit")])
+    if slot is None:
+        return None
+    plant, value = Plant(subject), bool(random.random() < 0.8)
+    plant.connect(slot, plant.constant("loss_scale/always", value, BOOL))
+    return plant.said("%s reads %s in place of %s", slot.node, value, subject.read(slot))
+
+
+@fault
+def check_turned(subject: Subject, random: Any) -> Optional[Plant]:
+    """A reader of a flag reads its opposite."""
+    slots = [slot for name in subject.outside for slot in subject.readers(Port(name, 0)) if subject.dtype(Port(name, 0)) == BOOL]
+    slot = pick(random, [slot for slot in slots if not subject.port_type(subject.read(slot)).is_ref])
+    if slot is None:
+        return None
+    plant = Plant(subject)
+    plant.connect(slot, plant.add("loss_scale/turned", "LogicalNot", [subject.read(slot)]))
+    return plant.said("%s reads the opposite of %s", slot.node, subject.read(slot))

@@ -1,0 +1,62 @@
+"""Faults of order: control edges dropped, and added where what they come from may not run."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, List, Optional, Sequence, Tuple
+
+from graphmp.graph.control_flow import SWITCHES
+from mutants.classes import fault, first, pick
+from mutants.plant import Plant
+from mutants.subject import Subject
+
+
+def _dropped(subject: Subject, random: Any, edges: Sequence[Tuple[str, str]]) -> Optional[Plant]:
+    edge = pick(random, edges)
+    if edge is None:
+        return None
+    plant = Plant(subject)
+    plant.wait_no_longer(*edge)
+    return plant.said("%s no longer waits for %s", *edge)
+
+
+def control_edges(subject: Subject, names: Any) -> List[Tuple[str, str]]:
+    """Who waits for whom, by control inputs of some nodes."""
+    return [(name, other) for name in names for other in subject.view.controls(name)]
+
+
+@fault
+def control_edge_dropped(subject: Subject, random: Any) -> Optional[Plant]:
+    """A control edge of the original's is dropped."""
+    return _dropped(subject, random, control_edges(subject, [n for n in subject.before.nodes if n in subject.view.nodes]))
+
+
+@fault
+def own_control_edge_dropped(subject: Subject, random: Any) -> Optional[Plant]:
+    """A control edge of what graphmp has put in is dropped."""
+    return _dropped(subject, random, control_edges(subject, subject.outside))
+
+
+@fault
+def train_no_longer_waits(subject: Subject, random: Any) -> Optional[Plant]:
+    """What runs a step no longer waits for an update."""
+    writes = set(subject.writes)
+    alive = {name for name in subject.own if name.endswith("/alive")}
+    edges = [edge for edge in control_edges(subject, subject.view.nodes) if edge[1] in writes or edge[1] in alive]
+    return _dropped(subject, random, edges)
+
+
+@fault
+def control_edge_from_a_conditional(subject: Subject, random: Any) -> Optional[Plant]:
+    """A node waits for one that runs on one side of a conditional only."""
+    switches = [name for name, node in subject.view.nodes.items() if node.op in SWITCHES]
+    sides = [c.node for name in switches for c in subject.view.consumers(name)]
+    sides = [name for name in sides if subject.view.nodes[name].op in ("Identity", "Cast", "Abs", "Reshape")]
+    side = pick(random, [name for name in sides if not subject.frame(name)])
+    readers = sorted({*subject.writes, *subject.own, *(s for s in subject.before.nodes if re.search(r"(^|/)(train|gradients)", s))})
+    reader = side and first(random, [n for n in readers if n in subject.view.nodes], lambda name: side not in subject.descendants(name))
+    if not reader:
+        return None
+    plant = Plant(subject)
+    plant.wait(reader, side)
+    return plant.said("%s waits for %s, which may not run", reader, side)

@@ -1,0 +1,378 @@
+"""A mutant and the unmutated graph run side by side, and whether that tells them apart.
+
+Both start from the same values and go through the same steps on the same batches, in one thread and as the graphs are written:
+
+    init         the graph's own init op, then the initialisers of what it left out
+    growth       five good steps: with a growth interval of 2 the scale grows twice
+    overflow     two steps in a row in which one gradient is infinite, then a good one; then each gradient in turn, infinite and NaN
+    lower bound  as many overflows as it takes
+    upper bound  the scale is 2^127 and what it multiplies is small: it can't grow
+    checkpoint   what the Saver writes; what it restores after more steps, and in a session that initialised nothing; and the original's own file
+
+What is compared after each step, by bytes: all variables, the losses, what step was refused with which error. What differs between two runs of
+the unmutated graph isn't compared. A mutant that can't be told apart is undecided: nothing says that it is the same.
+"""
+
+from __future__ import annotations
+
+import glob
+import pathlib
+import tempfile
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.view import GraphView, Port, parse_input
+from graphmp.runtime.feeds.attempts import first_that_runs, random_attempts
+from mutants.subject import OWN, Slot, Subject
+from tests.support.training import imported
+
+_STEPS, _GRADIENTS, _BATCH = 5, 8, 8
+_LARGEST_SCALE, _TINY = 2.0**127, 2.0**-126
+_LIMIT_MS = 60_000
+CONFIG = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, operation_timeout_in_ms=_LIMIT_MS)
+CONFIG.graph_options.rewrite_options.disable_meta_optimizer = True
+
+Observations = Dict[str, Any]
+
+
+class NotRun(Exception):
+    """The unmutated graph doesn't run on made-up batches; the text says why."""
+
+
+class Plan(NamedTuple):
+    """What the unmutated graph says on how to run it, for all of its mutants.
+
+    Attributes:
+        init: names of the ops that initialise variables, together.
+        initializers: the initialisers of single variables, by the variable.
+        train: the ops that a step runs in turn.
+        losses: scalars that are fetched ahead of a step.
+        variables: the ops of all variables.
+        gradients: tensors that are made to overflow.
+        seeds: what is small where the scale is large.
+        feeds: the batches.
+    """
+
+    init: List[str]
+    initializers: Dict[str, str]
+    train: List[str]
+    losses: List[str]
+    variables: List[str]
+    gradients: List[str]
+    seeds: List[str]
+    feeds: List[Dict[str, Any]]
+
+
+class Comparison:
+    """The unmutated graph's observations, made once, and mutants held against them."""
+
+    def __init__(self, subject: Subject):
+        """Runs the unmutated graph twice.
+
+        Raises:
+            NotRun: it can't be run.
+        """
+        self._subject = subject
+        self.plan = plan(subject)
+        with tempfile.TemporaryDirectory() as folder:
+            self._old = _original_checkpoint(subject, self.plan, pathlib.Path(folder) / "old")
+            self._files = {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+        self._expected = self._observed(subject.converted)
+        again = self._observed(subject.converted)
+        self._stable = [key for key, value in self._expected.items() if again.get(key) == value]
+        refused = [key for key in self._expected if key.startswith("growth") and key.endswith("error")]
+        if refused:
+            raise NotRun("%s: %s" % (refused[0], self._expected[refused[0]]))
+
+    def difference(self, mutated: tf.MetaGraphDef) -> str:
+        """Where a mutant is first seen to differ; empty where it isn't."""
+        for field in ("collection_def", "saver_def", "signature_def"):
+            if getattr(mutated, field) != getattr(self._subject.converted, field):
+                return field
+        found = self._observed(mutated)
+        different = [key for key in self._stable if found.get(key) != self._expected[key]] + [key for key in found if key not in self._expected]
+        return different[0] if different else ""
+
+    def _observed(self, meta_graph: tf.MetaGraphDef) -> Observations:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in self._files.items():
+                (pathlib.Path(folder) / name).write_bytes(content)
+            return observed(meta_graph, self.plan, pathlib.Path(folder), self._old)
+
+
+def plan(subject: Subject) -> Plan:
+    """How to run a conversion.
+
+    Raises:
+        NotRun: no batch was found with which it runs.
+    """
+    view = subject.view
+    initializers = _initializers(subject)
+    init = [n for n, node in view.nodes.items() if node.op == "NoOp" and len(set(view.controls(n)) & set(initializers.values())) > 1]
+    train = list(subject.train) or _train(subject)
+    losses = [name for name in subject.before.nodes if _is_loss(subject, name)][:8]
+    variables = [*subject.variables, *subject.own_variables]
+    gradients = [str(subject.read(Slot(name, 0))) for name in subject.unscales if not subject.frame(name)]
+    seeds = [name for name in subject.seeds if not subject.frame(name)]
+    made = Plan(init, initializers, train, losses, variables, gradients[:_GRADIENTS], seeds, [])
+    if not train:
+        raise NotRun("no step was found")
+    return made._replace(feeds=_feeds(subject, made))
+
+
+def _train(subject: Subject) -> List[str]:
+    """Ops at the end of updates; each of them once."""
+    behind = subject.view.descendants(subject.updates)
+    ends = [n for n in behind if not subject.view.consumers(n) and not subject.view.control_consumers(n) and not n.startswith(OWN)]
+    return sorted(name for name in ends if subject.view.nodes[name].op not in ("Switch", "Merge"))[:8]
+
+
+def _initializers(subject: Subject) -> Dict[str, str]:
+    found = {}
+    for name in [*sorted(subject.state.initializers), *(n for n in subject.own if n.endswith("/Assign"))]:
+        if name in subject.view.nodes and subject.view.inputs(name):
+            found[subject.view.inputs(name)[0].node] = name
+    return found
+
+
+def _is_loss(subject: Subject, name: str) -> bool:
+    last = name.rsplit("/", 1)[-1]
+    return "loss" in last.lower() and subject.shape(Port(name, 0)) == () and subject.is_float(Port(name, 0)) and name in subject.view.nodes
+
+
+def _feeds(subject: Subject, made: Plan) -> List[Dict[str, Any]]:
+    with tf.Graph().as_default() as graph:
+        try:
+            imported(_copy(subject.converted))
+            targets = [*made.train, *made.losses]
+            with tf.Session(graph=graph, config=CONFIG) as session:
+                _initialise(session, made)
+                batches = first_that_runs(
+                    session, [graph.get_operation_by_name(name) for name in made.train], random_attempts(graph, subject.view, targets, _BATCH, 1)
+                )
+        except Exception as error:  # TensorFlow raises what it likes
+            raise NotRun("%s: %s" % (type(error).__name__, str(error).splitlines()[0])) from error
+        return [{name: np.array(value) for name, value in batches(step).items()} for step in range(3)]
+
+
+def _copy(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
+    copy = tf.MetaGraphDef()
+    copy.CopyFrom(meta_graph)
+    return copy
+
+
+def observed(meta_graph: tf.MetaGraphDef, made: Plan, folder: pathlib.Path, old: bool) -> Observations:
+    """What is seen of a graph that goes through all steps."""
+    found: Observations = {}
+    with tf.Graph().as_default() as graph:
+        copy = _copy(meta_graph)
+        spoils = _spoiled(copy, made)
+        try:
+            imported(copy)
+        except Exception as error:  # TensorFlow raises what it likes
+            return {"import": type(error).__name__}
+        reads = _reads(graph, made)
+        with tf.Session(graph=graph, config=CONFIG) as session:
+            run = _Run(session, made, spoils, reads, found)
+            _all_steps(run, made, copy.saver_def, folder)
+        if copy.saver_def.restore_op_name:
+            for name in ["saved"] + ["old"] * old:
+                with tf.Session(graph=graph, config=CONFIG) as session:
+                    run = _Run(session, made, spoils, reads, found)
+                    run.restored(name + ", anew", copy.saver_def, folder / name)
+                    run.step(name + ", anew, stepped")
+                    run.step(name + ", anew, overflowed", dict.fromkeys(made.gradients[:1], np.inf))
+    return found
+
+
+def _all_steps(run: _Run, made: Plan, saver: Any, folder: pathlib.Path) -> None:
+    run.initialise()
+    for number in range(_STEPS):
+        run.step("growth %d" % number)
+    for number in range(2):
+        run.step("overflow %d" % number, dict.fromkeys(made.gradients[:1], np.inf))
+    run.step("after overflows")
+    for name in made.gradients:
+        run.step("inf in %s" % name, {name: np.inf})
+        run.step("nan in %s" % name, {name: np.nan})
+    run.step("all overflow", dict.fromkeys(made.gradients, np.inf))
+    for number in range(3):
+        run.step("from the lower bound %d" % number)
+    run.save("saved", saver, folder / "saved")
+    run.scale_is(_LARGEST_SCALE)
+    for number in range(4):
+        run.step("upper bound %d" % number, dict.fromkeys(made.seeds, _TINY))
+    run.restored("restored", saver, folder / "saved")
+    run.step("after restoring")
+
+
+class _Run:
+    """A session of one graph, and what is seen of it."""
+
+    def __init__(self, session: Any, made: Plan, spoils: Dict[str, Tuple[str, Any]], reads: Dict[str, Any], found: Observations):
+        self._session, self._plan, self._spoils, self._reads, self._found = session, made, spoils, reads, found
+        self._number = 0
+
+    def initialise(self) -> None:
+        """Runs the init op, and looks at what it has initialised."""
+        self._guarded("init", lambda: self._session.run([self._session.graph.get_operation_by_name(name) for name in self._plan.init]) and None)
+        self._look("init")
+        self._guarded("initialisers", lambda: _initialise(self._session, self._plan))
+        self._look("initialised")
+
+    def step(self, label: str, spoilt: Any = None) -> None:
+        """Fetches the losses, runs a step with some values spoilt, and looks at the variables."""
+        feed = dict(self._plan.feeds[self._number % len(self._plan.feeds)])
+        self._number += 1
+        graph = self._session.graph
+        for name, (placeholder, dtype) in self._spoils.items():
+            feed[placeholder] = dtype.as_numpy_dtype((spoilt or {}).get(name, 1.0))
+        losses = [graph.get_tensor_by_name(name + ":0") for name in self._plan.losses if _is_there(graph, name)]
+        self._guarded(label + ", losses", lambda: self._session.run(losses, feed))
+        for name in self._plan.train:
+            self._guarded("%s, %s" % (label, name), lambda name=name: self._session.run([graph.get_operation_by_name(name)], feed) and None)
+        self._look(label)
+
+    def _look(self, label: str) -> None:
+        for name, read in self._reads.items():
+            self._guarded("%s: %s" % (label, name), lambda read=read: self._session.run(read))
+
+    def scale_is(self, value: float) -> None:
+        """Gives each scale a value."""
+        for name, (feed, assign) in _setters(self._session.graph, self._plan).items():
+            self._guarded("setting " + name, lambda feed=feed, assign=assign: self._session.run(assign, {feed: np.float32(value)}) and None)
+
+    def save(self, label: str, saver: Any, path: pathlib.Path) -> None:
+        """Saves, and looks at the file."""
+        if not saver.save_tensor_name:
+            return
+        self._guarded(label, lambda: self._session.run(saver.save_tensor_name, {saver.filename_tensor_name: str(path)}) and None)
+        self._guarded(label + ", file", lambda: _content(path))
+
+    def restored(self, label: str, saver: Any, path: pathlib.Path) -> None:
+        """Restores, and looks at the variables."""
+        if saver.restore_op_name and glob.glob(str(path) + "*"):
+            self._guarded(label, lambda: self._session.run([saver.restore_op_name], {saver.filename_tensor_name: str(path)}) and None)
+            self._look(label)
+
+    def _guarded(self, label: str, call: Callable[[], Any]) -> None:
+        try:
+            self._found[label] = _bytes(call())
+        except Exception as error:  # TensorFlow raises what it likes
+            self._found[label + ": error"] = type(error).__name__
+
+
+def _bytes(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _bytes(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_bytes(part) for part in value]
+    return None if value is None else (str(np.asarray(value).dtype), np.shape(value), np.asarray(value).tobytes())
+
+
+def _is_there(graph: Any, name: str) -> bool:
+    try:
+        graph.get_operation_by_name(name)
+    except KeyError:
+        return False
+    return True
+
+
+def _initialise(session: Any, made: Plan) -> None:
+    """Runs the init op where there is one, and the initialisers of what is still uninitialised, each once those before it have run."""
+    graph = session.graph
+    session.run([graph.get_operation_by_name(name) for name in made.init])
+    tables = tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
+    session.run(tables)
+    left = [name for name in made.initializers.values() if not any(name in _controls(graph, init) for init in made.init)]
+    for _ in range(3):
+        refused = []
+        for name in left:
+            try:
+                session.run([graph.get_operation_by_name(name)])
+            except tf.errors.FailedPreconditionError:
+                refused.append(name)
+        left = refused
+
+
+def _controls(graph: Any, name: str) -> List[str]:
+    return [op.name for op in graph.get_operation_by_name(name).control_inputs]
+
+
+def _reads(graph: Any, made: Plan) -> Dict[str, Any]:
+    """What reads each variable."""
+    found = {}
+    for name in made.variables:
+        if _is_there(graph, name):
+            op = graph.get_operation_by_name(name)
+            if op.type == "VarHandleOp":
+                found[name] = tf.raw_ops.ReadVariableOp(resource=op.outputs[0], dtype=op.get_attr("dtype"))
+            else:
+                found[name] = tf.identity(op.outputs[0])
+    return found
+
+
+def _setters(graph: Any, made: Plan) -> Dict[str, Tuple[Any, Any]]:
+    """For each scale a placeholder, and what assigns it."""
+    found = {}
+    with graph.as_default():
+        for name in made.variables:
+            if name.startswith(OWN) and name.endswith("/scale") and _is_there(graph, name):
+                op, value = graph.get_operation_by_name(name), tf.placeholder(tf.float32, ())
+                ref = op.outputs[0]
+                found[name] = value, tf.raw_ops.AssignVariableOp(resource=ref, value=value) if op.type == "VarHandleOp" else tf.assign(ref, value).op
+    return found
+
+
+def _spoiled(meta_graph: tf.MetaGraphDef, made: Plan) -> Dict[str, Tuple[str, Any]]:
+    """Multiplies gradients and seeds by placeholders, in the graph itself; the placeholder and its dtype by the tensor."""
+    view = GraphView(meta_graph.graph_def)
+    defs, found = _types(meta_graph), {}  # type: Any, Dict[str, Tuple[str, Any]]
+    for number, name in enumerate(dict.fromkeys([*made.gradients, *made.seeds])):
+        port = parse_input(name)
+        if port.node not in view.nodes:
+            continue
+        dtype = tf.as_dtype(defs.signature(view.nodes[port.node]).outputs[port.output].dtype)
+        if not dtype.is_floating:
+            continue
+        readers = [c for c in view.consumers(port.node) if c.output == port.output]
+        placeholder, product = "spoil_%d" % number, "spoilt_%d" % number
+        node = meta_graph.graph_def.node.add(name=placeholder, op="Placeholder")
+        node.attr["dtype"].type = dtype.as_datatype_enum
+        node = meta_graph.graph_def.node.add(name=product, op="Mul", input=[str(port), placeholder])
+        node.attr["T"].type = dtype.as_datatype_enum
+        for consumer in readers:
+            view.nodes[consumer.node].input[consumer.slot] = product
+        found[name] = placeholder + ":0", dtype
+    return found
+
+
+def _types(meta_graph: tf.MetaGraphDef) -> Any:
+    from graphmp.rewrite.op_defs import OpDefs
+
+    return OpDefs(meta_graph)
+
+
+def _content(path: pathlib.Path) -> Dict[str, Any]:
+    """The tensors of a checkpoint by name."""
+    reader = tf.train.NewCheckpointReader(str(path))
+    return {name: reader.get_tensor(name) for name in sorted(reader.get_variable_to_shape_map())}
+
+
+def _original_checkpoint(subject: Subject, made: Plan, path: pathlib.Path) -> bool:
+    """Writes a checkpoint of the original's; returns whether it could."""
+    saver = subject.original.saver_def
+    if not saver.save_tensor_name:
+        return False
+    with tf.Graph().as_default() as graph:
+        try:
+            imported(_copy(subject.original))
+            with tf.Session(graph=graph, config=CONFIG) as session:
+                theirs = {v: i for v, i in made.initializers.items() if i in subject.before.nodes}
+                _initialise(session, made._replace(init=[n for n in made.init if n in subject.before.nodes], initializers=theirs))
+                session.run(saver.save_tensor_name, {saver.filename_tensor_name: str(path)})
+        except Exception:  # TensorFlow raises what it likes: then there is none
+            return False
+    return True

@@ -1,0 +1,113 @@
+"""Faults of what keeps variables as they are on a skipped step."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+from graphmp.graph.view import Port
+from mutants.classes import fault, pick
+from mutants.plant import Plant
+from mutants.subject import BOOL, Slot, Subject
+
+
+@fault
+def gate_swapped(subject: Subject, random: Any) -> Optional[Plant]:
+    """A choice takes what it should leave, or an update runs on the other side of its Switch."""
+    name = pick(random, subject.selects + subject.switches)
+    if name is None:
+        return None
+    plant = Plant(subject)
+    if name in subject.selects:
+        node = plant.node(name)
+        node.input[1], node.input[2] = node.input[2], node.input[1]
+        return plant.said("%s chooses the other value", name)
+    slot = pick(random, [Slot(c.node, c.slot) for c in subject.view.consumers(name)])
+    if slot is None:
+        return None
+    plant.connect(slot, Port(name, 1 - subject.read(slot).output))
+    return plant.said("%s reads %s in place of %s", slot.node, Port(name, 1 - subject.read(slot).output), subject.read(slot))
+
+
+@fault
+def gate_open(subject: Subject, random: Any) -> Optional[Plant]:
+    """The new value is written whatever the flag says."""
+    slots = [slot for name in subject.selects for slot in subject.readers(Port(name, 0))]
+    slots += [Slot(c.node, c.slot) for name in subject.switches for c in subject.view.consumers(name) if not c.node.startswith("graphmp/")]
+    slot = pick(random, slots)
+    if slot is None:
+        return None
+    gate = subject.read(slot).node
+    value = subject.read(Slot(gate, 1 if gate in subject.selects else 0))
+    plant = Plant(subject)
+    plant.connect(slot, value)
+    return plant.said("%s reads %s past %s", slot.node, value, gate)
+
+
+@fault
+def gate_keeps_anothers_value(subject: Subject, random: Any) -> Optional[Plant]:
+    """On a skipped step a variable takes what another one holds."""
+    return other_value(subject, random, 2)
+
+
+def other_value(subject: Subject, random: Any, place: int) -> Optional[Plant]:
+    """One of the two values of a gate is another one of the same kind."""
+    name = pick(random, subject.selects)
+    slot = name and Slot(name, place)
+    other = name and pick(random, subject.alike(subject.read(slot), name))
+    if not other:
+        return None
+    plant = Plant(subject)
+    plant.connect(slot, other)
+    return plant.said("input %d of %s is %s in place of %s", place, name, other, subject.read(slot))
+
+
+def predicates(subject: Subject) -> List[Slot]:
+    """The inputs of gates that decide."""
+    return [Slot(name, 0) for name in subject.selects] + [Slot(name, 1) for name in subject.switches]
+
+
+@fault
+def gate_by_another_flag(subject: Subject, random: Any) -> Optional[Plant]:
+    """A gate is decided on by another boolean."""
+    slot = pick(random, predicates(subject))
+    other = slot and pick(random, subject.alike(subject.read(slot), slot.node))
+    if not other:
+        return None
+    plant = Plant(subject)
+    plant.connect(slot, other)
+    return plant.said("%s is decided by %s in place of %s", slot.node, other, subject.read(slot))
+
+
+@fault
+def gate_turned(subject: Subject, random: Any) -> Optional[Plant]:
+    """A gate is open where it should be closed."""
+    slot = pick(random, [slot for slot in predicates(subject) if subject.dtype(subject.read(slot)) == BOOL])
+    if slot is None:
+        return None
+    plant = Plant(subject)
+    plant.connect(slot, plant.add("loss_scale/skip/turned", "LogicalNot", [subject.read(slot)]))
+    return plant.said("%s is decided by the opposite of %s", slot.node, subject.read(slot))
+
+
+@fault
+def gate_always_open(subject: Subject, random: Any) -> Optional[Plant]:
+    """A gate is decided on by a constant."""
+    slot = pick(random, [slot for slot in predicates(subject) if subject.shape(subject.read(slot)) == ()])
+    if slot is None:
+        return None
+    plant = Plant(subject)
+    plant.connect(slot, plant.constant("loss_scale/skip/always", True, BOOL))
+    return plant.said("%s is always open", slot.node)
+
+
+@fault
+def old_value_is_read_late(subject: Subject, random: Any) -> Optional[Plant]:
+    """What a gate keeps is read without waiting for what it waited for."""
+    waits = [name for name in subject.own if subject.view.controls(name) and name.endswith(("/old", "/applied", "/zeros"))]
+    name = pick(random, waits)
+    if name is None:
+        return None
+    other = random.choice(list(subject.view.controls(name)))
+    plant = Plant(subject)
+    plant.wait_no_longer(name, other)
+    return plant.said("%s no longer waits for %s", name, other)

@@ -1,0 +1,136 @@
+"""Faults of what a program sees of a graph: placeholders, collections, Savers, signatures, variables."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+from graphmp.graph.view import Port
+from mutants.classes import fault, pick
+from mutants.plant import Plant
+from mutants.subject import Slot, Subject
+
+
+def collections(subject: Subject) -> List[str]:
+    """The names of collections that aren't graphmp's own."""
+    return sorted(key for key in subject.converted.collection_def if not key.startswith("graphmp"))
+
+
+@fault
+def placeholder_changed(subject: Subject, random: Any) -> Optional[Plant]:
+    """A placeholder has another shape, or one with a default another default."""
+    with_default = [n for n, node in subject.view.nodes.items() if node.op == "PlaceholderWithDefault"]
+    name = pick(random, with_default + [n for n, node in subject.view.nodes.items() if node.op == "Placeholder"])
+    if name is None:
+        return None
+    plant = Plant(subject)
+    if name in with_default:
+        other = pick(random, subject.alike(subject.read(Slot(name, 0)), name))
+        if other is None:
+            return None
+        plant.connect(Slot(name, 0), other)
+        return plant.said("%s has the default %s", name, other)
+    shape = plant.node(name).attr["shape"].shape
+    if shape.unknown_rank or not shape.dim:
+        return None
+    dim = random.choice(list(shape.dim))
+    before, dim.size = dim.size, -1 if dim.size >= 0 else 8
+    return plant.said("%s has a dimension %d in place of %d", name, dim.size, before)
+
+
+@fault
+def collection_changed(subject: Subject, random: Any) -> Optional[Plant]:
+    """An entry of a collection is missing, there twice, or another one."""
+    key = pick(random, collections(subject))
+    if key is None:
+        return None
+    plant = Plant(subject)
+    collection = plant.graph.collection_def[key]
+    values = getattr(collection, collection.WhichOneof("kind") or "node_list").value
+    if not len(values):
+        return None
+    listed, place = list(values), random.randrange(len(values))
+    how = random.choice(["missing", "twice", "in another place"])
+    listed = {"missing": listed[:place] + listed[place + 1 :], "twice": listed + [listed[place]], "in another place": listed[1:] + listed[:1]}[how]
+    if collection.WhichOneof("kind") == "any_list":
+        return None
+    values[:] = listed
+    return plant.said("an entry of the collection %s is %s", key, how)
+
+
+@fault
+def collection_dropped(subject: Subject, random: Any) -> Optional[Plant]:
+    """A collection is not there."""
+    key = pick(random, collections(subject))
+    if key is None:
+        return None
+    plant = Plant(subject)
+    del plant.graph.collection_def[key]
+    return plant.said("there is no collection %s", key)
+
+
+def saves(subject: Subject) -> List[str]:
+    """The nodes that write checkpoints."""
+    return [name for name, node in subject.view.nodes.items() if node.op in ("SaveV2", "Save")]
+
+
+@fault
+def saved_tensors_swapped(subject: Subject, random: Any) -> Optional[Plant]:
+    """Two variables are saved under each other's names."""
+    name = pick(random, saves(subject))
+    first = 3 if name and subject.view.nodes[name].op == "SaveV2" else 2
+    slots = subject.slots([name])[first:] if name else []
+    one = pick(random, slots)
+    other = one and pick(random, [s for s in slots if s != one and subject.dtype(subject.read(s)) == subject.dtype(subject.read(one))])
+    if not other:
+        return None
+    plant = Plant(subject)
+    plant.connect(one, subject.read(other))
+    plant.connect(other, subject.read(one))
+    return plant.said("%s saves %s and %s for each other", name, subject.read(one), subject.read(other))
+
+
+@fault
+def restored_tensors_swapped(subject: Subject, random: Any) -> Optional[Plant]:
+    """A variable takes another one's values from a checkpoint."""
+    restores = {name for name, node in subject.view.nodes.items() if node.op in ("RestoreV2", "Restore", "RestoreSlice")}
+    behind = sorted(subject.view.descendants(restores, control=False) - restores) if restores else []
+    assigns = [Slot(n, 1) for n in behind if subject.view.nodes[n].op in ("Assign", "AssignVariableOp")]
+    one = pick(random, assigns)
+    other = one and pick(random, [s for s in assigns if s != one and subject.dtype(subject.read(s)) == subject.dtype(subject.read(one))])
+    if not other:
+        return None
+    plant = Plant(subject)
+    plant.connect(one, subject.read(other))
+    plant.connect(other, subject.read(one))
+    return plant.said("%s and %s restore each other's values", one.node, other.node)
+
+
+@fault
+def initializer_left_out(subject: Subject, random: Any) -> Optional[Plant]:
+    """An op that initialises variables leaves one out."""
+    inits = set(subject.state.initializers) | {name for name in subject.own if name.endswith("/Assign")}
+    edges = [(n, other) for n, node in subject.view.nodes.items() if node.op == "NoOp" for other in subject.view.controls(n) if other in inits]
+    edge = pick(random, edges)
+    if edge is None:
+        return None
+    plant = Plant(subject)
+    plant.wait_no_longer(*edge)
+    return plant.said("%s no longer runs %s", *edge)
+
+
+@fault
+def variable_changed(subject: Subject, random: Any) -> Optional[Plant]:
+    """An initialiser gives a variable what another one starts with."""
+    inits = [name for name in subject.state.initializers if name in subject.view.nodes and len(subject.view.inputs(name)) > 1]
+    slot = pick(random, [Slot(name, 1) for name in sorted(inits)])
+    other = slot and pick(random, [port for port in subject.alike(subject.read(slot), slot.node) if not _is_reference(subject, port)])
+    if not other:
+        return None
+    plant = Plant(subject)
+    plant.connect(slot, other)
+    return plant.said("%s assigns %s in place of %s", slot.node, other, subject.read(slot))
+
+
+def _is_reference(subject: Subject, port: Port) -> bool:
+    found = subject.port_type(port)
+    return found is None or found.is_ref

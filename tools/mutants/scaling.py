@@ -1,0 +1,100 @@
+"""Faults of the scale: what gradients start from, and what is divided by it when they leave gradient code."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from graphmp.graph.view import Port
+from mutants.classes import fault, pick
+from mutants.plant import Plant
+from mutants.subject import FLOAT32, Slot, Subject
+
+
+@fault
+def unscale_divides_by_one(subject: Subject, random: Any) -> Optional[Plant]:
+    """A constant takes the place of the scale."""
+    name = pick(random, subject.unscales)
+    if name is None:
+        return None
+    plant = Plant(subject)
+    plant.connect(Slot(name, 1), plant.constant("loss_scale/one", 1.0, FLOAT32))
+    return plant.said("%s divides by 1", name)
+
+
+@fault
+def unscale_divides_by_another_scale(subject: Subject, random: Any) -> Optional[Plant]:
+    """Another number below graphmp/ takes the place of the scale."""
+    return _by_another(subject, random, subject.unscales)
+
+
+@fault
+def seed_multiplied_by_another_scale(subject: Subject, random: Any) -> Optional[Plant]:
+    """Another number below graphmp/ takes the place of the scale in a seed."""
+    return _by_another(subject, random, subject.seeds)
+
+
+def _by_another(subject: Subject, random: Any, names: Any) -> Optional[Plant]:
+    name = pick(random, names)
+    slot = name and Slot(name, 1)
+    other = name and pick(random, [port for port in subject.alike(subject.read(slot), name) if port.node.startswith("graphmp/")])
+    if not other:
+        return None
+    plant = Plant(subject)
+    plant.connect(slot, other)
+    return plant.said("%s takes %s in place of %s", name, other, subject.read(slot))
+
+
+@fault
+def unscale_left_out(subject: Subject, random: Any) -> Optional[Plant]:
+    """A reader of an unscaled gradient reads it scaled."""
+    return _passed_by(subject, random, subject.unscales)
+
+
+@fault
+def seed_not_scaled(subject: Subject, random: Any) -> Optional[Plant]:
+    """A reader of a scaled seed reads it unscaled."""
+    return _passed_by(subject, random, subject.seeds)
+
+
+def _passed_by(subject: Subject, random: Any, names: Any) -> Optional[Plant]:
+    name = pick(random, names)
+    slot = name and pick(random, subject.readers(Port(name, 0)))
+    if not slot:
+        return None
+    plant = Plant(subject)
+    plant.connect(slot, subject.read(Slot(name, 0)))
+    return plant.said("%s reads past %s", slot.node, name)
+
+
+@fault
+def unscale_of_another_gradient(subject: Subject, random: Any) -> Optional[Plant]:
+    """An unscale reads what another of the same shape reads."""
+    name = pick(random, subject.unscales)
+    if name is None:
+        return None
+    mine = subject.read(Slot(name, 0))
+    others = {subject.read(Slot(other, 0)) for other in subject.unscales}
+    other = pick(random, [port for port in subject.alike(mine, name) if port in others])
+    if other is None:
+        return None
+    plant = Plant(subject)
+    plant.connect(Slot(name, 0), other)
+    return plant.said("%s unscales %s in place of %s", name, other, mine)
+
+
+@fault
+def seed_scaled_twice(subject: Subject, random: Any) -> Optional[Plant]:
+    """A reader of a scaled seed reads it scaled once more."""
+    return once_more(subject, random, subject.seeds)
+
+
+def once_more(subject: Subject, random: Any, names: Any) -> Optional[Plant]:
+    """A reader of one of some nodes reads what it computes with the scale taken twice."""
+    name = pick(random, names)
+    slot = name and pick(random, subject.readers(Port(name, 0)))
+    if not slot:
+        return None
+    plant = Plant(subject)
+    again = plant.add("loss_scale/again", subject.view.nodes[name].op, [Port(name, 0), subject.read(Slot(name, 1))], T=FLOAT32)
+    plant.connect(slot, again)
+    return plant.said("%s reads %s with the scale taken once more", slot.node, name)

@@ -1,0 +1,218 @@
+"""One conversion as faults look at it: each fact is found once, for all of its mutants."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.diff.roles import CLIP, SCALED, UNSCALE
+from graphmp.graph import shapes
+from graphmp.graph.control_flow import EXITS
+from graphmp.graph.frames import frames
+from graphmp.graph.messages import serialize
+from graphmp.graph.state import State
+from graphmp.graph.view import GraphView, Port
+from graphmp.once import once
+from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
+
+OWN = "graphmp/"
+CAST = re.compile(r"_graphmp_(float16|bfloat16|float32|float64)(_\d+)?$")
+FLOAT32, BOOL = tf.float32.as_datatype_enum, tf.bool.as_datatype_enum
+FLOATS = frozenset(dtype.as_datatype_enum for dtype in (tf.float16, tf.bfloat16, tf.float32))
+_GATES = re.compile(r"^graphmp/(loss_scale(_\d+)?/(skip|apply_gradients)|moving_averages|accumulators|histograms)")
+_SELECTS = ("Select", "SelectV2")
+
+
+class Slot(NamedTuple):
+    """One data input: of which node, and the how manieth."""
+
+    node: str
+    slot: int
+
+
+class Subject:
+    """A conversion that faults are planted in.
+
+    Attributes:
+        name: what it is called.
+        original: the graph before.
+        converted: the graph that faults are planted in copies of.
+        train: names of the ops that a training step runs, one after the other; empty where they are looked for.
+        view: the nodes and edges of `converted`.
+        before: those of `original`.
+        defs: its op definitions.
+        place: the index of each node in its GraphDef.
+        outside: nodes that aren't the original's.
+    """
+
+    def __init__(self, name: str, original: tf.MetaGraphDef, converted: tf.MetaGraphDef, train: Sequence[str] = ()):
+        """Both graphs stay as they are."""
+        self.name, self.original, self.converted, self.train = name, original, converted, tuple(train)
+        self.view, self.before = GraphView(converted.graph_def), GraphView(original.graph_def)
+        self.defs = OpDefs(converted)
+        self.place = {node.name: index for index, node in enumerate(converted.graph_def.node)}
+        self.outside = [name for name in self.view.nodes if name not in self.before.nodes]
+        self.descendants = functools.lru_cache(maxsize=256)(lambda name: self.view.descendants([name]))
+
+    @once
+    def data(self) -> bytes:
+        """The converted graph as bytes."""
+        return serialize(self.converted)
+
+    @once
+    def own(self) -> List[str]:
+        """Nodes below graphmp/."""
+        return [name for name in self.outside if name.startswith(OWN)]
+
+    @once
+    def casts(self) -> List[str]:
+        """Casts between float32 and half precision that the conversion put in."""
+        return [name for name in self.outside if CAST.search(name) and self.view.nodes[name].op == "Cast"]
+
+    @once
+    def rewired(self) -> List[str]:
+        """Nodes of the original that the conversion changed."""
+        return [name for name, node in self.before.nodes.items() if name in self.view.nodes and self.view.nodes[name].input != node.input]
+
+    @once
+    def state(self) -> State:
+        """Who writes what."""
+        return State(self.converted, self.view, self.defs.get)
+
+    @once
+    def writes(self) -> List[str]:
+        """Writes of the original's variables and accumulators, initialisers and what a Saver restores left out."""
+        restores = {name for name, node in self.view.nodes.items() if node.op in ("Restore", "RestoreSlice", "RestoreV2")}
+        behind = self.view.descendants(restores, control=False) if restores else set()
+        return [name for name in self.state.writes if not name.startswith(OWN) and name not in behind]
+
+    @once
+    def updates(self) -> List[str]:
+        """Writes that are computed from gradients: those that something of the conversion's decides on or that come behind its unscaling."""
+        marked = [name for name in self.outside if self.view.nodes[name].op not in ("Const", "NoOp")]
+        behind = self.view.descendants(marked, control=False)
+        return [name for name in self.writes if name in behind]
+
+    def _own(self, pattern: Any, ops: Sequence[str]) -> List[str]:
+        return [name for name in self.own if pattern.search(name) and self.view.nodes[name].op in ops]
+
+    @once
+    def unscales(self) -> List[str]:
+        """Divisions of gradients by a loss scale."""
+        return self._own(UNSCALE, ("RealDiv", "Mul"))
+
+    @once
+    def seeds(self) -> List[str]:
+        """Products of what gradients start from with a loss scale."""
+        return self._own(SCALED, ("Mul",))
+
+    @once
+    def clips(self) -> List[str]:
+        """All that belongs to clips."""
+        return [name for name in self.own if CLIP.search(name)]
+
+    @once
+    def selects(self) -> List[str]:
+        """Gates that choose between a new value and one that changes nothing."""
+        return self._own(_GATES, _SELECTS)
+
+    @once
+    def switches(self) -> List[str]:
+        """Gates behind which nothing runs on a skipped step."""
+        return self._own(_GATES, ("Switch",))
+
+    @once
+    def packs(self) -> List[str]:
+        """The lists of what a finite check looks at."""
+        return [name for name in self.own if self.view.nodes[name].op == "Pack" and self.dtype(Port(name, 0)) == BOOL]
+
+    @once
+    def frames(self) -> Dict[str, Tuple[str, ...]]:
+        """The while frames of each node; empty where there are no loops."""
+        return frames(self.view)
+
+    def frame(self, name: str) -> Tuple[str, ...]:
+        """The while frames that the outputs of a node lie in."""
+        found = self.frames.get(name, ())
+        return found[:-1] if self.view.nodes[name].op in EXITS else found
+
+    def signature(self, name: str) -> Optional[Signature]:
+        """The types of a node's inputs and outputs."""
+        return self.defs.signature(self.view.nodes[name])
+
+    def port_type(self, port: Port) -> Optional[PortType]:
+        """The type of an output; None where nobody knows."""
+        found = self.signature(port.node)
+        return found.outputs[port.output] if found is not None and 0 <= port.output < len(found.outputs) else None
+
+    def dtype(self, port: Port) -> int:
+        """The dtype of an output, as a number; 0 where nobody knows."""
+        found = self.port_type(port)
+        return found.dtype if found else 0
+
+    @once
+    def _shapes(self) -> Dict[str, Sequence[Any]]:
+        found = shapes.inferred_shapes(self.converted.graph_def)
+        return found or {name: node.attr["_output_shapes"].list.shape for name, node in self.view.nodes.items() if "_output_shapes" in node.attr}
+
+    def shape(self, port: Port) -> Optional[Tuple[int, ...]]:
+        """The static shape of an output, -1 for unknown dimensions; None where the rank is unknown."""
+        found = self._shapes.get(port.node, ())
+        if port.output >= len(found) or found[port.output].unknown_rank:
+            return None
+        return tuple(int(dim.size) for dim in found[port.output].dim)
+
+    def kind(self, port: Port) -> Optional[Tuple[Any, ...]]:
+        """What two outputs have in common that can stand for each other: dtype, reference, shape, loop; None where it isn't known."""
+        found, shape = self.port_type(port), self.shape(port)
+        if found is None or not found.dtype or shape is None:
+            return None
+        return found.dtype, found.is_ref, shape, self.frame(port.node)
+
+    @once
+    def ports(self) -> Dict[Tuple[Any, ...], List[Port]]:
+        """All outputs by their kind."""
+        found: Dict[Tuple[Any, ...], List[Port]] = collections.defaultdict(list)
+        for name in self.view.nodes:
+            signature = self.signature(name)
+            for output in range(len(signature.outputs) if signature else 0):
+                kind = self.kind(Port(name, output))
+                if kind is not None:
+                    found[kind].append(Port(name, output))
+        return found
+
+    def alike(self, port: Port, reader: str) -> List[Port]:
+        """Other outputs of the same kind that a reader may read without waiting for itself."""
+        behind = self.descendants(reader)
+        return [other for other in self.ports.get(self.kind(port) or (), ()) if other != port and other.node not in behind]
+
+    def slots(self, names: Sequence[str]) -> List[Slot]:
+        """The data inputs of nodes."""
+        return [Slot(name, slot) for name in names for slot in range(len(self.view.inputs(name)))]
+
+    def read(self, slot: Slot) -> Port:
+        """What a data input reads."""
+        return self.view.inputs(slot.node)[slot.slot]
+
+    def readers(self, port: Port) -> List[Slot]:
+        """The data inputs that read an output."""
+        return [Slot(c.node, c.slot) for c in self.view.consumers(port.node) if c.output == port.output]
+
+    @once
+    def variables(self) -> List[str]:
+        """The original's variables."""
+        return [name for name, node in self.view.nodes.items() if node.op in ("VariableV2", "Variable", "VarHandleOp") and not name.startswith(OWN)]
+
+    @once
+    def own_variables(self) -> List[str]:
+        """The state of the loss scales."""
+        return [name for name in self.own if self.view.nodes[name].op in ("VariableV2", "VarHandleOp")]
+
+    def is_float(self, port: Port) -> bool:
+        """Whether an output is float32 or half precision, and no reference."""
+        found = self.port_type(port)
+        return found is not None and not found.is_ref and found.dtype in FLOATS

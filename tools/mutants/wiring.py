@@ -1,0 +1,96 @@
+"""Faults of wiring: inputs that read another tensor of the same type and shape."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence
+
+from mutants.classes import fault, pick
+from mutants.plant import Plant
+from mutants.subject import Slot, Subject
+
+
+def rewired(subject: Subject, random: Any, slots: Sequence[Slot]) -> Optional[Plant]:
+    """One of some inputs reads another tensor of the same kind."""
+    slot = pick(random, slots)
+    other = slot and pick(random, subject.alike(subject.read(slot), slot.node))
+    if not other:
+        return None
+    plant = Plant(subject)
+    plant.connect(slot, other)
+    return plant.said("input %d of %s reads %s in place of %s", slot.slot, slot.node, other, subject.read(slot))
+
+
+@fault
+def input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
+    """An input of the original's reads another tensor."""
+    return rewired(subject, random, subject.slots([name for name in subject.before.nodes if name in subject.view.nodes]))
+
+
+@fault
+def own_input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
+    """An input of what graphmp has put in reads another tensor."""
+    return rewired(subject, random, subject.slots(subject.outside))
+
+
+@fault
+def changed_input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
+    """An input that the conversion has changed reads another tensor."""
+    return rewired(subject, random, [slot for slot in subject.slots(subject.rewired) if _changed(subject, slot)])
+
+
+@fault
+def conversion_undone(subject: Subject, random: Any) -> Optional[Plant]:
+    """An input that the conversion has changed reads what it read before."""
+    slots = [slot for slot in subject.slots(subject.rewired) if _changed(subject, slot)]
+    slot = pick(random, [s for s in slots if s.slot < len(subject.before.inputs(s.node))])
+    if slot is None:
+        return None
+    plant, port = Plant(subject), subject.before.inputs(slot.node)[slot.slot]
+    if port.node not in subject.view.nodes:
+        return None
+    plant.connect(slot, port)
+    return plant.said("input %d of %s reads %s again", slot.slot, slot.node, port)
+
+
+def _changed(subject: Subject, slot: Slot) -> bool:
+    before = subject.before.inputs(slot.node)
+    return slot.slot >= len(before) or before[slot.slot] != subject.read(slot)
+
+
+def values(subject: Subject) -> List[Slot]:
+    """The inputs of updates that come from gradients."""
+    slots = subject.slots(subject.updates)
+    return [s for s in slots if subject.is_float(subject.read(s)) and subject.shape(subject.read(s)) != ()]
+
+
+@fault
+def gradients_exchanged(subject: Subject, random: Any) -> Optional[Plant]:
+    """Two variables of one shape take each other's gradients."""
+    one = pick(random, values(subject))
+    kind = one and subject.kind(subject.read(one))
+    other = one and pick(random, [s for s in values(subject) if s.node != one.node and subject.kind(subject.read(s)) == kind])
+    if not other or kind is None:
+        return None
+    plant = Plant(subject)
+    plant.connect(one, subject.read(other))
+    plant.connect(other, subject.read(one))
+    return plant.said("%s and %s have each other's %s and %s", one.node, other.node, subject.read(one), subject.read(other))
+
+
+@fault
+def update_reads_another_gradient(subject: Subject, random: Any) -> Optional[Plant]:
+    """An update reads another tensor of the gradient's shape."""
+    return rewired(subject, random, values(subject))
+
+
+@fault
+def inputs_exchanged(subject: Subject, random: Any) -> Optional[Plant]:
+    """A node reads two of its inputs in the other order."""
+    name = pick(random, [n for n in subject.view.nodes if len(set(subject.view.inputs(n))) > 1])
+    if name is None:
+        return None
+    one, other = random.sample(range(len(subject.view.inputs(name))), 2)
+    plant = Plant(subject)
+    plant.connect(Slot(name, one), subject.read(Slot(name, other)))
+    plant.connect(Slot(name, other), subject.read(Slot(name, one)))
+    return plant.said("%s has inputs %d and %d exchanged", name, one, other)

@@ -1,0 +1,353 @@
+#!/usr/bin/env python3
+"""Plants faults in converted graphs, and measures which share of each class a check catches.
+
+usage: mutate.py [--count=N] [--seed=S] [--subjects=NAME,...] [--classes=NAME,...] [--held_out] [--run] [--jobs=N]
+                 [--check=MODULE:FUNCTION] [--folder=FOLDER] [--only=SUBJECT:CLASS:NUMBER] [--list]
+
+    python tools/mutate.py --count=2000 --subjects='shape/*' --jobs=2
+    python tools/mutate.py --count=20000 --run --folder=/tmp/conversions
+    python tools/mutate.py --only=shape/plain/clip:gate_swapped:3 --run
+
+A check is a function of the original and the converted MetaGraphDef that returns whether the conversion is right, itself or as `.ok`;
+by default `graphmp.verify`. A mutant that it says is right is, in this order:
+
+    equivalent   by a rule written down in tools/mutants/equivalence.py; it doesn't count
+    missed       where an order is lost that nothing implies, or, with --run, where running both graphs tells them apart
+    undecided    otherwise: it counts as missed
+
+The share caught is of the mutants that aren't equivalent. GRAPHMP_CORPUS names the folder of recorded graphs. Exit status: 0; 1 where the
+share of a class is below 99%, or the check doesn't hold for an unmutated conversion; 2 for bad usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import importlib
+import multiprocessing
+import os
+import pathlib
+import sys
+import tempfile
+import time
+import traceback
+from typing import Any, Callable, Counter, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from graphmp.runtime.quiet import quiet_stderr
+
+# isort: split
+import tensorflow.compat.v1 as tf
+from mutants import classes, equivalence, executed, subjects
+from mutants.plant import Mutant
+from mutants.subject import Subject
+from table import print_table
+
+CAUGHT, MISSED, UNDECIDED, EQUIVALENT = "caught", "missed", "undecided", "equivalent"
+ENOUGH = 0.99
+_TRIES = 3  # numbers that are tried for each mutant that is wanted
+
+Check = Callable[[Any, Any], bool]
+
+
+class Outcome(NamedTuple):
+    """What came of a mutant.
+
+    Attributes:
+        subject: what it was planted in.
+        name: its class.
+        number: with these two, what makes it again.
+        what: the fault.
+        verdict: one of the four.
+        why: what told.
+    """
+
+    subject: str
+    name: str
+    number: int
+    what: str
+    verdict: str
+    why: str
+
+    def __str__(self) -> str:
+        """In one line, with what makes it again."""
+        return "%s %s:%s:%d  %s%s" % (self.verdict, self.subject, self.name, self.number, self.what, "  (%s)" % self.why if self.why else "")
+
+
+class Task(NamedTuple):
+    """Mutants of one subject that one process makes: of each class some numbers, those whose fault is not `known`."""
+
+    subject: str
+    classes: Tuple[str, ...]
+    first: int
+    wanted: int
+    known: Dict[str, Set[str]]
+
+
+class Settings(NamedTuple):
+    """What all tasks share."""
+
+    check: Check
+    folder: pathlib.Path
+    seed: str
+    run: bool
+
+
+class Answer(NamedTuple):
+    """What came of a task: outcomes, why the subject is of no use, seconds."""
+
+    task: Task
+    outcomes: List[Outcome]
+    unfit: str
+    seconds: float
+
+
+def named_check(text: str) -> Check:
+    """The check that MODULE:FUNCTION names."""
+    module, _, function = text.partition(":")
+    found = getattr(importlib.import_module(module), function)
+
+    def check(original: Any, converted: Any) -> bool:
+        proof = found(original, converted)
+        return bool(getattr(proof, "ok", proof))
+
+    return check
+
+
+def judged(subject: Subject, mutant: Mutant, number: int, settings: Settings, comparison: Callable[[], Any]) -> Outcome:
+    """What becomes of a mutant."""
+
+    def outcome(verdict: str, why: str = "") -> Outcome:
+        return Outcome(subject.name, mutant.name, number, mutant.what, verdict, why)
+
+    try:
+        passes = settings.check(subject.original, mutant.graph)
+    except Exception as error:  # what isn't proved is caught, and the report counts these
+        return outcome(CAUGHT, "the check raised %s: %s" % (type(error).__name__, str(error)[:100]))
+    if not passes:
+        return outcome(CAUGHT)
+    rule = equivalence.rule(subject, mutant.graph)
+    if rule:
+        return outcome(EQUIVALENT, rule)
+    if equivalence.loses_order_alone(subject, mutant.graph):
+        return outcome(MISSED, "an order is lost")
+    if not settings.run:
+        return outcome(UNDECIDED, "not run")
+    found, why = _difference(comparison, mutant)
+    return outcome(MISSED if found else UNDECIDED, why)
+
+
+def _difference(comparison: Callable[[], Any], mutant: Mutant) -> Tuple[bool, str]:
+    try:
+        difference = comparison().difference(mutant.graph)
+    except executed.NotRun as error:
+        return False, "the unmutated graph doesn't run: %s" % error
+    return bool(difference), difference or "no difference seen"
+
+
+def planted(subject: Subject, name: str, task: Task, seed: str) -> Iterator[Tuple[int, Mutant]]:
+    """As many mutants of a class as a task wants, no fault twice, as far as the subject has places for them."""
+    seen = set(task.known.get(name, ()))
+    found = 0
+    for number in range(task.first, task.first + _TRIES * task.wanted):
+        mutant = classes.planted(name, subject, "%s %d" % (seed, number))
+        if mutant is None:
+            return
+        if mutant.what not in seen:
+            seen.add(mutant.what)
+            found += 1
+            yield number, mutant
+        if found == task.wanted:
+            return
+
+
+def done(task: Task, settings: Settings) -> Answer:
+    """Does a task."""
+    start = time.time()
+    try:
+        subject = subjects.subject(task.subject, settings.folder)
+    except subjects.Unfit as error:
+        return Answer(task, [], str(error), time.time() - start)
+    try:
+        unfit = "" if task.first or settings.check(subject.original, subject.converted) else "the check doesn't hold for the conversion itself"
+    except Exception as error:
+        unfit = "the check raises on the conversion itself: %s: %s" % (type(error).__name__, error)
+    if unfit:
+        return Answer(task, [], unfit, time.time() - start)
+    kept: List[Any] = []
+
+    def comparison() -> Any:
+        if not kept:
+            try:
+                kept.append(executed.Comparison(subject))
+            except executed.NotRun as error:
+                kept.append(error)
+        if isinstance(kept[0], executed.NotRun):
+            raise kept[0]
+        return kept[0]
+
+    found = []
+    for name in task.classes:
+        for number, mutant in planted(subject, name, task, settings.seed):
+            found.append(judged(subject, mutant, number, settings, comparison))
+    return Answer(task, found, "", time.time() - start)
+
+
+_SETTINGS: List[Settings] = []
+
+
+def _done_in_process(task: Task) -> Answer:
+    try:
+        return done(task, _SETTINGS[0])
+    except Exception:  # one subject that this tool can't handle must not end a run of hours
+        return Answer(task, [], "this tool failed: " + traceback.format_exc().strip().splitlines()[-1], 0.0)
+
+
+@contextlib.contextmanager
+def workers(jobs: int, settings: Settings) -> Iterator[Callable[[Sequence[Task]], Iterator[Answer]]]:
+    """Yields what does tasks, in processes of their own where there is more than one job."""
+    _SETTINGS[:] = [settings]
+    if jobs == 1:
+        yield lambda tasks: map(_done_in_process, tasks)
+        return
+    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
+        yield lambda tasks: pool.imap_unordered(_done_in_process, tasks)
+
+
+def measured(names: Sequence[str], faults: Sequence[str], count: int, jobs: int, settings: Settings) -> Tuple[List[Outcome], Dict[str, str]]:
+    """Plants at least so many faults where there is place for them. Returns what came of them, and subjects of no use with the reason."""
+    outcomes: List[Outcome] = []
+    unfit: Dict[str, str] = {}
+    open_classes = {name: tuple(faults) for name in names}
+    known: Dict[str, Dict[str, Set[str]]] = {name: {} for name in names}
+    first = 0
+    while open_classes and len(outcomes) < count:
+        wanted = max(1, -(-(count - len(outcomes)) // sum(map(len, open_classes.values()))))
+        parts = [(name, part) for name, left in open_classes.items() for part in _parts(left, jobs, len(open_classes))]
+        tasks = [Task(name, part, first, wanted, known[name]) for name, part in parts]
+        open_classes = {}
+        with workers(jobs, settings) as do:
+            for answer in do(tasks):
+                outcomes += answer.outcomes
+                if answer.unfit:
+                    unfit[answer.task.subject] = answer.unfit
+                _note(answer, len(outcomes))
+                full = tuple(name for name in answer.task.classes if sum(o.name == name for o in answer.outcomes) == wanted)
+                if full:
+                    open_classes[answer.task.subject] = open_classes.get(answer.task.subject, ()) + full
+                for outcome in answer.outcomes:
+                    known[outcome.subject].setdefault(outcome.name, set()).add(outcome.what)
+        first += _TRIES * wanted
+    return sorted(outcomes), unfit
+
+
+def _parts(names: Tuple[str, ...], jobs: int, subject_count: int) -> List[Tuple[str, ...]]:
+    """Classes in as many parts as keep all processes busy."""
+    parts = max(1, -(-2 * jobs // subject_count)) if jobs > 1 else 1
+    return [names[part::parts] for part in range(parts) if names[part::parts]]
+
+
+def _note(answer: Answer, total: int) -> None:
+    text = answer.unfit or "%d mutants" % len(answer.outcomes)
+    print("%6d  %s: %s, %.1f s" % (total, answer.task.subject, text, answer.seconds), file=sys.stderr, flush=True)
+
+
+def share(counted: Counter[str]) -> float:
+    """The share caught of the mutants that count."""
+    planted_all = counted[CAUGHT] + counted[MISSED] + counted[UNDECIDED]
+    return counted[CAUGHT] / planted_all if planted_all else 1.0
+
+
+def report(outcomes: Sequence[Outcome], faults: Sequence[str], unfit: Dict[str, str], names: Sequence[str]) -> int:
+    """Prints the table, the missed and the undecided. Returns the exit status."""
+    counted: Dict[str, Counter[str]] = {name: collections.Counter() for name in faults}
+    for outcome in outcomes:
+        counted[outcome.name][outcome.verdict] += 1
+    total: Counter[str] = sum(counted.values(), collections.Counter())
+    print_table(
+        ["class", "planted", CAUGHT, MISSED, UNDECIDED, EQUIVALENT, "share"],
+        [_row(name, counted[name]) for name in faults] + [_row("all %d" % len(faults), total)],
+    )
+    for verdict in (MISSED, UNDECIDED):
+        for outcome in outcomes:
+            if outcome.verdict == verdict:
+                print(outcome)
+    raised = [outcome for outcome in outcomes if outcome.why.startswith("the check raised")]
+    for outcome in raised[:20]:
+        print(outcome)
+    print("%d of %d conversions; the check raised on %d mutants" % (len(names) - len(unfit), len(names), len(raised)))
+    for name, why in sorted(unfit.items()):
+        print("not used: %s: %s" % (name, why))
+    poor = [name for name in faults if share(counted[name]) < ENOUGH]
+    if poor:
+        print("below %d%%: %s" % (100 * ENOUGH, ", ".join(poor)))
+    return int(bool(poor) or any(why.startswith(("the check", "this tool")) for why in unfit.values()))
+
+
+def _row(name: str, counted: Counter[str]) -> List[str]:
+    planted_all = sum(counted[verdict] for verdict in (CAUGHT, MISSED, UNDECIDED, EQUIVALENT))
+    numbers = [planted_all, counted[CAUGHT], counted[MISSED], counted[UNDECIDED], counted[EQUIVALENT]]
+    return [name, *map(str, numbers), "%.2f%%" % (100 * share(counted)) if planted_all else "-"]
+
+
+def again(text: str, settings: Settings) -> int:
+    """Makes one mutant again and says what becomes of it. Returns the exit status."""
+    name, fault, number = text.rsplit(":", 2)
+    subject = subjects.subject(name, settings.folder)
+    mutant = classes.planted(fault, subject, "%s %s" % (settings.seed, number))
+    if mutant is None:
+        print("%s has no place for %s" % (name, fault))
+        return 2
+    outcome = judged(subject, mutant, int(number), settings, lambda: executed.Comparison(subject))
+    print(outcome)
+    return int(outcome.verdict in (MISSED, UNDECIDED))
+
+
+def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=20000, help="mutants in all (default 20000)")
+    parser.add_argument("--seed", default="1", help="of the faults (default 1)")
+    parser.add_argument("--subjects", type=_listed, default=[], help="conversions, by names or patterns (default: all)")
+    parser.add_argument("--classes", type=_listed, default=[], help="classes of faults (default: all that aren't held out)")
+    parser.add_argument("--held_out", action="store_true", help="the classes that are kept out of the verifier's development")
+    parser.add_argument("--run", action="store_true", help="run the mutants that the check passes")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
+    parser.add_argument("--check", default="graphmp.verify:verify", metavar="MODULE:FUNCTION", help="default graphmp.verify:verify")
+    parser.add_argument("--folder", type=pathlib.Path, help="where conversions are kept (default: a temporary folder)")
+    parser.add_argument("--only", metavar="SUBJECT:CLASS:NUMBER", help="one mutant, as a line of the report names it")
+    parser.add_argument("--list", action="store_true", help="print conversions and classes, and plant nothing")
+    args = parser.parse_args(argv)
+    try:
+        args.faults = classes.chosen(args.classes, args.held_out)
+    except ValueError as error:
+        parser.error(str(error))
+    return args
+
+
+def _listed(text: str) -> List[str]:
+    return [part for part in text.split(",") if part]
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Plants and reports. Returns the exit status."""
+    args = parse(argv)
+    if tf.__version__ > "2":
+        with quiet_stderr():
+            tf.disable_v2_behavior()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    if args.list:
+        print("\n".join([*subjects.chosen(args.subjects), *args.faults]))
+        return 0
+    with tempfile.TemporaryDirectory() as temporary:
+        settings = Settings(named_check(args.check), args.folder or pathlib.Path(temporary), args.seed, args.run)
+        if args.only:
+            return again(args.only, settings)
+        names = subjects.chosen(args.subjects)
+        outcomes, unfit = measured(names, args.faults, args.count, args.jobs, settings)
+        return report(outcomes, args.faults, unfit, names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
