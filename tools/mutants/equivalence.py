@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.control_flow import MERGES, NEXT_ITERATIONS
 from graphmp.graph.messages import serialize
 from graphmp.graph.view import GraphView
-from graphmp.rewrite.op_defs import OpDefs
+from graphmp.hooks.op_defs import OpDefs
 from mutants.subject import Subject
 
 IMPLIED, SAME_VALUES = "the same order", "the same values"

@@ -350,7 +350,7 @@ def _spoiled(meta_graph: tf.MetaGraphDef, made: Plan) -> Dict[str, Tuple[str, An
 
 
 def _types(meta_graph: tf.MetaGraphDef) -> Any:
-    from graphmp.rewrite.op_defs import OpDefs
+    from graphmp.hooks.op_defs import OpDefs
 
     return OpDefs(meta_graph)
 

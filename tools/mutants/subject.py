@@ -17,7 +17,7 @@ from graphmp.graph.messages import serialize
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
 from graphmp.once import once
-from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
+from graphmp.hooks.op_defs import OpDefs, PortType, Signature
 
 OWN = "graphmp/"
 CAST = re.compile(r"_graphmp_(float16|bfloat16|float32|float64)(_\d+)?$")
