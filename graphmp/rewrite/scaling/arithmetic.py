@@ -9,11 +9,12 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.building import own_scope
 from graphmp.graph.devices import machine
-from graphmp.graph.dtypes import HALF
+from graphmp.graph.dtypes import BOOL, HALF
 from graphmp.graph.editing import Editor
 from graphmp.graph.view import Port
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite, clip, unscale
+from graphmp.rewrite.scaling.carried import Frame, carried, entered
 from graphmp.rewrite.scaling.fetched_gradients import computed_elsewhere
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
@@ -86,8 +87,8 @@ class Arithmetic:
         with self._part.building():
             for each in self._loss.scopes:
                 self._scale(each)
-            checked = [self._result(port) for port in self._loss.arrivals or self._loss.checked]
-            finite = all_finite(checked, self._scope, self.scale.device) if self.scale.skips else None
+            checked = self._outside()
+            finite = self._all_finite(checked) if self.scale.skips else None
             flag = self._adapted(finite)
             self._clip()
             self._connect_readers()
@@ -99,6 +100,34 @@ class Arithmetic:
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
         self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm else ""
         self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self.divisions.values()) if self.current and name.startswith("graphmp/")]
+
+    def _outside(self) -> List[Any]:
+        """What is looked at, outside of loops; of what is taken in loops, what comes out of them."""
+        ports = self._loss.arrivals or [*(port for port in self._loss.checked if not self._graph.looped(port.node)), *self._loss.emerging]
+        return [self._result(port) for port in ports]
+
+    def _all_finite(self, outside: List[Any]) -> Any:
+        """Whether all is finite; what is taken in a loop is looked at there, where it is taken in each iteration."""
+        looped: Dict[Tuple[str, ...], List[Port]] = {}
+        for port in () if self._loss.arrivals else self._loss.checked:
+            if self._graph.looped(port.node):
+                looped.setdefault(self._graph.loops(port.node), []).append(port)
+        flags = []
+        for loops, ports in looped.items():
+            always = [self._result(port) for port in ports if port.node not in self._graph.conditional_in_loops]
+            if always:
+                flags.append(carried(self._frames(loops), lambda always=always: all_finite(always, self._scope + "/in_loop"), self._scope))
+        found = [all_finite(outside, self._scope, self.scale.device)] if outside else []
+        if not flags:
+            return found[0]
+        with own_scope(self._scope), tf.device(self.scale.device):
+            return tf.reduce_all(tf.stack(found + flags), name="all_finite")
+
+    def _frames(self, loops: Tuple[str, ...]) -> List[Frame]:
+        """The loops of a path, as they are in the part."""
+        conditions = [Port(self._graph.loop_conditions[loops[: depth + 1]], 0) for depth in range(len(loops))]
+        pairs = zip(loops, conditions)
+        return [Frame(name, self._graph.parallel_iterations[name], self._part.input(port, BOOL)) for name, port in pairs]
 
     def _first_step(self, checked: Sequence[Port]) -> Optional[FirstStep]:
         if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
@@ -135,7 +164,7 @@ class Arithmetic:
         """Seeds, results of ops that nobody knows, and what is compared with gradients."""
         for seed in scope.seeds:
             with tf.device(self._graph.places.of(seed.node)):
-                self._sources[seed] = self.scale.scale(self._read_in(scope, seed), name="scaled_seed")
+                self._sources[seed] = self._scale_at(seed).scale(self._read_in(scope, seed), name="scaled_seed")
             self._let_read(seed, self._sources[seed], scope)
         for port in (port for name in scope.degrees.rescale for port in self._graph.outputs(name) if self._graph.is_float(port)):
             with tf.device(self._graph.places.of(port.node)):
@@ -157,11 +186,7 @@ class Arithmetic:
         if not loops or not isinstance(self.scale, scales.FixedLossScale):
             return self.scale
         if loops not in self._in_loops:
-            tensor = self.scale.in_step
-            with own_scope(self._scope):
-                for frame in loops:
-                    parallel = self._graph.parallel_iterations[frame]
-                    tensor = tf.raw_ops.Enter(data=tensor, frame_name=frame, is_constant=True, parallel_iterations=parallel, name="entered")
+            tensor = entered(self._frames(loops), self.scale.in_step, self._scope)
             self._in_loops[loops] = scales.EnteredLossScale(self.scale.scope, tensor)
         return self._in_loops[loops]
 
@@ -178,13 +203,13 @@ class Arithmetic:
             reader = next((c.node for c in self._graph.view.consumers(port.node) if c.node not in scope.nodes), port.node)
             with tf.device(self._graph.places.of(reader)):
                 tensor = self._part.input(self._moved.get(port, port), self._graph.dtype(port))
-                self._results[port] = self.divisions[port] = self._divided(tensor, degree)
+                self._results[port] = self.divisions[port] = self._divided(self._scale_at(port), tensor, degree)
 
-    def _divided(self, tensor: Any, degree: int) -> Any:
+    def _divided(self, scale: scales.NoLossScale, tensor: Any, degree: int) -> Any:
         if degree <= 0:
-            return self._times(self.scale, tensor, -degree, "unscale")
+            return self._times(scale, tensor, -degree, "unscale")
         for _ in range(degree):
-            tensor = unscale(self.scale, [tensor])[0]
+            tensor = unscale(scale, [tensor])[0]
         return tensor
 
     def _adapted(self, finite: Any) -> Any:
@@ -200,8 +225,10 @@ class Arithmetic:
         entries = self._entries()
         if self._loss.arrivals and not self._loss.fetched:
             self._clip_ports(self._loss.arrivals)
-        elif (self._loss.fetched or self._loss.reduced or self._loss.added_up) and entries:
+        elif (self._loss.fetched or self._loss.reduced or self._loss.added_up or self._loss.emerging) and entries:
             self._clip_entries(entries)
+        elif self._loss.emerging:
+            self._clip_ports([*(port for port in self._loss.gradients if not self._graph.looped(port.node)), *self._loss.emerging])
         elif self._loss.reduced:
             self._clip_ports(self._loss.checked)
         elif self._loss.added_up:

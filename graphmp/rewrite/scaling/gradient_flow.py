@@ -6,8 +6,10 @@ from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Optional, Set,
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.control_flow import EXITS
 from graphmp.graph.live import ASSIGNS, UPDATE_PREFIXES
 from graphmp.graph.view import Port
+from graphmp.rewrite.scaling.homogeneity import READS_AN_ARRAY
 from graphmp.rewrite.scaling.model import GradientScope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
@@ -25,6 +27,7 @@ class GradientFlow(NamedTuple):
         later: writes that train, by way of a variable that holds gradients for a later step.
         trained: all that train a variable.
         taken: outputs that take gradients out of accumulators.
+        emerging: outputs by which what was made of gradients in while loops comes out of these on its way to a write.
     """
 
     gradients: Tuple[Port, ...]
@@ -34,6 +37,7 @@ class GradientFlow(NamedTuple):
     later: AbstractSet[str]
     trained: AbstractSet[str]
     taken: Tuple[Port, ...]
+    emerging: Tuple[Port, ...]
 
 
 def gradient_flow(graph: TrainingGraph, scope: GradientScope, chosen: Optional[AbstractSet[str]]) -> GradientFlow:
@@ -58,7 +62,7 @@ def gradient_flow(graph: TrainingGraph, scope: GradientScope, chosen: Optional[A
     checked = _checked(graph, gradients, direct, after)
     reduced = any(port.node in graph.reduces.whole for port in checked)
     trained = {name for name in direct if is_training(name)} | later
-    return GradientFlow(tuple(gradients), tuple(checked), reduced, direct, later, trained, tuple(taken))
+    return GradientFlow(tuple(gradients), tuple(checked), reduced, direct, later, trained, tuple(taken), tuple(_emerging(graph, gradients, into)))
 
 
 def _read_in(graph: TrainingGraph, ports: Iterable[Port], among: AbstractSet[str]) -> List[Port]:
@@ -80,6 +84,16 @@ def _checked(graph: TrainingGraph, gradients: List[Port], direct: AbstractSet[st
     last = {name for name in found if not any(consumer.node in before for consumer in graph.view.consumers(name))}
     whole = [port for name in graph.view.nodes if name in last for port in graph.read_ports(name) if graph.is_float(port)]
     return _read_in(graph, gradients, _toward(graph, direct, after - last)) + _read_in(graph, whole, into)
+
+
+def _emerging(graph: TrainingGraph, gradients: List[Port], into: AbstractSet[str]) -> List[Port]:
+    """Where values come out of while loops, or of TensorArrays that were filled there; of one behind another the first."""
+    if not any(graph.looped(port.node) for port in gradients):
+        return []
+    outside = [name for name in graph.view.nodes if name in into and not graph.looped(name)]
+    names = [name for name in outside if graph.view.nodes[name].op in READS_AN_ARRAY | EXITS and not graph.is_flow(name)]
+    behind = graph.view.followed([c.node for name in names for c in graph.view.consumers(name)], lambda name: name in into)
+    return [Port(name, 0) for name in names if name not in behind and graph.is_float(Port(name, 0))]
 
 
 def _trainable(graph: TrainingGraph, scope: GradientScope) -> AbstractSet[str]:

@@ -189,8 +189,9 @@ def _scale(
         warnings.extend(_doubts(loss, each, each.scale.scope))
     gated = _gate(graph, editor, plan.skips, made, warnings)
     result.warnings.extend(dict(row, node=in_body(name, row["node"])) for row in warnings)
-    looped = handles and body is None
-    result.losses.extend(dict(_row(loss, arithmetic, names, body), in_loop=looped) for loss, arithmetic, names in zip(plan.losses, made, gated))
+    for loss, arithmetic, names in zip(plan.losses, made, gated):
+        looped = (handles and body is None) or any(graph.looped(port.node) for port in loss.gradients)
+        result.losses.append(dict(_row(loss, arithmetic, names, body), in_loop=looped))
     return made
 
 

@@ -91,4 +91,5 @@ def _joined(scopes: List[GradientScope], flows: List[GradientFlow], members: Lis
         fetched=False,
         updates=tuple(sorted(updates)),
         direct=tuple(sorted(direct)),
+        emerging=tuple(dict.fromkeys(port for flow in own for port in flow.emerging)),
     )

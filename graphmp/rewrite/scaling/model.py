@@ -41,6 +41,7 @@ class Loss(NamedTuple):
         fetched: whether its gradients leave the graph, and come back through placeholders.
         updates: the writes that the gradients reach.
         direct: those of them that they reach in the same step; behind accumulators, those that what is taken out reaches.
+        emerging: where what was made of gradients taken in while loops comes out of these, on its way to updates outside; else empty.
     """
 
     scopes: Tuple[GradientScope, ...]
@@ -52,3 +53,4 @@ class Loss(NamedTuple):
     fetched: bool
     updates: Tuple[str, ...]
     direct: Tuple[str, ...]
+    emerging: Tuple[Port, ...] = ()

@@ -128,8 +128,8 @@ def _unnamed(graph: TrainingGraph) -> Dict[str, AbstractSet[str]]:
 
 
 def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
-    """Whether a loss lies in a while loop, where no scale can be brought in."""
-    inside = next((name for name in _nodes(loss) if graph.looped(name)), None)
+    """Whether a loss trains in a while loop, where no step can be skipped."""
+    inside = next((name for name in _nodes(loss) if graph.looped(name)), None) if any(map(graph.looped, loss.direct)) else None
     if inside is not None:
         text = "it trains inside a while loop that does not order its updates: gradients are not scaled"
         warnings.append(warning("GMP110", inside, text))

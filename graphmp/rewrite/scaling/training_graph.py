@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.branches import Conditions, conditions
-from graphmp.graph.control_flow import ENTERS, EXITS
+from graphmp.graph.control_flow import ENTERS, EXITS, MERGES, SWITCHES
 from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
 from graphmp.graph.frames import frames
@@ -21,9 +21,10 @@ from graphmp.rewrite.op_defs import OpDefs, PortType, Signature
 from graphmp.rewrite.scaling.allreduce import AllReduces
 from graphmp.rewrite.scaling.called import Calls, Results
 from graphmp.rewrite.scaling.discovery import Discovered, Floats, discover
-from graphmp.rewrite.scaling.homogeneity import Degree
+from graphmp.rewrite.scaling.homogeneity import READS_AN_ARRAY, Degree
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
+_HANDS_ON = ENTERS | EXITS | MERGES | SWITCHES | {"Identity"}
 
 
 class TrainingGraph:
@@ -114,6 +115,23 @@ class TrainingGraph:
         """The frames of the while loops that the outputs of a node lie in, outermost first."""
         inside = self._frames.get(name, ())
         return inside[:-1] if inside and self.view.nodes[name].op in EXITS else inside
+
+    def is_flow(self, name: str) -> bool:
+        """Whether a node hands on what orders the operations on a TensorArray, rather than a value."""
+        while self.view.nodes[name].op in _HANDS_ON:
+            name = self.view.inputs(name)[0].node
+        return self.view.nodes[name].op.startswith("TensorArray") and self.view.nodes[name].op not in READS_AN_ARRAY
+
+    @once
+    def conditional_in_loops(self) -> Set[str]:
+        """Nodes in while loops that some iterations leave out."""
+        starts = {loops: self.conditions.get(name, frozenset()) for loops, name in self.loop_conditions.items()}
+        return {name for name, sides in self.conditions.items() if self.looped(name) and sides - starts.get(self.loops(name), frozenset())}
+
+    @once
+    def loop_conditions(self) -> Dict[Tuple[str, ...], str]:
+        """The LoopCond of each while loop, by the frames that it lies in."""
+        return {self.loops(name): name for name, node in self.view.nodes.items() if node.op == "LoopCond"}
 
     @once
     def parallel_iterations(self) -> Dict[str, int]:
