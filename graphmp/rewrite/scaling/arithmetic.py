@@ -18,6 +18,7 @@ from graphmp.rewrite.scaling.carried import Frame, carried, entered
 from graphmp.rewrite.scaling.fetched_gradients import computed_elsewhere
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
+from graphmp.rewrite.scaling.homogeneity import READS_AN_ARRAY
 from graphmp.rewrite.scaling.model import GradientScope, Loss
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
@@ -35,6 +36,7 @@ class Arithmetic:
         clip: name scope of the clip; empty where there is none.
         first_step: what a first step is to look at; None where a step is like any other.
         clipped_apart: whether each tower's gradients are clipped by themselves.
+        clipped_stacked: whether gradients that a loop takes one after the other are clipped as one.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Arithmetic:
         self._in_loops: Dict[Tuple[str, ...], scales.NoLossScale] = {}
         self._connections: List[Tuple[str, int, Any]] = []
         self._at_entries: List[Tuple[str, int, Any]] = []
-        self.clipped_apart = False
+        self.clipped_apart = self.clipped_stacked = False
         self._keep_fetched(kept)
         with self._part.building():
             with tf.device(machine(graph.places.of(loss.direct[0]))):
@@ -228,6 +230,7 @@ class Arithmetic:
         elif (self._loss.fetched or self._loss.reduced or self._loss.added_up or self._loss.emerging) and entries:
             self._clip_entries(entries)
         elif self._loss.emerging:
+            self.clipped_stacked = any(self._graph.view.nodes[port.node].op in READS_AN_ARRAY for port in self._loss.emerging)
             self._clip_ports([*(port for port in self._loss.gradients if not self._graph.looped(port.node)), *self._loss.emerging])
         elif self._loss.reduced:
             self._clip_ports(self._loss.checked)

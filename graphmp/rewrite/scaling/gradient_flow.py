@@ -118,10 +118,10 @@ def _follow(graph: TrainingGraph, starts: Iterable[str], inside: AbstractSet[str
         seen.add(name)
         waiting.extend(consumer.node for consumer in graph.view.consumers(name))
         if nodes[name].op.endswith(_PUSHES):
-            for consumer in graph.view.consumers(graph.view.inputs(name)[0].node):
-                if nodes[consumer.node].op.endswith(_TAKES) and consumer.node not in seen:
-                    taken += [port for port in graph.read_ports(consumer.node) if graph.is_float(port)]
-                    waiting.append(consumer.node)
+            for take in graph.takes.get(graph.handed_on(name), ()):
+                if take not in seen:
+                    taken += [port for port in graph.read_ports(take) if graph.is_float(port)]
+                    waiting.append(take)
     return seen, taken
 
 
@@ -130,7 +130,7 @@ def _toward(graph: TrainingGraph, targets: Iterable[str], among: AbstractSet[str
     handles: Dict[str, List[str]] = {}
     for name in among:
         if graph.view.nodes[name].op.endswith(_PUSHES):
-            handles.setdefault(graph.view.inputs(name)[0].node, []).append(name)
+            handles.setdefault(graph.handed_on(name), []).append(name)
     seen: Set[str] = set()
     waiting = list(targets)
     while waiting:
@@ -140,5 +140,5 @@ def _toward(graph: TrainingGraph, targets: Iterable[str], among: AbstractSet[str
         seen.add(name)
         waiting.extend(port.node for port in graph.view.inputs(name))
         if graph.view.nodes[name].op.endswith(_TAKES):
-            waiting.extend(handles.get(graph.view.inputs(name)[0].node, ()))
+            waiting.extend(handles.get(graph.handed_on(name), ()))
     return seen

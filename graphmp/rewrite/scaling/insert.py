@@ -23,8 +23,10 @@ from graphmp.config import Config
 from graphmp.diff.changes import in_body
 from graphmp.errors import warning
 from graphmp.graph.contexts import Contexts
+from graphmp.graph.control_flow import ENTERS, EXITS
 from graphmp.graph.editing import Editor
-from graphmp.graph.view import Port
+from graphmp.graph.frames import frames, is_invariant
+from graphmp.graph.view import GraphView, Port
 from graphmp.loss_scale.scales import COLLECTION, skipped_between, state_for_functions
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
 from graphmp.rewrite.scaling.checkpoints import ScaleState, initialise, save_and_restore
@@ -93,6 +95,20 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     _splice(graph, editor, part, made, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True}, result)
     for name, others in late.items():
         editor.wait_for(name, others)
+    if any(editor.nodes[name].op in ENTERS for name in editor.added):
+        _list_in_contexts(graph, editor)
+
+
+def _list_in_contexts(graph: TrainingGraph, editor: Editor) -> None:
+    """Says of new nodes in while loops that they are in them."""
+    contexts, inside = Contexts(graph.meta_graph), frames(GraphView(graph.meta_graph.graph_def))
+    for name in (name for name in editor.added if inside.get(name)):
+        node, path = editor.nodes[name], inside[name]
+        if node.op in ENTERS and is_invariant(node):
+            contexts.bring_in(name, graph.loop_conditions[path], str(Port(*editor.input(name, 0))) + ":0")
+        elif node.op not in EXITS or path[:-1]:
+            contexts.add(name, editor.nodes[graph.loop_conditions[path[:-1] if node.op in EXITS else path]])
+    contexts.write()
 
 
 def _insert_in_loop(
@@ -253,6 +269,9 @@ def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str
     if arithmetic.clipped_apart:
         scopes = ", ".join(each.scope for each in loss.scopes)
         yield warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)
+    if arithmetic.clipped_stacked:
+        scopes = ", ".join(each.scope for each in loss.scopes)
+        yield warning("GMP103", "graphmp/" + scope, "the gradients of all turns of a loop (%s) are clipped together, by the norm of all" % scopes)
 
 
 def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Optional[Gated] = None, body: Optional[Body] = None) -> Dict[str, Any]:

@@ -7,9 +7,11 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Iterator, List, Set
+import itertools
+from typing import AbstractSet, Iterator, List, Set, Tuple
 
 from graphmp.graph.calls import CALLS
+from graphmp.graph.control_flow import NEXT_ITERATIONS
 from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.values import all_equal
 from graphmp.graph.variables import VARIABLE_OPS
@@ -66,15 +68,30 @@ def _without_state(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet
 
 
 def _whole(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet[str]:
-    """Gradient code and what lies between two parts of it, by whatever name: a custom gradient may open scopes of its own."""
+    """Gradient code and what lies between two parts of it, by whatever name: a custom gradient may open scopes of its own.
+
+    From one iteration to the next of a loop that it lies in whole, what lies between is the model.
+    """
     outside = {consumer.node for name in nodes for consumer in graph.view.consumers(name) if consumer.node not in nodes}
     if not outside:
         return nodes
-    after = graph.view.followed(outside, lambda name: name not in nodes)
+    around = _around(graph, nodes)
+
+    def leads_back(name: str) -> bool:
+        return graph.view.nodes[name].op in NEXT_ITERATIONS and graph.loops(name) == around[: len(graph.loops(name))]
+
+    after = graph.view.followed(outside, lambda name: name not in nodes and not leads_back(name))
     again = [name for name in after if any(consumer.node in nodes for consumer in graph.view.consumers(name))]
     if not again:
         return nodes
     return set(nodes) | (after & graph.view.ancestors(again, control=False))
+
+
+def _around(graph: TrainingGraph, nodes: AbstractSet[str]) -> Tuple[str, ...]:
+    """The loops that all nodes lie in."""
+    paths = {graph.loops(name) for name in nodes}
+    shared = itertools.takewhile(lambda frames: len(set(frames)) == 1, zip(*paths))
+    return tuple(frames[0] for frames in shared)
 
 
 def _seeds(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> Iterator[Port]:

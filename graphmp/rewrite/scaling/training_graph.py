@@ -24,7 +24,7 @@ from graphmp.rewrite.scaling.discovery import Discovered, Floats, discover
 from graphmp.rewrite.scaling.homogeneity import READS_AN_ARRAY, Degree
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
-_HANDS_ON = ENTERS | EXITS | MERGES | SWITCHES | {"Identity"}
+_HANDS_ON = ENTERS | EXITS | MERGES | SWITCHES | {"Identity", "RefIdentity"}
 
 
 class TrainingGraph:
@@ -116,10 +116,25 @@ class TrainingGraph:
         inside = self._frames.get(name, ())
         return inside[:-1] if inside and self.view.nodes[name].op in EXITS else inside
 
-    def is_flow(self, name: str) -> bool:
-        """Whether a node hands on what orders the operations on a TensorArray, rather than a value."""
+    def handed_on(self, name: str) -> str:
+        """The node that a node takes its first input from, by way of loops and copies."""
+        name = self.view.inputs(name)[0].node
         while self.view.nodes[name].op in _HANDS_ON:
             name = self.view.inputs(name)[0].node
+        return name
+
+    @once
+    def takes(self) -> Dict[str, List[str]]:
+        """For each accumulator what takes gradients out of it."""
+        found: Dict[str, List[str]] = {}
+        for name in (name for name, node in self.view.nodes.items() if node.op.endswith("TakeGradient")):
+            found.setdefault(self.handed_on(name), []).append(name)
+        return found
+
+    def is_flow(self, name: str) -> bool:
+        """Whether a node hands on what orders the operations on a TensorArray, rather than a value."""
+        if self.view.nodes[name].op in _HANDS_ON:
+            name = self.handed_on(name)
         return self.view.nodes[name].op.startswith("TensorArray") and self.view.nodes[name].op not in READS_AN_ARRAY
 
     @once
