@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -118,7 +119,7 @@ class Arithmetic:
         for loops, ports in looped.items():
             always = [self._result(port) for port in ports if port.node not in self._graph.conditional_in_loops]
             if always:
-                flags.append(carried(self._frames(loops), lambda always=always: all_finite(always, self._scope + "/in_loop"), self._scope))
+                flags.append(carried(self._frames(loops), functools.partial(all_finite, always, self._scope + "/in_loop"), self._scope))
         found = [all_finite(outside, self._scope, self.scale.device)] if outside else []
         if not flags:
             return found[0]

@@ -76,6 +76,7 @@ def insert(graph: TrainingGraph, config: Config, plan: ScalePlan) -> Inserted:
     if plan.losses or plan.inside or plan.loops:
         _insert(graph, config, plan, result)
     result.losses.extend(_row(loss) for loss in plan.unscaled)
+    result.losses.extend(_row(loss, body=body) for body, loss in plan.unscaled_inside)
     return result
 
 

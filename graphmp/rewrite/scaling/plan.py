@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.config import Config
 from graphmp.errors import warning
@@ -39,6 +39,7 @@ class ScalePlan(NamedTuple):
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
         inside: what it does in functions that train inside.
+        unscaled_inside: losses in functions that are left as they are, with the bodies that they lie in.
         loops: what it does in while loops that train inside.
         behind: writes of the main graph that belong to the steps of functions, and whose: numbers of `inside`.
     """
@@ -52,8 +53,17 @@ class ScalePlan(NamedTuple):
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
     inside: Sequence[Inside] = ()
+    unscaled_inside: Sequence[Tuple[Body, Loss]] = ()
     loops: Sequence[InLoop] = ()
     behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})
+
+
+class StepInside(NamedTuple):
+    """A function that trains inside: its body, that as loss scaling looks at it, and the losses in it."""
+
+    body: Body
+    graph: TrainingGraph
+    losses: Sequence[Loss]
 
 
 class Inside(NamedTuple):
@@ -98,16 +108,17 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     """
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [])
+        left = [(step.body, loss) for step in steps_inside(graph, config) for loss in step.losses]
+        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [], unscaled_inside=left)
     warnings = list(_unscaled_updates(graph, losses, config))
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
     plan = _planned(graph, [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)], config, allow, warnings)
     float32 = {**plan.float32, **{name: reason for loop in loops for name, reason in loop.plan.float32.items()}}
-    inside = _plan_functions(graph, config, allow, warnings)
+    inside, left = _plan_functions(graph, config, allow, warnings)
     skips = _without(plan.skips, loops)
     behind = _behind_calls(graph, inside, skips, config, allow, warnings) if config.loss_scale == "dynamic" and inside else {}
-    return plan._replace(skips=skips, float32=float32, inside=inside, loops=loops, behind=behind, warnings=warnings)
+    return plan._replace(skips=skips, float32=float32, inside=inside, unscaled_inside=left, loops=loops, behind=behind, warnings=warnings)
 
 
 def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> ScalePlan:
@@ -190,23 +201,40 @@ def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
     )
 
 
-def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> List[Inside]:
-    """Decides on the functions that train inside; those that can't be scaled are said."""
-    library = graph.meta_graph.graph_def.library.function
-    writing = {function.signature.name: function for function in library if function.signature.name in graph.state.writing_functions}
+def steps_inside(graph: TrainingGraph, config: Config) -> Iterator[StepInside]:
+    """The functions that train inside; not those in gradient code, for what they are handed is scaled already."""
+    writing = _writing(graph)
     called = called_functions(graph.meta_graph.graph_def) if writing and not config.names_training else ()
-    found = []
     for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
-        if body.calls & graph.gradients or (body.compiled and config.loss_scale == "dynamic"):
-            continue  # what it is handed is scaled already; XLA has no dead ops
-        inside = TrainingGraph(body.meta_graph, config, graph.op_defs)
-        plan = _planned(inside, find_losses(inside, config), config, allow, [])
-        if plan.losses and not plan.unscaled:
-            found.append(Inside(body, inside, plan))
+        if not body.calls & graph.gradients:
+            inside = TrainingGraph(body.meta_graph, config, graph.op_defs)
+            losses = find_losses(inside, config)
+            if losses:
+                yield StepInside(body, inside, losses)
+
+
+def _writing(graph: TrainingGraph) -> Dict[str, Any]:
+    """The functions that write state, by name."""
+    library = graph.meta_graph.graph_def.library.function
+    return {function.signature.name: function for function in library if function.signature.name in graph.state.writing_functions}
+
+
+def _plan_functions(
+    graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]
+) -> Tuple[List[Inside], List[Tuple[Body, Loss]]]:
+    """Decides on the functions that train inside; those that can't be scaled are said. Returns their losses too."""
+    found: List[Inside] = []
+    unscaled: List[Tuple[Body, Loss]] = []
+    for step in steps_inside(graph, config):
+        plan = _planned(step.graph, step.losses, config, allow, [])
+        if plan.unscaled or (step.body.compiled and config.loss_scale == "dynamic"):  # XLA has no dead ops
+            unscaled += [(step.body, loss) for loss in step.losses]
+        else:
+            found.append(Inside(step.body, step.graph, plan))
     names = {each.body.name for each in found}
-    left = [name for name, function in writing.items() if name not in names and gradient_scopes({node.name for node in function.node_def})]
+    left = [name for name, function in _writing(graph).items() if name not in names and gradient_scopes({node.name for node in function.node_def})]
     warnings += [warning("GMP110", name, "the function trains inside itself: its gradients are not scaled") for name in left]
-    return found
+    return found, unscaled
 
 
 def _behind_calls(

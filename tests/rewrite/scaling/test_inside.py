@@ -11,7 +11,12 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.config import Config
+from graphmp.policy.policy import load
 from graphmp.rewrite import pipeline
+from graphmp.rewrite.inspection.cost import inspect_cost
+from graphmp.rewrite.inspection.overview import inspect
+from graphmp.rewrite.inspection.training_step import find_training
 from graphmp.rewrite.scaling.handles import pass_handles
 from tests.support.painting import built
 from tests.support.scaled import changed, session
@@ -610,3 +615,25 @@ def test_what_xla_compiles_is_said(compiled):
     assert [row["code"] for row in converted.report["warnings"]] == ["GMP110"]
     converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale=1024.0)
     assert converted.report["warnings"] == [] and len(converted.report["losses"]) == 1
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "shape", [called, without_results, called_twice, legacy, loop, loop_in_a_function, old_loop], ids=lambda shape: shape.__name__
+)
+def test_such_a_graph_is_said_to_train(shape):
+    """Unscaled, scaled, and where it is only looked at."""
+    meta_graph = original(shape)
+    for loss_scale in ("none", "dynamic"):
+        report = conversion(shape, loss_scale=loss_scale).report
+        assert [row["code"] for row in report["warnings"]] == []
+        (row,) = report["losses"]
+        assert row["loss"][0].endswith("/mul") and len(row["updates"]) == 2 and "train" in row["train_ops"]
+        assert bool(row["scale"]) == (loss_scale == "dynamic")
+    config = Config.make()
+    policy = load(config.compute_dtype, "")
+    found = inspect(meta_graph, config, policy)
+    assert found.notes == [] and found.facts.gradient_scopes == {row["gradient_scope"]: True}
+    assert inspect_cost(meta_graph, config, policy).trains
+    training = find_training(meta_graph, config)
+    assert training.trains and training.updates == set(row["calls"] or row["updates"])
