@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.building import own_scope
 from graphmp.graph.devices import machine
-from graphmp.graph.dtypes import BOOL, HALF
+from graphmp.graph.dtypes import BOOL, FLOAT32, HALF
 from graphmp.graph.editing import Editor
 from graphmp.graph.view import Port
 from graphmp.loss_scale import scales
@@ -21,6 +21,7 @@ from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.homogeneity import READS_AN_ARRAY
 from graphmp.rewrite.scaling.model import GradientScope, Loss
+from graphmp.rewrite.scaling.returned import flag_output
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
@@ -31,6 +32,7 @@ class Arithmetic:
         scale: its loss scale.
         flag: whether its gradients are finite, once the scale has been adapted; None where the scale is not dynamic.
         current: the scale's value; empty where there is none.
+        in_step: what it is in this step, as an input; empty where there is none.
         unscaled: names of the nodes that divide by it.
         waits: what they have to wait for where they stand in front of a copy that does: TensorFlow lets no update run before all gradients are taken.
         finite: name of the node that checks; empty where none does.
@@ -50,6 +52,7 @@ class Arithmetic:
         scope: str,
         kept: Sequence[Port],
         by_handle: bool = False,
+        given: Optional[Port] = None,
     ):
         """Makes the scale and unscales what leaves gradient code.
 
@@ -62,7 +65,9 @@ class Arithmetic:
             scope: its name scope below `graphmp/`.
             kept: outputs of gradient code that are to be unscaled under their own names.
             by_handle: whether the graph only has handles of the scale's state: a function's body, or a loop.
+            given: the scale, in a body to which its callers give it; they skip steps, and clip.
         """
+        self._given = given
         self._graph, self._editor, self._config, self._loss, self._scope = graph, editor, config, loss, scope
         self._part = part
         self._moved: Dict[Port, Port] = {}
@@ -76,9 +81,12 @@ class Arithmetic:
         self._keep_fetched(kept)
         with self._part.building():
             with tf.device(machine(graph.places.of(loss.direct[0]))):
-                self.scale = scales.make(config, scope, by_handle)
+                self.scale = self._entered(given) if given is not None else scales.make(config, scope, by_handle)
             for each in loss.scopes:
                 self._unscale(each)
+
+    def _entered(self, given: Port) -> scales.NoLossScale:
+        return scales.EnteredLossScale(self._scope, self._part.input(given, FLOAT32))
 
     def complete(self, unscaled: Mapping[Port, Any]) -> None:
         """Scales, checks, clips and connects.
@@ -91,7 +99,7 @@ class Arithmetic:
             for each in self._loss.scopes:
                 self._scale(each)
             checked = self._outside()
-            finite = self._all_finite(checked) if self.scale.skips else None
+            finite = self._all_finite(checked) if self.scale.skips or self._given is not None else None
             flag = self._adapted(finite)
             self._clip()
             self._connect_readers()
@@ -101,7 +109,8 @@ class Arithmetic:
         self.finite = "" if finite is None else finite.op.name
         self.first_step = self._first_step([self._part.port(tensor) for tensor in checked])
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
-        self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm else ""
+        self.in_step = str(self._part.port(self.scale.in_step)) if isinstance(self.scale, scales.FixedLossScale) else ""
+        self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm and self._given is None else ""
         self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self.divisions.values()) if self.current and name.startswith("graphmp/")]
 
     def _outside(self) -> List[Any]:
@@ -121,10 +130,16 @@ class Arithmetic:
             if always:
                 flags.append(carried(self._frames(loops), functools.partial(all_finite, always, self._scope + "/in_loop"), self._scope))
         found = [all_finite(outside, self._scope, self.scale.device)] if outside else []
+        flags += [self._part.input(port, BOOL) for port in self._returned_flags()]
         if not flags:
             return found[0]
         with own_scope(self._scope), tf.device(self.scale.device):
             return tf.reduce_all(tf.stack(found + flags), name="all_finite")
+
+    def _returned_flags(self) -> List[Port]:
+        """The flags that calls of functions will give which take gradients."""
+        calls = [scope.call for scope in self._loss.scopes if scope.call]
+        return [Port(call, flag_output(self._graph.view.nodes[call], len(self._graph.outputs(call)))) for call in calls]
 
     def _frames(self, loops: Tuple[str, ...]) -> List[Frame]:
         """The loops of a path, as they are in the part."""
@@ -201,7 +216,8 @@ class Arithmetic:
 
     def _unscale(self, scope: GradientScope) -> None:
         """Each output that leaves gradient code, on the device of who reads it: what is sent there is half as large before."""
-        for port in dict.fromkeys([*scope.leaving, *(port for port in self._moved if port.node in scope.nodes)]):
+        leaving = () if scope.call else scope.leaving
+        for port in dict.fromkeys([*leaving, *(port for port in self._moved if port.node in scope.nodes)]):
             degree = scope.degrees.at(port)
             reader = next((c.node for c in self._graph.view.consumers(port.node) if c.node not in scope.nodes), port.node)
             with tf.device(self._graph.places.of(reader)):
@@ -217,13 +233,13 @@ class Arithmetic:
 
     def _adapted(self, finite: Any) -> Any:
         """The flag that gates go by: it waits until the scale has been adapted, so that whoever runs an update adapts the scale."""
-        if finite is None:
+        if finite is None or self._given is not None:
             return None
         with tf.control_dependencies([self.scale.update(finite)]), own_scope(self._scope), tf.device(self.scale.device):
             return tf.identity(finite, name="finite")
 
     def _clip(self) -> None:
-        if not self._config.clip_norm:
+        if not self._config.clip_norm or self._given is not None:
             return
         entries = self._entries()
         if self._loss.arrivals and not self._loss.fetched:

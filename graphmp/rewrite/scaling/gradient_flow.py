@@ -58,11 +58,12 @@ def gradient_flow(graph: TrainingGraph, scope: GradientScope, chosen: Optional[A
     reads = [c.node for variable in held for c in graph.view.consumers(variable) if c.slot or graph.view.nodes[c.node].op not in ASSIGNS]
     later = {name for name in _follow(graph, reads, frozenset())[0] - direct if state.is_write(name) and is_chosen(name) and is_training(name)}
     into = _toward(graph, direct, after)
-    gradients = _read_in(graph, scope.leaving, into)
+    read = _read_in(graph, scope.leaving, into)
+    gradients = [port for port in read if graph.is_float(port)]
     checked = _checked(graph, gradients, direct, after)
     reduced = any(port.node in graph.reduces.whole for port in checked)
     trained = {name for name in direct if is_training(name)} | later
-    return GradientFlow(tuple(gradients), tuple(checked), reduced, direct, later, trained, tuple(taken), tuple(_emerging(graph, gradients, into)))
+    return GradientFlow(tuple(gradients), tuple(checked), reduced, direct, later, trained, tuple(taken), tuple(_emerging(graph, read, into)))
 
 
 def _read_in(graph: TrainingGraph, ports: Iterable[Port], among: AbstractSet[str]) -> List[Port]:
@@ -87,13 +88,24 @@ def _checked(graph: TrainingGraph, gradients: List[Port], direct: AbstractSet[st
 
 
 def _emerging(graph: TrainingGraph, gradients: List[Port], into: AbstractSet[str]) -> List[Port]:
-    """Where values come out of while loops, or of TensorArrays that were filled there; of one behind another the first."""
+    """Where values come out of while loops, or of TensorArrays and TensorLists that were filled there; of one behind another the first."""
+    lists = [port for port in gradients if not graph.is_float(port)]
+    if lists:
+        return _out_of_lists(graph, lists, into)
     if not any(graph.looped(port.node) for port in gradients):
         return []
     outside = [name for name in graph.view.nodes if name in into and not graph.looped(name)]
     names = [name for name in outside if graph.view.nodes[name].op in READS_AN_ARRAY | EXITS and not graph.is_flow(name)]
     behind = graph.view.followed([c.node for name in names for c in graph.view.consumers(name)], lambda name: name in into)
     return [Port(name, 0) for name in names if name not in behind and graph.is_float(Port(name, 0))]
+
+
+def _out_of_lists(graph: TrainingGraph, lists: List[Port], into: AbstractSet[str]) -> List[Port]:
+    """What is first read out of TensorLists."""
+    readers = {c.node for port in lists for c in graph.view.consumers(port.node) if c.output == port.output}
+    among = graph.view.followed(readers, lambda name: name in into)
+    found = [name for name in among if any(graph.is_list(port) for port in graph.view.inputs(name))]
+    return [port for name in graph.view.nodes if name in found for port in graph.read_ports(name) if graph.is_float(port)]
 
 
 def _trainable(graph: TrainingGraph, scope: GradientScope) -> AbstractSet[str]:

@@ -95,7 +95,7 @@ class _Passing:
             if returns:
                 function.signature.output_arg.add(name=_argument(variable) + "_out", type=RESOURCE)
                 function.ret[_argument(variable) + "_out"] = _argument(variable)
-        _more_shapes(function.attr, "_input_shapes", len(variables))
+        more_shapes(function.attr, "_input_shapes", len(variables))
 
     def _pass(self, node: Any, handles: List[str]) -> None:
         data = [text for text in node.input if not text.startswith("^")]
@@ -104,7 +104,7 @@ class _Passing:
             node.attr[_TYPES[node.op]].list.type.extend([RESOURCE] * len(handles))
         if node.op in _LOOPS:
             for key in ("output_shapes", "_output_shapes"):
-                _more_shapes(node.attr, key, len(handles))
+                more_shapes(node.attr, key, len(handles))
 
 
 def _variable(handle: str) -> str:
@@ -115,7 +115,7 @@ def _argument(variable: str) -> str:
     return variable.replace("/", "_")
 
 
-def _more_shapes(attributes: Any, key: str, count: int) -> None:
+def more_shapes(attributes: Any, key: str, count: int) -> None:
     """Adds scalars to a list of shapes, where there is one."""
     if key in attributes and attributes[key].list.shape:
         attributes[key].list.shape.extend([tf.TensorShape([]).as_proto()] * count)

@@ -24,6 +24,7 @@ from graphmp.diff.changes import in_body
 from graphmp.errors import warning
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.control_flow import ENTERS, EXITS
+from graphmp.graph.dtypes import BOOL, FLOAT32
 from graphmp.graph.editing import Editor
 from graphmp.graph.frames import frames, is_invariant
 from graphmp.graph.view import GraphView, Port
@@ -36,8 +37,12 @@ from graphmp.rewrite.scaling.gates import Gates
 from graphmp.rewrite.scaling.inside import Body
 from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.plan import InLoop, Inside, ScalePlan
+from graphmp.rewrite.scaling.returned import ARGUMENT, Threads
 from graphmp.rewrite.scaling.skip_plan import SkipPlan
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
+
+
+_PASSED = "loss scale: what calls take whose gradients train nothing, or start with"
 
 
 class Inserted(NamedTuple):
@@ -89,6 +94,7 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
         states += _insert_in_loop(loop, graph.meta_graph, editor, part, config, scopes, result)
     made_inside = [_insert_inside(inside, part, config, scopes, result) for inside in plan.inside]
     states += [state for each in made_inside for state in each]
+    flags = {each.body.name: _insert_returned(each, config, scopes, result) for each in plan.returned}
     late = _gate_behind(graph, editor, part, plan, made_inside, result) if plan.behind else {}
     if config.loss_scale == "dynamic":
         initialise(graph, editor, states)
@@ -96,8 +102,43 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     _splice(graph, editor, part, made, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True}, result)
     for name, others in late.items():
         editor.wait_for(name, others)
+    if plan.returned:
+        _thread(graph, editor, plan, made, flags)
     if any(editor.nodes[name].op in ENTERS for name in editor.added):
         _list_in_contexts(graph, editor)
+
+
+def _insert_returned(inside: Inside, config: Config, scopes: Iterator[str], result: Inserted) -> str:
+    """Scales the gradients that a function takes and returns. Returns its flag as the function spells it."""
+    graph, (loss,) = inside.graph, inside.plan.losses
+    inside.body.take(ARGUMENT, FLOAT32)
+    editor, part = Editor(graph.meta_graph.graph_def), Fragment()
+    made = Arithmetic(graph, editor, part, config, loss, next(scopes), inside.plan.kept, given=Port(ARGUMENT, 0))
+    made.complete(made.divisions)
+    result.warnings.extend(dict(row, node=in_body(inside.body.name, row["node"])) for row in _doubts(loss, made, made.scale.scope))
+    _splice(graph, editor, part, [made], {}, result, inside.body.name)
+    inside.body.close()
+    for row in result.losses:
+        if not set(row["through"]).isdisjoint(inside.body.calls):
+            _add_inner(row, _row(loss, made, None, inside.body))
+    return "%s:%s:0" % (made.finite, graph.op_defs.get(editor.nodes[made.finite].op).output_arg[0].name)
+
+
+def _add_inner(row: Dict[str, Any], inner: Dict[str, Any]) -> None:
+    """Says of a loss what a function does for it that takes its gradients."""
+    scopes = [name for name in row["gradient_scope"].split(", ") if name not in row["through"]]
+    row["gradient_scope"] = ", ".join([*scopes, inner["gradient_scope"]])
+    for key in ("loss", "seeds", "unscale"):
+        row[key] = sorted({*row[key], *inner[key]})
+
+
+def _thread(graph: TrainingGraph, editor: Editor, plan: ScalePlan, made: Sequence[Arithmetic], flags: Dict[str, str]) -> None:
+    """Brings the scale to functions that take gradients, and their flags to the main graph."""
+    graph_def = graph.meta_graph.graph_def
+    given = {scope.call: each.in_step for loss, each in zip(plan.losses, made) for scope in loss.scopes if scope.call}
+    one = editor.add("graphmp/returned/one", "Const", (), _PASSED, dtype=FLOAT32, value=tf.make_tensor_proto(1.0))
+    true = editor.add("graphmp/returned/true", "Const", (), _PASSED, dtype=BOOL, value=tf.make_tensor_proto(True))
+    Threads(graph_def, flags.keys()).apply(flags, given, str(one), str(true))
 
 
 def _list_in_contexts(graph: TrainingGraph, editor: Editor) -> None:
@@ -207,7 +248,7 @@ def _scale(
     gated = _gate(graph, editor, plan.skips, made, warnings)
     result.warnings.extend(dict(row, node=in_body(name, row["node"])) for row in warnings)
     for loss, arithmetic, names in zip(plan.losses, made, gated):
-        looped = (handles and body is None) or any(graph.looped(port.node) for port in loss.gradients)
+        looped = (handles and body is None) or any(graph.looped(port.node) for port in loss.gradients) or any(scope.call for scope in loss.scopes)
         result.losses.append(dict(_row(loss, arithmetic, names, body), in_loop=looped))
     return made
 
@@ -295,4 +336,5 @@ def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Optional[Ga
         "gated": named(gated.writes) if gated else [],
         "not_skipped": [dict(row, node=in_body(function, row["node"])) for row in gated.goes_on] if gated else [],
         "calls": sorted(body.calls) if body else [],
+        "through": [scope.call for scope in loss.scopes if scope.call],
     }

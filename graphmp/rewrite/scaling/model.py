@@ -18,6 +18,7 @@ class GradientScope(NamedTuple):
         losses: the forward nodes whose gradient it takes.
         degrees: how the scale passes through it.
         leaving: floating point outputs that nodes outside read.
+        call: the call of a function that takes the gradients inside, and gives them unscaled; empty where they are taken in this graph.
     """
 
     scope: str
@@ -26,6 +27,7 @@ class GradientScope(NamedTuple):
     losses: Tuple[str, ...]
     degrees: Degrees
     leaving: Tuple[Port, ...]
+    call: str = ""
 
 
 class Loss(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import MappingProxyType
 from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -19,6 +20,7 @@ from graphmp.rewrite.scaling.inside import Body, opened
 from graphmp.rewrite.scaling.loops import Path, iteration, pivot
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.model import Loss
+from graphmp.rewrite.scaling.returned import Threads
 from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
@@ -41,6 +43,7 @@ class ScalePlan(NamedTuple):
         inside: what it does in functions that train inside.
         unscaled_inside: losses in functions that are left as they are, with the bodies that they lie in.
         loops: what it does in while loops that train inside.
+        returned: what it does in functions that take gradients and return them.
         behind: writes of the main graph that belong to the steps of functions, and whose: numbers of `inside`.
     """
 
@@ -55,6 +58,7 @@ class ScalePlan(NamedTuple):
     inside: Sequence[Inside] = ()
     unscaled_inside: Sequence[Tuple[Body, Loss]] = ()
     loops: Sequence[InLoop] = ()
+    returned: Sequence[Inside] = ()
     behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})
 
 
@@ -113,17 +117,26 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     warnings = list(_unscaled_updates(graph, losses, config))
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
-    plan = _planned(graph, [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)], config, allow, warnings)
+    returned = _plan_returned(graph, config, allow) if graph.returning and config.loss_scale != "none" else []
+    left = [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)]
+    plan = _planned(graph, left, config, allow, warnings, {each.body.name for each in returned})
     float32 = {**plan.float32, **{name: reason for loop in loops for name, reason in loop.plan.float32.items()}}
-    inside, left = _plan_functions(graph, config, allow, warnings)
+    inside, unscaled = _plan_functions(graph, config, allow, warnings)
     skips = _without(plan.skips, loops)
     behind = _behind_calls(graph, inside, skips, config, allow, warnings) if config.loss_scale == "dynamic" and inside else {}
-    return plan._replace(skips=skips, float32=float32, inside=inside, unscaled_inside=left, loops=loops, behind=behind, warnings=warnings)
+    return plan._replace(skips=skips, float32=float32, inside=inside, unscaled_inside=unscaled, loops=loops, returned=returned, behind=behind, warnings=warnings)
 
 
-def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> ScalePlan:
-    """The plan for the main graph, or for a function's body."""
-    served = [loss for loss in losses if not _refused(graph, loss, warnings)]
+def _planned(
+    graph: TrainingGraph,
+    losses: Sequence[Loss],
+    config: Config,
+    allow: AbstractSet[str],
+    warnings: List[Dict[str, str]],
+    returning: AbstractSet[str] = frozenset(),
+) -> ScalePlan:
+    """The plan for the main graph, or for a function's body; `returning`: functions that take gradients, and can be given the scale."""
+    served = [loss for loss in losses if not _refused(graph, loss, warnings) and not _left_in_calls(graph, config, loss, returning, warnings)]
     skips = None
     if config.loss_scale == "dynamic" and served:
         skips = plan_skips(graph, served, activations(graph, allow), config.count_skipped_steps)
@@ -147,6 +160,34 @@ def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -
     return inside is not None
 
 
+def _left_in_calls(
+    graph: TrainingGraph, config: Config, loss: Loss, returning: AbstractSet[str], warnings: List[Dict[str, str]]
+) -> bool:
+    """Whether a loss's gradients are taken in functions that can't be given the scale."""
+    calls = [scope.call for scope in loss.scopes if scope.call]
+    hidden = conditional(graph.view) if calls else set()
+    left = [call for call in calls if graph.looped(call) or call in hidden or not graph.returning[call] <= returning]
+    if left and config.loss_scale != "none":
+        warnings.append(warning("GMP110", left[0], "it calls a function that takes gradients, and that no scale can be brought into"))
+        return True
+    return False
+
+
+def _plan_returned(graph: TrainingGraph, config: Config, allow: AbstractSet[str]) -> List[Inside]:
+    """Decides on the functions that take gradients which the main graph applies; all of them or none."""
+    graph_def = graph.meta_graph.graph_def
+    names = {name for functions in graph.returning.values() for name in functions}
+    if not Threads(graph_def, names).possible(set(called_functions(graph_def)), graph.state.writing_functions):
+        return []
+    found = []
+    for body in opened([f for f in graph_def.library.function if f.signature.name in names], graph.meta_graph, graph.view, graph.op_defs):
+        inside = TrainingGraph(body.meta_graph, config, graph.op_defs, body.results)
+        plan = _planned(inside, find_losses(inside, config), dataclasses.replace(config, loss_scale=1.0), allow, [])
+        if len(plan.losses) == 1 and not plan.unscaled:
+            found.append(Inside(body, inside, plan))
+    return found if len(found) == len(names) else []
+
+
 def _nodes(loss: Loss) -> List[str]:
     """Where a loss starts, what leaves its gradient code for updates, and what it writes."""
     return [port.node for scope in loss.scopes for port in scope.seeds] + [port.node for port in loss.gradients] + list(loss.direct)
@@ -167,7 +208,8 @@ def _plan_loops(graph: TrainingGraph, losses: Sequence[Loss], config: Config, al
     for path in dict.fromkeys(inside[name] for name in looped):
         loop = iteration(graph.meta_graph, inside, path)
         once = TrainingGraph(loop.meta_graph, config, graph.op_defs)
-        found = [loss for loss in find_losses(once, config) if all(around(name) == path for name in _nodes(loss))]
+        here = [loss for loss in find_losses(once, config) if not any(scope.call for scope in loss.scopes)]
+        found = [loss for loss in here if all(around(name) == path for name in _nodes(loss))]
         writes = {name for loss in found for name in loss.direct}
         start = pivot(once.view, loop, writes)
         if found and start is not None and not writes & conditional(once.view):
@@ -207,7 +249,7 @@ def steps_inside(graph: TrainingGraph, config: Config) -> Iterator[StepInside]:
     called = called_functions(graph.meta_graph.graph_def) if writing and not config.names_training else ()
     for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
         if not body.calls & graph.gradients:
-            inside = TrainingGraph(body.meta_graph, config, graph.op_defs)
+            inside = TrainingGraph(body.meta_graph, config, graph.op_defs, frozenset())
             losses = find_losses(inside, config)
             if losses:
                 yield StepInside(body, inside, losses)

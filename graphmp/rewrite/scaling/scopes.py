@@ -16,7 +16,7 @@ from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.values import all_equal
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
-from graphmp.rewrite.scaling.homogeneity import Code, degrees
+from graphmp.rewrite.scaling.homogeneity import Code, Degrees, degrees
 from graphmp.rewrite.scaling.model import GradientScope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
@@ -29,6 +29,12 @@ def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) ->
     leaving = [port for name in graph.view.nodes if name in nodes for port in _read_outside(graph, name, nodes) if graph.is_float(port)]
     losses = dict.fromkeys(loss for seed in seeds for loss in _differentiated(graph, seed, nodes))
     return GradientScope(scope, nodes, seeds, tuple(losses), degrees(code), tuple(leaving))
+
+
+def call_scope(graph: TrainingGraph, call: str) -> GradientScope:
+    """A call of functions that take gradients, as code of its own."""
+    leaving = [port for port in graph.read_ports(call) if graph.carries(port)]
+    return GradientScope(call, {call}, (), (), Degrees({}, {}, [], []), tuple(leaving), call)
 
 
 def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -22,6 +22,7 @@ from graphmp.rewrite.scaling.allreduce import AllReduces
 from graphmp.rewrite.scaling.called import Calls, Results
 from graphmp.rewrite.scaling.discovery import Discovered, Floats, discover
 from graphmp.rewrite.scaling.homogeneity import READS_AN_ARRAY, Degree
+from graphmp.rewrite.scaling.returned import calls_of, taking
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
 _HANDS_ON = ENTERS | EXITS | MERGES | SWITCHES | {"Identity", "RefIdentity"}
@@ -43,15 +44,23 @@ class TrainingGraph:
         functions: names of the functions in its library.
         calls: how the scale passes through those.
         discovered: what of `code` no name tells of.
+        returning: calls whose functions take gradients that come to updates here, and those functions (`returned.py`).
     """
 
-    def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs):
-        """Reads the graph; `config` may name gradient scopes."""
+    def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs, ends: Optional[AbstractSet[str]] = None):
+        """Reads the graph.
+
+        Args:
+            meta_graph: the graph.
+            config: may name gradient scopes.
+            op_defs: definitions of its ops.
+            ends: of a function's body, the results that are as good as writes; None for a main graph.
+        """
         self.meta_graph = meta_graph
         self.op_defs = op_defs
         self.view = GraphView(meta_graph.graph_def)
         self.places = Places(self.view)
-        self.state = State(meta_graph, self.view, op_defs.get)
+        self.state = State(meta_graph, self.view, op_defs.get, ends or frozenset())
         self._frames = frames(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
@@ -62,10 +71,24 @@ class TrainingGraph:
         for scope, nodes in joined.items():
             self.code[scope] |= nodes | self.reduces.ends(nodes)
         self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
+        self.returning = self._returning() if ends is None and not config.names_training else {}
+        self.gradients |= self.returning.keys()
         self.calls = Calls(meta_graph.graph_def, op_defs)
         self.discovered = {"unnamed gradients %d" % number: found for number, found in enumerate(self._discover())}
         self.code.update((scope, set(found.nodes)) for scope, found in self.discovered.items())
         self.gradients.update(name for found in self.discovered.values() for name in found.nodes)
+
+    def _returning(self) -> Dict[str, Set[str]]:
+        functions = taking(self.meta_graph.graph_def, self.state.writing_functions) if self.functions else frozenset()
+        calls = calls_of(self.meta_graph.graph_def, functions) if functions else {}
+        return {name: found for name, found in calls.items() if name not in self.gradients and self._comes_to_updates(name)}
+
+    def _comes_to_updates(self, name: str) -> bool:
+        """Whether data leads from a node to what trains a variable, by way of no gradient code."""
+        trainable = self.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
+        after = self.view.followed([c.node for c in self.view.consumers(name)], lambda node: node not in self.gradients)
+        writes = [node for node in after if self.state.is_write(node)]
+        return any(self.view.nodes[node].op.startswith(UPDATE_PREFIXES) or self.state.written(node) & (trainable or frozenset()) for node in writes)
 
     def _discover(self) -> List[Discovered]:
         """Gradient code of updates that none leads to by its name."""
