@@ -81,7 +81,9 @@ CODES = {
     ),
     "GMP102": Code(0, "Matmuls or convolutions stayed float32.", "See the report for the nodes and why."),
     "GMP103": Code(
-        0, "Gradients of several towers, or of a loop's turns, are clipped before they are added up.", "Clip after adding up, in the model."
+        0,
+        "Gradients of several towers are clipped one by one, or those that a loop takes in turns not at all.",
+        "Clip after adding up, in the model.",
     ),
     "GMP105": Code(0, "No gradient code was found: nothing is scaled or clipped.", "Nothing to do for an inference graph."),
     "GMP106": Code(

@@ -19,7 +19,6 @@ from graphmp.rewrite.scaling.carried import Frame, carried, entered
 from graphmp.rewrite.scaling.fetched_gradients import computed_elsewhere
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
-from graphmp.rewrite.scaling.homogeneity import READS_AN_ARRAY
 from graphmp.rewrite.scaling.model import GradientScope, Loss
 from graphmp.rewrite.scaling.returned import flag_output
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
@@ -39,7 +38,7 @@ class Arithmetic:
         clip: name scope of the clip; empty where there is none.
         first_step: what a first step is to look at; None where a step is like any other.
         clipped_apart: whether each tower's gradients are clipped by themselves.
-        clipped_stacked: whether gradients that a loop takes one after the other are clipped as one.
+        unclipped: whether gradients are taken in turns, or in a function, and nobody can tell outside what is a gradient of all.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Arithmetic:
         self._in_loops: Dict[Tuple[str, ...], scales.NoLossScale] = {}
         self._connections: List[Tuple[str, int, Any]] = []
         self._at_entries: List[Tuple[str, int, Any]] = []
-        self.clipped_apart = self.clipped_stacked = False
+        self.clipped_apart = self.unclipped = False
         self._keep_fetched(kept)
         with self._part.building():
             with tf.device(machine(graph.places.of(loss.direct[0]))):
@@ -110,7 +109,7 @@ class Arithmetic:
         self.first_step = self._first_step([self._part.port(tensor) for tensor in checked])
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
         self.in_step = str(self._part.port(self.scale.in_step)) if isinstance(self.scale, scales.FixedLossScale) else ""
-        self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm and self._given is None else ""
+        self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm and self._given is None and not self.unclipped else ""
         self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self.divisions.values()) if self.current and name.startswith("graphmp/")]
 
     def _outside(self) -> List[Any]:
@@ -241,14 +240,14 @@ class Arithmetic:
     def _clip(self) -> None:
         if not self._config.clip_norm or self._given is not None:
             return
+        in_turns = bool(self._loss.emerging or any(scope.call for scope in self._loss.scopes))
         entries = self._entries()
         if self._loss.arrivals and not self._loss.fetched:
             self._clip_ports(self._loss.arrivals)
-        elif (self._loss.fetched or self._loss.reduced or self._loss.added_up or self._loss.emerging) and entries:
+        elif (self._loss.fetched or self._loss.reduced or self._loss.added_up or in_turns) and entries:
             self._clip_entries(entries)
-        elif self._loss.emerging:
-            self.clipped_stacked = any(self._graph.view.nodes[port.node].op in READS_AN_ARRAY for port in self._loss.emerging)
-            self._clip_ports([*(port for port in self._loss.gradients if not self._graph.looped(port.node)), *self._loss.emerging])
+        elif in_turns:
+            self.unclipped = True
         elif self._loss.reduced:
             self._clip_ports(self._loss.checked)
         elif self._loss.added_up:

@@ -41,7 +41,6 @@ from graphmp.rewrite.scaling.returned import ARGUMENT, Threads
 from graphmp.rewrite.scaling.skip_plan import SkipPlan
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
-
 _PASSED = "loss scale: what calls take whose gradients train nothing, or start with"
 
 
@@ -121,7 +120,8 @@ def _insert_returned(inside: Inside, config: Config, scopes: Iterator[str], resu
     for row in result.losses:
         if not set(row["through"]).isdisjoint(inside.body.calls):
             _add_inner(row, _row(loss, made, None, inside.body))
-    return "%s:%s:0" % (made.finite, graph.op_defs.get(editor.nodes[made.finite].op).output_arg[0].name)
+    definition: Any = graph.op_defs.get(editor.nodes[made.finite].op)
+    return "%s:%s:0" % (made.finite, definition.output_arg[0].name)
 
 
 def _add_inner(row: Dict[str, Any], inner: Dict[str, Any]) -> None:
@@ -311,9 +311,9 @@ def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str
     if arithmetic.clipped_apart:
         scopes = ", ".join(each.scope for each in loss.scopes)
         yield warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)
-    if arithmetic.clipped_stacked:
+    if arithmetic.unclipped:
         scopes = ", ".join(each.scope for each in loss.scopes)
-        yield warning("GMP103", "graphmp/" + scope, "the gradients of all turns of a loop (%s) are clipped together, by the norm of all" % scopes)
+        yield warning("GMP103", "graphmp/" + scope, "what comes of the gradients of %s, taken in a loop or a function, is not clipped" % scopes)
 
 
 def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Optional[Gated] = None, body: Optional[Body] = None) -> Dict[str, Any]:

@@ -37,14 +37,16 @@ def find_losses(graph: TrainingGraph, config: Config) -> List[Loss]:
     ]
     _check_flags(graph, config, scopes)
     scopes += [call_scope(graph, call) for call in graph.returning]
-    scopes = [s for s in scopes if s.call or s.seeds and (not config.loss or any(_is_loss(graph, name, s) for name in config.loss))]
+    scopes = [s for s in scopes if s.call or (s.seeds and (not config.loss or any(_is_loss(graph, name, s) for name in config.loss)))]
     flows = [gradient_flow(graph, scope, chosen) for scope in scopes]
     groups = joint(graph, scopes, flows)
     found = [_joined(scopes, flows, members) for members in groups]
     idle = [scope for number, scope in enumerate(scopes) if not any(number in members for members in groups)]
     found += fed_losses(graph, idle, chosen, {update for loss in found for update in loss.updates})
     order = {name: place for place, name in enumerate(graph.view.nodes)}
-    return sorted(found, key=lambda loss: min(order[name] for scope in loss.scopes for name in [scope.call] * bool(scope.call) or [s.node for s in scope.seeds]))
+    return sorted(
+        found, key=lambda loss: min(order[name] for scope in loss.scopes for name in [scope.call] * bool(scope.call) or [s.node for s in scope.seeds])
+    )
 
 
 def _chosen_updates(graph: TrainingGraph, config: Config) -> Optional[AbstractSet[str]]:

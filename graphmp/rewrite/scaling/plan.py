@@ -112,8 +112,8 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     """
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        left = [(step.body, loss) for step in steps_inside(graph, config) for loss in step.losses]
-        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [], unscaled_inside=left)
+        unscaled = [(step.body, loss) for step in steps_inside(graph, config) for loss in step.losses]
+        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [], unscaled_inside=unscaled)
     warnings = list(_unscaled_updates(graph, losses, config))
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
@@ -124,7 +124,9 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     inside, unscaled = _plan_functions(graph, config, allow, warnings)
     skips = _without(plan.skips, loops)
     behind = _behind_calls(graph, inside, skips, config, allow, warnings) if config.loss_scale == "dynamic" and inside else {}
-    return plan._replace(skips=skips, float32=float32, inside=inside, unscaled_inside=unscaled, loops=loops, returned=returned, behind=behind, warnings=warnings)
+    return plan._replace(
+        skips=skips, float32=float32, inside=inside, unscaled_inside=unscaled, loops=loops, returned=returned, behind=behind, warnings=warnings
+    )
 
 
 def _planned(
@@ -160,9 +162,7 @@ def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -
     return inside is not None
 
 
-def _left_in_calls(
-    graph: TrainingGraph, config: Config, loss: Loss, returning: AbstractSet[str], warnings: List[Dict[str, str]]
-) -> bool:
+def _left_in_calls(graph: TrainingGraph, config: Config, loss: Loss, returning: AbstractSet[str], warnings: List[Dict[str, str]]) -> bool:
     """Whether a loss's gradients are taken in functions that can't be given the scale."""
     calls = [scope.call for scope in loss.scopes if scope.call]
     hidden = conditional(graph.view) if calls else set()
