@@ -122,14 +122,14 @@ class Threads:
         data, controls = [t for t in node.input if not t.startswith("^")], [t for t in node.input if t.startswith("^")]
         loop = node.op in _LOOPS
         node.input[:] = [*data, scale, *([true] if loop else []), *controls]
+        for key in ("output_shapes", "_output_shapes"):
+            more_shapes(node.attr, key, 2 if loop else 1)
         if node.op in self._functions:
             return "%s:%s:0" % (node.name, _FINITE)
         taken, given = (node.attr["T"], node.attr["T"]) if loop else (node.attr["Tin"], node.attr["Tout"])
         place = flag_output(node, len(given.list.type))
         taken.list.type.append(FLOAT32)
         given.list.type.append(BOOL)
-        for key in ("output_shapes", "_output_shapes"):
-            more_shapes(node.attr, key, 2 if loop else 1)
         return "%s:output:%d" % (node.name, place)
 
 

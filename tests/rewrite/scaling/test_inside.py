@@ -20,7 +20,7 @@ from graphmp.rewrite.inspection.training_step import find_training
 from graphmp.rewrite.scaling.handles import pass_handles
 from tests.support.painting import built
 from tests.support.scaled import changed, session
-from tests.support.structure import needs_tf2
+from tests.support.structure import needs_tf2, not_lowered
 from tests.support.training import AS_WRITTEN, imported, initialise, state
 
 Defun = importlib.import_module("tensorflow.python.framework.function").Defun
@@ -215,16 +215,6 @@ def run(meta_graph, steps, start=None, way="rewritten"):
         for factors in steps:
             sess.run("train", {"x:0": VECTORS, "factors:0": factors})
         return before, state(sess)
-
-
-def not_lowered(meta_graph):
-    """Loops and branches as TensorFlow's kernels run them."""
-    copy = type(meta_graph)()
-    copy.CopyFrom(meta_graph)
-    for nodes in [copy.graph_def.node, *(function.node_def for function in copy.graph_def.library.function)]:
-        for node in nodes:
-            node.attr.pop("_lower_using_switch_merge", None)
-    return copy
 
 
 def overflow_at(number):
