@@ -153,7 +153,7 @@ def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Pl
     for body in _bodies(result, op_defs) if scaled.first_steps else ():
         painted.done += _look(body, scaled, policy, op_defs)
     if plan.inside:
-        pass_handles(result.graph_def)
+        scaled.done[:0] = pass_handles(result.graph_def)
     mark(result, config, "rewrite")
     return emptied(result), _record(scaled, special, painted)
 

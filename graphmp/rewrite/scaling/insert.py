@@ -34,6 +34,7 @@ from graphmp.rewrite.scaling.checkpoints import ScaleState, initialise, save_and
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.gates import Gates
+from graphmp.rewrite.scaling.handles import Row
 from graphmp.rewrite.scaling.inside import Body
 from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.plan import InLoop, Inside, ScalePlan
@@ -41,7 +42,7 @@ from graphmp.rewrite.scaling.returned import ARGUMENT, Threads
 from graphmp.rewrite.scaling.skip_plan import SkipPlan
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
-_PASSED = "loss scale: what calls take whose gradients train nothing, or start with"
+_PASSED = "scale: what calls take whose gradients train nothing, or start with"
 
 
 class Inserted(NamedTuple):
@@ -81,6 +82,8 @@ def insert(graph: TrainingGraph, config: Config, plan: ScalePlan) -> Inserted:
         _insert(graph, config, plan, result)
     result.losses.extend(_row(loss) for loss in plan.unscaled)
     result.losses.extend(_row(loss, body=body) for body, loss in plan.unscaled_inside)
+    for each in plan.returned if not _gives_scale(config, plan) else ():
+        _add_inner(result, each.body, _row(each.plan.losses[0], body=each.body))
     return result
 
 
@@ -93,7 +96,8 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
         states += _insert_in_loop(loop, graph.meta_graph, editor, part, config, scopes, result)
     made_inside = [_insert_inside(inside, part, config, scopes, result) for inside in plan.inside]
     states += [state for each in made_inside for state in each]
-    flags = {each.body.name: _insert_returned(each, config, scopes, result) for each in plan.returned}
+    returned = plan.returned if _gives_scale(config, plan) else ()
+    flags = {each.body.name: _insert_returned(each, config, scopes, result) for each in returned}
     late = _gate_behind(graph, editor, part, plan, made_inside, result) if plan.behind else {}
     if config.loss_scale == "dynamic":
         initialise(graph, editor, states)
@@ -101,8 +105,8 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     _splice(graph, editor, part, made, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True}, result)
     for name, others in late.items():
         editor.wait_for(name, others)
-    if plan.returned:
-        _thread(graph, editor, plan, made, flags)
+    if returned:
+        result.done[:0] = _thread(graph, editor, plan, made, flags)
     if any(editor.nodes[name].op in ENTERS for name in editor.added):
         _list_in_contexts(graph, editor)
 
@@ -117,28 +121,33 @@ def _insert_returned(inside: Inside, config: Config, scopes: Iterator[str], resu
     result.warnings.extend(dict(row, node=in_body(inside.body.name, row["node"])) for row in _doubts(loss, made, made.scale.scope))
     _splice(graph, editor, part, [made], {}, result, inside.body.name)
     inside.body.close()
-    for row in result.losses:
-        if not set(row["through"]).isdisjoint(inside.body.calls):
-            _add_inner(row, _row(loss, made, None, inside.body))
+    _add_inner(result, inside.body, _row(loss, made, None, inside.body))
     definition: Any = graph.op_defs.get(editor.nodes[made.finite].op)
     return "%s:%s:0" % (made.finite, definition.output_arg[0].name)
 
 
-def _add_inner(row: Dict[str, Any], inner: Dict[str, Any]) -> None:
-    """Says of a loss what a function does for it that takes its gradients."""
-    scopes = [name for name in row["gradient_scope"].split(", ") if name not in row["through"]]
-    row["gradient_scope"] = ", ".join([*scopes, inner["gradient_scope"]])
-    for key in ("loss", "seeds", "unscale"):
-        row[key] = sorted({*row[key], *inner[key]})
+def _gives_scale(config: Config, plan: ScalePlan) -> bool:
+    """Whether functions that take gradients are given a scale."""
+    return config.loss_scale != "none" and any(scope.call for loss in plan.losses for scope in loss.scopes)
 
 
-def _thread(graph: TrainingGraph, editor: Editor, plan: ScalePlan, made: Sequence[Arithmetic], flags: Dict[str, str]) -> None:
-    """Brings the scale to functions that take gradients, and their flags to the main graph."""
-    graph_def = graph.meta_graph.graph_def
+def _add_inner(result: Inserted, body: Body, inner: Dict[str, Any]) -> None:
+    """Says of losses what a function does for them that takes their gradients."""
+    for row in result.losses:
+        if not body.calls.isdisjoint(row["through"]):
+            scopes = [name for name in row["gradient_scope"].split(", ") if name not in row["through"]]
+            row["gradient_scope"] = ", ".join([*scopes, inner["gradient_scope"]])
+            for key in ("loss", "seeds", "unscale"):
+                row[key] = sorted({*row[key], *inner[key]})
+
+
+def _thread(graph: TrainingGraph, editor: Editor, plan: ScalePlan, made: Sequence[Arithmetic], flags: Dict[str, str]) -> List[Row]:
+    """Brings the scale to functions that take gradients, and their flags to the main graph. Returns rows of the record."""
     given = {scope.call: each.in_step for loss, each in zip(plan.losses, made) for scope in loss.scopes if scope.call}
     one = editor.add("graphmp/returned/one", "Const", (), _PASSED, dtype=FLOAT32, value=tf.make_tensor_proto(1.0))
     true = editor.add("graphmp/returned/true", "Const", (), _PASSED, dtype=BOOL, value=tf.make_tensor_proto(True))
-    Threads(graph_def, flags.keys()).apply(flags, given, str(one), str(true))
+    rows = Threads(graph.meta_graph.graph_def, flags.keys()).apply(flags, given, str(one), str(true))
+    return [*((port.node, "inserted", _PASSED) for port in (one, true)), *rows]
 
 
 def _list_in_contexts(graph: TrainingGraph, editor: Editor) -> None:

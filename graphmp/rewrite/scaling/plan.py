@@ -43,7 +43,7 @@ class ScalePlan(NamedTuple):
         inside: what it does in functions that train inside.
         unscaled_inside: losses in functions that are left as they are, with the bodies that they lie in.
         loops: what it does in while loops that train inside.
-        returned: what it does in functions that take gradients and return them.
+        returned: what it does in functions that take gradients and return them; what they are where there is no scale.
         behind: writes of the main graph that belong to the steps of functions, and whose: numbers of `inside`.
     """
 
@@ -113,11 +113,12 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         unscaled = [(step.body, loss) for step in steps_inside(graph, config) for loss in step.losses]
-        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [], unscaled_inside=unscaled)
+        returned = _plan_returned(graph, config, allow)
+        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [], unscaled_inside=unscaled, returned=returned)
     warnings = list(_unscaled_updates(graph, losses, config))
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
-    returned = _plan_returned(graph, config, allow) if graph.returning and config.loss_scale != "none" else []
+    returned = _plan_returned(graph, config, allow)
     left = [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)]
     plan = _planned(graph, left, config, allow, warnings, {each.body.name for each in returned})
     float32 = {**plan.float32, **{name: reason for loop in loops for name, reason in loop.plan.float32.items()}}
@@ -177,7 +178,7 @@ def _plan_returned(graph: TrainingGraph, config: Config, allow: AbstractSet[str]
     """Decides on the functions that take gradients which the main graph applies; all of them or none."""
     graph_def = graph.meta_graph.graph_def
     names = {name for functions in graph.returning.values() for name in functions}
-    if not Threads(graph_def, names).possible(set(called_functions(graph_def)), graph.state.writing_functions):
+    if not names or not Threads(graph_def, names).possible(set(called_functions(graph_def)), graph.state.writing_functions):
         return []
     found = []
     for body in opened([f for f in graph_def.library.function if f.signature.name in names], graph.meta_graph, graph.view, graph.op_defs):

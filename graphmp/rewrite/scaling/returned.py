@@ -8,15 +8,17 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, List, Mapping, Sequence, Set
+from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.diff.changes import in_body
 from graphmp.graph.calls import functions_named, with_callers
 from graphmp.graph.dtypes import BOOL, FLOAT32
 from graphmp.graph.gradient_names import claims, proposed
-from graphmp.rewrite.scaling.handles import more_shapes
+from graphmp.rewrite.scaling.handles import Row, more_shapes, signatures, signatures_changed
 
+_REASON = "scale: handed to functions that take gradients; whether these are finite is handed back"
 ARGUMENT = "graphmp_loss_scale"
 _FINITE, _BEFORE = "graphmp_finite", "graphmp_finite_before"
 _LOOPS = frozenset(("StatelessWhile", "While"))
@@ -79,8 +81,8 @@ class Threads:
         registered = {name for row in self._graph_def.library.gradient for name in (row.function_name, row.gradient_func)}
         return known and not bodies & others and not self._needed & (registered | writing) and self._needed <= rewritten
 
-    def apply(self, flags: Mapping[str, str], given: Mapping[str, str], one: str, true: str) -> None:
-        """Changes functions and their callers.
+    def apply(self, flags: Mapping[str, str], given: Mapping[str, str], one: str, true: str) -> List[Row]:
+        """Changes functions and their callers. Returns rows of the record.
 
         Args:
             flags: for each function that takes gradients, and the scale already, its own flag as a body spells it.
@@ -89,11 +91,21 @@ class Threads:
             true: a constant in the main graph.
         """
         loops = {name: node.attr["body"].func.name == name for node in self._calls if node.op in _LOOPS for name in self._called(node)}
+        before = {name: known - {ARGUMENT} for name, known in signatures(self._graph_def).items()}
         for node in self._graph_def.node:
             if self._needed & set(self._called(node)):
                 self._pass(node, given.get(node.name, one), true)
         for name in sorted(self._needed):
             self._change(self._functions[name], flags.get(name), loops)
+        return [*self._rows(), *signatures_changed(self._graph_def, before, _REASON)]
+
+    def _rows(self) -> Iterator[Row]:
+        for caller, nodes in [("", self._graph_def.node), *((name, self._functions[name].node_def) for name in sorted(self._needed))]:
+            for node in nodes:
+                if self._needed & set(self._called(node)):
+                    yield in_body(caller, node.name), "changed", _REASON
+                elif caller and node.name.startswith("graphmp/loss_scale/") and node.op in ("Const", "LogicalAnd"):
+                    yield in_body(caller, node.name), "inserted", _REASON
 
     def _change(self, function: Any, own: Any, loops: Mapping[str, bool]) -> None:
         name = function.signature.name

@@ -172,6 +172,7 @@ def run(meta_graph, factors, start=None, way="rewritten"):
 def test_updates_are_the_originals(shape, loss_scale):
     converted = conversion(shape, compute_dtype="float32", loss_scale=loss_scale)
     assert converted.report["warnings"] == [] and len(converted.report["losses"]) == 1
+    assert [row["name"] for row in converted.report["checks"] if row["status"] == "failed"] == []
     start, expected = run(original(shape), [ONES] * 3)
     for way in WAYS if shape in FUNCTIONS else WAYS[:1]:
         _, found = run(converted.meta_graph, [ONES] * 3, start, way)
@@ -275,3 +276,12 @@ def test_a_call_in_a_loop_is_said():
 
     converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale="dynamic")
     assert [row["code"] for row in converted.report["warnings"]] == ["GMP110"] and not converted.report["losses"][0]["scale"]
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("shape", [mapped, *FUNCTIONS], ids=lambda shape: shape.__name__)
+def test_the_loss_is_named(shape):
+    """With a scale and without one."""
+    rows = [row for loss_scale in ("dynamic", "none") for row in conversion(shape, compute_dtype="float16", loss_scale=loss_scale).report["losses"]]
+    assert len(rows) == 2 and all(row["loss"] and row["seeds"] and row["train_ops"] == ["train"] for row in rows)
+    assert {row["gradient_scope"].startswith("library/") for row in rows} == {shape in FUNCTIONS}

@@ -620,6 +620,7 @@ def test_such_a_graph_is_said_to_train(shape):
         (row,) = report["losses"]
         assert row["loss"][0].endswith("/mul") and len(row["updates"]) == 2 and "train" in row["train_ops"]
         assert bool(row["scale"]) == (loss_scale == "dynamic")
+        assert [row["name"] for row in report["checks"] if row["status"] == "failed"] == []
     config = Config.make()
     policy = load(config.compute_dtype, "")
     found = inspect(meta_graph, config, policy)
