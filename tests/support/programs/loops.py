@@ -219,3 +219,35 @@ def written_by_hand_behind_a_loop(clip):
     variables = two_weights()
     found = tf.map_fn(lambda example: tuple(of_one(variables)(example)), (x, y), dtype=(tf.float32, tf.float32))
     tf.group(*[tf.assign_sub(v, 0.25 * g) for v, g in zip(variables, clip(means(found)))], name="train")
+
+
+@program()
+def per_example_gradients_of_losses_outside(clip):
+    """Differentially private: losses of all examples outside, a tf.while_loop that takes each one's gradients, clips and adds them up."""
+    x, y = data()
+    variables = two_weights()
+    losses = tf.reduce_mean(tf.square(net(x, *variables) - y), 1)
+    optimizer = tf.train.GradientDescentOptimizer(0.25)
+
+    def body(turn, *sums):
+        loss = error(tf.sqrt(tf.gather(losses, [turn]) + 1e-3), 0.0)
+        gradients = [g for g, _ in optimizer.compute_gradients(loss, variables)]
+        clipped, _ = tf.clip_by_global_norm(gradients, 0.5)
+        return (turn + 1, *[s + g for s, g in zip(sums, clipped)])
+
+    _, *sums = tf.while_loop(lambda turn, *_: turn < 8, body, [0, *map(tf.zeros_like, variables)])
+    optimizer.apply_gradients(zip(clip([s / 8 for s in sums]), variables), name="train")
+
+
+@program()
+def per_example_gradients_where_asked_for(clip):
+    """By tf.map_fn, in a branch of the graph."""
+    x, y = data()
+    variables = two_weights()
+
+    def step():
+        found = tf.map_fn(lambda example: tuple(of_one(variables)(example)), (x, y), dtype=(tf.float32, tf.float32))
+        with tf.control_dependencies([apply(clip(means(found)), variables, "step")]):
+            return tf.constant(True)
+
+    tf.identity(tf.cond(x[0, 0] < 100, step, lambda: tf.constant(False)), name="train")
