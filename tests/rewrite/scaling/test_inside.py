@@ -573,7 +573,7 @@ def test_the_state_is_passed_through_every_call(shape):
 @pytest.mark.parametrize("shape", [called_twice, loop, legacy], ids=lambda shape: shape.__name__)
 def test_the_state_is_found_by_name_where_a_gradient_function_would_have_to_take_it(shape, monkeypatch):
     """A gradient function's arguments are those of the function that it belongs to."""
-    monkeypatch.setattr(pipeline, "pass_handles", lambda graph_def: None)
+    monkeypatch.setattr(pipeline, "pass_handles", lambda graph_def: [])
     by_name = graphmp.convert(original(shape), compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0).meta_graph
     copy = type(by_name)()
     copy.CopyFrom(by_name)

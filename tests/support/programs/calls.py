@@ -35,7 +35,7 @@ def function_of_gradients_and_activations(clip):
     """A Defun, called in the forward pass and in gradient code."""
     x, y = data()
     variables = two_weights()
-    layer = layers(Defun(tf.float32, tf.float32)(lambda a, b: tf.matmul(a, b)))
+    layer = layers(Defun(tf.float32, tf.float32, func_name="product")(lambda a, b: tf.matmul(a, b)))
     apply(clip(tf.gradients(error(layer(tf.tanh(layer(x, variables[0])), variables[1]), y), variables)), variables)
 
 
@@ -44,8 +44,8 @@ def nested_function_of_gradients_and_activations(clip):
     """A Defun that calls one."""
     x, y = data()
     variables = two_weights()
-    inner = Defun(tf.float32, tf.float32)(lambda a, b: tf.matmul(a, b))
-    layer = layers(Defun(tf.float32, tf.float32)(lambda a, b: tf.matmul(a, b) + inner(0.5 * a, b)))
+    inner = Defun(tf.float32, tf.float32, func_name="product")(lambda a, b: tf.matmul(a, b))
+    layer = layers(Defun(tf.float32, tf.float32, func_name="outer")(lambda a, b: tf.matmul(a, b) + inner(0.5 * a, b)))
     apply(clip(tf.gradients(error(layer(tf.tanh(layer(x, variables[0])), variables[1]), y), variables)), variables)
 
 
@@ -54,7 +54,7 @@ def clipping_function_of_gradients_and_activations(clip):
     """A Defun that isn't homogeneous, called in the forward pass and in gradient code."""
     x, y = data()
     first, second = two_weights()
-    function = Defun(tf.float32)(lambda a: tf.clip_by_value(a, -0.02, 0.02))
+    function = Defun(tf.float32, func_name="clipped")(lambda a: tf.clip_by_value(a, -0.02, 0.02))
 
     @tf.custom_gradient
     def clipped(a):
@@ -68,7 +68,7 @@ def function_of_two_losses_gradients(clip):
     """A Defun in the gradient code of two losses."""
     x, y = data()
     one, other = two_weights(), two_weights("other/")
-    layer = layers(Defun(tf.float32, tf.float32)(lambda a, b: tf.matmul(a, b)))
+    layer = layers(Defun(tf.float32, tf.float32, func_name="product")(lambda a, b: tf.matmul(a, b)))
     losses = [error(layer(tf.tanh(layer(x, v[0])), v[1]), n * y, "loss_%d" % n) for n, v in enumerate((one, other), 1)]
     apply(clip(tf.gradients(losses[1], other)), other, "train_other")
     apply(clip(tf.gradients(losses[0], one)), one)
