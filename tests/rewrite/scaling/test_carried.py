@@ -14,7 +14,7 @@ from tests.support.painting import built
 from tests.support.programs.running import copies
 from tests.support.scaled import changed, session
 from tests.support.structure import not_lowered
-from tests.support.training import state
+from tests.support.training import imported, state
 
 Defun = importlib.import_module("tensorflow.python.framework.function").Defun
 TURNS = 4
@@ -285,3 +285,16 @@ def test_the_loss_is_named(shape):
     rows = [row for loss_scale in ("dynamic", "none") for row in conversion(shape, compute_dtype="float16", loss_scale=loss_scale).report["losses"]]
     assert len(rows) == 2 and all(row["loss"] and row["seeds"] and row["train_ops"] == ["train"] for row in rows)
     assert {row["gradient_scope"].startswith("library/") for row in rows} == {shape in FUNCTIONS}
+
+
+@pytest.mark.parametrize("shape", [mapped, in_functions(mapped), legacy], ids=lambda shape: shape.__name__)
+def test_a_session_scales_them_too(shape):
+    with tf.Graph().as_default() as graph:
+        imported(built(lambda: (shape(Model()), tf.global_variables_initializer())))
+        with graphmp.Session(graph=graph, compute_dtype="float32", loss_scale="dynamic") as sess:
+            sess.run("init")
+            factors = ONES.copy()
+            factors[2] = np.inf
+            for factors, steps in ((factors, 0), (ONES, 1)):
+                sess.run("train", {"x:0": ROWS, "factors:0": factors})
+                assert sess.run("global_step:0") == steps
