@@ -1,6 +1,7 @@
 """Functions that take gradients and return them to who applies them, a `tf.map_fn` of TensorFlow 2 among them: the scale goes in, a flag comes out.
 
-1. A function takes gradients where its body holds gradient code by name, writes nothing, and nothing calls it from gradient code.
+1. A function takes gradients where its body holds gradient code by name that starts there, not from an argument; it writes nothing, and
+   nothing calls it from gradient code.
 2. It gains an argument, the scale, and a result, whether all that leaves gradient code in it is finite. So does each caller up to the main graph,
    and each branch beside it. A loop hands the scale on and keeps the flag of all its iterations; its condition takes both.
 3. A call whose gradients train nothing passes 1.
@@ -44,7 +45,14 @@ def taking(graph_def: tf.GraphDef, writing: AbstractSet[str]) -> AbstractSet[str
     while len(backward) != size:
         size = len(backward)
         backward |= {name for caller in backward & library.keys() for node in library[caller].node_def for name in functions_named(node)}
-    return {name for name in found - backward if code[name]}
+    return {name for name in found - backward if any(_starts(node, code[name]) for node in library[name].node_def)}
+
+
+def _starts(node: Any, code: AbstractSet[str]) -> bool:
+    """Whether gradients start at a node. What a gradient function is handed are arguments, which are spelled without a colon."""
+    if node.name not in code or not node.name.rpartition("/")[2].startswith("grad_ys"):
+        return False
+    return node.op != "Identity" or ":" in node.input[0]
 
 
 def _gradient_code(nodes: Sequence[Any]) -> Set[str]:

@@ -295,6 +295,6 @@ def test_a_session_scales_them_too(shape):
             sess.run("init")
             factors = ONES.copy()
             factors[2] = np.inf
-            for factors, steps in ((factors, 0), (ONES, 1)):
-                sess.run("train", {"x:0": ROWS, "factors:0": factors})
+            for given, steps in ((factors, 0), (ONES, 1)):
+                sess.run("train", {"x:0": ROWS, "factors:0": given})
                 assert sess.run("global_step:0") == steps
