@@ -80,7 +80,11 @@ CODES = {
         0, "The build function was not observed in float32 first, so every float argument was cast.", "Keep TensorFlow objects inside the function."
     ),
     "GMP102": Code(0, "Matmuls or convolutions stayed float32.", "See the report for the nodes and why."),
-    "GMP103": Code(0, "Gradients of several towers are clipped one by one.", "Clip after averaging, in the model."),
+    "GMP103": Code(
+        0,
+        "Gradients of several towers are clipped one by one, or those that a loop takes in turns not at all.",
+        "Clip after adding up, in the model.",
+    ),
     "GMP105": Code(0, "No gradient code was found: nothing is scaled or clipped.", "Nothing to do for an inference graph."),
     "GMP106": Code(
         0, "A channels-first graph does not run on this TensorFlow's CPU.", "Use channels last, or TensorFlow 2 with graphmp.session_config()."

@@ -104,8 +104,10 @@ def _head(found: Comparison, name: str) -> List[Line]:
     text = "by static shapes; unknown dimensions count as %d%s, a while loop as %d iterations where the graph names no number"
     text %= found.unknown, as_well, UNKNOWN_DIMENSION
     lines = head(name, text, found.notes, found.error)
-    if not found.original.trains:
+    if not found.original.trains and any(row["code"] == "GMP105" for row in found.notes):
         lines.append(note("no training step was found: nothing is kept for a backward pass; the peak is that of all results"))
+    elif not found.original.trains:
+        lines.append(note("the backward pass lies in functions: what they keep inside is not counted"))
     return lines
 
 

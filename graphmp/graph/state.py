@@ -42,17 +42,21 @@ def _nobody_knows(op_type: str) -> None:
 class State:
     """Who writes what in the main graph of a MetaGraphDef."""
 
-    def __init__(self, meta_graph: tf.MetaGraphDef, view: GraphView, definition: Callable[[str], Any] = _nobody_knows):
+    def __init__(
+        self, meta_graph: tf.MetaGraphDef, view: GraphView, definition: Callable[[str], Any] = _nobody_knows, ends: AbstractSet[str] = frozenset()
+    ):
         """Reads the collections of variables once.
 
         Args:
             meta_graph: the graph with its collections and functions.
             view: its main graph.
             definition: gives the OpDef of an op type, None where nobody knows it. What is handed a reference and isn't known writes it.
+            ends: nodes that hand what they take to someone who writes it: as good as writes.
         """
         self._meta_graph = meta_graph
         self._view = view
         self._definition = definition
+        self._ends = ends
         self._defined = {parse_input(d.variable_name).node: d for key in variable_keys(meta_graph) for d in definitions(meta_graph, key)}
         self._library = {function.signature.name for function in meta_graph.graph_def.library.function}
         self.initializers = frozenset(self._initializers())
@@ -64,7 +68,7 @@ class State:
 
     def is_write(self, name: str) -> bool:
         """Whether a node changes a variable or an accumulator: takes one and isn't known to only read it, or calls a function that does."""
-        return name in self._changes or self._is_writing_call(name)
+        return name in self._changes or name in self._ends or self._is_writing_call(name)
 
     def written(self, name: str) -> AbstractSet[str]:
         """The variables that a write takes to change them."""

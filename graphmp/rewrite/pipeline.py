@@ -134,7 +134,7 @@ def rewrite(meta_graph: Readable, config: Config, policy: Policy, placement: Pla
     op_defs = OpDefs(meta_graph)
     changed, record = _changed(meta_graph, config, policy, placement, op_defs)
     give_back()
-    check.check_types(changed.graph_def, OpDefs(changed) if any(row["handles"] for row in record["scales"]) else op_defs)
+    check.check_types(changed.graph_def, OpDefs(changed) if changed.graph_def.library.function else op_defs)
     return Rewriting(check.loaded(meta_graph, changed), record)
 
 
@@ -143,6 +143,7 @@ def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Pl
     result = copied(meta_graph)
     special, training, plan = _planned(result, config, policy, op_defs)
     scaled = insert(training, config, plan)
+    op_defs = OpDefs(result) if plan.returned else op_defs
     painted = _Painted()
     if special.leave:
         return emptied(result), _record(scaled, special, painted)
@@ -153,7 +154,7 @@ def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Pl
     for body in _bodies(result, op_defs) if scaled.first_steps else ():
         painted.done += _look(body, scaled, policy, op_defs)
     if plan.inside:
-        pass_handles(result.graph_def)
+        scaled.done[:0] = pass_handles(result.graph_def)
     mark(result, config, "rewrite")
     return emptied(result), _record(scaled, special, painted)
 
@@ -238,7 +239,7 @@ def _decide(
 
 def _plan_inside(plan: ScalePlan, function: str) -> Optional[ScalePlan]:
     """What the loss scale does in a function; None where it does nothing there."""
-    return next((inside.plan for inside in plan.inside if inside.body.name == function), None)
+    return next((inside.plan for inside in [*plan.inside, *plan.returned] if inside.body.name == function), None)
 
 
 def _fetched(graph: TypedGraph, meta_graph: tf.MetaGraphDef, config: Config, outputs: Any) -> Dict[str, str]:

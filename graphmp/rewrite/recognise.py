@@ -16,6 +16,8 @@ from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
 from graphmp.policy.policy import Policy
 from graphmp.policy.unmatched import unmatched
+from graphmp.rewrite.functions import called_functions
+from graphmp.rewrite.scaling.inside import training_functions
 
 _INSERTED = re.compile(r"_graphmp_(float16|bfloat16|float32)(_\d+)?$")
 _BY_HAND = re.compile(r"(^|/)fp32_vars/")  # where NVIDIA's recipe keeps float32 copies of variables
@@ -45,7 +47,8 @@ def recognise(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, poli
     """
     if already_converted(meta_graph, view, config):
         return Recognised([warning("GMP108", "", "this graph was converted with the same flags: nothing to change")], True)
-    warnings = [warning("GMP105", "", "no training in this graph: no gradient code was found")] if not gradients else []
+    trains = bool(gradients or training_functions(meta_graph.graph_def) & set(called_functions(meta_graph.graph_def)))
+    warnings = [] if trains else [warning("GMP105", "", "no training in this graph: no gradient code was found")]
     bodies = [meta_graph.graph_def.node, *(function.node_def for function in meta_graph.graph_def.library.function)]
     warnings += unmatched(config, ((node.name, node.op) for nodes in bodies for node in nodes))
     scaling = own_loss_scaling(view, gradients)

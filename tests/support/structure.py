@@ -72,3 +72,13 @@ def _trained():
 
 def codes(rewriting):
     return {row["code"]: row for row in rewriting.record["warnings"]}
+
+
+def not_lowered(meta_graph):
+    """Loops and branches as TensorFlow's kernels run them."""
+    copy = type(meta_graph)()
+    copy.CopyFrom(meta_graph)
+    for nodes in [copy.graph_def.node, *(function.node_def for function in copy.graph_def.library.function)]:
+        for node in nodes:
+            node.attr.pop("_lower_using_switch_merge", None)
+    return copy

@@ -16,8 +16,8 @@ from graphmp.graph.frames import frames
 from graphmp.graph.messages import serialize
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
-from graphmp.once import once
 from graphmp.hooks.op_defs import OpDefs, PortType, Signature
+from graphmp.once import once
 
 OWN = "graphmp/"
 CAST = re.compile(r"_graphmp_(float16|bfloat16|float32|float64)(_\d+)?$")

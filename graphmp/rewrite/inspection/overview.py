@@ -8,6 +8,7 @@ from typing import AbstractSet, Callable, Counter, Dict, List, NamedTuple, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.diff.changes import in_body
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.gradient_code import gradient_code, gradient_nodes
 from graphmp.graph.shapes import with_inferred_shapes
@@ -27,6 +28,7 @@ from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide
 from graphmp.rewrite.recognise import Recognised, recognise
 from graphmp.rewrite.scaling.losses import find_losses
+from graphmp.rewrite.scaling.plan import steps_inside
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _OF_THE_PLACE = ("clear", "infer")  # kinds of reason that say too little without the rest
@@ -136,13 +138,15 @@ def recognised(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> R
 
 def _facts(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> Facts:
     names = view.nodes.keys()
-    training = {each.scope for loss in find_losses(TrainingGraph(meta_graph, config, OpDefs(meta_graph)), config) for each in loss.scopes}
+    graph = TrainingGraph(meta_graph, config, OpDefs(meta_graph))
+    training = {each.scope for loss in find_losses(graph, config) for each in loss.scopes}
+    inside = {in_body(step.body.name, each.scope) for step in steps_inside(graph, config) for loss in step.losses for each in loss.scopes}
     return Facts(
         len(names),
         len(meta_graph.graph_def.library.function),
         meta_graph.meta_info_def.tensorflow_version,
         len(variables(meta_graph.graph_def)),
-        {scope: scope in training for scope in sorted(gradient_code(view))},
+        {**{scope: scope in training for scope in sorted(gradient_code(view))}, **dict.fromkeys(sorted(inside), True)},
     )
 
 

@@ -11,6 +11,7 @@ from graphmp.graph.frames import frames
 from graphmp.graph.view import GraphView
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.scaling.losses import find_losses
+from graphmp.rewrite.scaling.plan import steps_inside
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _BESIDE_STEPS = frozenset(("NoOp", "Restore", "RestoreSlice", "RestoreV2", "Save", "SaveSlices", "SaveV2"))
@@ -20,10 +21,11 @@ class Training(NamedTuple):
     """The nodes that make a step, by names that a conversion keeps.
 
     Attributes:
-        updates: what writes the trained variables, or accumulates their gradients; without training, whatever is computed for its own sake.
+        updates: what writes the trained variables, accumulates their gradients, or calls a function that trains; without training, whatever
+            is computed for its own sake.
         code: gradient code.
         seeds: what the gradients start from.
-        trains: whether there is training.
+        trains: whether there is training, in functions too.
     """
 
     updates: FrozenSet[str]
@@ -37,10 +39,11 @@ def find_training(meta_graph: tf.MetaGraphDef, config: Config) -> Training:
     graph = TrainingGraph(meta_graph, config, OpDefs(meta_graph))
     losses = find_losses(graph, config)
     scopes = [scope for loss in losses for scope in loss.scopes]
-    if not losses:
+    calls = frozenset(call for step in steps_inside(graph, config) for call in step.body.calls)
+    if not losses and not calls:
         return Training(frozenset(_results(graph)), frozenset(), frozenset(), False)
     return Training(
-        frozenset(update for loss in losses for update in loss.updates) | frozenset(_pushes(graph)),
+        frozenset(update for loss in losses for update in loss.updates) | frozenset(_pushes(graph)) | calls,
         frozenset(name for scope in scopes for name in scope.nodes),
         frozenset(seed.node for scope in scopes for seed in scope.seeds),
         True,

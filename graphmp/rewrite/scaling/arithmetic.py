@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -9,15 +10,17 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.building import own_scope
 from graphmp.graph.devices import machine
-from graphmp.graph.dtypes import HALF
+from graphmp.graph.dtypes import BOOL, FLOAT32, HALF
 from graphmp.graph.editing import Editor
 from graphmp.graph.view import Port
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite, clip, unscale
+from graphmp.rewrite.scaling.carried import Frame, carried, entered
 from graphmp.rewrite.scaling.fetched_gradients import computed_elsewhere
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.model import GradientScope, Loss
+from graphmp.rewrite.scaling.returned import flag_output
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
@@ -28,12 +31,14 @@ class Arithmetic:
         scale: its loss scale.
         flag: whether its gradients are finite, once the scale has been adapted; None where the scale is not dynamic.
         current: the scale's value; empty where there is none.
+        in_step: what it is in this step, as an input; empty where there is none.
         unscaled: names of the nodes that divide by it.
         waits: what they have to wait for where they stand in front of a copy that does: TensorFlow lets no update run before all gradients are taken.
         finite: name of the node that checks; empty where none does.
         clip: name scope of the clip; empty where there is none.
         first_step: what a first step is to look at; None where a step is like any other.
         clipped_apart: whether each tower's gradients are clipped by themselves.
+        unclipped: whether gradients are taken in turns, or in a function, and nobody can tell outside what is a gradient of all.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class Arithmetic:
         scope: str,
         kept: Sequence[Port],
         by_handle: bool = False,
+        given: Optional[Port] = None,
     ):
         """Makes the scale and unscales what leaves gradient code.
 
@@ -58,7 +64,9 @@ class Arithmetic:
             scope: its name scope below `graphmp/`.
             kept: outputs of gradient code that are to be unscaled under their own names.
             by_handle: whether the graph only has handles of the scale's state: a function's body, or a loop.
+            given: the scale, in a body to which its callers give it; they skip steps, and clip.
         """
+        self._given = given
         self._graph, self._editor, self._config, self._loss, self._scope = graph, editor, config, loss, scope
         self._part = part
         self._moved: Dict[Port, Port] = {}
@@ -68,13 +76,16 @@ class Arithmetic:
         self._in_loops: Dict[Tuple[str, ...], scales.NoLossScale] = {}
         self._connections: List[Tuple[str, int, Any]] = []
         self._at_entries: List[Tuple[str, int, Any]] = []
-        self.clipped_apart = False
+        self.clipped_apart = self.unclipped = False
         self._keep_fetched(kept)
         with self._part.building():
             with tf.device(machine(graph.places.of(loss.direct[0]))):
-                self.scale = scales.make(config, scope, by_handle)
+                self.scale = self._entered(given) if given is not None else scales.make(config, scope, by_handle)
             for each in loss.scopes:
                 self._unscale(each)
+
+    def _entered(self, given: Port) -> scales.NoLossScale:
+        return scales.EnteredLossScale(self._scope, self._part.input(given, FLOAT32))
 
     def complete(self, unscaled: Mapping[Port, Any]) -> None:
         """Scales, checks, clips and connects.
@@ -86,8 +97,8 @@ class Arithmetic:
         with self._part.building():
             for each in self._loss.scopes:
                 self._scale(each)
-            checked = [self._result(port) for port in self._loss.arrivals or self._loss.checked]
-            finite = all_finite(checked, self._scope, self.scale.device) if self.scale.skips else None
+            checked = self._outside()
+            finite = self._all_finite(checked) if self.scale.skips or self._given is not None else None
             flag = self._adapted(finite)
             self._clip()
             self._connect_readers()
@@ -97,8 +108,43 @@ class Arithmetic:
         self.finite = "" if finite is None else finite.op.name
         self.first_step = self._first_step([self._part.port(tensor) for tensor in checked])
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
-        self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm else ""
+        self.in_step = str(self._part.port(self.scale.in_step)) if isinstance(self.scale, scales.FixedLossScale) else ""
+        self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm and self._given is None and not self.unclipped else ""
         self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self.divisions.values()) if self.current and name.startswith("graphmp/")]
+
+    def _outside(self) -> List[Any]:
+        """What is looked at, outside of loops; of what is taken in loops, what comes out of them."""
+        ports = self._loss.arrivals or [*(port for port in self._loss.checked if not self._graph.looped(port.node)), *self._loss.emerging]
+        return [self._result(port) for port in ports]
+
+    def _all_finite(self, outside: List[Any]) -> Any:
+        """Whether all is finite; what is taken in a loop is looked at there, where it is taken in each iteration."""
+        looped: Dict[Tuple[str, ...], List[Port]] = {}
+        for port in () if self._loss.arrivals else self._loss.checked:
+            if self._graph.looped(port.node):
+                looped.setdefault(self._graph.loops(port.node), []).append(port)
+        flags = []
+        for loops, ports in looped.items():
+            always = [self._result(port) for port in ports if port.node not in self._graph.conditional_in_loops]
+            if always:
+                flags.append(carried(self._frames(loops), functools.partial(all_finite, always, self._scope + "/in_loop"), self._scope))
+        found = [all_finite(outside, self._scope, self.scale.device)] if outside else []
+        flags += [self._part.input(port, BOOL) for port in self._returned_flags()]
+        if not flags:
+            return found[0]
+        with own_scope(self._scope), tf.device(self.scale.device):
+            return tf.reduce_all(tf.stack(found + flags), name="all_finite")
+
+    def _returned_flags(self) -> List[Port]:
+        """The flags that calls of functions will give which take gradients."""
+        calls = [scope.call for scope in self._loss.scopes if scope.call]
+        return [Port(call, flag_output(self._graph.view.nodes[call], len(self._graph.outputs(call)))) for call in calls]
+
+    def _frames(self, loops: Tuple[str, ...]) -> List[Frame]:
+        """The loops of a path, as they are in the part."""
+        conditions = [Port(self._graph.loop_conditions[loops[: depth + 1]], 0) for depth in range(len(loops))]
+        pairs = zip(loops, conditions)
+        return [Frame(name, self._graph.parallel_iterations[name], self._part.input(port, BOOL)) for name, port in pairs]
 
     def _first_step(self, checked: Sequence[Port]) -> Optional[FirstStep]:
         if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
@@ -135,7 +181,7 @@ class Arithmetic:
         """Seeds, results of ops that nobody knows, and what is compared with gradients."""
         for seed in scope.seeds:
             with tf.device(self._graph.places.of(seed.node)):
-                self._sources[seed] = self.scale.scale(self._read_in(scope, seed), name="scaled_seed")
+                self._sources[seed] = self._scale_at(seed).scale(self._read_in(scope, seed), name="scaled_seed")
             self._let_read(seed, self._sources[seed], scope)
         for port in (port for name in scope.degrees.rescale for port in self._graph.outputs(name) if self._graph.is_float(port)):
             with tf.device(self._graph.places.of(port.node)):
@@ -157,11 +203,7 @@ class Arithmetic:
         if not loops or not isinstance(self.scale, scales.FixedLossScale):
             return self.scale
         if loops not in self._in_loops:
-            tensor = self.scale.in_step
-            with own_scope(self._scope):
-                for frame in loops:
-                    parallel = self._graph.parallel_iterations[frame]
-                    tensor = tf.raw_ops.Enter(data=tensor, frame_name=frame, is_constant=True, parallel_iterations=parallel, name="entered")
+            tensor = entered(self._frames(loops), self.scale.in_step, self._scope)
             self._in_loops[loops] = scales.EnteredLossScale(self.scale.scope, tensor)
         return self._in_loops[loops]
 
@@ -173,35 +215,39 @@ class Arithmetic:
 
     def _unscale(self, scope: GradientScope) -> None:
         """Each output that leaves gradient code, on the device of who reads it: what is sent there is half as large before."""
-        for port in dict.fromkeys([*scope.leaving, *(port for port in self._moved if port.node in scope.nodes)]):
+        leaving = () if scope.call else scope.leaving
+        for port in dict.fromkeys([*leaving, *(port for port in self._moved if port.node in scope.nodes)]):
             degree = scope.degrees.at(port)
             reader = next((c.node for c in self._graph.view.consumers(port.node) if c.node not in scope.nodes), port.node)
             with tf.device(self._graph.places.of(reader)):
                 tensor = self._part.input(self._moved.get(port, port), self._graph.dtype(port))
-                self._results[port] = self.divisions[port] = self._divided(tensor, degree)
+                self._results[port] = self.divisions[port] = self._divided(self._scale_at(port), tensor, degree)
 
-    def _divided(self, tensor: Any, degree: int) -> Any:
+    def _divided(self, scale: scales.NoLossScale, tensor: Any, degree: int) -> Any:
         if degree <= 0:
-            return self._times(self.scale, tensor, -degree, "unscale")
+            return self._times(scale, tensor, -degree, "unscale")
         for _ in range(degree):
-            tensor = unscale(self.scale, [tensor])[0]
+            tensor = unscale(scale, [tensor])[0]
         return tensor
 
     def _adapted(self, finite: Any) -> Any:
         """The flag that gates go by: it waits until the scale has been adapted, so that whoever runs an update adapts the scale."""
-        if finite is None:
+        if finite is None or self._given is not None:
             return None
         with tf.control_dependencies([self.scale.update(finite)]), own_scope(self._scope), tf.device(self.scale.device):
             return tf.identity(finite, name="finite")
 
     def _clip(self) -> None:
-        if not self._config.clip_norm:
+        if not self._config.clip_norm or self._given is not None:
             return
+        in_turns = bool(self._loss.emerging or any(scope.call for scope in self._loss.scopes))
         entries = self._entries()
         if self._loss.arrivals and not self._loss.fetched:
             self._clip_ports(self._loss.arrivals)
-        elif (self._loss.fetched or self._loss.reduced or self._loss.added_up) and entries:
+        elif (self._loss.fetched or self._loss.reduced or self._loss.added_up or in_turns) and entries:
             self._clip_entries(entries)
+        elif in_turns:
+            self.unclipped = True
         elif self._loss.reduced:
             self._clip_ports(self._loss.checked)
         elif self._loss.added_up:

@@ -6,8 +6,10 @@ from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Optional, Set,
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.control_flow import EXITS
 from graphmp.graph.live import ASSIGNS, UPDATE_PREFIXES
 from graphmp.graph.view import Port
+from graphmp.rewrite.scaling.homogeneity import READS_AN_ARRAY
 from graphmp.rewrite.scaling.model import GradientScope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
@@ -25,6 +27,7 @@ class GradientFlow(NamedTuple):
         later: writes that train, by way of a variable that holds gradients for a later step.
         trained: all that train a variable.
         taken: outputs that take gradients out of accumulators.
+        emerging: outputs by which what was made of gradients in while loops comes out of these on its way to a write.
     """
 
     gradients: Tuple[Port, ...]
@@ -34,6 +37,7 @@ class GradientFlow(NamedTuple):
     later: AbstractSet[str]
     trained: AbstractSet[str]
     taken: Tuple[Port, ...]
+    emerging: Tuple[Port, ...]
 
 
 def gradient_flow(graph: TrainingGraph, scope: GradientScope, chosen: Optional[AbstractSet[str]]) -> GradientFlow:
@@ -54,11 +58,12 @@ def gradient_flow(graph: TrainingGraph, scope: GradientScope, chosen: Optional[A
     reads = [c.node for variable in held for c in graph.view.consumers(variable) if c.slot or graph.view.nodes[c.node].op not in ASSIGNS]
     later = {name for name in _follow(graph, reads, frozenset())[0] - direct if state.is_write(name) and is_chosen(name) and is_training(name)}
     into = _toward(graph, direct, after)
-    gradients = _read_in(graph, scope.leaving, into)
+    read = _read_in(graph, scope.leaving, into)
+    gradients = [port for port in read if graph.is_float(port)]
     checked = _checked(graph, gradients, direct, after)
     reduced = any(port.node in graph.reduces.whole for port in checked)
     trained = {name for name in direct if is_training(name)} | later
-    return GradientFlow(tuple(gradients), tuple(checked), reduced, direct, later, trained, tuple(taken))
+    return GradientFlow(tuple(gradients), tuple(checked), reduced, direct, later, trained, tuple(taken), tuple(_emerging(graph, read, into)))
 
 
 def _read_in(graph: TrainingGraph, ports: Iterable[Port], among: AbstractSet[str]) -> List[Port]:
@@ -80,6 +85,27 @@ def _checked(graph: TrainingGraph, gradients: List[Port], direct: AbstractSet[st
     last = {name for name in found if not any(consumer.node in before for consumer in graph.view.consumers(name))}
     whole = [port for name in graph.view.nodes if name in last for port in graph.read_ports(name) if graph.is_float(port)]
     return _read_in(graph, gradients, _toward(graph, direct, after - last)) + _read_in(graph, whole, into)
+
+
+def _emerging(graph: TrainingGraph, gradients: List[Port], into: AbstractSet[str]) -> List[Port]:
+    """Where values come out of while loops, or of TensorArrays and TensorLists that were filled there; of one behind another the first."""
+    lists = [port for port in gradients if not graph.is_float(port)]
+    if lists:
+        return _out_of_lists(graph, lists, into)
+    if not any(graph.looped(port.node) for port in gradients):
+        return []
+    outside = [name for name in graph.view.nodes if name in into and not graph.looped(name)]
+    names = [name for name in outside if graph.view.nodes[name].op in READS_AN_ARRAY | EXITS and not graph.is_flow(name)]
+    behind = graph.view.followed([c.node for name in names for c in graph.view.consumers(name)], lambda name: name in into)
+    return [Port(name, 0) for name in names if name not in behind and graph.is_float(Port(name, 0))]
+
+
+def _out_of_lists(graph: TrainingGraph, lists: List[Port], into: AbstractSet[str]) -> List[Port]:
+    """What is first read out of TensorLists."""
+    readers = {c.node for port in lists for c in graph.view.consumers(port.node) if c.output == port.output}
+    among = graph.view.followed(readers, lambda name: name in into)
+    found = [name for name in among if any(graph.is_list(port) for port in graph.view.inputs(name))]
+    return [port for name in graph.view.nodes if name in found for port in graph.read_ports(name) if graph.is_float(port)]
 
 
 def _trainable(graph: TrainingGraph, scope: GradientScope) -> AbstractSet[str]:
@@ -104,10 +130,10 @@ def _follow(graph: TrainingGraph, starts: Iterable[str], inside: AbstractSet[str
         seen.add(name)
         waiting.extend(consumer.node for consumer in graph.view.consumers(name))
         if nodes[name].op.endswith(_PUSHES):
-            for consumer in graph.view.consumers(graph.view.inputs(name)[0].node):
-                if nodes[consumer.node].op.endswith(_TAKES) and consumer.node not in seen:
-                    taken += [port for port in graph.read_ports(consumer.node) if graph.is_float(port)]
-                    waiting.append(consumer.node)
+            for take in graph.takes.get(graph.handed_on(name), ()):
+                if take not in seen:
+                    taken += [port for port in graph.read_ports(take) if graph.is_float(port)]
+                    waiting.append(take)
     return seen, taken
 
 
@@ -116,7 +142,7 @@ def _toward(graph: TrainingGraph, targets: Iterable[str], among: AbstractSet[str
     handles: Dict[str, List[str]] = {}
     for name in among:
         if graph.view.nodes[name].op.endswith(_PUSHES):
-            handles.setdefault(graph.view.inputs(name)[0].node, []).append(name)
+            handles.setdefault(graph.handed_on(name), []).append(name)
     seen: Set[str] = set()
     waiting = list(targets)
     while waiting:
@@ -126,5 +152,5 @@ def _toward(graph: TrainingGraph, targets: Iterable[str], among: AbstractSet[str
         seen.add(name)
         waiting.extend(port.node for port in graph.view.inputs(name))
         if graph.view.nodes[name].op.endswith(_TAKES):
-            waiting.extend(handles.get(graph.view.inputs(name)[0].node, ()))
+            waiting.extend(handles.get(graph.handed_on(name), ()))
     return seen

@@ -8,10 +8,11 @@ Where a function that would have to pass them on is used by something else than 
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.diff.changes import in_body
 from graphmp.graph.calls import functions_named
 from graphmp.graph.dtypes import RESOURCE
 from graphmp.graph.view import parse_input
@@ -19,16 +20,39 @@ from graphmp.loss_scale.scales import BESIDE_CALLS
 from graphmp.rewrite.functions import called_functions
 
 _HANDLE = re.compile(r"^graphmp/loss_scale(_\d+)?/\w+/handle/of$")
+_REASON = "loss scale state: handed through calls to the functions that use it"
+Row = Tuple[str, str, str]
 _LOOPS = frozenset(("StatelessWhile", "While"))
 _TYPES = {"PartitionedCall": "Tin", "StatefulPartitionedCall": "Tin", "If": "Tin", "StatelessIf": "Tin", "Case": "Tin", "StatelessCase": "Tin"}
 _TYPES.update((op, "T") for op in _LOOPS)
 
 
-def pass_handles(graph_def: tf.GraphDef) -> None:
-    """Turns handles inside functions into arguments; names in the main graph are those of the variables."""
+def pass_handles(graph_def: tf.GraphDef) -> List[Row]:
+    """Turns handles inside functions into arguments; names in the main graph are those of the variables. Returns rows of the record."""
     found = _Passing(graph_def)
-    if found.needed and found.possible():
-        found.apply()
+    if not found.needed or not found.possible():
+        return []
+    before = signatures(graph_def)
+    found.apply()
+    return [*((path, "changed", _REASON) for path in found.passed), *signatures_changed(graph_def, before, _REASON)]
+
+
+def signatures(graph_def: tf.GraphDef) -> Dict[str, Set[str]]:
+    """The arguments and results of each function, by the names that their nodes have in a comparison."""
+    found = {}
+    for function in graph_def.library.function:
+        results = {"return/" + argument.name for argument in function.signature.output_arg}
+        found[function.signature.name] = results | {argument.name for argument in function.signature.input_arg}
+    return found
+
+
+def signatures_changed(graph_def: tf.GraphDef, before: Mapping[str, Set[str]], why: str) -> Iterator[Row]:
+    """Rows of the record for functions that gained arguments and results."""
+    for name, known in signatures(graph_def).items():
+        more = sorted(known - before[name])
+        if more:
+            yield "library/" + name, "rewritten", "rewritten inside: it takes what its callers hand on"
+        yield from ((in_body(name, argument), "inserted", why) for argument in more)
 
 
 class _Passing:
@@ -39,6 +63,7 @@ class _Passing:
         calls = ((caller, node, self._called(node)) for caller, nodes in bodies for node in nodes)
         self._calls: List[Tuple[str, Any, List[str]]] = [call for call in calls if call[2]]
         self.needed: Dict[str, Set[str]] = {}
+        self.passed: List[str] = []
         for name, function in self._functions.items():
             own = {_variable(node.name) for node in function.node_def if _HANDLE.match(node.name)}
             if own:
@@ -73,6 +98,7 @@ class _Passing:
         for caller, node, names in self._calls:
             variables = sorted(self.needed.get(names[0], ()))
             if variables:
+                self.passed.append(in_body(caller, node.name))
                 self._pass(node, [_argument(variable) if caller else variable for variable in variables])
         for name, needed in self.needed.items():
             self._take(self._functions[name], sorted(needed), name in loops)
@@ -95,7 +121,7 @@ class _Passing:
             if returns:
                 function.signature.output_arg.add(name=_argument(variable) + "_out", type=RESOURCE)
                 function.ret[_argument(variable) + "_out"] = _argument(variable)
-        _more_shapes(function.attr, "_input_shapes", len(variables))
+        more_shapes(function.attr, "_input_shapes", len(variables))
 
     def _pass(self, node: Any, handles: List[str]) -> None:
         data = [text for text in node.input if not text.startswith("^")]
@@ -104,7 +130,7 @@ class _Passing:
             node.attr[_TYPES[node.op]].list.type.extend([RESOURCE] * len(handles))
         if node.op in _LOOPS:
             for key in ("output_shapes", "_output_shapes"):
-                _more_shapes(node.attr, key, len(handles))
+                more_shapes(node.attr, key, len(handles))
 
 
 def _variable(handle: str) -> str:
@@ -115,7 +141,7 @@ def _argument(variable: str) -> str:
     return variable.replace("/", "_")
 
 
-def _more_shapes(attributes: Any, key: str, count: int) -> None:
+def more_shapes(attributes: Any, key: str, count: int) -> None:
     """Adds scalars to a list of shapes, where there is one."""
     if key in attributes and attributes[key].list.shape:
         attributes[key].list.shape.extend([tf.TensorShape([]).as_proto()] * count)

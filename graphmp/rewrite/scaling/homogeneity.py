@@ -35,7 +35,7 @@ Called = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
 _CARRIES_ZEROS = frozenset(
     ("BroadcastTo", "Cast", "Enter", "ExpandDims", "Identity", "RefEnter", "Reshape", "Squeeze", "Switch", "TensorListResize", "Tile", "Transpose")
 )
-_READS_AN_ARRAY = frozenset("TensorArray%s%s" % (word, version) for word in ("Concat", "Gather", "Read") for version in ("V2", "V3"))
+READS_AN_ARRAY = frozenset("TensorArray%s%s" % (word, version) for word in ("Concat", "Gather", "Read") for version in ("V2", "V3"))
 _FILLS_AN_ARRAY = frozenset("TensorArray%s%s" % (word, version) for word in ("Scatter", "Split", "Write") for version in ("V2", "V3"))
 _HANDS_ON = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES | {"Add", "AddN", "AddV2", "Identity"}
 _MOST_GUESSES = 2  # of the degree of a loop variable: what enters it, and what comes back
@@ -387,7 +387,7 @@ class Analysis:
 
         def is_array(name: str) -> bool:
             op = self._view.nodes[name].op
-            return op.startswith("TensorArray") and op not in _READS_AN_ARRAY
+            return op.startswith("TensorArray") and op not in READS_AN_ARRAY
 
         return self._view.followed(filter(is_array, self._view.nodes), lambda name: self._view.nodes[name].op in _HANDS_ON or is_array(name))
 
@@ -417,4 +417,4 @@ class Analysis:
             return all(self.is_zero(port.node) for port in inputs)
         if node.op in ("EmptyTensorList", "TensorListReserve", "ZerosLike"):
             return True
-        return node.op.startswith("TensorArray") and node.op not in _READS_AN_ARRAY
+        return node.op.startswith("TensorArray") and node.op not in READS_AN_ARRAY

@@ -23,19 +23,26 @@ from graphmp.config import Config
 from graphmp.diff.changes import in_body
 from graphmp.errors import warning
 from graphmp.graph.contexts import Contexts
+from graphmp.graph.control_flow import ENTERS, EXITS
+from graphmp.graph.dtypes import BOOL, FLOAT32
 from graphmp.graph.editing import Editor
-from graphmp.graph.view import Port
+from graphmp.graph.frames import frames, is_invariant
+from graphmp.graph.view import GraphView, Port
 from graphmp.loss_scale.scales import COLLECTION, skipped_between, state_for_functions
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
 from graphmp.rewrite.scaling.checkpoints import ScaleState, initialise, save_and_restore
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
 from graphmp.rewrite.scaling.gates import Gates
+from graphmp.rewrite.scaling.handles import Row
 from graphmp.rewrite.scaling.inside import Body
 from graphmp.rewrite.scaling.model import Loss
 from graphmp.rewrite.scaling.plan import InLoop, Inside, ScalePlan
+from graphmp.rewrite.scaling.returned import ARGUMENT, Threads
 from graphmp.rewrite.scaling.skip_plan import SkipPlan
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
+
+_PASSED = "scale: what calls take whose gradients train nothing, or start with"
 
 
 class Inserted(NamedTuple):
@@ -74,6 +81,9 @@ def insert(graph: TrainingGraph, config: Config, plan: ScalePlan) -> Inserted:
     if plan.losses or plan.inside or plan.loops:
         _insert(graph, config, plan, result)
     result.losses.extend(_row(loss) for loss in plan.unscaled)
+    result.losses.extend(_row(loss, body=body) for body, loss in plan.unscaled_inside)
+    for each in plan.returned if not _gives_scale(config, plan) else ():
+        _add_inner(result, each.body, _row(each.plan.losses[0], body=each.body))
     return result
 
 
@@ -86,6 +96,8 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
         states += _insert_in_loop(loop, graph.meta_graph, editor, part, config, scopes, result)
     made_inside = [_insert_inside(inside, part, config, scopes, result) for inside in plan.inside]
     states += [state for each in made_inside for state in each]
+    returned = plan.returned if _gives_scale(config, plan) else ()
+    flags = {each.body.name: _insert_returned(each, config, scopes, result) for each in returned}
     late = _gate_behind(graph, editor, part, plan, made_inside, result) if plan.behind else {}
     if config.loss_scale == "dynamic":
         initialise(graph, editor, states)
@@ -93,6 +105,61 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     _splice(graph, editor, part, made, {tf.GraphKeys.GLOBAL_VARIABLES: False, COLLECTION: True}, result)
     for name, others in late.items():
         editor.wait_for(name, others)
+    if returned:
+        result.done[:0] = _thread(graph, editor, plan, made, flags)
+    if any(editor.nodes[name].op in ENTERS for name in editor.added):
+        _list_in_contexts(graph, editor)
+
+
+def _insert_returned(inside: Inside, config: Config, scopes: Iterator[str], result: Inserted) -> str:
+    """Scales the gradients that a function takes and returns. Returns its flag as the function spells it."""
+    graph, (loss,) = inside.graph, inside.plan.losses
+    inside.body.take(ARGUMENT, FLOAT32)
+    editor, part = Editor(graph.meta_graph.graph_def), Fragment()
+    made = Arithmetic(graph, editor, part, config, loss, next(scopes), inside.plan.kept, given=Port(ARGUMENT, 0))
+    made.complete(made.divisions)
+    result.warnings.extend(dict(row, node=in_body(inside.body.name, row["node"])) for row in _doubts(loss, made, made.scale.scope))
+    _splice(graph, editor, part, [made], {}, result, inside.body.name)
+    inside.body.close()
+    _add_inner(result, inside.body, _row(loss, made, None, inside.body))
+    definition: Any = graph.op_defs.get(editor.nodes[made.finite].op)
+    return "%s:%s:0" % (made.finite, definition.output_arg[0].name)
+
+
+def _gives_scale(config: Config, plan: ScalePlan) -> bool:
+    """Whether functions that take gradients are given a scale."""
+    return config.loss_scale != "none" and any(scope.call for loss in plan.losses for scope in loss.scopes)
+
+
+def _add_inner(result: Inserted, body: Body, inner: Dict[str, Any]) -> None:
+    """Says of losses what a function does for them that takes their gradients."""
+    for row in result.losses:
+        if not body.calls.isdisjoint(row["through"]):
+            scopes = [name for name in row["gradient_scope"].split(", ") if name not in row["through"]]
+            row["gradient_scope"] = ", ".join([*scopes, inner["gradient_scope"]])
+            for key in ("loss", "seeds", "unscale"):
+                row[key] = sorted({*row[key], *inner[key]})
+
+
+def _thread(graph: TrainingGraph, editor: Editor, plan: ScalePlan, made: Sequence[Arithmetic], flags: Dict[str, str]) -> List[Row]:
+    """Brings the scale to functions that take gradients, and their flags to the main graph. Returns rows of the record."""
+    given = {scope.call: each.in_step for loss, each in zip(plan.losses, made) for scope in loss.scopes if scope.call}
+    one = editor.add("graphmp/returned/one", "Const", (), _PASSED, dtype=FLOAT32, value=tf.make_tensor_proto(1.0))
+    true = editor.add("graphmp/returned/true", "Const", (), _PASSED, dtype=BOOL, value=tf.make_tensor_proto(True))
+    rows = Threads(graph.meta_graph.graph_def, flags.keys()).apply(flags, given, str(one), str(true))
+    return [*((port.node, "inserted", _PASSED) for port in (one, true)), *rows]
+
+
+def _list_in_contexts(graph: TrainingGraph, editor: Editor) -> None:
+    """Says of new nodes in while loops that they are in them."""
+    contexts, inside = Contexts(graph.meta_graph), frames(GraphView(graph.meta_graph.graph_def))
+    for name in (name for name in editor.added if inside.get(name)):
+        node, path = editor.nodes[name], inside[name]
+        if node.op in ENTERS and is_invariant(node):
+            contexts.bring_in(name, graph.loop_conditions[path], str(Port(*editor.input(name, 0))) + ":0")
+        elif node.op not in EXITS or path[:-1]:
+            contexts.add(name, editor.nodes[graph.loop_conditions[path[:-1] if node.op in EXITS else path]])
+    contexts.write()
 
 
 def _insert_in_loop(
@@ -189,8 +256,9 @@ def _scale(
         warnings.extend(_doubts(loss, each, each.scale.scope))
     gated = _gate(graph, editor, plan.skips, made, warnings)
     result.warnings.extend(dict(row, node=in_body(name, row["node"])) for row in warnings)
-    looped = handles and body is None
-    result.losses.extend(dict(_row(loss, arithmetic, names, body), in_loop=looped) for loss, arithmetic, names in zip(plan.losses, made, gated))
+    for loss, arithmetic, names in zip(plan.losses, made, gated):
+        looped = (handles and body is None) or any(graph.looped(port.node) for port in loss.gradients) or any(scope.call for scope in loss.scopes)
+        result.losses.append(dict(_row(loss, arithmetic, names, body), in_loop=looped))
     return made
 
 
@@ -252,6 +320,9 @@ def _doubts(loss: Loss, arithmetic: Arithmetic, scope: str) -> Iterator[Dict[str
     if arithmetic.clipped_apart:
         scopes = ", ".join(each.scope for each in loss.scopes)
         yield warning("GMP103", "graphmp/" + scope, "the gradients of %s are clipped one scope by the other" % scopes)
+    if arithmetic.unclipped:
+        scopes = ", ".join(each.scope for each in loss.scopes)
+        yield warning("GMP103", "graphmp/" + scope, "what comes of the gradients of %s, taken in a loop or a function, is not clipped" % scopes)
 
 
 def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Optional[Gated] = None, body: Optional[Body] = None) -> Dict[str, Any]:
@@ -274,4 +345,5 @@ def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Optional[Ga
         "gated": named(gated.writes) if gated else [],
         "not_skipped": [dict(row, node=in_body(function, row["node"])) for row in gated.goes_on] if gated else [],
         "calls": sorted(body.calls) if body else [],
+        "through": [scope.call for scope in loss.scopes if scope.call],
     }

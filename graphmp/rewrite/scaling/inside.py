@@ -20,7 +20,7 @@ from graphmp.graph.messages import serialize
 from graphmp.graph.state import definitions, variable_behind, variable_keys, writes_itself
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
-from graphmp.hooks.bodies import ARGUMENT, as_graph, write_back
+from graphmp.hooks.bodies import ARGUMENT, RESULT, as_graph, write_back
 from graphmp.hooks.op_defs import OpDefs
 
 _HANDLE, _RUNS = "VarHandleOp", "graphmp_runs"
@@ -88,6 +88,16 @@ class Body:
         names = {parse_input(definition.variable_name).node for definition in collected}
         own = [type(collected[0])(variable_name=argument) for argument, found in self._variables.items() if found & names]
         self.meta_graph.collection_def[key].bytes_list.value.extend(serialize(definition) for definition in own)
+
+    @property
+    def results(self) -> Set[str]:
+        """The nodes that stand for what it returns."""
+        return {node.name for node in self.meta_graph.graph_def.node if node.op == RESULT}
+
+    def take(self, name: str, dtype: int) -> None:
+        """Gives it another argument."""
+        self._function.signature.input_arg.add(name=name, type=dtype)
+        self.meta_graph.graph_def.node.add(name=name, op=ARGUMENT).attr["T"].type = dtype
 
     def outside(self, variables: AbstractSet[str]) -> Set[str]:
         """The variables of the main graph behind some of the body's."""

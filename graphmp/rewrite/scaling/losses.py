@@ -21,7 +21,7 @@ from graphmp.rewrite.scaling.fed_gradients import fed_losses
 from graphmp.rewrite.scaling.gradient_flow import GradientFlow, gradient_flow
 from graphmp.rewrite.scaling.joint import joint
 from graphmp.rewrite.scaling.model import GradientScope, Loss
-from graphmp.rewrite.scaling.scopes import gradient_scope
+from graphmp.rewrite.scaling.scopes import call_scope, gradient_scope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
@@ -36,14 +36,17 @@ def find_losses(graph: TrainingGraph, config: Config) -> List[Loss]:
         gradient_scope(graph, scope, nodes) for scope, nodes in graph.code.items() if not config.gradient_scope or scope in config.gradient_scope
     ]
     _check_flags(graph, config, scopes)
-    scopes = [s for s in scopes if s.seeds and (not config.loss or any(_is_loss(graph, name, s) for name in config.loss))]
+    scopes += [call_scope(graph, call) for call in graph.returning]
+    scopes = [s for s in scopes if s.call or (s.seeds and (not config.loss or any(_is_loss(graph, name, s) for name in config.loss)))]
     flows = [gradient_flow(graph, scope, chosen) for scope in scopes]
     groups = joint(graph, scopes, flows)
     found = [_joined(scopes, flows, members) for members in groups]
     idle = [scope for number, scope in enumerate(scopes) if not any(number in members for members in groups)]
     found += fed_losses(graph, idle, chosen, {update for loss in found for update in loss.updates})
     order = {name: place for place, name in enumerate(graph.view.nodes)}
-    return sorted(found, key=lambda loss: min(order[seed.node] for scope in loss.scopes for seed in scope.seeds))
+    return sorted(
+        found, key=lambda loss: min(order[name] for scope in loss.scopes for name in [scope.call] * bool(scope.call) or [s.node for s in scope.seeds])
+    )
 
 
 def _chosen_updates(graph: TrainingGraph, config: Config) -> Optional[AbstractSet[str]]:
@@ -91,4 +94,5 @@ def _joined(scopes: List[GradientScope], flows: List[GradientFlow], members: Lis
         fetched=False,
         updates=tuple(sorted(updates)),
         direct=tuple(sorted(direct)),
+        emerging=tuple(dict.fromkeys(port for flow in own for port in flow.emerging)),
     )

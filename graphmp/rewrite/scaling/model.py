@@ -18,6 +18,7 @@ class GradientScope(NamedTuple):
         losses: the forward nodes whose gradient it takes.
         degrees: how the scale passes through it.
         leaving: floating point outputs that nodes outside read.
+        call: the call of a function that takes the gradients inside, and gives them unscaled; empty where they are taken in this graph.
     """
 
     scope: str
@@ -26,6 +27,7 @@ class GradientScope(NamedTuple):
     losses: Tuple[str, ...]
     degrees: Degrees
     leaving: Tuple[Port, ...]
+    call: str = ""
 
 
 class Loss(NamedTuple):
@@ -41,6 +43,7 @@ class Loss(NamedTuple):
         fetched: whether its gradients leave the graph, and come back through placeholders.
         updates: the writes that the gradients reach.
         direct: those of them that they reach in the same step; behind accumulators, those that what is taken out reaches.
+        emerging: where what was made of gradients taken in while loops comes out of these, on its way to updates outside; else empty.
     """
 
     scopes: Tuple[GradientScope, ...]
@@ -52,3 +55,4 @@ class Loss(NamedTuple):
     fetched: bool
     updates: Tuple[str, ...]
     direct: Tuple[str, ...]
+    emerging: Tuple[Port, ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import MappingProxyType
-from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.config import Config
 from graphmp.errors import warning
@@ -19,6 +20,7 @@ from graphmp.rewrite.scaling.inside import Body, opened
 from graphmp.rewrite.scaling.loops import Path, iteration, pivot
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.model import Loss
+from graphmp.rewrite.scaling.returned import Threads
 from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
@@ -39,7 +41,9 @@ class ScalePlan(NamedTuple):
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
         inside: what it does in functions that train inside.
+        unscaled_inside: losses in functions that are left as they are, with the bodies that they lie in.
         loops: what it does in while loops that train inside.
+        returned: what it does in functions that take gradients and return them; what they are where there is no scale.
         behind: writes of the main graph that belong to the steps of functions, and whose: numbers of `inside`.
     """
 
@@ -52,8 +56,18 @@ class ScalePlan(NamedTuple):
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
     inside: Sequence[Inside] = ()
+    unscaled_inside: Sequence[Tuple[Body, Loss]] = ()
     loops: Sequence[InLoop] = ()
+    returned: Sequence[Inside] = ()
     behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})
+
+
+class StepInside(NamedTuple):
+    """A function that trains inside: its body, that as loss scaling looks at it, and the losses in it."""
+
+    body: Body
+    graph: TrainingGraph
+    losses: Sequence[Loss]
 
 
 class Inside(NamedTuple):
@@ -98,21 +112,34 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     """
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [])
+        unscaled = [(step.body, loss) for step in steps_inside(graph, config) for loss in step.losses]
+        returned = _plan_returned(graph, config, allow)
+        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [], unscaled_inside=unscaled, returned=returned)
     warnings = list(_unscaled_updates(graph, losses, config))
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
-    plan = _planned(graph, [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)], config, allow, warnings)
+    returned = _plan_returned(graph, config, allow)
+    left = [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)]
+    plan = _planned(graph, left, config, allow, warnings, {each.body.name for each in returned})
     float32 = {**plan.float32, **{name: reason for loop in loops for name, reason in loop.plan.float32.items()}}
-    inside = _plan_functions(graph, config, allow, warnings)
+    inside, unscaled = _plan_functions(graph, config, allow, warnings)
     skips = _without(plan.skips, loops)
     behind = _behind_calls(graph, inside, skips, config, allow, warnings) if config.loss_scale == "dynamic" and inside else {}
-    return plan._replace(skips=skips, float32=float32, inside=inside, loops=loops, behind=behind, warnings=warnings)
+    return plan._replace(
+        skips=skips, float32=float32, inside=inside, unscaled_inside=unscaled, loops=loops, returned=returned, behind=behind, warnings=warnings
+    )
 
 
-def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> ScalePlan:
-    """The plan for the main graph, or for a function's body."""
-    served = [loss for loss in losses if not _refused(graph, loss, warnings)]
+def _planned(
+    graph: TrainingGraph,
+    losses: Sequence[Loss],
+    config: Config,
+    allow: AbstractSet[str],
+    warnings: List[Dict[str, str]],
+    returning: AbstractSet[str] = frozenset(),
+) -> ScalePlan:
+    """The plan for the main graph, or for a function's body; `returning`: functions that take gradients, and can be given the scale."""
+    served = [loss for loss in losses if not _refused(graph, loss, warnings) and not _left_in_calls(graph, config, loss, returning, warnings)]
     skips = None
     if config.loss_scale == "dynamic" and served:
         skips = plan_skips(graph, served, activations(graph, allow), config.count_skipped_steps)
@@ -128,12 +155,38 @@ def _unnamed(graph: TrainingGraph) -> Dict[str, AbstractSet[str]]:
 
 
 def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
-    """Whether a loss lies in a while loop, where no scale can be brought in."""
-    inside = next((name for name in _nodes(loss) if graph.looped(name)), None)
+    """Whether a loss trains in a while loop, where no step can be skipped."""
+    inside = next((name for name in _nodes(loss) if graph.looped(name)), None) if any(map(graph.looped, loss.direct)) else None
     if inside is not None:
         text = "it trains inside a while loop that does not order its updates: gradients are not scaled"
         warnings.append(warning("GMP110", inside, text))
     return inside is not None
+
+
+def _left_in_calls(graph: TrainingGraph, config: Config, loss: Loss, returning: AbstractSet[str], warnings: List[Dict[str, str]]) -> bool:
+    """Whether a loss's gradients are taken in functions that can't be given the scale."""
+    calls = [scope.call for scope in loss.scopes if scope.call]
+    hidden = conditional(graph.view) if calls else set()
+    left = [call for call in calls if graph.looped(call) or call in hidden or not graph.returning[call] <= returning]
+    if left and config.loss_scale != "none":
+        warnings.append(warning("GMP110", left[0], "it calls a function that takes gradients, and that no scale can be brought into"))
+        return True
+    return False
+
+
+def _plan_returned(graph: TrainingGraph, config: Config, allow: AbstractSet[str]) -> List[Inside]:
+    """Decides on the functions that take gradients which the main graph applies; all of them or none."""
+    graph_def = graph.meta_graph.graph_def
+    names = {name for functions in graph.returning.values() for name in functions}
+    if not names or not Threads(graph_def, names).possible(set(called_functions(graph_def)), graph.state.writing_functions):
+        return []
+    found = []
+    for body in opened([f for f in graph_def.library.function if f.signature.name in names], graph.meta_graph, graph.view, graph.op_defs):
+        inside = TrainingGraph(body.meta_graph, config, graph.op_defs, body.results)
+        plan = _planned(inside, find_losses(inside, config), dataclasses.replace(config, loss_scale=1.0), allow, [])
+        if len(plan.losses) == 1 and not plan.unscaled:
+            found.append(Inside(body, inside, plan))
+    return found if len(found) == len(names) else []
 
 
 def _nodes(loss: Loss) -> List[str]:
@@ -156,7 +209,8 @@ def _plan_loops(graph: TrainingGraph, losses: Sequence[Loss], config: Config, al
     for path in dict.fromkeys(inside[name] for name in looped):
         loop = iteration(graph.meta_graph, inside, path)
         once = TrainingGraph(loop.meta_graph, config, graph.op_defs)
-        found = [loss for loss in find_losses(once, config) if all(around(name) == path for name in _nodes(loss))]
+        here = [loss for loss in find_losses(once, config) if not any(scope.call for scope in loss.scopes)]
+        found = [loss for loss in here if all(around(name) == path for name in _nodes(loss))]
         writes = {name for loss in found for name in loss.direct}
         start = pivot(once.view, loop, writes)
         if found and start is not None and not writes & conditional(once.view):
@@ -190,23 +244,40 @@ def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
     )
 
 
-def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> List[Inside]:
-    """Decides on the functions that train inside; those that can't be scaled are said."""
-    library = graph.meta_graph.graph_def.library.function
-    writing = {function.signature.name: function for function in library if function.signature.name in graph.state.writing_functions}
+def steps_inside(graph: TrainingGraph, config: Config) -> Iterator[StepInside]:
+    """The functions that train inside; not those in gradient code, for what they are handed is scaled already."""
+    writing = _writing(graph)
     called = called_functions(graph.meta_graph.graph_def) if writing and not config.names_training else ()
-    found = []
     for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
-        if body.calls & graph.gradients or (body.compiled and config.loss_scale == "dynamic"):
-            continue  # what it is handed is scaled already; XLA has no dead ops
-        inside = TrainingGraph(body.meta_graph, config, graph.op_defs)
-        plan = _planned(inside, find_losses(inside, config), config, allow, [])
-        if plan.losses and not plan.unscaled:
-            found.append(Inside(body, inside, plan))
+        if not body.calls & graph.gradients:
+            inside = TrainingGraph(body.meta_graph, config, graph.op_defs, frozenset())
+            losses = find_losses(inside, config)
+            if losses:
+                yield StepInside(body, inside, losses)
+
+
+def _writing(graph: TrainingGraph) -> Dict[str, Any]:
+    """The functions that write state, by name."""
+    library = graph.meta_graph.graph_def.library.function
+    return {function.signature.name: function for function in library if function.signature.name in graph.state.writing_functions}
+
+
+def _plan_functions(
+    graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]
+) -> Tuple[List[Inside], List[Tuple[Body, Loss]]]:
+    """Decides on the functions that train inside; those that can't be scaled are said. Returns their losses too."""
+    found: List[Inside] = []
+    unscaled: List[Tuple[Body, Loss]] = []
+    for step in steps_inside(graph, config):
+        plan = _planned(step.graph, step.losses, config, allow, [])
+        if plan.unscaled or (step.body.compiled and config.loss_scale == "dynamic"):  # XLA has no dead ops
+            unscaled += [(step.body, loss) for loss in step.losses]
+        else:
+            found.append(Inside(step.body, step.graph, plan))
     names = {each.body.name for each in found}
-    left = [name for name, function in writing.items() if name not in names and gradient_scopes({node.name for node in function.node_def})]
+    left = [name for name, function in _writing(graph).items() if name not in names and gradient_scopes({node.name for node in function.node_def})]
     warnings += [warning("GMP110", name, "the function trains inside itself: its gradients are not scaled") for name in left]
-    return found
+    return found, unscaled
 
 
 def _behind_calls(

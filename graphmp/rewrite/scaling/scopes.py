@@ -7,14 +7,16 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Iterator, List, Set
+import itertools
+from typing import AbstractSet, Iterator, List, Set, Tuple
 
 from graphmp.graph.calls import CALLS
+from graphmp.graph.control_flow import NEXT_ITERATIONS
 from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.values import all_equal
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
-from graphmp.rewrite.scaling.homogeneity import Code, degrees
+from graphmp.rewrite.scaling.homogeneity import Code, Degrees, degrees
 from graphmp.rewrite.scaling.model import GradientScope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
@@ -27,6 +29,12 @@ def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) ->
     leaving = [port for name in graph.view.nodes if name in nodes for port in _read_outside(graph, name, nodes) if graph.is_float(port)]
     losses = dict.fromkeys(loss for seed in seeds for loss in _differentiated(graph, seed, nodes))
     return GradientScope(scope, nodes, seeds, tuple(losses), degrees(code), tuple(leaving))
+
+
+def call_scope(graph: TrainingGraph, call: str) -> GradientScope:
+    """A call of functions that take gradients, as code of its own."""
+    leaving = [port for port in graph.read_ports(call) if graph.carries(port)]
+    return GradientScope(call, {call}, (), (), Degrees({}, {}, [], []), tuple(leaving), call)
 
 
 def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:
@@ -66,15 +74,30 @@ def _without_state(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet
 
 
 def _whole(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet[str]:
-    """Gradient code and what lies between two parts of it, by whatever name: a custom gradient may open scopes of its own."""
+    """Gradient code and what lies between two parts of it, by whatever name: a custom gradient may open scopes of its own.
+
+    From one iteration to the next of a loop that it lies in whole, what lies between is the model.
+    """
     outside = {consumer.node for name in nodes for consumer in graph.view.consumers(name) if consumer.node not in nodes}
     if not outside:
         return nodes
-    after = graph.view.followed(outside, lambda name: name not in nodes)
+    around = _around(graph, nodes)
+
+    def leads_back(name: str) -> bool:
+        return graph.view.nodes[name].op in NEXT_ITERATIONS and graph.loops(name) == around[: len(graph.loops(name))]
+
+    after = graph.view.followed(outside, lambda name: name not in nodes and not leads_back(name))
     again = [name for name in after if any(consumer.node in nodes for consumer in graph.view.consumers(name))]
     if not again:
         return nodes
     return set(nodes) | (after & graph.view.ancestors(again, control=False))
+
+
+def _around(graph: TrainingGraph, nodes: AbstractSet[str]) -> Tuple[str, ...]:
+    """The loops that all nodes lie in."""
+    paths = {graph.loops(name) for name in nodes}
+    shared = itertools.takewhile(lambda frames: len(set(frames)) == 1, zip(*paths))
+    return tuple(frames[0] for frames in shared)
 
 
 def _seeds(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> Iterator[Port]:

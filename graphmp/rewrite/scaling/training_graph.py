@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Dict, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.branches import Conditions, conditions
-from graphmp.graph.control_flow import ENTERS, EXITS
+from graphmp.graph.control_flow import ENTERS, EXITS, MERGES, SWITCHES
 from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
 from graphmp.graph.frames import frames
@@ -21,9 +21,11 @@ from graphmp.once import once
 from graphmp.rewrite.scaling.allreduce import AllReduces
 from graphmp.rewrite.scaling.called import Calls, Results
 from graphmp.rewrite.scaling.discovery import Discovered, Floats, discover
-from graphmp.rewrite.scaling.homogeneity import Degree
+from graphmp.rewrite.scaling.homogeneity import READS_AN_ARRAY, Degree
+from graphmp.rewrite.scaling.returned import calls_of, taking
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
+_HANDS_ON = ENTERS | EXITS | MERGES | SWITCHES | {"Identity", "RefIdentity"}
 
 
 class TrainingGraph:
@@ -42,15 +44,23 @@ class TrainingGraph:
         functions: names of the functions in its library.
         calls: how the scale passes through those.
         discovered: what of `code` no name tells of.
+        returning: calls whose functions take gradients that come to updates here, and those functions (`returned.py`).
     """
 
-    def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs):
-        """Reads the graph; `config` may name gradient scopes."""
+    def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs, ends: Optional[AbstractSet[str]] = None):
+        """Reads the graph.
+
+        Args:
+            meta_graph: the graph.
+            config: may name gradient scopes.
+            op_defs: definitions of its ops.
+            ends: of a function's body, the results that are as good as writes; None for a main graph.
+        """
         self.meta_graph = meta_graph
         self.op_defs = op_defs
         self.view = GraphView(meta_graph.graph_def)
         self.places = Places(self.view)
-        self.state = State(meta_graph, self.view, op_defs.get)
+        self.state = State(meta_graph, self.view, op_defs.get, ends or frozenset())
         self._frames = frames(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
@@ -61,10 +71,24 @@ class TrainingGraph:
         for scope, nodes in joined.items():
             self.code[scope] |= nodes | self.reduces.ends(nodes)
         self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
+        self.returning = self._returning() if ends is None and not config.names_training else {}
+        self.gradients |= self.returning.keys()
         self.calls = Calls(meta_graph.graph_def, op_defs)
         self.discovered = {"unnamed gradients %d" % number: found for number, found in enumerate(self._discover())}
         self.code.update((scope, set(found.nodes)) for scope, found in self.discovered.items())
         self.gradients.update(name for found in self.discovered.values() for name in found.nodes)
+
+    def _returning(self) -> Dict[str, Set[str]]:
+        functions = taking(self.meta_graph.graph_def, self.state.writing_functions) if self.functions else frozenset()
+        calls = calls_of(self.meta_graph.graph_def, functions) if functions else {}
+        return {name: found for name, found in calls.items() if name not in self.gradients and self._comes_to_updates(name)}
+
+    def _comes_to_updates(self, name: str) -> bool:
+        """Whether data leads from a node to what trains a variable, by way of no gradient code."""
+        trainable = self.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
+        after = self.view.followed([c.node for c in self.view.consumers(name)], lambda node: node not in self.gradients)
+        writes = [node for node in after if self.state.is_write(node)]
+        return any(self.view.nodes[node].op.startswith(UPDATE_PREFIXES) or self.state.written(node) & (trainable or frozenset()) for node in writes)
 
     def _discover(self) -> List[Discovered]:
         """Gradient code of updates that none leads to by its name."""
@@ -114,6 +138,38 @@ class TrainingGraph:
         """The frames of the while loops that the outputs of a node lie in, outermost first."""
         inside = self._frames.get(name, ())
         return inside[:-1] if inside and self.view.nodes[name].op in EXITS else inside
+
+    def handed_on(self, name: str) -> str:
+        """The node that a node takes its first input from, by way of loops and copies."""
+        name = self.view.inputs(name)[0].node
+        while self.view.nodes[name].op in _HANDS_ON:
+            name = self.view.inputs(name)[0].node
+        return name
+
+    @once
+    def takes(self) -> Dict[str, List[str]]:
+        """For each accumulator what takes gradients out of it."""
+        found: Dict[str, List[str]] = {}
+        for name in (name for name, node in self.view.nodes.items() if node.op.endswith("TakeGradient")):
+            found.setdefault(self.handed_on(name), []).append(name)
+        return found
+
+    def is_flow(self, name: str) -> bool:
+        """Whether a node hands on what orders the operations on a TensorArray, rather than a value."""
+        if self.view.nodes[name].op in _HANDS_ON:
+            name = self.handed_on(name)
+        return self.view.nodes[name].op.startswith("TensorArray") and self.view.nodes[name].op not in READS_AN_ARRAY
+
+    @once
+    def conditional_in_loops(self) -> Set[str]:
+        """Nodes in while loops that some iterations leave out."""
+        starts = {loops: self.conditions.get(name, frozenset()) for loops, name in self.loop_conditions.items()}
+        return {name for name, sides in self.conditions.items() if self.looped(name) and sides - starts.get(self.loops(name), frozenset())}
+
+    @once
+    def loop_conditions(self) -> Dict[Tuple[str, ...], str]:
+        """The LoopCond of each while loop, by the frames that it lies in."""
+        return {self.loops(name): name for name, node in self.view.nodes.items() if node.op == "LoopCond"}
 
     @once
     def parallel_iterations(self) -> Dict[str, int]:

@@ -11,11 +11,16 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.config import Config
+from graphmp.policy.policy import load
 from graphmp.rewrite import pipeline
+from graphmp.rewrite.inspection.cost import inspect_cost
+from graphmp.rewrite.inspection.overview import inspect
+from graphmp.rewrite.inspection.training_step import find_training
 from graphmp.rewrite.scaling.handles import pass_handles
 from tests.support.painting import built
 from tests.support.scaled import changed, session
-from tests.support.structure import needs_tf2
+from tests.support.structure import needs_tf2, not_lowered
 from tests.support.training import AS_WRITTEN, imported, initialise, state
 
 Defun = importlib.import_module("tensorflow.python.framework.function").Defun
@@ -210,16 +215,6 @@ def run(meta_graph, steps, start=None, way="rewritten"):
         for factors in steps:
             sess.run("train", {"x:0": VECTORS, "factors:0": factors})
         return before, state(sess)
-
-
-def not_lowered(meta_graph):
-    """Loops and branches as TensorFlow's kernels run them."""
-    copy = type(meta_graph)()
-    copy.CopyFrom(meta_graph)
-    for nodes in [copy.graph_def.node, *(function.node_def for function in copy.graph_def.library.function)]:
-        for node in nodes:
-            node.attr.pop("_lower_using_switch_merge", None)
-    return copy
 
 
 def overflow_at(number):
@@ -578,7 +573,7 @@ def test_the_state_is_passed_through_every_call(shape):
 @pytest.mark.parametrize("shape", [called_twice, loop, legacy], ids=lambda shape: shape.__name__)
 def test_the_state_is_found_by_name_where_a_gradient_function_would_have_to_take_it(shape, monkeypatch):
     """A gradient function's arguments are those of the function that it belongs to."""
-    monkeypatch.setattr(pipeline, "pass_handles", lambda graph_def: None)
+    monkeypatch.setattr(pipeline, "pass_handles", lambda graph_def: [])
     by_name = graphmp.convert(original(shape), compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0).meta_graph
     copy = type(by_name)()
     copy.CopyFrom(by_name)
@@ -610,3 +605,26 @@ def test_what_xla_compiles_is_said(compiled):
     assert [row["code"] for row in converted.report["warnings"]] == ["GMP110"]
     converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale=1024.0)
     assert converted.report["warnings"] == [] and len(converted.report["losses"]) == 1
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "shape", [called, without_results, called_twice, legacy, loop, loop_in_a_function, old_loop], ids=lambda shape: shape.__name__
+)
+def test_such_a_graph_is_said_to_train(shape):
+    """Unscaled, scaled, and where it is only looked at."""
+    meta_graph = original(shape)
+    for loss_scale in ("none", "dynamic"):
+        report = conversion(shape, loss_scale=loss_scale).report
+        assert [row["code"] for row in report["warnings"]] == []
+        (row,) = report["losses"]
+        assert row["loss"][0].endswith("/mul") and len(row["updates"]) == 2 and "train" in row["train_ops"]
+        assert bool(row["scale"]) == (loss_scale == "dynamic")
+        assert [row["name"] for row in report["checks"] if row["status"] == "failed"] == []
+    config = Config.make()
+    policy = load(config.compute_dtype, "")
+    found = inspect(meta_graph, config, policy)
+    assert found.notes == [] and found.facts.gradient_scopes == {row["gradient_scope"]: True}
+    assert inspect_cost(meta_graph, config, policy).trains
+    training = find_training(meta_graph, config)
+    assert training.trains and training.updates == set(row["calls"] or row["updates"])

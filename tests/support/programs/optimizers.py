@@ -35,21 +35,6 @@ def per_example_gradients(clip):
     apply(clip([tf.add_n(list(each)) / 3 for each in zip(*found)]), variables)
 
 
-@program(clips=False)
-def per_example_gradients_in_a_loop(clip):
-    """By tf.map_fn, the calls inside its loop."""
-    x, y = data()
-    variables = two_weights()
-
-    def one(example):
-        features, target = example
-        output = net(tf.expand_dims(features, 0), *variables)
-        return tuple(tf.clip_by_global_norm(tf.gradients(error(output, target), variables), 0.5)[0])
-
-    found = tf.map_fn(one, (x, y), dtype=(tf.float32, tf.float32))
-    apply(clip([tf.reduce_mean(g, 0) for g in found]), variables)
-
-
 @program()
 def sharpness_aware(clip):
     """SAM: the gradient is taken where the loss rises most."""

@@ -66,7 +66,7 @@ class Memory(NamedTuple):
     """The memory of a step.
 
     Attributes:
-        trains: whether there is a backward pass.
+        trains: whether there is a backward pass outside of functions.
         activations: floats kept for it that are not copies of variables.
         copies: casts of variables kept for it.
         integers: integers and bools kept for it.
@@ -116,7 +116,7 @@ class _Step:
         copies = {buffer: size for buffer, size in kept.items() if self._copies_variable(buffer)}
         floats = {buffer: size for buffer, size in kept.items() if self._buffers.dtype(buffer) in FLOATS and buffer not in copies}
         return Memory(
-            self._training.trains,
+            bool(self._training.seeds),
             self._kept(floats),
             self._kept(copies),
             self._kept({buffer: size for buffer, size in kept.items() if buffer not in floats and buffer not in copies}),
