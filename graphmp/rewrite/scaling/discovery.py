@@ -4,13 +4,15 @@
    constant is added, no two are multiplied (`policy/homogeneity.txt`). Ones of the forward pass lead to such a product or sum, or only
    to a part of what true seeds lead to.
 2. There is a matmul or convolution in it that reads what one of the forward pass reads too: a weight, an activation.
+   Both contract other dimensions of it: `x @ w` is differentiated by `g @ w^T`.
 3. It ends behind the last op that needs the forward pass: what scales, clips and averages gradients is no gradient code.
+4. What is computed for it alone belongs to it: factors and shapes.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import AbstractSet, Callable, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import AbstractSet, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
 import numpy as np
 from scipy.sparse import coo_matrix
@@ -25,17 +27,31 @@ from graphmp.graph.view import GraphView, Port
 from graphmp.policy.homogeneity import rule
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
+from graphmp.rewrite.scaling.backward import Backward, differentiated_nodes
 
 _MOST_SOURCES = 100
-_SUMS = frozenset(("AccumulateNV2", "AddN", "Sum"))
+_LAST = KEEPS_VALUES - {"Enter", "Merge", "Switch"} | {
+    "AccumulateNV2",
+    "AddN",
+    "BiasAddGrad",
+    "Sum",
+}  # these may end gradient code though they read no value of the forward pass
+_TRANSPOSES = (("transpose_a", "transpose_b"), ("adj_x", "adj_y"))
 _FACTORS = {"product": None, "quotient": 0, "solution": 1}  # the input that gradients come by; of a product any, but one alone
 
 
 class Discovered(NamedTuple):
-    """One call of `tf.gradients`: its code, seeds included, and where that starts."""
+    """One call of `tf.gradients`.
+
+    Attributes:
+        nodes: its code, seeds included.
+        seeds: where that starts.
+        forward: the forward nodes that its nodes are gradients of, where there are such.
+    """
 
     nodes: AbstractSet[str]
     seeds: Tuple[Port, ...]
+    forward: Mapping[str, str]
 
 
 class Floats(NamedTuple):
@@ -64,15 +80,22 @@ class _Discovery:
         self._allow = frozenset(tensor_core_ops()) | floats.functions | CALLS
         needed = view.ancestors({port.node for port in targets}, control=False)
         worth = any(view.nodes[name].op in self._allow for name in needed)
-        self._order = [name for name in in_order(view, view.nodes.keys()) if name in needed] if worth else []
+        self._needed = needed if worth else set()
+        self._all = in_order(view, view.nodes.keys()) if worth else []
+        self._place = {name: number for number, name in enumerate(self._all)}
+        self._order = [name for name in self._all if name in self._needed]
 
     def calls(self) -> List[Discovered]:
         self._chosen: List[Port] = []
+        self._inner: Set[Port] = set()
         self._alone: Dict[Port, Set[str]] = {}
         region = self._add(filter(self._is_ones, self._order), set())
         if self._gradients - self._view.descendants(region, control=False):
             self._add(itertools.islice(filter(self._is_source, self._order), _MOST_SOURCES), region)
-        return [self._call(seeds) for seeds in _overlapping(self._chosen, self._alone)]
+        regions = {seed: self._alone[seed] for seed in self._chosen}
+        for seed in self._inner:
+            regions[seed] = regions[seed].difference(*(self._alone[other] for other in self._chosen if other not in self._inner))
+        return [self._call(seeds) for seeds in _overlapping(self._chosen, regions)]
 
     def _add(self, names: Iterable[str], region: Set[str]) -> Set[str]:
         """Chooses seeds among outputs, those that lead furthest first, and returns all that the chosen ones lead to."""
@@ -82,18 +105,63 @@ class _Discovery:
             with_seed = self._linear([*self._chosen, seed]) if not regions[seed] <= region else region
             if region < with_seed:
                 self._chosen, region = [*self._chosen, seed], with_seed
+            elif not regions[seed] <= region and self._is_inner(regions[seed], region):
+                self._chosen, region = [*self._chosen, seed], region | regions[seed]
+                self._inner.add(seed)
         return region
 
+    def _is_inner(self, nodes: AbstractSet[str], outer: AbstractSet[str]) -> bool:
+        """Whether one call's gradient code is differentiated by another's: what they share multiplies values of both."""
+        own = nodes - outer
+        return self._goes_back(own) and own.isdisjoint(self._view.descendants({seed.node for seed in self._chosen}, control=False))
+
     def _call(self, seeds: Sequence[Port]) -> Discovered:
-        region = self._linear(seeds)
-        ahead = [name for name in self._order if self._view.nodes[name].op in self._allow and name not in region]
+        region = self._linear(seeds, self._all)
+        outer: Set[str] = set()
+        for other in self._chosen if self._inner.issuperset(seeds) else ():
+            outer |= self._linear([other], self._all) if other not in self._inner else set()
+        region -= outer
+        ahead = [name for name in self._all if self._view.nodes[name].op in self._allow and name not in region]
         forward = self._view.followed(ahead, lambda name: name not in region)
-        last = [name for name in region if self._needs_forward(name, region, forward)]
-        nodes = self._view.ancestors(last, control=False) & region
-        for name in (name for name in self._order if name in region and name not in nodes):
-            if self._view.nodes[name].op in KEEPS_VALUES | _SUMS and all(p.node in nodes for p in self._values(name)):
+        counts = region & self._needed | self._idle(region)
+        last = [name for name in counts if self._needs_forward(name, region, forward)]
+        nodes = self._within(last, region)
+        for name in (name for name in self._all if name in counts and name not in nodes):
+            if self._view.nodes[name].op in _LAST and all(p.node in nodes for p in self._values(name)):
                 nodes.add(name)
-        return Discovered(nodes | {seed.node for seed in seeds}, tuple(seeds))
+        nodes |= {seed.node for seed in seeds}
+        whole = nodes | self._for_it_alone(nodes, seeds)
+        return Discovered(whole, tuple(seeds), differentiated_nodes(Backward(self._view, self._all, whole, nodes, seeds, outer)))
+
+    def _within(self, names: Iterable[str], region: AbstractSet[str]) -> Set[str]:
+        """Nodes of a region and those that they are made of by way of it."""
+        found: Set[str] = set()
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name in region and name not in found:
+                found.add(name)
+                waiting += [port.node for port in self._view.inputs(name)]
+        return found
+
+    def _idle(self, region: AbstractSet[str]) -> Set[str]:
+        """What of a region leads nowhere."""
+        outside = {name for name in region if any(consumer.node not in region for consumer in self._view.consumers(name))}
+        return set(region) - self._view.ancestors(outside, control=False)
+
+    def _for_it_alone(self, nodes: AbstractSet[str], seeds: Sequence[Port]) -> Set[str]:
+        """What only gradient code reads, up to matmuls and what has no inputs but constants."""
+        found: Set[str] = set()
+        waiting = [port.node for name in nodes - {seed.node for seed in seeds} for port in self._view.inputs(name)]
+        while waiting:
+            name = waiting.pop()
+            op = self._view.nodes[name].op
+            if name in nodes or name in found or op in self._allow or not (self._view.inputs(name) or op == "Const"):
+                continue
+            if all(consumer.node in nodes or consumer.node in found for consumer in self._view.consumers(name)):
+                found.add(name)
+                waiting += [port.node for port in self._view.inputs(name)]
+        return found
 
     def _needs_forward(self, name: str, region: AbstractSet[str], forward: AbstractSet[str]) -> bool:
         op = self._view.nodes[name].op
@@ -114,10 +182,11 @@ class _Discovery:
         fills = all(self._view.nodes[consumer.node].op == "Fill" for consumer in self._view.consumers(name))
         return node.op == "OnesLike" or (not fills and all_equal(node, 1))
 
-    def _linear(self, seeds: Sequence[Port]) -> Set[str]:
-        """Nodes that give a multiple of the seeds."""
+    def _linear(self, seeds: Sequence[Port], among: Iterable[str] = ()) -> Set[str]:
+        """Nodes that give a multiple of the seeds, those that writes need unless others are given too."""
         starts, found = set(seeds), set()
-        for name in self._order:
+        after = self._view.descendants({seed.node for seed in seeds}, control=False) & (set(among) or self._needed)
+        for name in sorted(after, key=self._place.__getitem__):
             scaled = {slot for slot, port in enumerate(self._view.inputs(name)) if port in starts or port.node in found}
             if scaled and self._is_linear(name, scaled):
                 found.add(name)
@@ -152,16 +221,30 @@ class _Discovery:
         return iter(self._carried(name).values())
 
     def _goes_back(self, region: AbstractSet[str]) -> bool:
-        """Whether a matmul or convolution among the nodes shares an input with another, which is not made of it."""
-        ahead: Dict[Port, Set[str]] = {}
+        """Whether a matmul or convolution among the nodes shares an input with another, which is not made of it, as its gradient would."""
+        ahead: Dict[Port, Set[Tuple[str, int]]] = {}
         for name in (name for name, node in self._view.nodes.items() if node.op in self._allow and name not in region):
-            for port in self._values(name):
-                ahead.setdefault(self._source(port), set()).add(name)
+            for slot, port in self._carried(name).items():
+                ahead.setdefault(self._source(port), set()).add((name, slot))
         for name in (name for name in region if self._view.nodes[name].op in self._allow):
-            sharing = {other for port in self._values(name) if port.node not in region for other in ahead.get(self._source(port), ())}
-            if sharing and not sharing & self._view.descendants([name], control=False):
+            given = {slot: self._source(port) for slot, port in self._carried(name).items() if port.node not in region}
+            shared = {(slot, other) for slot, port in given.items() for other in ahead.get(port, ())}
+            after = self._view.descendants([name], control=False) if shared else set()
+            before = [(slot, *other) for slot, other in shared if other[0] not in after]
+            if before and (len(before) == len(shared) or any(self._crosses(name, *each) for each in before)):
                 return True
         return False
+
+    def _crosses(self, name: str, slot: int, other: str, there: int) -> bool:
+        """Whether two matmuls contract different dimensions of an operand that they share."""
+        one, two = (self._contracted(*each) for each in ((name, slot), (other, there)))
+        return one >= 0 and two >= 0 and one != two
+
+    def _contracted(self, name: str, slot: int) -> int:
+        """The dimension of an operand of a matmul that is contracted, of its last two; -1 for other ops."""
+        node = self._view.nodes[name]
+        transposes = next((pair for pair in _TRANSPOSES if pair[0] in node.attr), None)
+        return -1 if transposes is None else (slot == 0) ^ node.attr[transposes[slot]].b
 
     def _source(self, port: Port) -> Port:
         while self._view.nodes[port.node].op in KEEPS_VALUES | ENTERS and self._carried(port.node):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.shapes import inferred_shapes
 from graphmp.graph.variables import variables
 from graphmp.graph.view import Port
@@ -105,7 +104,7 @@ def _is_final(graph: TrainingGraph, scope: GradientScope, port: Port) -> bool:
 
 def _differentiated_by(graph: TrainingGraph, name: str) -> Set[str]:
     """The variables that the forward node of a node of gradient code reads; of a sum, those of all that it adds up."""
-    forward = differentiated(name, graph.view.nodes.keys())
+    forward = graph.differentiated(name)
     if forward is None:
         summed = [_differentiated_by(graph, port.node) for port in graph.view.inputs(name)] if graph.view.nodes[name].op in _SUMS else []
         return set.intersection(*summed) if summed else set()

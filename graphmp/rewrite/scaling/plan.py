@@ -36,6 +36,7 @@ class ScalePlan(NamedTuple):
         kept: outputs of gradient code that are unscaled under their own names.
         float32: nodes that stay float32, with the reason.
         unnamed: gradient code that no name tells of, by scope.
+        forward: the forward nodes that nodes of that are gradients of.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
         inside: what it does in functions that train inside.
@@ -49,6 +50,7 @@ class ScalePlan(NamedTuple):
     kept: Sequence[Port]
     float32: Mapping[str, str]
     unnamed: Mapping[str, AbstractSet[str]]
+    forward: Mapping[str, str]
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
     inside: Sequence[Inside] = ()
@@ -98,7 +100,7 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     """
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [])
+        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.forward, graph.joined, [])
     warnings = list(_unscaled_updates(graph, losses, config))
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
@@ -120,7 +122,8 @@ def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow
     float32 = {name: reason for loss in served for scope in loss.scopes for name, reason in scope.degrees.float32.items()}
     float32.update((port.node, _KEPT) for port in kept)
     float32.update((seed.node, _SEED) for loss in served for scope in loss.scopes for seed in scope.seeds if seed.node in scope.nodes)
-    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, _unnamed(graph), graph.joined, warnings)
+    unscaled = [loss for loss in losses if loss not in served]
+    return ScalePlan(served, unscaled, skips, kept, float32, _unnamed(graph), graph.forward, graph.joined, warnings)
 
 
 def _unnamed(graph: TrainingGraph) -> Dict[str, AbstractSet[str]]:

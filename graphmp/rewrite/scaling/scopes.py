@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import AbstractSet, Iterator, List, Set
 
 from graphmp.graph.calls import CALLS
-from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.values import all_equal
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
@@ -35,7 +34,7 @@ def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -
     shape = view.nodes[view.inputs(seed.node)[0].node] if view.nodes[seed.node].op == "Fill" else None
     if shape is not None and shape.op == "Shape":
         return [view.inputs(shape.name)[0].node]
-    names = {differentiated(c.node, view.nodes.keys()) for c in view.consumers(seed.node) if c.output == seed.output and c.node in nodes}
+    names = {graph.differentiated(c.node) for c in view.consumers(seed.node) if c.output == seed.output and c.node in nodes}
     found = [name for name in names if name is not None]
     if len(found) > 1:
         after = {name: graph.view.followed([name], lambda n: n not in graph.gradients) for name in found}
@@ -105,10 +104,9 @@ def _leaf_seed(graph: TrainingGraph, name: str) -> List[Port]:
 def _given_seeds(graph: TrainingGraph, nodes: AbstractSet[str]) -> List[Port]:
     """The user's `grad_ys` where TensorFlow did not copy them (before 1.5): read by gradient code of X, and neither X nor before it."""
     found: Set[Port] = set()
-    names = graph.view.nodes.keys()
     for name in nodes:
         ports = [port for port in graph.view.inputs(name) if port.node not in nodes and graph.is_float(port)]
-        forward = differentiated(name, names) if ports else None
+        forward = graph.differentiated(name) if ports else None
         if forward is None or any(port.node in nodes and graph.is_float(port) for port in graph.view.inputs(name)):
             continue
         values = graph.view.ancestors([forward])

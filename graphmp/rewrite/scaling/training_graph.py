@@ -13,6 +13,7 @@ from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
 from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_code
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
@@ -42,6 +43,7 @@ class TrainingGraph:
         functions: names of the functions in its library.
         calls: how the scale passes through those.
         discovered: what of `code` no name tells of.
+        forward: the forward nodes that nodes of that are gradients of.
     """
 
     def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs):
@@ -65,6 +67,7 @@ class TrainingGraph:
         self.discovered = {"unnamed gradients %d" % number: found for number, found in enumerate(self._discover())}
         self.code.update((scope, set(found.nodes)) for scope, found in self.discovered.items())
         self.gradients.update(name for found in self.discovered.values() for name in found.nodes)
+        self.forward: Dict[str, str] = {name: own for found in self.discovered.values() for name, own in found.forward.items()}
 
     def _discover(self) -> List[Discovered]:
         """Gradient code of updates that none leads to by its name."""
@@ -73,6 +76,10 @@ class TrainingGraph:
         taken = {name: port for name, port in targets.items() if port is not None and self.is_float(port)}
         gradients = [taken[name] for name in taken if self.view.nodes[name].op.startswith(UPDATE_PREFIXES)]
         return discover(self.view, Floats(self.carries, self.functions), taken.values(), gradients) if gradients or not self.code else []
+
+    def differentiated(self, name: str) -> Optional[str]:
+        """The forward node that a node of gradient code belongs to."""
+        return self.forward.get(name) or differentiated(name, self.view.nodes.keys())
 
     def _taken(self, name: str) -> Optional[Port]:
         """What a write takes."""
