@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import AbstractSet, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from graphmp.graph.live import ASSIGNS, UPDATE_PREFIXES
 from graphmp.graph.view import GraphView, Port
 from graphmp.policy.homogeneity import rule
 
@@ -64,8 +65,9 @@ class _Walk:
         self._kinds: Dict[str, Set[str]] = {}
         self._outside = code.outside | code.nodes | code.view.descendants({seed.node for seed in code.seeds}, control=False)
         for name in code.order:
-            if name not in self._outside and code.view.nodes[name].op not in _COPIES:
-                self._kinds.setdefault(code.view.nodes[name].op, set()).add(name)
+            op = code.view.nodes[name].op
+            if name not in self._outside and op not in _COPIES | ASSIGNS and not op.startswith(UPDATE_PREFIXES):
+                self._kinds.setdefault(op, set()).add(name)
                 for port in code.view.inputs(name):
                     self._users.setdefault(self._source(port), set()).add(name)
 

@@ -57,9 +57,9 @@ def _fed_loss(scopes: List[GradientScope], gradients: Iterable[Port], updates: L
 def _fed_elsewhere(graph: TrainingGraph, left: List[Tuple[GradientScope, Dict[str, List[Port]]]], fed: Dict[str, Tuple[Port, ...]]) -> Iterator[Loss]:
     """Gradients by the variables of a copy (a worker's, in A3C) that update those of another: known by the variables' shapes."""
     shapes = {variable.name: str(variable.shape) for variable in variables(graph.meta_graph.graph_def)}
-    optimizers: Dict[str, List[str]] = {}
+    optimizers: Dict[Tuple[str, ...], List[str]] = {}  # by what waits for their updates
     for name in fed:
-        optimizers.setdefault(name.split("/update_")[0], []).append(name)
+        optimizers.setdefault(graph.view.control_consumers(name), []).append(name)
     for updates in optimizers.values():
         wanted = collections.Counter(
             shapes[v] for name in updates for v in graph.state.written(name) & (graph.state.collected("trainable_variables") or set())

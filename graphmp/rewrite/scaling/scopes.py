@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Iterator, List, Set
+from typing import AbstractSet, Any, Iterator, List, Optional, Set
 
 from graphmp.graph.calls import CALLS
 from graphmp.graph.values import all_equal
@@ -35,13 +35,42 @@ def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -
     if shape is not None and shape.op == "Shape":
         return [view.inputs(shape.name)[0].node]
     names = {graph.differentiated(c.node) for c in view.consumers(seed.node) if c.output == seed.output and c.node in nodes}
-    found = [name for name in names if name is not None]
+    named = [name for name in names if name is not None]
+    found = named or (_first_located(graph, seed, nodes) if graph.forward else [])
     if len(found) > 1:
-        after = {name: graph.view.followed([name], lambda n: n not in graph.gradients) for name in found}
+        inside = nodes if graph.forward else graph.gradients
+        after = {name: view.followed([name], lambda n: n not in inside) for name in found}
         found = [name for name in found if not any(other in after[name] for other in found if other != name)]
         common = set.intersection(*(after[name] for name in found)) if len(found) > 1 else set()
         found = [name for name in view.nodes if name in common][:1] or found
+    return sorted(found if named else {_of_shape(graph, name, graph.shape(seed)) for name in found})
+
+
+def _first_located(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:
+    """The forward nodes of the first nodes of gradient code that belong to one."""
+    found: Set[str] = set()
+    seen = {seed.node}
+    waiting = [seed.node]
+    while waiting:
+        for name in {consumer.node for consumer in graph.view.consumers(waiting.pop())} & nodes - seen:
+            seen.add(name)
+            own = graph.differentiated(name)
+            if own is None:
+                waiting.append(name)
+            else:
+                found.add(own)
     return sorted(found)
+
+
+def _of_shape(graph: TrainingGraph, name: str, shape: Optional[Any]) -> str:
+    """A forward node, or the first that it alone leads to of a shape; itself where there is none."""
+    at = name
+    while shape is not None and graph.shape(Port(at, 0)) != shape:
+        after = {c.node for c in graph.view.consumers(at) if c.node not in graph.gradients and graph.is_float(Port(c.node, 0))}
+        if len(after) != 1:
+            return name
+        at = after.pop()
+    return at
 
 
 def _read_outside(graph: TrainingGraph, name: str, nodes: AbstractSet[str]) -> List[Port]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -15,6 +15,7 @@ from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_code
 from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.live import UPDATE_PREFIXES
+from graphmp.graph.shapes import inferred_shapes
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
 from graphmp.once import once
@@ -70,12 +71,18 @@ class TrainingGraph:
         self.forward: Dict[str, str] = {name: own for found in self.discovered.values() for name, own in found.forward.items()}
 
     def _discover(self) -> List[Discovered]:
-        """Gradient code of updates that none leads to by its name."""
+        """Gradient code of updates that none leads to by its name, and of what nothing reads: it is fetched."""
         named = self.view.descendants(self.gradients, control=False)
         targets = {name: self._taken(name) for name in self.state.writes if name not in named}
         taken = {name: port for name, port in targets.items() if port is not None and self.is_float(port)}
         gradients = [taken[name] for name in taken if self.view.nodes[name].op.startswith(UPDATE_PREFIXES)]
-        return discover(self.view, Floats(self.carries, self.functions), taken.values(), gradients) if gradients or not self.code else []
+        if not gradients and self.code:
+            return []
+        unread = [Port(name, 0) for name in self.view.nodes if name not in named and not self.view.consumers(name) and self.is_float(Port(name, 0))]
+        written: Dict[Port, Set[str]] = {}
+        for name, port in taken.items():
+            written.setdefault(port, set()).update(self.state.written(name))
+        return discover(self.view, Floats(self.carries, self.functions), written, unread, gradients)
 
     def differentiated(self, name: str) -> Optional[str]:
         """The forward node that a node of gradient code belongs to."""
@@ -95,6 +102,16 @@ class TrainingGraph:
     def conditions(self) -> Dict[str, Conditions]:
         """The nodes that run only where a conditional goes their way, with the sides that they are on."""
         return conditions(self.view)
+
+    @once
+    def _shapes(self) -> Dict[str, Sequence[Any]]:
+        return inferred_shapes(self.meta_graph.graph_def)
+
+    def shape(self, port: Port) -> Optional[List[int]]:
+        """The dimensions of an output, as TensorFlow infers them; None where it doesn't."""
+        shapes = self._shapes.get(port.node, ())
+        known = port.output < len(shapes) and not shapes[port.output].unknown_rank
+        return [dim.size for dim in shapes[port.output].dim] if known else None
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""
