@@ -4,21 +4,25 @@
 2. What reads values of the forward pass belongs to the nearest node that has all of them as inputs or outputs, looked for from where its
    gradients come from towards the inputs; `TanhGrad` to a `Tanh`.
    What is linear in its input has no gradient that reads values, only shapes. Behind a product gradients are of the other factor.
-3. What reads none belongs where its gradients come from. A sum of gradients of several nodes belongs to none.
+3. What reads none belongs where its gradients come from, a sum over what was broadcast to the nearest node of two operands.
+   A sum of gradients of several nodes belongs to none.
 4. What is computed for gradient code alone, a shape or a factor, belongs where that does.
 """
 
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from graphmp.graph.live import ASSIGNS, UPDATE_PREFIXES
 from graphmp.graph.view import GraphView, Port
 from graphmp.policy.homogeneity import rule
+from graphmp.policy.policy import tensor_core_ops
+from graphmp.policy.traits import FORGETS_VALUES
 
 _COPIES = frozenset(("Enter", "Identity", "RefEnter", "StopGradient"))
 _OF_SHAPES = frozenset(("Fill", "OnesLike", "Shape", "ShapeN", "VariableShape"))
+_MATMULS = frozenset(tensor_core_ops())
 _GRAD = re.compile(r"(?:Grad|Backprop).*$")
 _FURTHEST = 12  # steps from one node's gradient to the next: copies and what has no gradient code of its own lie between
 
@@ -32,7 +36,8 @@ class Backward(NamedTuple):
         nodes: the gradient code.
         scaled: those of its nodes that gradients run through, seeds included.
         seeds: what they start from.
-        outside: what else is no forward pass of it: gradient code that differentiates this.
+        carries: says whether an output holds floating point numbers.
+        outside: what else is no forward pass of it: other gradient code.
     """
 
     view: GraphView
@@ -41,6 +46,7 @@ class Backward(NamedTuple):
     scaled: AbstractSet[str]
     seeds: Sequence[Port]
     outside: AbstractSet[str]
+    carries: Callable[[Port], bool]
 
 
 class _Read(NamedTuple):
@@ -63,11 +69,15 @@ class _Walk:
         self._at: Dict[str, FrozenSet[str]] = {}  # what the result of a node is the gradient of
         self._users: Dict[Port, Set[str]] = {}
         self._kinds: Dict[str, Set[str]] = {}
+        self._broadcasting: Set[str] = set()
         self._outside = code.outside | code.nodes | code.view.descendants({seed.node for seed in code.seeds}, control=False)
         for name in code.order:
             op = code.view.nodes[name].op
-            if name not in self._outside and op not in _COPIES | ASSIGNS and not op.startswith(UPDATE_PREFIXES):
+            own = name not in self._outside and op not in _COPIES | ASSIGNS | FORGETS_VALUES and not op.startswith(UPDATE_PREFIXES)
+            if own and code.carries(Port(name, 0)):
                 self._kinds.setdefault(op, set()).add(name)
+                if len(code.view.inputs(name)) == 2 and all(map(code.carries, code.view.inputs(name))) and op not in _MATMULS:
+                    self._broadcasting.add(name)
                 for port in code.view.inputs(name):
                     self._users.setdefault(self._source(port), set()).add(name)
 
@@ -89,7 +99,7 @@ class _Walk:
         read = self._read(name)
         if read.values:
             own = self._nearest(name, at, read)
-        elif read.shapes or self._is_named(name):
+        elif read.shapes or self._is_named(name) or self._is_broadcast(name):
             own = self._nearest(name, at | {self._forward[other] for other in came if other in self._forward}, read)
         else:
             own = self._only({self._forward.get(other, "") for other in came}) or None
@@ -134,6 +144,7 @@ class _Walk:
         """The forward node that has all that is read; of several the first from where gradients come, or the last of the forward pass."""
         users = [self._users.get(port, set()) | {port.node} for port in read.values | read.shapes]
         kind = self._kinds.get(_GRAD.sub("", self._view.nodes[name].op), set())
+        kind = self._broadcasting if self._is_broadcast(name) else kind
         having = set.intersection(*users) - self._outside if users else kind
         if self._is_named(name) and having & kind:
             having = having & kind
@@ -141,7 +152,7 @@ class _Walk:
             having &= {port.node for port in read.shapes}
         elif read.values:
             having = {other for other in having if not self._is_linear(other)}
-        wave, seen = sorted(starts or having), set(starts)
+        wave, seen = sorted(starts or (having if users else ())), set(starts)
         for _ in range(_FURTHEST):
             reached = [other for other in wave if other in having]
             if reached:
@@ -152,6 +163,10 @@ class _Walk:
     def _is_named(self, name: str) -> bool:
         """Whether an op is called for the op that it is the gradient of."""
         return bool(_GRAD.search(self._view.nodes[name].op))
+
+    def _is_broadcast(self, name: str) -> bool:
+        """Whether a node sums over what was broadcast."""
+        return any(self._view.nodes[port.node].op == "BroadcastGradientArgs" for port in self._view.inputs(name))
 
     def _is_linear(self, name: str) -> bool:
         law = rule(self._view.nodes[name].op)

@@ -32,12 +32,8 @@ from graphmp.policy.traits import KEEPS_VALUES
 from graphmp.rewrite.scaling.backward import Backward, differentiated_nodes
 
 _MOST_SOURCES = 100
-_LAST = KEEPS_VALUES - {"Enter", "Merge", "Switch"} | {
-    "AccumulateNV2",
-    "AddN",
-    "BiasAddGrad",
-    "Sum",
-}  # these may end gradient code though they read no value of the forward pass
+_SUMS = frozenset(("AccumulateNV2", "AddN"))
+_LAST = KEEPS_VALUES - {"Enter", "Merge", "Switch"} | {"BiasAddGrad", "Sum"}
 _TRANSPOSES = (("transpose_a", "transpose_b"), ("adj_x", "adj_y"))
 _FACTORS = {"product": None, "quotient": 0, "solution": 1}  # the input that gradients come by; of a product any, but one alone
 
@@ -132,10 +128,10 @@ class _Discovery:
 
     def _call(self, seeds: Sequence[Port]) -> Discovered:
         region = self._linear(seeds, self._all)
-        outer: Set[str] = set()
-        for other in self._chosen if self._inner.issuperset(seeds) else ():
-            outer |= self._linear([other], self._all) if other not in self._inner else set()
-        region -= outer
+        others = [other for other in self._chosen if other not in self._inner and other not in seeds]
+        outside: Set[str] = set().union(*(self._linear([other], self._all) for other in others))
+        if self._inner.issuperset(seeds):
+            region -= outside
         starts = self._allow if self._multiplies else VARIABLE_OPS
         ahead = [name for name in self._all if self._view.nodes[name].op in starts and name not in region]
         forward = self._view.followed(ahead, lambda name: name not in region)
@@ -143,16 +139,22 @@ class _Discovery:
         last = [name for name in counts if self._needs_forward(name, region, forward)]
         nodes = self._within(last, region)
         for name in (name for name in self._all if name in counts and name not in nodes):
-            if self._may_end(name) and all(p.node in nodes for p in self._values(name)):
-                nodes.add(name)
+            if self._may_end(name, nodes, region):
+                nodes |= self._within([name], region)
         nodes |= {seed.node for seed in seeds}
         whole = nodes | self._for_it_alone(nodes, seeds)
-        return Discovered(whole, tuple(seeds), differentiated_nodes(Backward(self._view, self._all, whole, nodes, seeds, outer)))
+        return Discovered(
+            whole, tuple(seeds), differentiated_nodes(Backward(self._view, self._all, whole, nodes, seeds, outside - nodes, self._floats.carries))
+        )
 
-    def _may_end(self, name: str) -> bool:
-        """Whether a node may belong to gradient code though it reads no value of the forward pass; a copy that nobody reads is the user's."""
-        fetched = not self._view.consumers(name) and not self._view.controls(name)
-        return self._view.nodes[name].op in _LAST and not (fetched and self._view.nodes[name].op == "Identity")
+    def _may_end(self, name: str, nodes: AbstractSet[str], region: AbstractSet[str]) -> bool:
+        """Whether a node belongs to gradient code though it reads no value of the forward pass; a copy that nobody reads is the user's."""
+        op = self._view.nodes[name].op
+        fetched = op == "Identity" and not self._view.consumers(name) and not self._view.controls(name)
+        if fetched or not (op in _LAST | _SUMS or op.endswith("Grad")):
+            return False
+        values = [port.node for port in self._values(name) if not self._is_zero(port)]
+        return not nodes.isdisjoint(values) and (region if op in _SUMS else nodes).issuperset(values)
 
     def _within(self, names: Iterable[str], region: AbstractSet[str]) -> Set[str]:
         """Nodes of a region and those that they are made of by way of it."""
@@ -230,10 +232,9 @@ class _Discovery:
 
     def _is_zero(self, port: Port) -> bool:
         node = self._view.nodes[port.node]
-        if node.op in KEEPS_VALUES | ENTERS:
-            return self._is_zero(self._view.inputs(port.node)[0])
-        value = self._view.nodes[self._view.inputs(port.node)[1].node] if node.op == "Fill" else node
-        return node.op == "ZerosLike" or node.op.startswith("TensorArray") or all_equal(value, 0)
+        if node.op in KEEPS_VALUES | ENTERS and self._view.inputs(port.node):
+            return self._is_zero(self._view.inputs(port.node)[node.op == "Fill"])  # a Fill has its dimensions first
+        return node.op == "ZerosLike" or node.op.startswith("TensorArray") or all_equal(node, 0)
 
     def _carried(self, name: str) -> Dict[int, Port]:
         return {slot: port for slot, port in enumerate(self._view.inputs(name)) if self._floats.carries(port)}

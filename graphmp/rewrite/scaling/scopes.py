@@ -13,6 +13,7 @@ from graphmp.graph.calls import CALLS
 from graphmp.graph.values import all_equal
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
+from graphmp.policy.traits import FORGETS_VALUES
 from graphmp.rewrite.scaling.homogeneity import Code, degrees
 from graphmp.rewrite.scaling.model import GradientScope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
@@ -42,6 +43,7 @@ def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -
         after = {name: view.followed([name], lambda n: n not in inside) for name in found}
         found = [name for name in found if not any(other in after[name] for other in found if other != name)]
         common = set.intersection(*(after[name] for name in found)) if len(found) > 1 else set()
+        common = {name for name in common if named or (graph.is_float(Port(name, 0)) and graph.shape(Port(name, 0)) == graph.shape(seed))}
         found = [name for name in view.nodes if name in common][:1] or found
     return sorted(found if named else {_of_shape(graph, name, graph.shape(seed)) for name in found})
 
@@ -67,6 +69,7 @@ def _of_shape(graph: TrainingGraph, name: str, shape: Optional[Any]) -> str:
     at = name
     while shape is not None and graph.shape(Port(at, 0)) != shape:
         after = {c.node for c in graph.view.consumers(at) if c.node not in graph.gradients and graph.is_float(Port(c.node, 0))}
+        after = {name for name in after if graph.view.nodes[name].op not in FORGETS_VALUES}
         if len(after) != 1:
             return name
         at = after.pop()

@@ -11,6 +11,7 @@ from graphmp.config import Config
 from graphmp.rewrite.op_defs import OpDefs
 from graphmp.rewrite.scaling.losses import find_losses
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
+from tests.support.corpus import corpus_folder
 from tests.support.renaming import conversion, random_names, renamed
 from tests.support.scaled import shaped
 from tests.support.training_graphs import SHAPES
@@ -52,4 +53,17 @@ def test_renamed_graphs_are_converted_alike(name):
     one, other = conversion(meta_graph, names), conversion(renamed(meta_graph, names), {})
     assert other.half == one.half
     assert other.losses == one.losses
+    assert other.warnings == one.warnings
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", ["captured__dcgan", "captured__tfcnn", "AmmarRashed__PPOng__Pong_model.ckpt", "DeepBlurt__vae__model.ckpt"])
+def test_recorded_graphs_are_converted_alike(name):
+    """What a loss is called is another matter: where its value is computed shows in its gradient code alone."""
+    meta_graph = tf.MetaGraphDef.FromString(corpus_folder().joinpath("corpus", "meta", name + ".meta").read_bytes())
+    meta_graph.ClearField("collection_def")
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    one, other = conversion(meta_graph, names), conversion(renamed(meta_graph, names), {})
+    assert other.half == one.half
+    assert sorted(row[1:] for row in other.losses) == sorted(row[1:] for row in one.losses)
     assert other.warnings == one.warnings
