@@ -152,7 +152,7 @@ class _Walk:
             having &= {port.node for port in read.shapes}
         elif read.values:
             having = {other for other in having if not self._is_linear(other)}
-        wave, seen = sorted(starts or (having if users else ())), set(starts)
+        wave, seen = sorted(starts or (having if users or self._is_named(name) else ())), set(starts)
         for _ in range(_FURTHEST):
             reached = [other for other in wave if other in having]
             if reached:

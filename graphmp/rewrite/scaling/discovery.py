@@ -153,8 +153,8 @@ class _Discovery:
         fetched = op == "Identity" and not self._view.consumers(name) and not self._view.controls(name)
         if fetched or not (op in _LAST | _SUMS or op.endswith("Grad")):
             return False
-        values = [port.node for port in self._values(name) if not self._is_zero(port)]
-        return not nodes.isdisjoint(values) and (region if op in _SUMS else nodes).issuperset(values)
+        values = {port.node for port in self._values(name) if not self._is_zero(port)}
+        return bool(nodes & values) and values <= (region if op in _SUMS else nodes)
 
     def _within(self, names: Iterable[str], region: AbstractSet[str]) -> Set[str]:
         """Nodes of a region and those that they are made of by way of it."""
