@@ -37,16 +37,22 @@ def recorded(graph_def: tf.GraphDef, batch_size: int = 0) -> Recorded:
 
 
 def _with_own(graph_def: tf.GraphDef) -> tf.GraphDef:
-    """A graph with the shapes of what a conversion put into it, which no exporter recorded; itself where there is no such node."""
-    bare = {node.name for node in graph_def.node if _SHAPES not in node.attr and is_own(node.name)}
+    """A graph with the shapes of what a conversion put into it, which no exporter saw there; itself where they are known."""
+    bare = {node.name for node in graph_def.node if is_own(node.name) and not _is_known(node)}
     if not bare:
         return graph_def
     copy, inferred = tf.GraphDef(), inferred_shapes(graph_def)
     copy.CopyFrom(graph_def)
     for node in copy.node:
         if node.name in bare and inferred.get(node.name):
+            node.attr.pop(_SHAPES, None)
             node.attr[_SHAPES].list.shape.extend(inferred[node.name])
     return copy
+
+
+def _is_known(node: tf.NodeDef) -> bool:
+    """Whether the ranks of a node's outputs are recorded."""
+    return _SHAPES in node.attr and not any(shape.unknown_rank for shape in node.attr[_SHAPES].list.shape)
 
 
 def completed(shapes: Recorded, converted: tf.GraphDef) -> Recorded:
