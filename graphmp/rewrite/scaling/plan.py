@@ -238,5 +238,5 @@ def _unscaled_updates(graph: TrainingGraph, losses: Sequence[Loss], config: Conf
     served = {name for loss in losses for name in loss.updates}
     left = [n for n in graph.state.writes if n not in served and graph.view.nodes[n].op.startswith(UPDATE_PREFIXES)]
     if left and not config.names_training:
-        text = "it belongs to no gradient code that was found (%d such updates): its gradient is neither scaled nor checked; --gradient_scope names where it is"
+        text = "no gradient code was found for it (%d such updates): its gradient is neither scaled nor checked; --gradient_scope names that"
         yield warning("GMP110", left[0], text % len(left))
