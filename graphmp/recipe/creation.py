@@ -8,7 +8,7 @@ Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float3
 4. An op of the half part with a float32 variable: matmul(h, v) -> matmul(h, half(v)), bias_add alike; with anything else float32, TensorFlow refuses.
 5. What brings float32 into the half part (a cast from integers, an embedding look-up, one-hot rows) is cast behind.
 6. The last op of the half part hands float32 to what follows.
-7. Any other forward op is float32: softmax(h) -> softmax(float32(h)).
+7. Any other forward op is float32: softmax(h) -> softmax(float32(h)). So is an array that is made there: TensorArray(h.dtype) holds float32.
 """
 
 from __future__ import annotations
@@ -85,9 +85,13 @@ class Build:
         return self._past_half(creation, name)
 
     def _in_gradients(self, creation: Creation, name: str) -> Optional[tuple]:
-        if creation.op_type == "AddN" and self.aggregating is not None and self.state.casts_variable(self.aggregating):
+        if creation.op_type == "AddN" and self.aggregating is not None and self._casts_variable(self.aggregating):
             return creation.make(self._promoted(creation.arguments, name, "gradients of a shared weight summed in float32")).result()
         return self._repair(creation, name) if self._denied(creation, name) else None
+
+    def _casts_variable(self, op: Any) -> bool:
+        """Whether an op is a cast of a variable's value, ours or the function's own."""
+        return self.state.casts_variable(op) or (op.type == "Cast" and variable_op(op.inputs[0]) is not None)
 
     def _in_half(self, creation: Creation, name: str) -> Optional[tuple]:
         if self._denied(creation, name):
@@ -100,9 +104,26 @@ class Build:
         return made.result()
 
     def _past_half(self, creation: Creation, name: str) -> Optional[tuple]:
+        if creation.op_type.startswith("TensorArray"):
+            return self._of_array(creation, name)
         if _is_structure(creation.op_type) or not self._reaches_past_half(creation.arguments) or matches(self.config.force_compute, name):
             return None
         return creation.make(self._promoted(creation.arguments, name, "loss and outputs are float32", self._wide(name))).result()
+
+    def _of_array(self, creation: Creation, name: str) -> Optional[tuple]:
+        """An array made behind the half part is float32, whatever dtype it was asked for; what writes and reads one goes by its dtype."""
+        handle: Any = creation.arguments.get("handle")
+        made = _array(handle) if is_tensor(handle) else None
+        wide = self._wide(name) if handle is None else made and tf.as_dtype(made.get_attr("dtype"))
+        if wide not in (self.half, *FLOATS):
+            return None
+        arguments = dict(creation.arguments)
+        if arguments.get("dtype") in (self.half, *FLOATS):
+            arguments["dtype"] = wide
+        value: Any = arguments.get("value")
+        if is_tensor(value) and value.dtype in (self.half, *FLOATS):
+            arguments["value"] = self.state.cast(value, wide, "%s: goes by the dtype of its array" % name)
+        return creation.make(arguments).result()
 
     def _repair(self, creation: Creation, name: str) -> tuple:
         why = {"deny": "on the deny list", "unlisted": "on no list"}.get(self._policy.category(creation.op_type), "kept in float32")
@@ -226,6 +247,14 @@ def run_active(build: Optional[Build], function: Callable[[], Any]) -> Any:
 def _full_name(creation: Creation) -> str:
     name = creation.name or creation.op_type
     return name[:-1] if name.endswith("/") else tf.get_default_graph().unique_name(name, mark_as_used=False)
+
+
+def _array(handle: Any) -> Optional[Any]:
+    """The op that made the array of a handle; None for an array of gradients."""
+    op = handle.op
+    while op.type in CONTROL_FLOW and op.inputs:
+        op = op.inputs[0].op
+    return op if op.type == "TensorArrayV3" else None
 
 
 def _is_structure(op_type: str) -> bool:

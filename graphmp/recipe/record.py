@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
 from graphmp.recipe import state as states
+from graphmp.recipe.going_on import going_on
 from graphmp.recipe.rules import kept_by_rule, unmatched_rules
 from graphmp.recipe.training import violation
 from graphmp.recipe.updates import ungated
@@ -26,24 +27,26 @@ def record(graph: Any, config: Config) -> Dict[str, Any]:
         "repaired": state.repaired,
         "warnings": state.warnings + _no_gradients(state) + unmatched_rules(graph, config),
         "kept_by_rule": kept_by_rule(graph, config),
-        "losses": [_loss(state, group) for group in state.groups],
+        "losses": [_loss(graph, state, group) for group in state.groups],
         "scales": [{"scope": g.scale.scope, "kind": g.scale.kind, "initial": g.scale.initial} for g in state.groups],
     }
 
 
-def _loss(state: states.GraphState, group: states.LossGroup) -> Dict[str, Any]:
+def _loss(graph: Any, state: states.GraphState, group: states.LossGroup) -> Dict[str, Any]:
     calls = [call for call in state.calls if call.group is group]
+    updates = state.applied.get(group.scale.scope, [])
     return {
         "gradient_scope": ", ".join(sorted({call.scope for call in calls})),
         "loss": _joined(call.losses for call in calls),
         "seeds": _joined(call.seeds for call in calls),
         "gradients": _joined(call.gradients for call in calls),
-        "updates": state.applied.get(group.scale.scope, []),
+        "updates": updates,
         "scale": "" if group.scale.kind == "none" else "graphmp/%s/current" % group.scale.scope,
         "unscale": [] if group.scale.kind == "none" else _joined(call.unscaled for call in calls),
         "finite": ", ".join(call.finite.op.name for call in calls if call.finite is not None),
         "clip": "graphmp/%s/clip_by_global_norm" % group.scale.scope if group.config.clip_norm and calls else "",
-        "gated": state.applied.get(group.scale.scope, []) if group.scale.skips else [],
+        "gated": [name for name in updates if name not in state.always.get(group.scale.scope, {})] if group.scale.skips else [],
+        "not_skipped": going_on(graph, state, group.scale.scope) if group.scale.skips else [],
     }
 
 

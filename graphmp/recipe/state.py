@@ -79,6 +79,7 @@ class GraphState:
         self.calls: List[GradientCall] = []
         self.call_of: Dict[str, GradientCall] = {}  # by the op name of a gradient that was handed out
         self.applied: Dict[str, List[str]] = {}  # update ops by the scope of their loss group
+        self.always: Dict[str, Dict[str, str]] = {}  # those of them that run in skipped steps too, and why
         self.surplus = 0  # how many ops the graph has more than the float32 build of it
         self.checked_version = -1
         self.told = False  # whether the first training run was told what concerns the graph as a whole

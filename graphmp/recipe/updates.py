@@ -20,6 +20,8 @@ from graphmp.recipe import state as states
 from graphmp.recipe.allreduces import reduced
 
 _INSIDE = threading.local()
+_COUNTS = "it counts skipped steps"
+_STALE = "it counts steps, and gradients of a step that isn't counted are stale"
 
 
 def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
@@ -47,7 +49,9 @@ def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars
     result = build() if finite is None else _gated(state, group, finite, adapts, build, optimizer, pairs)
     if always_steps:
         with tf.control_dependencies([result]):
-            result = tf.group(tf.assign_add(global_step, 1))
+            counted = tf.assign_add(global_step, 1)
+            result = tf.group(counted)
+        state.always.setdefault(group.scale.scope, {})[_written_by(counted).name] = _COUNTS if group.config.count_skipped_steps else _STALE
     if group is not None:
         made = tf.get_default_graph().get_operations()[before:]
         written = [op.name for op in made if is_write(op) and not is_initializer(op) and not op.name.startswith("graphmp/")]
@@ -175,6 +179,11 @@ def _calls(state: states.GraphState, gradients: List[Any]) -> List[states.Gradie
     above = ancestors(ops, stop=lambda op: op.name in state.call_of, control=False)
     reached = {id(state.call_of[op.name]) for op in above if op.name in state.call_of}
     return [call for call in state.calls if id(call) in reached]
+
+
+def _written_by(result: Any) -> Any:
+    """The op that writes, of what an assignment returns: itself, or a read behind it."""
+    return next(op for op in [result.op, *result.op.control_inputs] if is_write(op))
 
 
 def _from_accumulators(pairs: List[Tuple[Any, Any]]) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import AbstractSet, Optional, Set
 
 from graphmp.graph.dtypes import FLOATS, RESOURCE, VARIANT
-from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.shapes import recorded_size
 from graphmp.graph.steady_variables import steady_variables
 from graphmp.graph.symbolic_shapes import SymbolicShapes
@@ -41,7 +40,7 @@ class GradientFacts:
 
     def _forward(self, name: str) -> str:
         """The node whose gradient an op belongs to; empty where it belongs to none."""
-        return (name in self._gradients and differentiated(name, self._graph.view.nodes.keys())) or ""
+        return (name in self._gradients and self._graph.differentiated(name)) or ""
 
     def _adds_nothing(self, name: str) -> bool:
         """Whether what a Sum gives, or is reshaped to, is as large as what it reads, by recorded shapes."""

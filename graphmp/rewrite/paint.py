@@ -29,7 +29,6 @@ import re
 from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
-from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.state import variable_behind
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import Policy
@@ -170,7 +169,7 @@ class _Painter:
         found = {}
         for number, unit in enumerate(graph.units):
             if self._category[number] == "infer" and unit.node in self._gradients:
-                forward = differentiated(unit.node, graph.view.nodes.keys())
+                forward = graph.differentiated(unit.node)
                 if forward in sources:
                     found[number] = "gradient of a denied op: %s" % forward
         return found

@@ -218,6 +218,8 @@ def _decide(
     scopes = gradient_code(graph.view, config.gradient_scope)
     here = plan if body.function is None else _plan_inside(plan, body.name)
     unnamed = here.unnamed if here is not None else {}
+    forward = here.forward if here is not None else {}
+    graph.forward = {name: own for node, own in forward.items() for name in under_its_name(graph.view, node)}
     scopes.update((scope, {name for node in nodes for name in under_its_name(graph.view, node)}) for scope, nodes in unnamed.items())
     gradients = {name for nodes in scopes.values() for name in nodes}
     if body.function is None:

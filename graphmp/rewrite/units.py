@@ -6,13 +6,14 @@ float32 value in its lists. Ports whose type an op fixes belong to no unit.
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.frames import Frames, frames
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.shapes import records_shapes
 from graphmp.graph.trip_counts import Counts, trip_counts, trips
 from graphmp.graph.view import Consumer, GraphView, Port
@@ -58,6 +59,7 @@ class TypedGraph:
         idle: nodes that no step runs.
         unread: nodes of gradient code whose values lead nowhere, run or not.
         joined: nodes that hand gradients to all-reduces which may run in half, those included.
+        forward: the forward nodes that nodes of gradient code are gradients of, where no name tells.
     """
 
     def __init__(self, graph_def: tf.GraphDef, op_defs: OpDefs, shapes: Optional[tf.GraphDef] = None):
@@ -78,6 +80,7 @@ class TypedGraph:
         self.idle: AbstractSet[str] = frozenset()
         self.unread: AbstractSet[str] = frozenset()
         self.joined: AbstractSet[str] = frozenset()
+        self.forward: Mapping[str, str] = {}
         self._layouts: Dict[str, _Layout] = {}
         self._first: Dict[str, int] = {}
         self._loops: Optional[Tuple[Frames, Counts]] = None
@@ -98,6 +101,10 @@ class TypedGraph:
     def signature(self, name: str) -> Optional[Signature]:
         """The types of a node's ports; None where unknown."""
         return self._layouts[name].signature
+
+    def differentiated(self, name: str) -> Optional[str]:
+        """The forward node that a node of gradient code belongs to."""
+        return self.forward.get(name) or differentiated(name, self.view.nodes.keys())
 
     def node(self, unit: int) -> tf.NodeDef:
         """The node that a unit belongs to."""

@@ -193,10 +193,12 @@ def test_clip_is_over_the_global_norm_after_the_unscale(graph):
 
 
 @pytest.mark.unit
-def test_gradients_of_a_shared_weight_are_summed_in_float32(graph):
+@pytest.mark.parametrize("cast", [False, True], ids=["asked for in half precision", "cast by hand"])
+def test_gradients_of_a_shared_weight_are_summed_in_float32(graph, cast):
     @fixed
     def build(x):
-        h, w = x, tf.get_variable("w", [12, 12], dtype=x.dtype)
+        h, w = x, tf.get_variable("w", [12, 12], dtype=tf.float32 if cast else x.dtype)
+        w = tf.cast(w, x.dtype) if cast else w
         for _ in range(3):
             h = tf.tanh(tf.matmul(h, w))
         return tf.gradients(tf.reduce_mean(h), tf.trainable_variables())

@@ -3,8 +3,40 @@
 from __future__ import annotations
 
 import random
+from typing import AbstractSet, Any, List, Mapping, NamedTuple
 
 import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.pipeline import rewrite
+
+
+class Conversion(NamedTuple):
+    """What a conversion did, by the names that the graph's nodes are given.
+
+    Attributes:
+        half: the nodes that compute in half precision.
+        losses: for each loss what it is of, what it updates, gates and doesn't skip, and how many seeds and gradients it has.
+        warnings: the codes of what was said.
+    """
+
+    half: AbstractSet[str]
+    losses: List[Any]
+    warnings: List[str]
+
+
+def conversion(meta_graph: tf.MetaGraphDef, names: Mapping[str, str]) -> Conversion:
+    """Converts a graph, and says by other names of its nodes what was done."""
+    record = rewrite(meta_graph, Config.make(), Policy.default("float16")).record
+    half = {names.get(node, node) for node, did, _ in record["done"] if did == "painted"}
+    losses = sorted(_row(row, names) for row in record["losses"])
+    return Conversion(half, losses, sorted(row["code"] for row in record["warnings"]))
+
+
+def _row(row: Mapping[str, Any], names: Mapping[str, str]) -> List[Any]:
+    lists = [row["loss"], row["updates"], row["gated"], [each["node"] for each in row["not_skipped"]]]
+    return [sorted(names.get(name, name) for name in each) for each in lists] + [len(row["seeds"]), len(row["gradients"])]
 
 
 def renamed(graph, names):

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.building import is_own
 from graphmp.graph.shapes import UNKNOWN_DIMENSION, UNKNOWN_RANK, inferred_shapes, recorded_dimensions, with_inferred_shapes
 from graphmp.graph.view import Port
 from graphmp.hooks.bodies import ARGUMENT
@@ -31,8 +32,27 @@ def recorded(graph_def: tf.GraphDef, batch_size: int = 0) -> Recorded:
         batch_size: what unknown dimensions of placeholders are, so that TensorFlow infers what follows from them, and what
             counts where it can't; without it no more is inferred than the file records, and unknown dimensions count as 32.
     """
-    graph_def = with_inferred_shapes(graph_def)
+    graph_def = _with_own(with_inferred_shapes(graph_def))
     return Recorded(_fed(graph_def, batch_size), batch_size) if batch_size else Recorded(graph_def, UNKNOWN_DIMENSION)
+
+
+def _with_own(graph_def: tf.GraphDef) -> tf.GraphDef:
+    """A graph with the shapes of what a conversion put into it, which no exporter saw there; itself where they are known."""
+    bare = {node.name for node in graph_def.node if is_own(node.name) and not _is_known(node)}
+    if not bare:
+        return graph_def
+    copy, inferred = tf.GraphDef(), inferred_shapes(graph_def)
+    copy.CopyFrom(graph_def)
+    for node in copy.node:
+        if node.name in bare and inferred.get(node.name):
+            node.attr.pop(_SHAPES, None)
+            node.attr[_SHAPES].list.shape.extend(inferred[node.name])
+    return copy
+
+
+def _is_known(node: tf.NodeDef) -> bool:
+    """Whether the ranks of a node's outputs are recorded."""
+    return _SHAPES in node.attr and not any(shape.unknown_rank for shape in node.attr[_SHAPES].list.shape)
 
 
 def completed(shapes: Recorded, converted: tf.GraphDef) -> Recorded:

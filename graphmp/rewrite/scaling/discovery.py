@@ -3,14 +3,18 @@
 1. Gradients start from ones, or else from values that are fed or constant. What depends on them is a factor of them all the way: no
    constant is added, no two are multiplied (`policy/homogeneity.txt`). Ones of the forward pass lead to such a product or sum, or only
    to a part of what true seeds lead to.
-2. There is a matmul or convolution in it that reads what one of the forward pass reads too: a weight, an activation.
+2. In a graph with matmuls and convolutions there is a matmul or convolution in it that reads what one of the
+   forward pass reads too: a weight, an activation.
+   Both contract other dimensions of it: `x @ w` is differentiated by `g @ w^T`. In a graph without, it multiplies by what is
+   made of the variable that it is written to.
 3. It ends behind the last op that needs the forward pass: what scales, clips and averages gradients is no gradient code.
+4. What is computed for it alone belongs to it: factors and shapes.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import AbstractSet, Callable, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import AbstractSet, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 from scipy.sparse import coo_matrix
@@ -25,17 +29,27 @@ from graphmp.graph.view import GraphView, Port
 from graphmp.policy.homogeneity import rule
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
+from graphmp.rewrite.scaling.backward import Backward, differentiated_nodes
 
 _MOST_SOURCES = 100
-_SUMS = frozenset(("AccumulateNV2", "AddN", "Sum"))
+_SUMS = frozenset(("AccumulateNV2", "AddN"))
+_LAST = KEEPS_VALUES - {"Enter", "Merge", "Switch"} | {"BiasAddGrad", "Sum"}
+_TRANSPOSES = (("transpose_a", "transpose_b"), ("adj_x", "adj_y"))
 _FACTORS = {"product": None, "quotient": 0, "solution": 1}  # the input that gradients come by; of a product any, but one alone
 
 
 class Discovered(NamedTuple):
-    """One call of `tf.gradients`: its code, seeds included, and where that starts."""
+    """One call of `tf.gradients`.
+
+    Attributes:
+        nodes: its code, seeds included.
+        seeds: where that starts.
+        forward: the forward nodes that its nodes are gradients of, where there are such.
+    """
 
     nodes: AbstractSet[str]
     seeds: Tuple[Port, ...]
+    forward: Mapping[str, str]
 
 
 class Floats(NamedTuple):
@@ -45,55 +59,132 @@ class Floats(NamedTuple):
     functions: AbstractSet[str]
 
 
-def discover(view: GraphView, floats: Floats, targets: Iterable[Port], gradients: Iterable[Port]) -> List[Discovered]:
+def discover(
+    view: GraphView, floats: Floats, targets: Mapping[Port, AbstractSet[str]], unread: Iterable[Port], gradients: Iterable[Port]
+) -> List[Discovered]:
     """Finds the gradient code that values are computed by.
 
     Args:
         view: the graph.
         floats: of its outputs.
-        targets: what writes take.
+        targets: what writes take, and the variables that are written.
+        unread: what else may be made of gradients: nothing reads it.
         gradients: what of it must be gradients: they may start from the user's own `grad_ys`.
     """
-    return _Discovery(view, floats, targets, gradients).calls()
+    return _Discovery(view, floats, targets, unread, gradients).calls()
 
 
 class _Discovery:
-    def __init__(self, view: GraphView, floats: Floats, targets: Iterable[Port], gradients: Iterable[Port]):
+    def __init__(self, view: GraphView, floats: Floats, targets: Mapping[Port, AbstractSet[str]], unread: Iterable[Port], gradients: Iterable[Port]):
         self._view, self._floats = view, floats
+        self._written = {port.node: variables for port, variables in targets.items()}
         self._gradients = {port.node for port in gradients}
         self._allow = frozenset(tensor_core_ops()) | floats.functions | CALLS
-        needed = view.ancestors({port.node for port in targets}, control=False)
-        worth = any(view.nodes[name].op in self._allow for name in needed)
-        self._order = [name for name in in_order(view, view.nodes.keys()) if name in needed] if worth else []
+        self._needed = view.ancestors({port.node for port in (*targets, *unread)}, control=False)
+        self._all = in_order(view, view.nodes.keys())
+        self._multiplies = any(view.nodes[name].op in self._allow for name in self._needed)
+        self._place = {name: number for number, name in enumerate(self._all)}
+        self._order = [name for name in self._all if name in self._needed]
 
     def calls(self) -> List[Discovered]:
         self._chosen: List[Port] = []
+        self._inner: Set[Port] = set()
         self._alone: Dict[Port, Set[str]] = {}
-        region = self._add(filter(self._is_ones, self._order), set())
-        if self._gradients - self._view.descendants(region, control=False):
-            self._add(itertools.islice(filter(self._is_source, self._order), _MOST_SOURCES), region)
-        return [self._call(seeds) for seeds in _overlapping(self._chosen, self._alone)]
+        region = self._add(self._leading(filter(self._is_ones, self._order)), set())
+        left = self._gradients - self._view.descendants(region, control=False)
+        if left:
+            self._add_given(self._leading(itertools.islice(filter(self._is_source, self._order), _MOST_SOURCES)), left)
+        regions = {seed: self._alone[seed] for seed in self._chosen}
+        for seed in self._inner:
+            regions[seed] = regions[seed].difference(*(self._alone[other] for other in self._chosen if other not in self._inner))
+        return [self._call(seeds) for seeds in _overlapping(self._chosen, regions)]
 
-    def _add(self, names: Iterable[str], region: Set[str]) -> Set[str]:
-        """Chooses seeds among outputs, those that lead furthest first, and returns all that the chosen ones lead to."""
-        regions = {Port(name, 0): self._linear([Port(name, 0)]) for name in names}
-        self._alone.update((seed, nodes) for seed, nodes in regions.items() if self._goes_back(nodes))
+    def _leading(self, names: Iterable[str]) -> Dict[Port, Set[str]]:
+        """What outputs lead to."""
+        return {Port(name, 0): self._linear([Port(name, 0)]) for name in names}
+
+    def _add(self, regions: Dict[Port, Set[str]], region: Set[str]) -> Set[str]:
+        """Chooses seeds, those that lead furthest first, and returns all that the chosen ones lead to."""
+        self._alone.update((seed, nodes) for seed, nodes in regions.items() if self._goes_back(seed, nodes))
         for seed in sorted(regions.keys() & self._alone.keys(), key=lambda seed: (-len(regions[seed]), seed)):
             with_seed = self._linear([*self._chosen, seed]) if not regions[seed] <= region else region
             if region < with_seed:
                 self._chosen, region = [*self._chosen, seed], with_seed
+            elif not regions[seed] <= region and self._is_inner(seed, regions[seed] - region):
+                self._chosen, region = [*self._chosen, seed], region | regions[seed]
+                self._inner.add(seed)
         return region
 
+    def _add_given(self, regions: Dict[Port, Set[str]], left: Set[str]) -> None:
+        """Chooses among the user's own values those that gradients come from which are left, first what most come from."""
+        for seed, nodes in sorted(regions.items(), key=lambda item: (-len(item[1] & left), -len(item[1]), item[0])):
+            if nodes & left and self._goes_back(seed, nodes):
+                self._alone[seed] = nodes
+                self._chosen, left = [*self._chosen, seed], left - nodes
+
+    def _is_inner(self, seed: Port, own: AbstractSet[str]) -> bool:
+        """Whether one call's gradient code is differentiated by another's: what they share multiplies values of both."""
+        return self._goes_back(seed, own) and own.isdisjoint(self._view.descendants({seed.node for seed in self._chosen}, control=False))
+
     def _call(self, seeds: Sequence[Port]) -> Discovered:
-        region = self._linear(seeds)
-        ahead = [name for name in self._order if self._view.nodes[name].op in self._allow and name not in region]
+        region = self._linear(seeds, self._all)
+        others = [other for other in self._chosen if other not in self._inner and other not in seeds]
+        outside: Set[str] = set().union(*(self._linear([other], self._all) for other in others))
+        if self._inner.issuperset(seeds):
+            region -= outside
+        starts = self._allow if self._multiplies else VARIABLE_OPS
+        ahead = [name for name in self._all if self._view.nodes[name].op in starts and name not in region]
         forward = self._view.followed(ahead, lambda name: name not in region)
-        last = [name for name in region if self._needs_forward(name, region, forward)]
-        nodes = self._view.ancestors(last, control=False) & region
-        for name in (name for name in self._order if name in region and name not in nodes):
-            if self._view.nodes[name].op in KEEPS_VALUES | _SUMS and all(p.node in nodes for p in self._values(name)):
-                nodes.add(name)
-        return Discovered(nodes | {seed.node for seed in seeds}, tuple(seeds))
+        counts = region & self._needed | self._idle(region)
+        last = [name for name in counts if self._needs_forward(name, region, forward)]
+        nodes = self._within(last, region)
+        for name in (name for name in self._all if name in counts and name not in nodes):
+            if self._may_end(name, nodes, region):
+                nodes |= self._within([name], region)
+        nodes |= {seed.node for seed in seeds}
+        whole = nodes | self._for_it_alone(nodes, seeds)
+        return Discovered(
+            whole, tuple(seeds), differentiated_nodes(Backward(self._view, self._all, whole, nodes, seeds, outside - nodes, self._floats.carries))
+        )
+
+    def _may_end(self, name: str, nodes: AbstractSet[str], region: AbstractSet[str]) -> bool:
+        """Whether a node belongs to gradient code though it reads no value of the forward pass; a copy that nobody reads is the user's."""
+        op = self._view.nodes[name].op
+        fetched = op == "Identity" and not self._view.consumers(name) and not self._view.controls(name)
+        if fetched or not (op in _LAST | _SUMS or op.endswith("Grad")):
+            return False
+        values = {port.node for port in self._values(name) if not self._is_zero(port)}
+        return bool(nodes & values) and values <= (region if op in _SUMS else nodes)
+
+    def _within(self, names: Iterable[str], region: AbstractSet[str]) -> Set[str]:
+        """Nodes of a region and those that they are made of by way of it."""
+        found: Set[str] = set()
+        waiting = list(names)
+        while waiting:
+            name = waiting.pop()
+            if name in region and name not in found:
+                found.add(name)
+                waiting += [port.node for port in self._view.inputs(name)]
+        return found
+
+    def _idle(self, region: AbstractSet[str]) -> Set[str]:
+        """What of a region leads nowhere."""
+        outside = {name for name in region if any(consumer.node not in region for consumer in self._view.consumers(name))}
+        return set(region) - self._view.ancestors(outside, control=False)
+
+    def _for_it_alone(self, nodes: AbstractSet[str], seeds: Sequence[Port]) -> Set[str]:
+        """What only gradient code reads, up to matmuls and what has no inputs but constants."""
+        found: Set[str] = set()
+        waiting = [port.node for name in nodes - {seed.node for seed in seeds} for port in self._view.inputs(name)]
+        while waiting:
+            name = waiting.pop()
+            op = self._view.nodes[name].op
+            if name in nodes or name in found or op in self._allow or not (self._view.inputs(name) or op == "Const"):
+                continue
+            if all(consumer.node in nodes or consumer.node in found for consumer in self._view.consumers(name)):
+                found.add(name)
+                waiting += [port.node for port in self._view.inputs(name)]
+        return found
 
     def _needs_forward(self, name: str, region: AbstractSet[str], forward: AbstractSet[str]) -> bool:
         op = self._view.nodes[name].op
@@ -114,10 +205,11 @@ class _Discovery:
         fills = all(self._view.nodes[consumer.node].op == "Fill" for consumer in self._view.consumers(name))
         return node.op == "OnesLike" or (not fills and all_equal(node, 1))
 
-    def _linear(self, seeds: Sequence[Port]) -> Set[str]:
-        """Nodes that give a multiple of the seeds."""
+    def _linear(self, seeds: Sequence[Port], among: Iterable[str] = ()) -> Set[str]:
+        """Nodes that give a multiple of the seeds, those that writes need unless others are given too."""
         starts, found = set(seeds), set()
-        for name in self._order:
+        after = self._view.descendants({seed.node for seed in seeds}, control=False) & (set(among) or self._needed)
+        for name in sorted(after, key=self._place.__getitem__):
             scaled = {slot for slot, port in enumerate(self._view.inputs(name)) if port in starts or port.node in found}
             if scaled and self._is_linear(name, scaled):
                 found.add(name)
@@ -140,10 +232,9 @@ class _Discovery:
 
     def _is_zero(self, port: Port) -> bool:
         node = self._view.nodes[port.node]
-        if node.op in KEEPS_VALUES | ENTERS:
-            return self._is_zero(self._view.inputs(port.node)[0])
-        value = self._view.nodes[self._view.inputs(port.node)[1].node] if node.op == "Fill" else node
-        return node.op == "ZerosLike" or node.op.startswith("TensorArray") or all_equal(value, 0)
+        if node.op in KEEPS_VALUES | ENTERS and self._view.inputs(port.node):
+            return self._is_zero(self._view.inputs(port.node)[node.op == "Fill"])  # a Fill has its dimensions first
+        return node.op == "ZerosLike" or node.op.startswith("TensorArray") or all_equal(node, 0)
 
     def _carried(self, name: str) -> Dict[int, Port]:
         return {slot: port for slot, port in enumerate(self._view.inputs(name)) if self._floats.carries(port)}
@@ -151,17 +242,39 @@ class _Discovery:
     def _values(self, name: str) -> Iterator[Port]:
         return iter(self._carried(name).values())
 
-    def _goes_back(self, region: AbstractSet[str]) -> bool:
-        """Whether a matmul or convolution among the nodes shares an input with another, which is not made of it."""
-        ahead: Dict[Port, Set[str]] = {}
+    def _goes_back(self, seed: Port, region: AbstractSet[str]) -> bool:
+        """Whether a matmul or convolution among the nodes shares an input with another, which is not made of it, as its gradient would."""
+        if not self._multiplies:
+            return self._comes_back(region)
+        ahead: Dict[Port, Set[Tuple[str, int]]] = {}
         for name in (name for name, node in self._view.nodes.items() if node.op in self._allow and name not in region):
-            for port in self._values(name):
-                ahead.setdefault(self._source(port), set()).add(name)
+            for slot, port in self._carried(name).items():
+                ahead.setdefault(self._source(port), set()).add((name, slot))
         for name in (name for name in region if self._view.nodes[name].op in self._allow):
-            sharing = {other for port in self._values(name) if port.node not in region for other in ahead.get(self._source(port), ())}
-            if sharing and not sharing & self._view.descendants([name], control=False):
+            given = {slot: self._source(port) for slot, port in self._carried(name).items() if port != seed and port.node not in region}
+            shared = {(slot, other) for slot, port in given.items() for other in ahead.get(port, ())}
+            after = self._view.descendants([name], control=False) if shared else set()
+            before = [self._crossing(name, slot, *other) for slot, other in shared if other[0] not in after]
+            if any(before) or (None in before and len(before) == len(shared)):
                 return True
         return False
+
+    def _comes_back(self, region: AbstractSet[str]) -> bool:
+        """Whether nodes multiply by what is made of a variable, and are written to that."""
+        written = set().union(*(self._written[name] for name in region if name in self._written))
+        made = self._view.descendants(written, control=False) - region if written else set()
+        return any(port.node in made for name in region if rule(self._view.nodes[name].op).name == "product" for port in self._values(name))
+
+    def _crossing(self, name: str, slot: int, other: str, there: int) -> Optional[bool]:
+        """Whether two matmuls contract different dimensions of an operand that they share; None where one is another kind of op."""
+        one, two = (self._contracted(*each) for each in ((name, slot), (other, there)))
+        return None if one is None or two is None else one != two
+
+    def _contracted(self, name: str, slot: int) -> Optional[bool]:
+        """Which dimension of an operand of a matmul is contracted, of its last two; None for other ops."""
+        node = self._view.nodes[name]
+        transposes = next((pair for pair in _TRANSPOSES if pair[0] in node.attr), None)
+        return None if transposes is None else (slot == 0) ^ node.attr[transposes[slot]].b
 
     def _source(self, port: Port) -> Port:
         while self._view.nodes[port.node].op in KEEPS_VALUES | ENTERS and self._carried(port.node):

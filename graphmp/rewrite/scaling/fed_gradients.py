@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
-from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.shapes import inferred_shapes
 from graphmp.graph.variables import variables
 from graphmp.graph.view import Port
@@ -58,9 +57,9 @@ def _fed_loss(scopes: List[GradientScope], gradients: Iterable[Port], updates: L
 def _fed_elsewhere(graph: TrainingGraph, left: List[Tuple[GradientScope, Dict[str, List[Port]]]], fed: Dict[str, Tuple[Port, ...]]) -> Iterator[Loss]:
     """Gradients by the variables of a copy (a worker's, in A3C) that update those of another: known by the variables' shapes."""
     shapes = {variable.name: str(variable.shape) for variable in variables(graph.meta_graph.graph_def)}
-    optimizers: Dict[str, List[str]] = {}
+    optimizers: Dict[Tuple[str, ...], List[str]] = {}  # by what waits for their updates
     for name in fed:
-        optimizers.setdefault(name.split("/update_")[0], []).append(name)
+        optimizers.setdefault(graph.view.control_consumers(name), []).append(name)
     for updates in optimizers.values():
         wanted = collections.Counter(
             shapes[v] for name in updates for v in graph.state.written(name) & (graph.state.collected("trainable_variables") or set())
@@ -105,7 +104,7 @@ def _is_final(graph: TrainingGraph, scope: GradientScope, port: Port) -> bool:
 
 def _differentiated_by(graph: TrainingGraph, name: str) -> Set[str]:
     """The variables that the forward node of a node of gradient code reads; of a sum, those of all that it adds up."""
-    forward = differentiated(name, graph.view.nodes.keys())
+    forward = graph.differentiated(name)
     if forward is None:
         summed = [_differentiated_by(graph, port.node) for port in graph.view.inputs(name)] if graph.view.nodes[name].op in _SUMS else []
         return set.intersection(*summed) if summed else set()

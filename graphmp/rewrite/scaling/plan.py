@@ -38,6 +38,7 @@ class ScalePlan(NamedTuple):
         kept: outputs of gradient code that are unscaled under their own names.
         float32: nodes that stay float32, with the reason.
         unnamed: gradient code that no name tells of, by scope.
+        forward: the forward nodes that nodes of that are gradients of.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
         inside: what it does in functions that train inside.
@@ -53,6 +54,7 @@ class ScalePlan(NamedTuple):
     kept: Sequence[Port]
     float32: Mapping[str, str]
     unnamed: Mapping[str, AbstractSet[str]]
+    forward: Mapping[str, str]
     joined: AbstractSet[str]
     warnings: Sequence[Dict[str, str]]
     inside: Sequence[Inside] = ()
@@ -114,7 +116,7 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         unscaled = [(step.body, loss) for step in steps_inside(graph, config) for loss in step.losses]
         returned = _plan_returned(graph, config, allow)
-        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [], unscaled_inside=unscaled, returned=returned)
+        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.forward, graph.joined, [], unscaled_inside=unscaled, returned=returned)
     warnings = list(_unscaled_updates(graph, losses, config))
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
@@ -147,7 +149,8 @@ def _planned(
     float32 = {name: reason for loss in served for scope in loss.scopes for name, reason in scope.degrees.float32.items()}
     float32.update((port.node, _KEPT) for port in kept)
     float32.update((seed.node, _SEED) for loss in served for scope in loss.scopes for seed in scope.seeds if seed.node in scope.nodes)
-    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, _unnamed(graph), graph.joined, warnings)
+    unscaled = [loss for loss in losses if loss not in served]
+    return ScalePlan(served, unscaled, skips, kept, float32, _unnamed(graph), graph.forward, graph.joined, warnings)
 
 
 def _unnamed(graph: TrainingGraph) -> Dict[str, AbstractSet[str]]:
@@ -306,5 +309,5 @@ def _unscaled_updates(graph: TrainingGraph, losses: Sequence[Loss], config: Conf
     served = {name for loss in losses for name in loss.updates}
     left = [n for n in graph.state.writes if n not in served and graph.view.nodes[n].op.startswith(UPDATE_PREFIXES)]
     if left and not config.names_training:
-        text = "it belongs to no gradient code that was found (%d such updates): its gradient is neither scaled nor checked"
+        text = "no gradient code was found for it (%d such updates): its gradient is neither scaled nor checked; --gradient_scope names that"
         yield warning("GMP110", left[0], text % len(left))

@@ -8,14 +8,14 @@
 from __future__ import annotations
 
 import itertools
-from typing import AbstractSet, Iterator, List, Set, Tuple
+from typing import AbstractSet, Any, Iterator, List, Optional, Set, Tuple
 
 from graphmp.graph.calls import CALLS
 from graphmp.graph.control_flow import NEXT_ITERATIONS
-from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.values import all_equal
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
+from graphmp.policy.traits import FORGETS_VALUES
 from graphmp.rewrite.scaling.homogeneity import Code, Degrees, degrees
 from graphmp.rewrite.scaling.model import GradientScope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
@@ -43,14 +43,45 @@ def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -
     shape = view.nodes[view.inputs(seed.node)[0].node] if view.nodes[seed.node].op == "Fill" else None
     if shape is not None and shape.op == "Shape":
         return [view.inputs(shape.name)[0].node]
-    names = {differentiated(c.node, view.nodes.keys()) for c in view.consumers(seed.node) if c.output == seed.output and c.node in nodes}
-    found = [name for name in names if name is not None]
+    names = {graph.differentiated(c.node) for c in view.consumers(seed.node) if c.output == seed.output and c.node in nodes}
+    named = [name for name in names if name is not None]
+    found = named or (_first_located(graph, seed, nodes) if graph.forward else [])
     if len(found) > 1:
-        after = {name: graph.view.followed([name], lambda n: n not in graph.gradients) for name in found}
+        inside = nodes if graph.forward else graph.gradients
+        after = {name: view.followed([name], lambda n: n not in inside) for name in found}
         found = [name for name in found if not any(other in after[name] for other in found if other != name)]
         common = set.intersection(*(after[name] for name in found)) if len(found) > 1 else set()
+        common = {name for name in common if named or (graph.is_float(Port(name, 0)) and graph.shape(Port(name, 0)) == graph.shape(seed))}
         found = [name for name in view.nodes if name in common][:1] or found
+    return sorted(found if named else {_of_shape(graph, name, graph.shape(seed)) for name in found})
+
+
+def _first_located(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:
+    """The forward nodes of the first nodes of gradient code that belong to one."""
+    found: Set[str] = set()
+    seen = {seed.node}
+    waiting = [seed.node]
+    while waiting:
+        for name in {consumer.node for consumer in graph.view.consumers(waiting.pop())} & nodes - seen:
+            seen.add(name)
+            own = graph.differentiated(name)
+            if own is None:
+                waiting.append(name)
+            else:
+                found.add(own)
     return sorted(found)
+
+
+def _of_shape(graph: TrainingGraph, name: str, shape: Optional[Any]) -> str:
+    """A forward node, or the first that it alone leads to of a shape; itself where there is none."""
+    at = name
+    while shape is not None and graph.shape(Port(at, 0)) != shape:
+        after = {c.node for c in graph.view.consumers(at) if c.node not in graph.gradients and graph.is_float(Port(c.node, 0))}
+        after = {name for name in after if graph.view.nodes[name].op not in FORGETS_VALUES}
+        if len(after) != 1:
+            return name
+        at = after.pop()
+    return at
 
 
 def _read_outside(graph: TrainingGraph, name: str, nodes: AbstractSet[str]) -> List[Port]:
@@ -128,10 +159,9 @@ def _leaf_seed(graph: TrainingGraph, name: str) -> List[Port]:
 def _given_seeds(graph: TrainingGraph, nodes: AbstractSet[str]) -> List[Port]:
     """The user's `grad_ys` where TensorFlow did not copy them (before 1.5): read by gradient code of X, and neither X nor before it."""
     found: Set[Port] = set()
-    names = graph.view.nodes.keys()
     for name in nodes:
         ports = [port for port in graph.view.inputs(name) if port.node not in nodes and graph.is_float(port)]
-        forward = differentiated(name, names) if ports else None
+        forward = graph.differentiated(name) if ports else None
         if forward is None or any(port.node in nodes and graph.is_float(port) for port in graph.view.inputs(name)):
             continue
         values = graph.view.ancestors([forward])

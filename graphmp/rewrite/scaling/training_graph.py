@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, List, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +13,9 @@ from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
 from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_code
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.live import UPDATE_PREFIXES
+from graphmp.graph.shapes import inferred_shapes
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
 from graphmp.hooks.op_defs import OpDefs, PortType, Signature
@@ -45,6 +47,7 @@ class TrainingGraph:
         calls: how the scale passes through those.
         discovered: what of `code` no name tells of.
         returning: calls whose functions take gradients that come to updates here, and those functions (`returned.py`).
+        forward: the forward nodes that nodes of that are gradients of.
     """
 
     def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs, ends: Optional[AbstractSet[str]] = None):
@@ -77,6 +80,7 @@ class TrainingGraph:
         self.discovered = {"unnamed gradients %d" % number: found for number, found in enumerate(self._discover())}
         self.code.update((scope, set(found.nodes)) for scope, found in self.discovered.items())
         self.gradients.update(name for found in self.discovered.values() for name in found.nodes)
+        self.forward: Dict[str, str] = {name: own for found in self.discovered.values() for name, own in found.forward.items()}
 
     def _returning(self) -> Dict[str, Set[str]]:
         functions = taking(self.meta_graph.graph_def, self.state.writing_functions) if self.functions else frozenset()
@@ -91,12 +95,22 @@ class TrainingGraph:
         return any(self.view.nodes[node].op.startswith(UPDATE_PREFIXES) or self.state.written(node) & (trainable or frozenset()) for node in writes)
 
     def _discover(self) -> List[Discovered]:
-        """Gradient code of updates that none leads to by its name."""
+        """Gradient code of updates that none leads to by its name, and of what nothing reads: it is fetched."""
         named = self.view.descendants(self.gradients, control=False)
         targets = {name: self._taken(name) for name in self.state.writes if name not in named}
         taken = {name: port for name, port in targets.items() if port is not None and self.is_float(port)}
         gradients = [taken[name] for name in taken if self.view.nodes[name].op.startswith(UPDATE_PREFIXES)]
-        return discover(self.view, Floats(self.carries, self.functions), taken.values(), gradients) if gradients or not self.code else []
+        if not gradients and self.code:
+            return []
+        unread = [Port(name, 0) for name in self.view.nodes if name not in named and not self.view.consumers(name) and self.is_float(Port(name, 0))]
+        written: Dict[Port, Set[str]] = {}
+        for name, port in taken.items():
+            written.setdefault(port, set()).update(self.state.written(name))
+        return discover(self.view, Floats(self.carries, self.functions), written, unread, gradients)
+
+    def differentiated(self, name: str) -> Optional[str]:
+        """The forward node that a node of gradient code belongs to."""
+        return self.forward.get(name) or differentiated(name, self.view.nodes.keys())
 
     def _taken(self, name: str) -> Optional[Port]:
         """What a write takes."""
@@ -112,6 +126,16 @@ class TrainingGraph:
     def conditions(self) -> Dict[str, Conditions]:
         """The nodes that run only where a conditional goes their way, with the sides that they are on."""
         return conditions(self.view)
+
+    @once
+    def _shapes(self) -> Dict[str, Sequence[Any]]:
+        return inferred_shapes(self.meta_graph.graph_def)
+
+    def shape(self, port: Port) -> Optional[List[int]]:
+        """The dimensions of an output, as TensorFlow infers them; None where it doesn't."""
+        shapes = self._shapes.get(port.node, ())
+        known = port.output < len(shapes) and not shapes[port.output].unknown_rank
+        return [dim.size for dim in shapes[port.output].dim] if known else None
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""

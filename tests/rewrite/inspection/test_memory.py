@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphmp.config import Config
 from graphmp.graph.order import in_order
 from graphmp.graph.view import GraphView, Port
 from graphmp.hooks.op_defs import OpDefs
@@ -16,6 +17,7 @@ from graphmp.rewrite.inspection.memory.comparison import compare
 from graphmp.rewrite.inspection.memory.memory import memory
 from graphmp.rewrite.inspection.sizes import Sizes, recorded
 from graphmp.rewrite.inspection.training_step import find_training
+from graphmp.rewrite.pipeline import rewrite
 from graphmp.rewrite.units import TypedGraph
 from tests.support import tiny
 from tests.support.memory_of_steps import CONFIG, POLICY, built, dense
@@ -50,6 +52,18 @@ def test_a_dense_net():
     off = next(tensor for tensor in after.activations.tensors if tensor.tensor == "off")
     assert (off.dtype, off.shape, off.reader) == ("float32", [8, 1], "gradients/Square_grad/Mul") and off.reason.startswith("infer")
     assert all(tensor.reason == "" for tensor in after.activations.tensors if tensor.dtype == "float16")
+
+
+def test_a_converted_file_records_no_shapes_of_what_was_put_in():
+    """They are inferred: a tensor of unknown rank counts as 4 kB, and these have a few numbers each."""
+    meta_graph, scaled = built(dense), Config.make()
+    converted = rewrite(meta_graph, scaled, POLICY).meta_graph
+    sizes = Sizes(TypedGraph(converted.graph_def, OpDefs(converted)), recorded(converted.graph_def))
+    own = [node.name for node in converted.graph_def.node if node.name.startswith("graphmp/")]
+    assert own and all(sizes.dimensions(Port(name, 0)) is not None for name in own if sizes.dtype(Port(name, 0)))
+    alone = memory(converted, find_training(converted, scaled), recorded(converted.graph_def))
+    with_original = compare(meta_graph, scaled, POLICY).comparison.converted
+    assert with_original is not None and alone.peak.bytes == with_original.peak.bytes
 
 
 def test_a_convolution_and_batch_norm():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.support.programs import calls, chains, loops, models, optimizers, several, state
+from tests.support.programs import calls, chains, loops, models, optimizers, published, several, state
 from tests.support.programs.registry import NORM, PROGRAMS, built
 from tests.support.programs.running import after_overflows, converted, differences, half, states, steps_taken, unprotected
 
-assert calls and chains and loops and models and optimizers and several and state  # they register their programs
+assert calls and chains and loops and models and optimizers and published and several and state  # they register their programs
 
 # What fails: program, its tests, where (reference, resource, tf1, tf2; else everywhere), what comes out wrong.
 FAILS: list = []

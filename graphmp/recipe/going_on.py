@@ -1,0 +1,55 @@
+"""What a skipped step changes all the same, in a graph that was built under the recipe."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Sequence, Set
+
+from graphmp.graph.building import is_own
+from graphmp.graph.live import ancestors, is_initializer, is_write
+from graphmp.graph.state_kinds import GO_ON, kind
+from graphmp.recipe import state as states
+
+_BY_VALUE = "it goes by whether its own values are finite"
+_PUSHED = "gradients are checked when they are taken out of an accumulator"
+_BESIDE = "it is no part of the update, and runs wherever the step does"
+
+
+def going_on(graph: Any, state: states.GraphState, scope: str) -> List[Dict[str, str]]:
+    """Rows of the report: a node that changes state in a skipped step of one loss, and why."""
+    counted = state.always.get(scope, {})
+    gated = set(state.applied.get(scope, ())) - counted.keys()
+    updates = [graph.get_operation_by_name(name) for name in state.applied.get(scope, ())]
+    return [{"node": op.name, "why": why} for op, why in _changes(ancestors(_after(updates)), gated, counted)]
+
+
+def _changes(step: Set[Any], gated: Set[str], counted: Dict[str, str]) -> Iterator[Any]:
+    for op in sorted(step, key=lambda op: op.name):
+        if op.name in gated or is_own(op.name) or is_initializer(op):
+            continue
+        if kind(op.type) in GO_ON:
+            yield op, GO_ON[kind(op.type)]
+        elif is_write(op):
+            why = counted.get(op.name) or (_PUSHED if op.type.endswith("AccumulatorApplyGradient") else _by_value(op))
+            if why:
+                yield op, why
+
+
+def _by_value(op: Any) -> str:
+    """Why a write that no flag of the loss skips runs; empty where it is given what such a flag decides on."""
+    made = {tensor.op.name.split("/")[1] for tensor in op.inputs if is_own(tensor.op.name)}
+    if "accumulators" in made:
+        return ""
+    return _BY_VALUE if "moving_averages" in made else _BESIDE
+
+
+def _after(ops: Sequence[Any]) -> Set[Any]:
+    """Ops and all that depends on them."""
+    seen: Set[Any] = set()
+    waiting = list(ops)
+    while waiting:
+        op = waiting.pop()
+        if op not in seen:
+            seen.add(op)
+            waiting += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
+            waiting += op._control_outputs
+    return seen
