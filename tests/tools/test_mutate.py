@@ -1,6 +1,7 @@
 """tools/mutate.py: each class of faults plants mutants, what judges them, and what two checks of known worth come to."""
 
 import importlib
+import os
 import random
 
 import pytest
@@ -257,6 +258,25 @@ def test_a_conversion_that_is_not_proved_is_named(mutate, clipped, monkeypatch):
     monkeypatch.setattr(mutate.subjects, "subject", lambda name, folder: clipped)
     answer = mutate.done(mutate.Task("a test", ("gate_swapped",), 0, 1, {}), mutate.Settings(lambda *_: False, None, "1", False))
     assert not answer.outcomes and answer.unfit == "the check doesn't hold for the conversion itself"
+
+
+def test_a_process_that_ends_loses_its_task_alone(mutate, clipped, monkeypatch):
+    def check(original, converted):
+        os._exit(7) if check.ends else None
+        return True
+
+    def subject(name, folder):
+        check.ends = name == "ends"
+        return clipped
+
+    monkeypatch.setattr(mutate.subjects, "subject", subject)
+    tasks = [mutate.Task(name, ("gate_swapped",), 0, 1, {}) for name in ("ends", "goes on", "goes on")]
+    found = list(mutate.answers(tasks, 2, mutate.Settings(check, None, "1", False)))
+    assert sorted((answer.task.subject, len(answer.outcomes), answer.unfit) for answer in found) == [
+        ("ends", 0, "this tool failed: its process ended with status 7"),
+        ("goes on", 1, ""),
+        ("goes on", 1, ""),
+    ]
 
 
 @pytest.mark.unit
