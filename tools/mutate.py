@@ -162,8 +162,8 @@ def planted(subject: Subject, name: str, task: Task, seed: str) -> Iterator[Tupl
             return
 
 
-def done(task: Task, settings: Settings) -> Answer:
-    """Does a task."""
+def done(task: Task, settings: Settings, note: Callable[[Outcome], None] = lambda outcome: None) -> Answer:
+    """Does a task; notes for each mutant what becomes of it if the process ends now, then what became of it."""
     start = time.time()
     try:
         subject = subjects.subject(task.subject, settings.folder)
@@ -190,29 +190,31 @@ def done(task: Task, settings: Settings) -> Answer:
     found = []
     for name in task.classes:
         for number, mutant in planted(subject, name, task, settings.seed):
+            note(Outcome(subject.name, name, number, mutant.what, MISSED, "it ends the process that runs it"))
             found.append(judged(subject, mutant, number, settings, comparison))
+            note(found[-1])
     return Answer(task, found, "", time.time() - start)
 
 
-def _guarded(task: Task, settings: Settings) -> Answer:
+def _guarded(task: Task, settings: Settings, note: Callable[[Outcome], None] = lambda outcome: None) -> Answer:
     try:
-        return done(task, settings)
+        return done(task, settings, note)
     except Exception:  # one subject that this tool can't handle must not end a run of hours
         return Answer(task, [], "this tool failed: " + traceback.format_exc().strip().splitlines()[-1], 0.0)
 
 
 def _answer_into(pipe: Any, task: Task, settings: Settings) -> None:
-    pipe.send(_guarded(task, settings))
+    pipe.send(_guarded(task, settings, pipe.send))
     pipe.close()
 
 
 def answers(tasks: Sequence[Task], jobs: int, settings: Settings) -> Iterator[Answer]:
-    """Does tasks, where there is more than one job each in a fork of this process: a kernel that ends the process ends one task."""
+    """Does tasks, where there is more than one job each in a fork of this process: a mutant that ends it ends one task, whose other classes go on."""
     if jobs == 1:
         yield from (_guarded(task, settings) for task in tasks)
         return
     context, waiting = multiprocessing.get_context("fork"), list(reversed(tasks))
-    running: Dict[Any, Tuple[Any, Task]] = {}
+    running: Dict[Any, Tuple[Any, Task, Dict[Any, Outcome]]] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
             task = waiting.pop()
@@ -220,16 +222,29 @@ def answers(tasks: Sequence[Task], jobs: int, settings: Settings) -> Iterator[An
             process = context.Process(target=_answer_into, args=(theirs, task, settings))
             process.start()
             theirs.close()
-            running[ours] = process, task
+            running[ours] = process, task, {}
         for pipe in multiprocessing.connection.wait(list(running)):
-            process, task = running.pop(pipe)
+            process, task, noted = running[pipe]
             try:
                 answer = pipe.recv()
             except EOFError:
                 process.join()
-                answer = Answer(task, [], "this tool failed: its process ended with status %s" % process.exitcode, 0.0)
+                answer, rest = _ended(task, list(noted.values()), process.exitcode)
+                waiting += rest
+            if isinstance(answer, Outcome):
+                noted[answer.name, answer.number] = answer
+                continue
+            del running[pipe]
             process.join()
             yield answer
+
+
+def _ended(task: Task, noted: List[Outcome], status: int) -> Tuple[Answer, List[Task]]:
+    """What came of a task whose process has ended, and what is left to do of it."""
+    if not noted:
+        return Answer(task, [], "this tool failed: its process ended with status %s" % status, 0.0), []
+    left = task.classes[task.classes.index(noted[-1].name) + 1 :]
+    return Answer(task, noted, "", 0.0), [task._replace(classes=left)] if left else []
 
 
 def measured(names: Sequence[str], faults: Sequence[str], count: int, jobs: int, settings: Settings) -> Tuple[List[Outcome], Dict[str, str]]:

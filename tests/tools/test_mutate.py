@@ -279,6 +279,19 @@ def test_a_process_that_ends_loses_its_task_alone(mutate, clipped, monkeypatch):
     ]
 
 
+def test_a_mutant_that_ends_its_process_is_missed(mutate, clipped, monkeypatch):
+    monkeypatch.setattr(mutate.subjects, "subject", lambda name, folder: clipped)
+    monkeypatch.setattr(mutate, "judged", lambda subject, mutant, *_: os._exit(7) if mutant.name == "gate_swapped" else kept(mutant))
+
+    def kept(mutant):
+        return mutate.Outcome("s", mutant.name, 0, mutant.what, mutate.CAUGHT, "")
+
+    task = mutate.Task("s", ("gate_open", "gate_swapped", "gate_turned"), 0, 1, {})
+    found = list(mutate.answers([task], 2, mutate.Settings(lambda *_: True, None, "1", True)))
+    verdicts = {outcome.name: outcome.verdict for answer in found for outcome in answer.outcomes}
+    assert verdicts == {"gate_open": mutate.CAUGHT, "gate_swapped": mutate.MISSED, "gate_turned": mutate.CAUGHT}
+
+
 @pytest.mark.unit
 def test_shares(mutate, capsys):
     outcomes = [mutate.Outcome("s", "gate_open", n, "w", verdict, "") for n, verdict in enumerate([mutate.CAUGHT] * 99 + [mutate.MISSED])]

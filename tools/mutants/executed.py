@@ -4,7 +4,8 @@ Both start from the same values and go through the same steps on the same batche
 
     init         the graph's own init op, then the initialisers of what it left out
     growth       five good steps: with a growth interval of 2 the scale grows twice
-    overflow     two steps in a row in which one gradient is infinite, then a good one; then each gradient in turn, infinite and NaN
+    overflow     two steps in a row in which one gradient is infinite, then a good one; then each gradient in turn, infinite and,
+                 in its last element, NaN
     lower bound  as many overflows as it takes
     upper bound  the scale is 2^127 and what it multiplies is small: it can't grow
     checkpoint   what the Saver writes; what it restores after more steps, and in a session that initialised nothing; and the original's own file
@@ -54,6 +55,7 @@ class Plan(NamedTuple):
         gradients: tensors that are made to overflow.
         seeds: what is small where the scale is large.
         feeds: the batches.
+        shapes: of those gradients whose shapes are known.
     """
 
     init: List[str]
@@ -64,6 +66,7 @@ class Plan(NamedTuple):
     gradients: List[str]
     seeds: List[str]
     feeds: List[Dict[str, Any]]
+    shapes: Dict[str, Tuple[int, ...]]
 
 
 class Comparison:
@@ -124,10 +127,15 @@ def plan(subject: Subject) -> Plan:
     variables = [*subject.variables, *subject.own_variables]
     gradients = [str(subject.read(Slot(name, 0))) for name in subject.unscales if not subject.frame(name)]
     seeds = [name for name in subject.seeds if not subject.frame(name)]
-    made = Plan(init, initializers, train, losses, variables, gradients[:_GRADIENTS], seeds, [])
+    made = Plan(init, initializers, train, losses, variables, gradients[:_GRADIENTS], seeds, [], _known_shapes(subject, gradients))
     if not train:
         raise NotRun("no step was found")
     return made._replace(feeds=_feeds(subject, made))
+
+
+def _known_shapes(subject: Subject, names: List[str]) -> Dict[str, Tuple[int, ...]]:
+    found = {name: subject.shape(parse_input(name)) for name in names}
+    return {name: shape for name, shape in found.items() if shape is not None and -1 not in shape and 0 not in shape}
 
 
 def _train(subject: Subject) -> List[str]:
@@ -244,12 +252,20 @@ class _Run:
         self._number += 1
         graph = self._session.graph
         for name, (placeholder, dtype) in self._spoils.items():
-            feed[placeholder] = dtype.as_numpy_dtype((spoilt or {}).get(name, 1.0))
+            feed[placeholder] = self._factor(name, (spoilt or {}).get(name, 1.0)).astype(dtype.as_numpy_dtype)
         losses = [graph.get_tensor_by_name(name + ":0") for name in self._plan.losses if _is_there(graph, name)]
         self._guarded(label + ", losses", lambda: self._session.run(losses, feed))
         for name in self._plan.train:
             self._guarded("%s, %s" % (label, name), lambda name=name: self._session.run([graph.get_operation_by_name(name)], feed) and None)
         self._look(label)
+
+    def _factor(self, name: str, number: float) -> Any:
+        """What a value is multiplied by; NaN is for its last element alone."""
+        if not np.isnan(number) or name not in self._plan.shapes:
+            return np.float32(number)
+        factor = np.ones(self._plan.shapes[name], np.float32)
+        factor.flat[-1] = number
+        return factor
 
     def _look(self, label: str) -> None:
         for name, read in self._reads.items():
