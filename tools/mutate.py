@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
 import importlib
 import multiprocessing
+import multiprocessing.connection
 import os
 import pathlib
 import sys
@@ -162,8 +162,8 @@ def planted(subject: Subject, name: str, task: Task, seed: str) -> Iterator[Tupl
             return
 
 
-def done(task: Task, settings: Settings) -> Answer:
-    """Does a task."""
+def done(task: Task, settings: Settings, note: Callable[[Outcome], None] = lambda outcome: None) -> Answer:
+    """Does a task; notes for each mutant what becomes of it if the process ends now, then what became of it."""
     start = time.time()
     try:
         subject = subjects.subject(task.subject, settings.folder)
@@ -190,29 +190,61 @@ def done(task: Task, settings: Settings) -> Answer:
     found = []
     for name in task.classes:
         for number, mutant in planted(subject, name, task, settings.seed):
+            note(Outcome(subject.name, name, number, mutant.what, MISSED, "it ends the process that runs it"))
             found.append(judged(subject, mutant, number, settings, comparison))
+            note(found[-1])
     return Answer(task, found, "", time.time() - start)
 
 
-_SETTINGS: List[Settings] = []
-
-
-def _done_in_process(task: Task) -> Answer:
+def _guarded(task: Task, settings: Settings, note: Callable[[Outcome], None] = lambda outcome: None) -> Answer:
     try:
-        return done(task, _SETTINGS[0])
+        return done(task, settings, note)
     except Exception:  # one subject that this tool can't handle must not end a run of hours
         return Answer(task, [], "this tool failed: " + traceback.format_exc().strip().splitlines()[-1], 0.0)
 
 
-@contextlib.contextmanager
-def workers(jobs: int, settings: Settings) -> Iterator[Callable[[Sequence[Task]], Iterator[Answer]]]:
-    """Yields what does tasks, in processes of their own where there is more than one job."""
-    _SETTINGS[:] = [settings]
+def _answer_into(pipe: Any, task: Task, settings: Settings) -> None:
+    pipe.send(_guarded(task, settings, pipe.send))
+    pipe.close()
+
+
+def answers(tasks: Sequence[Task], jobs: int, settings: Settings) -> Iterator[Answer]:
+    """Does tasks, where there is more than one job each in a fork of this process: a mutant that ends it ends one task, whose other classes go on."""
     if jobs == 1:
-        yield lambda tasks: map(_done_in_process, tasks)
+        yield from (_guarded(task, settings) for task in tasks)
         return
-    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
-        yield lambda tasks: pool.imap_unordered(_done_in_process, tasks)
+    context, waiting = multiprocessing.get_context("fork"), list(reversed(tasks))
+    running: Dict[Any, Tuple[Any, Task, Dict[Any, Outcome]]] = {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            task = waiting.pop()
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_answer_into, args=(theirs, task, settings))
+            process.start()
+            theirs.close()
+            running[ours] = process, task, {}
+        for pipe in multiprocessing.connection.wait(list(running)):
+            process, task, noted = running[pipe]
+            try:
+                answer = pipe.recv()
+            except EOFError:
+                process.join()
+                answer, rest = _ended(task, list(noted.values()), process.exitcode)
+                waiting += rest
+            if isinstance(answer, Outcome):
+                noted[answer.name, answer.number] = answer
+                continue
+            del running[pipe]
+            process.join()
+            yield answer
+
+
+def _ended(task: Task, noted: List[Outcome], status: int) -> Tuple[Answer, List[Task]]:
+    """What came of a task whose process has ended, and what is left to do of it."""
+    if not noted:
+        return Answer(task, [], "this tool failed: its process ended with status %s" % status, 0.0), []
+    left = task.classes[task.classes.index(noted[-1].name) + 1 :]
+    return Answer(task, noted, "", 0.0), [task._replace(classes=left)] if left else []
 
 
 def measured(names: Sequence[str], faults: Sequence[str], count: int, jobs: int, settings: Settings) -> Tuple[List[Outcome], Dict[str, str]]:
@@ -227,17 +259,16 @@ def measured(names: Sequence[str], faults: Sequence[str], count: int, jobs: int,
         parts = [(name, part) for name, left in open_classes.items() for part in _parts(left, jobs, len(open_classes))]
         tasks = [Task(name, part, first, wanted, known[name]) for name, part in parts]
         open_classes = {}
-        with workers(jobs, settings) as do:
-            for answer in do(tasks):
-                outcomes += answer.outcomes
-                if answer.unfit:
-                    unfit[answer.task.subject] = answer.unfit
-                _note(answer, len(outcomes))
-                full = tuple(name for name in answer.task.classes if sum(o.name == name for o in answer.outcomes) == wanted)
-                if full:
-                    open_classes[answer.task.subject] = open_classes.get(answer.task.subject, ()) + full
-                for outcome in answer.outcomes:
-                    known[outcome.subject].setdefault(outcome.name, set()).add(outcome.what)
+        for answer in answers(tasks, jobs, settings):
+            outcomes += answer.outcomes
+            if answer.unfit:
+                unfit[answer.task.subject] = answer.unfit
+            _note(answer, len(outcomes))
+            full = tuple(name for name in answer.task.classes if sum(o.name == name for o in answer.outcomes) == wanted)
+            if full:
+                open_classes[answer.task.subject] = open_classes.get(answer.task.subject, ()) + full
+            for outcome in answer.outcomes:
+                known[outcome.subject].setdefault(outcome.name, set()).add(outcome.what)
         first += _TRIES * wanted
     return sorted(outcomes), unfit
 

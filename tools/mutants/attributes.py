@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from mutants.classes import fault, pick
 from mutants.plant import Plant
@@ -21,9 +21,12 @@ _TEXTS = {
 }
 
 
-def _changeable(subject: Subject, name: str) -> List[str]:
-    node = subject.view.nodes[name]
-    return sorted(key for key, value in node.attr.items() if key not in _SAY_NOTHING and not key.startswith("_") and _other(key, value) is not None)
+def _values(subject: Subject, name: str) -> Dict[str, Any]:
+    """The attributes of a node that another value could be given, those that it leaves at their defaults included."""
+    node, definition = subject.view.nodes[name], subject.defs.get(subject.view.nodes[name].op)
+    found = {a.name: a.default_value for a in (definition.attr if definition is not None else ()) if a.HasField("default_value")}
+    found.update({key: value for key, value in node.attr.items() if not key.startswith("_")})
+    return {key: found[key] for key in sorted(found) if key not in _SAY_NOTHING and _other(key, found[key]) is not None}
 
 
 def _other(key: str, value: Any) -> Optional[Tuple[str, Any]]:
@@ -45,12 +48,12 @@ def _other(key: str, value: Any) -> Optional[Tuple[str, Any]]:
 
 def changed(subject: Subject, random: Any, names: Any, only: Any = None) -> Optional[Plant]:
     """One attribute of one of some nodes has another value."""
-    keys = [(name, key) for name in names for key in _changeable(subject, name) if only is None or key in only]
+    keys = [(name, key) for name in names for key in _values(subject, name) if only is None or key in only]
     found = pick(random, keys)
     if found is None:
         return None
     name, key = found
-    field, value = _other(key, subject.view.nodes[name].attr[key]) or ("", None)
+    field, value = _other(key, _values(subject, name)[key]) or ("", None)
     plant = Plant(subject)
     attribute = plant.node(name).attr[key]
     if field == "list":

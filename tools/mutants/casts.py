@@ -99,17 +99,19 @@ def own_rounded_to_half(subject: Subject, random: Any) -> Optional[Plant]:
 
 
 @fault
-def cast_pair_removed(subject: Subject, random: Any) -> Optional[Plant]:
-    """Who reads through two casts reads what is before both, where the types are the same."""
-    pairs = []
-    for name in subject.view.nodes:
-        if subject.view.nodes[name].op == "Cast":
-            before = subject.read(Slot(name, 0)).node
-            if subject.view.nodes[before].op == "Cast" and subject.dtype(subject.read(Slot(before, 0))) == subject.dtype(Port(name, 0)):
-                pairs += [(slot, subject.read(Slot(before, 0))) for slot in subject.readers(Port(name, 0))]
-    found = pick(random, pairs)
-    if found is None:
+def cast_removed(subject: Subject, random: Any) -> Optional[Plant]:
+    """A half-precision op that casts lead to or away from computes in float32, without these casts."""
+    near = {slot.node for name in subject.casts for slot in subject.readers(Port(name, 0))}
+    near |= {subject.read(Slot(name, 0)).node for name in subject.casts}
+    name = pick(random, _typed(subject, sorted(near), tuple(_HALVES)))
+    plant = None if name is None else computed_in(subject, name, FLOAT32)
+    if plant is None:
         return None
-    plant = Plant(subject)
-    plant.connect(*found)
-    return plant.said("%s reads %s without two casts", found[0].node, found[1])
+    for slot in range(len(subject.view.inputs(name))):
+        before = subject.read(Slot(name, slot)).node
+        if before in subject.casts and subject.dtype(subject.read(Slot(before, 0))) == FLOAT32:
+            plant.connect(Slot(name, slot), subject.read(Slot(before, 0)))
+    for reader in subject.readers(Port(name, 0)):
+        if reader.node in subject.casts and subject.dtype(Port(reader.node, 0)) == FLOAT32:
+            plant.read_instead(subject.readers(Port(reader.node, 0)), Port(name, 0))
+    return plant.said("without the casts beside it")

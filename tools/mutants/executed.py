@@ -4,7 +4,8 @@ Both start from the same values and go through the same steps on the same batche
 
     init         the graph's own init op, then the initialisers of what it left out
     growth       five good steps: with a growth interval of 2 the scale grows twice
-    overflow     two steps in a row in which one gradient is infinite, then a good one; then each gradient in turn, infinite and NaN
+    overflow     two steps in a row in which one gradient is infinite, then a good one; then each gradient in turn, infinite and,
+                 in its last element, NaN
     lower bound  as many overflows as it takes
     upper bound  the scale is 2^127 and what it multiplies is small: it can't grow
     checkpoint   what the Saver writes; what it restores after more steps, and in a session that initialised nothing; and the original's own file
@@ -18,6 +19,7 @@ from __future__ import annotations
 import glob
 import pathlib
 import tempfile
+import zlib
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import numpy as np
@@ -28,7 +30,7 @@ from graphmp.runtime.feeds.attempts import first_that_runs, random_attempts
 from mutants.subject import OWN, Slot, Subject
 from tests.support.training import imported
 
-_STEPS, _GRADIENTS, _BATCH = 5, 8, 8
+_STEPS, _GRADIENTS, _BATCH, _ENDS, _LOSSES = 5, 8, 8, 8, 8
 _LARGEST_SCALE, _TINY = 2.0**127, 2.0**-126
 _LIMIT_MS = 60_000
 CONFIG = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, operation_timeout_in_ms=_LIMIT_MS)
@@ -53,6 +55,7 @@ class Plan(NamedTuple):
         gradients: tensors that are made to overflow.
         seeds: what is small where the scale is large.
         feeds: the batches.
+        shapes: of those gradients whose shapes are known.
     """
 
     init: List[str]
@@ -63,6 +66,7 @@ class Plan(NamedTuple):
     gradients: List[str]
     seeds: List[str]
     feeds: List[Dict[str, Any]]
+    shapes: Dict[str, Tuple[int, ...]]
 
 
 class Comparison:
@@ -85,6 +89,13 @@ class Comparison:
         refused = [key for key in self._expected if key.startswith("growth") and key.endswith("error")]
         if refused:
             raise NotRun("%s: %s" % (refused[0], self._expected[refused[0]]))
+        if not self._trains():
+            raise NotRun("good steps on made-up batches change no variable")
+
+    def _trains(self) -> bool:
+        """Whether the good steps change a variable of the original's: else every mutant would seem the same."""
+        ends = [{name: self._expected.get("%s: %s" % (label, name)) for name in self._subject.variables} for label in ("initialised", "growth 4")]
+        return ends[0] != ends[1]
 
     def difference(self, mutated: tf.MetaGraphDef) -> str:
         """Where a mutant is first seen to differ; empty where it isn't."""
@@ -112,21 +123,29 @@ def plan(subject: Subject) -> Plan:
     initializers = _initializers(subject)
     init = [n for n, node in view.nodes.items() if node.op == "NoOp" and len(set(view.controls(n)) & set(initializers.values())) > 1]
     train = list(subject.train) or _train(subject)
-    losses = [name for name in subject.before.nodes if _is_loss(subject, name)][:8]
+    losses = [name for name in subject.before.nodes if _is_loss(subject, name)][:_LOSSES]
     variables = [*subject.variables, *subject.own_variables]
     gradients = [str(subject.read(Slot(name, 0))) for name in subject.unscales if not subject.frame(name)]
     seeds = [name for name in subject.seeds if not subject.frame(name)]
-    made = Plan(init, initializers, train, losses, variables, gradients[:_GRADIENTS], seeds, [])
+    made = Plan(init, initializers, train, losses, variables, gradients[:_GRADIENTS], seeds, [], _known_shapes(subject, gradients))
     if not train:
         raise NotRun("no step was found")
     return made._replace(feeds=_feeds(subject, made))
 
 
+def _known_shapes(subject: Subject, names: List[str]) -> Dict[str, Tuple[int, ...]]:
+    found = {name: subject.shape(parse_input(name)) for name in names}
+    return {name: shape for name, shape in found.items() if shape is not None and -1 not in shape and 0 not in shape}
+
+
 def _train(subject: Subject) -> List[str]:
-    """Ops at the end of updates; each of them once."""
-    behind = subject.view.descendants(subject.updates)
-    ends = [n for n in behind if not subject.view.consumers(n) and not subject.view.control_consumers(n) and not n.startswith(OWN)]
-    return sorted(name for name in ends if subject.view.nodes[name].op not in ("Switch", "Merge"))[:8]
+    """The ops of the collection `train_op`; else those at the end of updates, the original's where there are any."""
+    listed = [parse_input(name).node for name in subject.converted.collection_def["train_op"].node_list.value]
+    behind = subject.view.descendants(subject.updates) if subject.updates else set()
+    ends = [name for name in behind if not subject.view.consumers(name) and not subject.view.control_consumers(name)]
+    ends = sorted(name for name in ends if subject.view.nodes[name].op not in ("Switch", "Merge"))
+    theirs = [name for name in ends if not name.startswith(OWN)]
+    return [name for name in listed if name in subject.view.nodes] or (theirs or ends)[:_ENDS]
 
 
 def _initializers(subject: Subject) -> Dict[str, str]:
@@ -158,8 +177,13 @@ def _feeds(subject: Subject, made: Plan) -> List[Dict[str, Any]]:
 
 
 def _copy(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
+    """A copy whose random ops draw the same numbers in each session."""
     copy = tf.MetaGraphDef()
     copy.CopyFrom(meta_graph)
+    for nodes in [copy.graph_def.node, *(function.node_def for function in copy.graph_def.library.function)]:
+        for node in nodes:
+            if "seed" in node.attr and "seed2" in node.attr and not (node.attr["seed"].i or node.attr["seed2"].i):
+                node.attr["seed"].i, node.attr["seed2"].i = 1, zlib.crc32(node.name.encode())
     return copy
 
 
@@ -228,12 +252,20 @@ class _Run:
         self._number += 1
         graph = self._session.graph
         for name, (placeholder, dtype) in self._spoils.items():
-            feed[placeholder] = dtype.as_numpy_dtype((spoilt or {}).get(name, 1.0))
+            feed[placeholder] = self._factor(name, (spoilt or {}).get(name, 1.0)).astype(dtype.as_numpy_dtype)
         losses = [graph.get_tensor_by_name(name + ":0") for name in self._plan.losses if _is_there(graph, name)]
         self._guarded(label + ", losses", lambda: self._session.run(losses, feed))
         for name in self._plan.train:
             self._guarded("%s, %s" % (label, name), lambda name=name: self._session.run([graph.get_operation_by_name(name)], feed) and None)
         self._look(label)
+
+    def _factor(self, name: str, number: float) -> Any:
+        """What a value is multiplied by; NaN is for its last element alone."""
+        if not np.isnan(number) or name not in self._plan.shapes:
+            return np.float32(number)
+        factor = np.ones(self._plan.shapes[name], np.float32)
+        factor.flat[-1] = number
+        return factor
 
     def _look(self, label: str) -> None:
         for name, read in self._reads.items():

@@ -240,7 +240,9 @@ def storage_shared(subject: Subject, random: Any) -> Optional[Plant]:
         return None
     plant = Plant(subject)
     one, other = random.sample(names, 2)
-    plant.node(one).attr["shared_name"].s = subject.view.nodes[other].attr["shared_name"].s or other.encode()
+    theirs = plant.node(other).attr["shared_name"]
+    theirs.s = theirs.s or other.encode()
+    plant.node(one).attr["shared_name"].s = theirs.s
     return plant.said("%s shares the storage of %s", one, other)
 
 

@@ -1,0 +1,312 @@
+"""tools/mutate.py: each class of faults plants mutants, what judges them, and what two checks of known worth come to."""
+
+import importlib
+import os
+import random
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.graph.messages import serialize
+from tests.support.models import two_layers
+from tests.support.places import TOOLS
+from tests.support.training_graphs import adam, square, vectors
+
+LOW = {"loss_scale_growth_interval": 2, "loss_scale_initial": 64.0, "loss_scale_min": 16.0}
+
+
+@pytest.fixture(scope="module")
+def mutate():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(TOOLS))
+        yield importlib.import_module("mutate")
+
+
+def module(mutate, name):
+    return importlib.import_module("mutants." + name)
+
+
+def subject_of(mutate, build, train=("train",), **options):
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        build()
+        tf.global_variables_initializer()
+        original = tf.train.export_meta_graph(saver_def=tf.train.Saver().as_saver_def())
+        del graph
+    return module(mutate, "subject").Subject("a test", original, graphmp.convert(original, **options).meta_graph, train)
+
+
+def plain():
+    adam().minimize(square(two_layers(vectors())), name="train")
+
+
+def deep():
+    """Matmuls of squares, two variables of one shape, two summed by a function."""
+    x = vectors()
+    weights = [tf.get_variable("w%d" % i, (12, 12)) for i in range(2)]
+
+    @tf.function
+    def both(a, b):
+        return 2.0 * a + b, a - b
+
+    total, difference = both(tf.matmul(tf.tanh(tf.matmul(x, weights[0])), weights[1]), x)
+    tf.train.MomentumOptimizer(0.01, 0.9, use_nesterov=True).minimize(square(total) + square(difference, "other"), name="train")
+
+
+@pytest.fixture(scope="module")
+def clipped(mutate):
+    return subject_of(mutate, plain, clip_norm=0.125, **LOW)
+
+
+@pytest.fixture(scope="module")
+def single(mutate):
+    return subject_of(mutate, plain, compute_dtype="float32", clip_norm=0.125, **LOW)
+
+
+@pytest.fixture(scope="module")
+def square_ones(mutate):
+    return subject_of(mutate, deep, **LOW)
+
+
+def every_class(mutate):
+    return mutate.classes.chosen() + mutate.classes.chosen(held_out=True)
+
+
+def planted(mutate, name, subject, count=1):
+    found = (mutate.classes.planted(name, subject, seed) for seed in range(4 * count))
+    return [mutant for mutant in found if mutant is not None][:count]
+
+
+def test_each_class_plants_faults(mutate, clipped, square_ones):
+    """A class of function bodies needs functions, one of Savers' slices TensorFlow 2's: no class is without a mutant on both."""
+    before = [serialize(subject.converted) for subject in (clipped, square_ones)]
+    none = []
+    for name in every_class(mutate):
+        mutants = planted(mutate, name, clipped) or planted(mutate, name, square_ones)
+        none += [] if mutants else [name]
+        for mutant in mutants:
+            assert mutant.name == name and mutant.what and serialize(mutant.graph) not in before
+            with tf.Graph().as_default():
+                tf.import_graph_def(mutant.graph.graph_def, name="")
+    allowed = ["own_attribute_changed"] if tf.__version__ > "2" else ["function_body_changed", "function_result_changed", "own_attribute_changed"]
+    assert set(none) <= set(allowed)
+    assert [serialize(subject.converted) for subject in (clipped, square_ones)] == before
+
+
+@pytest.mark.unit
+def test_a_fifth_of_the_classes_is_held_out(mutate):
+    classes, held_out = mutate.classes.chosen(), mutate.classes.chosen(held_out=True)
+    assert not set(classes) & set(held_out) and len(classes) >= 20
+    assert 0.18 < len(held_out) / len(classes + held_out) < 0.25
+    with pytest.raises(ValueError, match="no class of faults nonsense"):
+        mutate.classes.chosen(["nonsense"])
+
+
+@pytest.mark.unit
+def test_the_same_seed_plants_the_same_fault(mutate, clipped):
+    one, again = (mutate.classes.planted("input_rewired", clipped, 5) for _ in range(2))
+    other = mutate.classes.planted("input_rewired", clipped, 6)
+    assert serialize(one.graph) == serialize(again.graph) and one.what == again.what != other.what
+
+
+def judged(mutate, subject, check, run=False, names=("gate_swapped", "constant_changed"), count=3):
+    settings = mutate.Settings(check, None, "1", run)
+    task = mutate.Task(subject.name, tuple(names), 0, count, {})
+    comparison = mutate.executed.Comparison(subject) if run else None
+    return [
+        mutate.judged(subject, mutant, number, settings, lambda: comparison)
+        for name in names
+        for number, mutant in mutate.planted(subject, name, task, "1")
+    ]
+
+
+def same_bytes(subject):
+    expected = serialize(subject.converted)
+    return lambda original, converted: serialize(converted) == expected
+
+
+@pytest.mark.unit
+def test_what_two_checks_come_to(mutate, clipped):
+    names = mutate.classes.chosen()
+    all_caught = judged(mutate, clipped, same_bytes(clipped), names=names, count=1)
+    assert len(all_caught) > 60 and {outcome.verdict for outcome in all_caught} == {mutate.CAUGHT}
+    none_caught = judged(mutate, clipped, lambda original, converted: True, names=names, count=1)
+    assert len(none_caught) == len(all_caught)
+    assert {outcome.verdict for outcome in none_caught} <= {mutate.MISSED, mutate.UNDECIDED, mutate.EQUIVALENT}
+    assert sum(outcome.verdict == mutate.EQUIVALENT for outcome in none_caught) < 10
+
+
+@pytest.mark.unit
+def test_a_check_that_raises_proves_nothing(mutate, clipped):
+    def check(original, converted):
+        raise KeyError("a node")
+
+    (outcome,) = judged(mutate, clipped, check, names=["gate_swapped"], count=1)
+    assert outcome.verdict == mutate.CAUGHT and outcome.why == "the check raised KeyError: 'a node'"
+
+
+def changed(mutate, subject, change):
+    plant = module(mutate, "plant").Plant(subject)
+    change(plant)
+    return plant.graph
+
+
+FINITE, STEP, CLIP = "graphmp/loss_scale/finite", "graphmp/loss_scale/update/step", "graphmp/loss_scale/clip_by_global_norm/mul"
+
+
+@pytest.mark.unit
+def test_rules_of_equivalence(mutate, clipped):
+    equivalence = module(mutate, "equivalence")
+    slot, port = module(mutate, "subject").Slot, module(mutate, "plant").Port
+    float32 = tf.float32.as_datatype_enum
+
+    def rule(change):
+        return equivalence.rule(clipped, changed(mutate, clipped, change))
+
+    def exchange(plant):
+        node = plant.node(CLIP)
+        node.input[0], node.input[1] = node.input[1], node.input[0]
+
+    new_scale = "graphmp/loss_scale/update/new_scale"
+    assert rule(lambda plant: plant.wait_no_longer(STEP, "graphmp/loss_scale/update/Select_2")) == equivalence.IMPLIED  # new_scale reads it
+    assert rule(lambda plant: plant.wait(FINITE, new_scale)) == equivalence.IMPLIED
+    assert rule(lambda plant: plant.wait_no_longer(STEP, new_scale)) == ""
+    assert rule(lambda plant: plant.wait_no_longer(FINITE, STEP)) == ""
+    assert rule(lambda plant: plant.wait("train", "graphmp/loss_scale/skip/skipped")) == ""
+    assert rule(exchange) == equivalence.SAME_VALUES
+    read = "graphmp/loss_scale/unscale"
+    assert rule(lambda p: p.connect(slot(CLIP, 0), p.add("i", "Identity", [p.subject.read(slot(CLIP, 0))], T=float32))) == equivalence.SAME_VALUES
+    assert rule(lambda plant: plant.connect(slot(CLIP, 0), plant.add("i", "Neg", [plant.subject.read(slot(CLIP, 0))], T=float32))) == ""
+    assert rule(lambda plant: plant.add("unread", "Neg", [port(read, 0)], T=float32)) == equivalence.SAME_VALUES
+    assert rule(lambda plant: plant.add("write", "Assign", [port("dense/bias", 0), port("dense/bias/read", 0)], T=float32)) == ""
+    assert rule(lambda plant: plant.graph.collection_def["train_op"].node_list.value.append("train")) == ""
+
+
+def test_a_merge_waits_for_no_single_input(mutate):
+    """What a path through a Merge leads from need not have run."""
+    equivalence = module(mutate, "equivalence")
+    graph_def = tf.GraphDef()
+    for name, op, inputs in [("p", "Placeholder", []), ("q", "Placeholder", []), ("m", "Merge", ["p", "q"]), ("r", "Identity", ["m"])]:
+        graph_def.node.add(name=name, op=op, input=inputs)
+    view = module(mutate, "subject").GraphView(graph_def)
+    assert equivalence._implied(view, "r", "m") and not equivalence._implied(view, "r", "p")
+
+
+@pytest.mark.unit
+def test_an_order_that_is_lost_is_missed_without_a_run(mutate, clipped):
+    outcomes = judged(mutate, clipped, lambda original, converted: True, names=["train_no_longer_waits"], count=8)
+    assert {(outcome.verdict, outcome.why) for outcome in outcomes} <= {(mutate.MISSED, "an order is lost"), (mutate.EQUIVALENT, "the same order")}
+    multiplied = [outcome.verdict for outcome in outcomes if outcome.what.startswith("train/mul no longer waits")]
+    assert multiplied and set(multiplied) == {mutate.MISSED}  # the beta powers are multiplied behind the last use of them
+
+
+@pytest.mark.parametrize("precision", ["clipped", "single"])
+def test_a_run_tells_a_swapped_gate(mutate, precision, request):
+    subject = request.getfixturevalue(precision)
+    comparison = mutate.executed.Comparison(subject)
+    assert comparison.difference(subject.converted) == ""
+    for name in ("gate_swapped", "gradient_left_out_of_check", "backoff_changed", "growth_changed", "interval_changed", "clip_norm_changed"):
+        seen = [comparison.difference(mutant.graph) for mutant in planted(mutate, name, subject, 2)]
+        assert any(seen), name
+    (mutant,) = planted(mutate, "saved_tensors_swapped", subject)
+    assert comparison.difference(mutant.graph).startswith("saved")
+    (mutant,) = planted(mutate, "collection_dropped", subject)
+    assert comparison.difference(mutant.graph) == "collection_def"
+
+
+def test_a_graph_that_does_not_run_decides_nothing(mutate, clipped, monkeypatch):
+    subject = module(mutate, "subject").Subject("a test", clipped.original, clipped.converted, ["train/learning_rate"])
+    with pytest.raises(mutate.executed.NotRun, match="change no variable"):
+        mutate.executed.Comparison(subject)
+
+    def refuse(subject):
+        raise mutate.executed.NotRun("no step was found")
+
+    monkeypatch.setattr(mutate.executed, "Comparison", refuse)
+    settings = mutate.Settings(lambda original, converted: True, None, "1", True)
+    (mutant,) = planted(mutate, "gate_swapped", clipped)
+    outcome = mutate.judged(clipped, mutant, 0, settings, lambda: refuse(clipped))
+    assert outcome.verdict == mutate.UNDECIDED and "no step was found" in outcome.why
+
+
+@pytest.mark.parametrize("check, status, share", [("same", 0, "100.00%"), ("anything", 1, "0.00%")])
+def test_the_command(mutate, tmp_path, monkeypatch, capsys, check, status, share):
+    (tmp_path / "checks_of_a_test.py").write_text(
+        "kept = {}\n"
+        "def same(original, converted):\n"
+        "    data = converted.SerializeToString(deterministic=True)\n"
+        "    return kept.setdefault(id(original), data) == data\n"
+        "def anything(original, converted):\n"
+        "    return True\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    arguments = ["--subjects=shape/plain/dynamic", "--classes=gate_swapped,gate_open", "--count=4", "--jobs=1", "--folder=%s" % (tmp_path / "kept")]
+    arguments.append("--check=checks_of_a_test:" + check)
+    assert mutate.main(arguments) == status
+    said = capsys.readouterr().out
+    assert "gate_open" in said and share in said and "1 of 1 conversions" in said
+    lines = [line for line in said.splitlines() if line.startswith("undecided ")]
+    assert bool(lines) == bool(status)
+    if lines:
+        assert mutate.main([*arguments, "--only=" + lines[0].split()[1]]) == 1
+        assert capsys.readouterr().out == lines[0] + "\n"
+
+
+@pytest.mark.unit
+def test_a_conversion_that_is_not_proved_is_named(mutate, clipped, monkeypatch):
+    monkeypatch.setattr(mutate.subjects, "subject", lambda name, folder: clipped)
+    answer = mutate.done(mutate.Task("a test", ("gate_swapped",), 0, 1, {}), mutate.Settings(lambda *_: False, None, "1", False))
+    assert not answer.outcomes and answer.unfit == "the check doesn't hold for the conversion itself"
+
+
+def test_a_process_that_ends_loses_its_task_alone(mutate, clipped, monkeypatch):
+    def check(original, converted):
+        os._exit(7) if check.ends else None
+        return True
+
+    def subject(name, folder):
+        check.ends = name == "ends"
+        return clipped
+
+    monkeypatch.setattr(mutate.subjects, "subject", subject)
+    tasks = [mutate.Task(name, ("gate_swapped",), 0, 1, {}) for name in ("ends", "goes on", "goes on")]
+    found = list(mutate.answers(tasks, 2, mutate.Settings(check, None, "1", False)))
+    assert sorted((answer.task.subject, len(answer.outcomes), answer.unfit) for answer in found) == [
+        ("ends", 0, "this tool failed: its process ended with status 7"),
+        ("goes on", 1, ""),
+        ("goes on", 1, ""),
+    ]
+
+
+def test_a_mutant_that_ends_its_process_is_missed(mutate, clipped, monkeypatch):
+    monkeypatch.setattr(mutate.subjects, "subject", lambda name, folder: clipped)
+    monkeypatch.setattr(mutate, "judged", lambda subject, mutant, *_: os._exit(7) if mutant.name == "gate_swapped" else kept(mutant))
+
+    def kept(mutant):
+        return mutate.Outcome("s", mutant.name, 0, mutant.what, mutate.CAUGHT, "")
+
+    task = mutate.Task("s", ("gate_open", "gate_swapped", "gate_turned"), 0, 1, {})
+    found = list(mutate.answers([task], 2, mutate.Settings(lambda *_: True, None, "1", True)))
+    verdicts = {outcome.name: outcome.verdict for answer in found for outcome in answer.outcomes}
+    assert verdicts == {"gate_open": mutate.CAUGHT, "gate_swapped": mutate.MISSED, "gate_turned": mutate.CAUGHT}
+
+
+@pytest.mark.unit
+def test_shares(mutate, capsys):
+    outcomes = [mutate.Outcome("s", "gate_open", n, "w", verdict, "") for n, verdict in enumerate([mutate.CAUGHT] * 99 + [mutate.MISSED])]
+    assert mutate.report(outcomes, ["gate_open"], {}, ["s"]) == 0
+    outcomes[0] = outcomes[0]._replace(verdict=mutate.UNDECIDED)
+    assert mutate.report(outcomes, ["gate_open"], {}, ["s"]) == 1
+    outcomes[0] = outcomes[0]._replace(verdict=mutate.EQUIVALENT)
+    assert "missed s:gate_open:99  w" in capsys.readouterr().out
+
+
+@pytest.mark.unit
+def test_subjects_are_drawn_from_all_kinds(mutate):
+    names = mutate.subjects.chosen()
+    kinds = {name.split("/")[0] for name in names}
+    assert {"shape", "program", "resource", "gallery", "rewrite"} <= kinds and len(names) > 200
+    assert mutate.subjects.chosen(["shape/plain/*"]) == [name for name in names if name.startswith("shape/plain/")]
+    chosen = random.Random(1).choice(names)
+    assert mutate.subjects.chosen([chosen]) == [chosen]
