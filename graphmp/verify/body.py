@@ -6,6 +6,7 @@ from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.view import Port
 from graphmp.hooks.bodies import as_graph
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.once import once
@@ -45,11 +46,10 @@ class Body:
         self.calls = self.erasure.calls
 
     def unexplained(self) -> Iterator[Fault]:
-        """Added nodes that fit no template, of those that anything depends on or that do something."""
-        view, known = self.sides.after.view, self.sides.before.view.nodes
-        needed = view.ancestors([name for name in view.nodes if name in known])
+        """Added nodes that fit no template."""
         for name in sorted(self.sides.added - self._matcher.used):
-            if name in needed or name in self.sides.after.state.writes or self.sides.after.is_stateful(name):
+            found = self._matcher.match("idle", Port(name, 0))
+            if found is None:
                 yield Fault(name, "fits no template of what a conversion puts in")
 
 

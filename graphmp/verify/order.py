@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Set
+from typing import List, Optional, Set
 
 from graphmp.graph.branches import Conditions
 from graphmp.graph.cycles import find_cycle
@@ -43,6 +43,10 @@ class Order:
         moved = self._after.nodes[name].op == "Identity" != self._before.nodes[original].op  # what computes it waits
         for missing in sorted(wanted - found) if not moved else ():
             self._sides.fault(name, "does not wait for %s, as in the original" % missing)
+        variables = {variable for scale in self._scales.dynamic for variable in scale.variables}
+        started = {variable for variable in map(self._initialised, found - wanted) if variable in variables}
+        if started and started != variables:
+            self._sides.fault(name, "initialises a part of what the scales keep")
         for extra in sorted(found - wanted):
             if not self._may_wait(name, extra):
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
@@ -52,12 +56,12 @@ class Order:
             return True
         if self._before.nodes.get(name) is None or self._before.nodes[name].op != "NoOp":
             return False
-        return self._initialises(extra) or self._restores(name, extra)
+        return self._initialised(extra) is not None or self._restores(name, extra)
 
-    def _initialises(self, extra: str) -> bool:
-        found = self._matcher.match("initial", Port(extra, 0))
-        variables = {variable for scale in self._scales.dynamic for variable in scale.variables}
-        return found is not None and found["v"].node in variables
+    def _initialised(self, name: str) -> Optional[str]:
+        """The variable that an added node gives its initial value."""
+        found = self._matcher.match("initial", Port(name, 0)) if name in self._sides.added else None
+        return found["v"].node if found is not None else None
 
     def _restores(self, name: str, extra: str) -> bool:
         found = self._matcher.match("restores", Port(extra, 0))

@@ -141,9 +141,9 @@ class Skips:
             by_one = len(wanted) > 1 and bool(updates.get(name, wanted) & wanted)  # steps in turn: which one is meant doesn't show
             if not wanted or (name in updates and (updates[name] >= wanted or by_one or name in takes)):
                 continue
-            if name in updates:
-                self.faults.append(Fault(name, "goes by the flag of another loss than the updates that it follows"))
-            elif name not in self._flags:
+            if name in self._flags:
+                self.faults.append(Fault(name, "goes by another flag than the updates that it follows"))
+            else:
                 self._ungated(name)
 
     def _readers(self, name: str, updates: Dict[str, FrozenSet[str]]) -> FrozenSet[str]:
