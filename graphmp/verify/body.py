@@ -43,6 +43,7 @@ class Body:
         self.erasure.compare()
         self.gates.by_waiting()
         Order(sides, self._matcher, self.scales, self.gates, self.erasure).compare()
+        sides.faults += self.erasure.roundings()
         self.calls = self.erasure.calls
 
     def unexplained(self) -> Iterator[Fault]:

@@ -17,7 +17,7 @@ from graphmp.graph.view import Port
 from graphmp.hooks.bodies import ARGUMENT, RESULT
 from graphmp.policy.homogeneity import rule
 from graphmp.verify.erase import Erasure
-from graphmp.verify.sides import Sides
+from graphmp.verify.sides import Sides, attribute
 
 Called = Callable[[str, Tuple[Any, ...]], Tuple[List[Any], str]]
 Degree = Optional[Tuple[Tuple[str, float], ...]]  # None: any
@@ -112,7 +112,7 @@ class Degrees:
             if self._view.nodes[name].op in _STACKS:
                 break
             if self._view.nodes[name].op in _MADE_OF:
-                sources.append(self._view.nodes[name].attr["source"].s.decode())
+                sources.append(attribute(self._view.nodes[name], "source").s.decode())
             elif self._view.nodes[name].op in _ARRAYS:
                 break
         return (name, *sources)
@@ -151,7 +151,7 @@ class Degrees:
         node = self._view.nodes[name]
         functions = [function for function in functions_named(node) if function in self._sides.after.library]
         if node.op in ("While", "StatelessWhile"):
-            return self._of_loop(name, known, node.attr["body"].func.name)
+            return self._of_loop(name, known, attribute(node, "body").func.name)
         if node.op == "SymbolicGradient":
             return self._of_gradient(name, known, count)
         arguments = known[1:] if node.op in ("Case", "If", "StatelessCase", "StatelessIf") else known

@@ -16,7 +16,7 @@ from typing import Dict, Iterator, NamedTuple, Optional, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.control_flow import MERGES
-from graphmp.graph.dtypes import FLOATS
+from graphmp.graph.dtypes import FLOAT32, FLOATS, HALF
 from graphmp.graph.values import strings
 from graphmp.graph.view import Port
 from graphmp.verify import attributes
@@ -24,7 +24,7 @@ from graphmp.verify.clips import Clips
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher, same_op
 from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Sides
+from graphmp.verify.sides import Fault, Sides, attribute
 
 _COPIES = frozenset(("Identity", "RefIdentity", "Snapshot"))
 
@@ -129,7 +129,7 @@ class Erasure:
         if node.op in _COPIES:
             return inputs[0]
         if node.op == "Cast":
-            both = node.attr["SrcT"].type in FLOATS and node.attr["DstT"].type in FLOATS and not node.attr["Truncate"].b
+            both = node.attr["SrcT"].type in FLOATS and node.attr["DstT"].type in FLOATS and not attribute(node, "Truncate").b
             return inputs[0] if both else None
         if same_op(node.op) in MERGES:
             return self._gates.alive(port)
@@ -214,6 +214,23 @@ class Erasure:
                     self._matcher.keep(found)
                     return True
         return False
+
+    def roundings(self) -> Iterator[Fault]:
+        """Casts from half precision of what another cast took there: nothing between computes in it."""
+        for name in sorted(self._sides.added):
+            if self._casts(name, FLOAT32):
+                port = self._after.inputs(name)[0]
+                while port.node in self._sides.added and not self._casts(port.node, *HALF):
+                    inner = self._through(port)
+                    if inner is None:
+                        break
+                    port = inner
+                if port.node in self._sides.added and self._casts(port.node, *HALF):
+                    yield Fault(name, "gives back what %s has rounded, and nothing between them computes in half precision" % port.node)
+
+    def _casts(self, name: str, *dtypes: int) -> bool:
+        node = self._after.nodes[name]
+        return node.op == "Cast" and attribute(node, "DstT").type in dtypes and attribute(node, "SrcT").type in FLOATS
 
     def copied(self) -> Iterator[Tuple[str, str]]:
         """Added nodes that compute what one of the original does, with that."""

@@ -8,7 +8,7 @@ from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.view import Port
 from graphmp.verify.flags import Flag, Flags
 from graphmp.verify.matcher import Matcher
-from graphmp.verify.sides import Sides
+from graphmp.verify.sides import Sides, attribute
 
 _INPUTS = {
     "StridedSliceAssign": ("variable", "begin", "end", "strides", "new"),
@@ -25,10 +25,12 @@ class Gate(NamedTuple):
 
     Attributes:
         flag: what must hold.
+        predicate: the output that says so.
         dies: whether the write is dead where it doesn't.
     """
 
     flag: Flag
+    predicate: Port
     dies: bool
 
 
@@ -65,7 +67,7 @@ class Gates:
         if found is None or flag is None:
             return None
         self._matcher.keep(found)
-        self.of.setdefault(name, []).append(Gate(flag, True))
+        self.of.setdefault(name, []).append(Gate(flag, found["predicate"], True))
         return found["x"]
 
     def _selected(self, name: str, slot: int, port: Port) -> Optional[Port]:
@@ -78,7 +80,7 @@ class Gates:
             return None
         self._matcher.keep(found)
         self._matcher.keep(neutral)
-        self.of.setdefault(name, []).append(Gate(flag, False))
+        self.of.setdefault(name, []).append(Gate(flag, found["predicate"], False))
         return found["x"]
 
     def _neutral(self, name: str, slot: int, found: Dict[str, Any]) -> Optional[Dict[str, Any]]:
@@ -109,7 +111,7 @@ class Gates:
         """Whether a slice of the old value is the slice that is written."""
         write, node = self._view.nodes[name], self._view.nodes[self._matcher.plain(other).node]
         masks = [key for key in node.attr if key.endswith("_mask")]
-        return node.op != "StridedSlice" or all(node.attr[key] == write.attr[key] for key in masks)
+        return node.op != "StridedSlice" or all(node.attr[key] == attribute(write, key) for key in masks)
 
     def by_waiting(self) -> None:
         """Finds the gates of writes that take nothing which could be dead: they wait for a node that is."""

@@ -18,7 +18,6 @@ _COSMETIC = (
     "_class",
     "_has_manual_control_dependencies",
     "_output_shapes",
-    "use_locking",
     "N",
 )  # they change no value
 _NODES = ""  # the key of a match's nodes in its bindings
@@ -187,7 +186,7 @@ class Matcher:
         if found is None or found.shape != np.shape(value):
             return False
         if found.dtype == object:
-            return [bytes(each) for each in found.ravel()] == [each.encode() for each in np.ravel(value)]
+            return [bytes(each) for each in found.ravel()] == [str(each).encode() for each in np.ravel(value)]
         wanted = np.asarray(value).astype(found.dtype)
         return bool(np.all((found == wanted) | ((found != found) & (wanted != wanted))))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Set
+from typing import List, Optional
 
 from graphmp.graph.branches import Conditions
 from graphmp.graph.cycles import find_cycle
@@ -52,7 +52,8 @@ class Order:
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
 
     def _may_wait(self, name: str, extra: str) -> bool:
-        if any(gate.dies for gate in self._gates.of.get(name, ())) and extra in self._sides.added:
+        taken = self._matcher.match("taken", Port(extra, 0)) if extra in self._sides.added and self._matcher.is_copy(extra) else None
+        if taken is not None and any(gate.dies and gate.predicate == taken["predicate"] for gate in self._gates.of.get(name, ())):
             return True
         if self._before.nodes.get(name) is None or self._before.nodes[name].op != "NoOp":
             return False
@@ -91,13 +92,19 @@ class Order:
                 return False
             names = [text.decode() for text in self._matcher.constant(values["names"]).ravel()]  # type: ignore[union-attr]
             slices = [text.decode() for text in self._matcher.constant(values["slices"]).ravel()]  # type: ignore[union-attr]
-            if names[match["value"].output] != match["v"].node or any(slices):
+            constants = (match["shape"], values["names"], values["slices"])
+            if names[match["value"].output] != match["v"].node or any(slices) or not all(self._runs_there(port, found) for port in constants):
                 return False
             self._matcher.keep(match)
             self._matcher.keep(values)
             self._matcher.used.update((match["shape"].node, values["names"].node, values["slices"].node))
             kept.append(match["v"].node)
         return sorted(kept) == wanted
+
+    def _runs_there(self, constant: Port, found: dict) -> bool:
+        """Whether a constant runs only where a checkpoint has the scales."""
+        controls = self._after.controls(constant.node)
+        return len(controls) == 1 and self._matcher.match("there_alone", Port(controls[0], 0), found) is not None
 
     def _shape(self, port: Port) -> bool:
         """Whether a constant is no empty shape."""
@@ -112,13 +119,17 @@ class Order:
     def _lives(self) -> None:
         """What died in no case dies in none, but for writes that have a gate; what died with a branch does."""
         before, after = self._sides.before.conditions, self._sides.after.conditions
-        flags: Set[Port] = set()
         for name in self._before.nodes:
             if name not in self._after.nodes:
                 continue
             more = after.get(name, _EMPTY) - before.get(name, _EMPTY)
             less = before.get(name, _EMPTY) - after.get(name, _EMPTY)
-            gated = any(gate.dies for gate in self._gates.of.get(name, ()))
-            if less or (more and not gated):
+            gates = {(self._source(gate.predicate), 1) for gate in self._gates.of.get(name, ()) if gate.dies}
+            if less or not more <= gates:
                 self._sides.fault(name, "runs where it does not in the original, or the other way round")
-            flags |= {port for port, _ in more}
+
+    def _source(self, port: Port) -> Port:
+        """The output that a predicate is a copy of, one that waits for something included."""
+        while self._after.nodes[port.node].op == "Identity":
+            port = self._after.inputs(port.node)[0]
+        return port

@@ -10,7 +10,7 @@ from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.view import Port
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.patterns import read_templates
-from graphmp.verify.sides import Sides
+from graphmp.verify.sides import Sides, attribute
 
 TEMPLATES = read_templates(pathlib.Path(__file__).resolve().parent / "templates.txt")
 _PARAMETERS = {
@@ -69,7 +69,7 @@ class Scales:
         while True:
             port = self._matcher.plain(port)
             node = self._view.nodes[port.node]
-            constant = node.op in ENTERS and node.attr["is_constant"].b
+            constant = node.op in ENTERS and attribute(node, "is_constant").b
             cast = node.op == "Cast" and node.attr["SrcT"].type in FLOATS and node.attr["DstT"].type in FLOATS
             if port.node not in self._sides.added or not (constant or cast) or self._view.controls(port.node):
                 return port
@@ -97,7 +97,7 @@ class Scales:
         if "first_step" in found:
             values = [Port(name, 0) for name in self._readers(found["current"]) if self._matches("in_step", Port(name, 0), found)]
         checked = self.checked(found["finite"])
-        if not flags or not values or checked is None or not self._largest(found):
+        if not flags or not values or checked is None or not self._largest(found, checked):
             return None
         for variable in ("scale", "good", "skipped"):
             if not self._declared(found[variable].node, found["INITIAL"] if variable == "scale" else 0.0):
@@ -119,7 +119,7 @@ class Scales:
     def _declared(self, name: str, initial: float) -> bool:
         """Whether a variable is a scalar, and all that takes it for itself is known: its initialiser, and what was matched."""
         node = self._view.nodes[name]
-        if node.op != "VariableV2" or node.attr["shape"].shape.dim or name not in self._sides.added:
+        if node.op != "VariableV2" or attribute(node, "shape").shape.dim or name not in self._sides.added:
             return False
         self._matcher.used.add(name)
         for reader in self._readers(Port(name, 0)):
@@ -141,22 +141,24 @@ class Scales:
         found = [self.checked(flag) for flag in every["flags"]]
         return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
 
-    def _largest(self, found: Bindings) -> bool:
-        """Whether what a first step looks at is the largest absolute value of outputs that always run."""
-        if "largest" not in found:
+    def _largest(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
+        """Whether what a first step looks at is the largest absolute value of outputs that always run, what is checked among them."""
+        if not found.get("sizes"):
             return True
-        return all(self._of_dtype(port, found) for port in found.get("sizes", ()))
+        looked = [self._of_dtype(port, found) for port in found["sizes"]]
+        return None not in looked and checked <= {port for ports in looked for port in ports or ()}
 
-    def _of_dtype(self, port: Port, found: Bindings) -> bool:
+    def _of_dtype(self, port: Port, found: Bindings) -> Optional[List[Port]]:
         matched = self._matcher.match("largest_of_dtype", port)
         if matched is None:
-            return False
+            return None
         self._matcher.keep(matched)
-        return all(self._of_one(each, found) for each in matched["sizes"])
+        looked = [self._of_one(each, found) for each in matched["sizes"]]
+        return None if None in looked else [port for port in looked if port is not None]
 
-    def _of_one(self, port: Port, found: Bindings) -> bool:
+    def _of_one(self, port: Port, found: Bindings) -> Optional[Port]:
         matched = self._matcher.match("largest_of_one", port, {"first_step": found["first_step"]})
         if matched is None or self._sides.after.conditions.get(matched["x"].node):
-            return False
+            return None
         self._matcher.keep(matched)
-        return True
+        return Port(*matched["x"])

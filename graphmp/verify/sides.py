@@ -13,6 +13,13 @@ from graphmp.hooks.bodies import ARGUMENT
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.once import once
 
+_NONE = tf.AttrValue()
+
+
+def attribute(node: tf.NodeDef, key: str) -> tf.AttrValue:
+    """An attribute of a node, an empty one where it has none: asking a protobuf map for a missing key would add it."""
+    return node.attr.get(key, _NONE)
+
 
 class Fault(NamedTuple):
     """Something that is wrong, or that no rule covers.

@@ -12,7 +12,7 @@ from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import without_kernel
-from graphmp.verify.sides import Fault, Sides, answers
+from graphmp.verify.sides import Fault, Sides, answers, attribute
 
 _OUTSIDE = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "RestoreV2", "SaveV2"))  # what the world outside sees
 _NAMES = {FLOAT16: "float16", BFLOAT16: "bfloat16"}
@@ -44,7 +44,10 @@ def _kept(sides: Sides) -> Iterator[Fault]:
         if name not in sides.after.view.nodes:
             continue
         if node.op in VARIABLE_OPS or node.op in _OUTSIDE or kind(node.op) in ("iterator", "queue", "accumulator", "reader", "table"):
-            if any(node.attr[key] != sides.after.view.nodes[name].attr[key] for key in node.attr if _is_type(node.attr[key])) and node.op != "SaveV2":
+            if (
+                any(node.attr[key] != attribute(sides.after.view.nodes[name], key) for key in node.attr if _is_type(node.attr[key]))
+                and node.op != "SaveV2"
+            ):
                 yield Fault(name, "has another type than in the original, which a %s keeps" % node.op)
         elif name in named and sides.before.dtype(Port(name, 0)) != sides.after.dtype(Port(name, 0)):
             yield Fault(name, "is an output or a loss, and is %s" % tf.as_dtype(sides.after.dtype(Port(name, 0))).name)
@@ -66,7 +69,7 @@ def _kernels(sides: Sides) -> Iterator[Fault]:
     for name, node in sides.after.view.nodes.items():
         for key in node.attr:
             dtype = node.attr[key].type if node.attr[key].WhichOneof("value") == "type" else INVALID
-            if dtype not in HALF or (name in sides.before.view.nodes and sides.before.view.nodes[name].attr[key].type == dtype):
+            if dtype not in HALF or (name in sides.before.view.nodes and attribute(sides.before.view.nodes[name], key).type == dtype):
                 continue
             seen.add(dtype)
             if node.op in without_kernel(_NAMES[dtype]):

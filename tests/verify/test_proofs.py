@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.files import read_graph
+from graphmp.graph.messages import serialize
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.verify import verify
@@ -59,6 +60,17 @@ def test_the_original_is_its_own_conversion():
     assert [claim.name for claim in proof.claims if claim.verdict == "not applicable"] == [
         "scale cancels", "steps are skipped whole", "clip", "parameters",
     ]  # fmt: skip
+
+
+@pytest.mark.unit
+def test_graphs_stay_as_they_are():
+    """What is looked at is not changed by that: protobuf adds what is asked for."""
+    graph = built("towers", True)
+    found = rewrite(graph, Config.make(clip_norm=1.0), Policy.default("float16")).meta_graph
+    converted = found.parsed() if hasattr(found, "parsed") else found
+    before = serialize(graph), serialize(converted)
+    assert verify(graph, converted).ok
+    assert (serialize(graph), serialize(converted)) == before
 
 
 @pytest.mark.unit
