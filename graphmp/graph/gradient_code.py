@@ -1,6 +1,6 @@
-"""Gradient code in a graph. Names propose it (`gradient_names.py`), structure decides.
+"""Gradient code in a graph. Calls on record (`gradient_record.py`) are taken as they are; elsewhere names propose, structure decides.
 
-Below `SCOPE/X_grad/` is the gradient of X unless
+What lies in the scope of a call on record, and isn't the call's, is none. Else, below `SCOPE/X_grad/` is the gradient of X unless
 
 1. X has no inputs: a variable, say, whose gradient a user clips below its name;
 2. it takes gradients of nothing that comes behind X, but of what X itself is made of: gradients run backwards.
@@ -9,26 +9,32 @@ Below `SCOPE/X_grad/` is the gradient of X unless
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Set
+from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Sequence, Set
 
 from graphmp.graph import gradient_names
 from graphmp.graph.building import is_own
 from graphmp.graph.gradient_names import Claim
+from graphmp.graph.gradient_record import Recorded
 from graphmp.graph.order import in_order
 from graphmp.graph.values import all_equal
 from graphmp.graph.view import GraphView
 
 
-def gradient_code(view: GraphView, given: Iterable[str] = ()) -> Dict[str, Set[str]]:
+def gradient_code(view: GraphView, given: Iterable[str] = (), recorded: Sequence[Recorded] = ()) -> Dict[str, Set[str]]:
     """The nodes of gradient code by name scope: what lies below an `X_grad/` of it, and its own leaves (seeds, sums); none of a conversion's own.
 
     Args:
         view: the graph.
         given: scopes that hold gradient code whatever is in them; all of their nodes count.
+        recorded: calls of the graph that are on record, those of given scopes too.
     """
-    own = set(filter(is_own, view.nodes))
-    claims = {name: claim for name, claim in gradient_names.claims(view.nodes.keys()).items() if name not in own}
-    return gradient_names.proposed(view.nodes.keys(), claims, given, _refuted(view, claims) | own)
+    found = {call.scope: set(call.nodes) for call in recorded}
+    known = {name for call in recorded for name in [*call.nodes, *call.forward]}
+    apart = known.union(filter(is_own, view.nodes))
+    claims = {name: claim for name, claim in gradient_names.claims(view.nodes.keys()).items() if name not in apart and claim.scope not in found}
+    given = [scope for scope in given if scope.strip("/") not in found]
+    stored = gradient_names.proposed(view.nodes.keys(), claims, given, _refuted(view, claims, known) | apart)
+    return {**{scope: nodes for scope, nodes in stored.items() if scope not in found}, **found}
 
 
 def gradient_nodes(view: GraphView, given: Iterable[str] = ()) -> Set[str]:
@@ -51,16 +57,16 @@ def idle_nodes(view: GraphView, scopes: Iterable[AbstractSet[str]], control: boo
     return found
 
 
-def _refuted(view: GraphView, claims: Dict[str, Claim]) -> Set[str]:
-    """Nodes below an `X_grad/` that is no gradient of X. Scopes that bear the name which TensorFlow gives them are not asked."""
+def _refuted(view: GraphView, claims: Dict[str, Claim], recorded: AbstractSet[str]) -> Set[str]:
+    """Nodes below an `X_grad/` that is no gradient of X. Beside calls on record all are asked, else none whose scope TensorFlow named."""
     groups: Dict[Claim, List[str]] = {}
     for name, claim in claims.items():
-        if not gradient_names.is_default(claim.scope):
+        if recorded or not gradient_names.is_default(claim.scope):
             groups.setdefault(claim, []).append(name)
     if not groups:
         return set()
     found = {claim for claim in groups if not view.inputs(claim.forward)}
-    asked = _Direction(view, claims)
+    asked = _Direction(view, claims, recorded)
     found |= {claim for claim, nodes in groups.items() if claim not in found and asked.is_forward(claim, nodes)}
     return {name for claim in found for name in groups[claim]}
 
@@ -80,10 +86,10 @@ class _Place(NamedTuple):
 class _Direction:
     """Says which way gradients run through nodes."""
 
-    def __init__(self, view: GraphView, claims: Dict[str, Claim]):
-        self._view, self._claims = view, claims
+    def __init__(self, view: GraphView, claims: Dict[str, Claim], recorded: AbstractSet[str]):
+        self._view, self._claims, self._recorded = view, claims, recorded
         self._order = {name: place for place, name in enumerate(in_order(view, view.nodes.keys()))}
-        self._after = view.descendants(claims, control=False)
+        self._after = view.descendants({*claims, *recorded}, control=False)
 
     def is_forward(self, claim: Claim, nodes: List[str]) -> bool:
         """Whether the nodes take gradients only of what `claim.forward` is made of."""
@@ -105,6 +111,8 @@ class _Direction:
             elif name in self._claims:
                 comes_behind = self._order.get(self._claims[name].forward, -1) > here
                 behind, ahead = behind or comes_behind, ahead or not comes_behind
+            elif name in self._recorded:
+                ahead = True  # of a call that is complete
             elif name in self._after:
                 waiting += [port.node for port in self._view.inputs(name)]
         return _Place(behind, ahead)

@@ -11,6 +11,7 @@ from graphmp.graph.branches import conditional
 from graphmp.graph.control_flow import EXITS
 from graphmp.graph.frames import Frames, frames
 from graphmp.graph.gradient_names import gradient_scopes
+from graphmp.graph.gradient_record import Recorded, valid
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.view import Port
 from graphmp.rewrite.functions import called_functions
@@ -35,11 +36,12 @@ class ScalePlan(NamedTuple):
         skips: what decides on each write; None where no step is skipped.
         kept: outputs of gradient code that are unscaled under their own names.
         float32: nodes that stay float32, with the reason.
-        unnamed: gradient code that no name tells of, by scope.
+        unnamed: gradient code that is known otherwise than by names, by scope.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
         inside: what it does in functions that train inside.
         loops: what it does in while loops that train inside.
+        recorded: calls of `tf.gradients` on record.
         behind: writes of the main graph that belong to the steps of functions, and whose: numbers of `inside`.
     """
 
@@ -54,6 +56,7 @@ class ScalePlan(NamedTuple):
     inside: Sequence[Inside] = ()
     loops: Sequence[InLoop] = ()
     behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})
+    recorded: Sequence[Recorded] = ()
 
 
 class Inside(NamedTuple):
@@ -84,7 +87,7 @@ class InLoop(NamedTuple):
     pivot: str
 
 
-def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave: bool) -> ScalePlan:
+def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave: bool, recorded: Sequence[Recorded] = ()) -> ScalePlan:
     """Decides on the losses of a graph.
 
     Args:
@@ -92,19 +95,20 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
         config: loss scale, clip, and what names the losses where they aren't found.
         allow: matmuls and convolutions.
         leave: only list the losses: the graph scales them itself, or is not converted.
+        recorded: calls of `tf.gradients` on record, for those inside functions.
 
     Raises:
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
     """
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [])
+        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [], recorded=_recorded(graph))
     warnings = list(_unscaled_updates(graph, losses, config))
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
     plan = _planned(graph, [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)], config, allow, warnings)
     float32 = {**plan.float32, **{name: reason for loop in loops for name, reason in loop.plan.float32.items()}}
-    inside = _plan_functions(graph, config, allow, warnings)
+    inside = _plan_functions(graph, config, allow, warnings, recorded)
     skips = _without(plan.skips, loops)
     behind = _behind_calls(graph, inside, skips, config, allow, warnings) if config.loss_scale == "dynamic" and inside else {}
     return plan._replace(skips=skips, float32=float32, inside=inside, loops=loops, behind=behind, warnings=warnings)
@@ -120,11 +124,25 @@ def _planned(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow
     float32 = {name: reason for loss in served for scope in loss.scopes for name, reason in scope.degrees.float32.items()}
     float32.update((port.node, _KEPT) for port in kept)
     float32.update((seed.node, _SEED) for loss in served for scope in loss.scopes for seed in scope.seeds if seed.node in scope.nodes)
-    return ScalePlan(served, [loss for loss in losses if loss not in served], skips, kept, float32, _unnamed(graph), graph.joined, warnings)
+    return ScalePlan(
+        served,
+        [loss for loss in losses if loss not in served],
+        skips,
+        kept,
+        float32,
+        _unnamed(graph),
+        graph.joined,
+        warnings,
+        recorded=_recorded(graph),
+    )
 
 
 def _unnamed(graph: TrainingGraph) -> Dict[str, AbstractSet[str]]:
-    return {scope: found.nodes for scope, found in graph.discovered.items()}
+    return {scope: graph.code[scope] for scope in [*graph.discovered, *graph.recorded]}
+
+
+def _recorded(graph: TrainingGraph) -> List[Recorded]:
+    return list(graph.recorded.values())
 
 
 def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
@@ -155,7 +173,7 @@ def _plan_loops(graph: TrainingGraph, losses: Sequence[Loss], config: Config, al
 
     for path in dict.fromkeys(inside[name] for name in looped):
         loop = iteration(graph.meta_graph, inside, path)
-        once = TrainingGraph(loop.meta_graph, config, graph.op_defs)
+        once = TrainingGraph(loop.meta_graph, config, graph.op_defs, _recorded(graph))
         found = [loss for loss in find_losses(once, config) if all(around(name) == path for name in _nodes(loss))]
         writes = {name for loss in found for name in loss.direct}
         start = pivot(once.view, loop, writes)
@@ -190,7 +208,9 @@ def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
     )
 
 
-def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]) -> List[Inside]:
+def _plan_functions(
+    graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]], recorded: Sequence[Recorded]
+) -> List[Inside]:
     """Decides on the functions that train inside; those that can't be scaled are said."""
     library = graph.meta_graph.graph_def.library.function
     writing = {function.signature.name: function for function in library if function.signature.name in graph.state.writing_functions}
@@ -199,7 +219,7 @@ def _plan_functions(graph: TrainingGraph, config: Config, allow: AbstractSet[str
     for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
         if body.calls & graph.gradients or (body.compiled and config.loss_scale == "dynamic"):
             continue  # what it is handed is scaled already; XLA has no dead ops
-        inside = TrainingGraph(body.meta_graph, config, graph.op_defs)
+        inside = TrainingGraph(body.meta_graph, config, graph.op_defs, valid(recorded, body.meta_graph.graph_def, in_function=True))
         plan = _planned(inside, find_losses(inside, config), config, allow, [])
         if plan.losses and not plan.unscaled:
             found.append(Inside(body, inside, plan))

@@ -13,6 +13,7 @@ from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
 from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import gradient_code
+from graphmp.graph.gradient_record import Recorded
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
@@ -37,6 +38,7 @@ class TrainingGraph:
         op_defs: definitions of its ops.
         reduces: its all-reduces.
         joined: nodes that hand gradients to all-reduces which belong to gradient code, those included; none without --allreduce_half.
+        recorded: its calls of `tf.gradients` that are on record, by scope.
         code: nodes of gradient code by scope.
         gradients: all nodes of gradient code.
         functions: names of the functions in its library.
@@ -44,8 +46,8 @@ class TrainingGraph:
         discovered: what of `code` no name tells of.
     """
 
-    def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs):
-        """Reads the graph; `config` may name gradient scopes."""
+    def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs, recorded: Sequence[Recorded] = ()):
+        """Reads the graph; `config` may name gradient scopes, `recorded` has those calls of `tf.gradients` that are on record."""
         self.meta_graph = meta_graph
         self.op_defs = op_defs
         self.view = GraphView(meta_graph.graph_def)
@@ -54,7 +56,8 @@ class TrainingGraph:
         self._frames = frames(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
-        self.code: Dict[str, Set[str]] = gradient_code(self.view, config.gradient_scope)
+        self.recorded = {call.scope: call for call in recorded}
+        self.code: Dict[str, Set[str]] = gradient_code(self.view, config.gradient_scope, recorded)
         self.reduces = AllReduces(self.view, self.state.writes, self.is_float)
         joined = self.reduces.joined(self.code) if config.allreduce_half else {}
         self.joined: Set[str] = {name for nodes in joined.values() for name in nodes}
