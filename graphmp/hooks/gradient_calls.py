@@ -1,7 +1,8 @@
 """Calls of `tf.gradients` and of gradient tapes in graph mode, noted as they are made: all that a process makes once graphmp is imported.
 
 1. A call's gradient code is what it adds to the graph, calls inside it included: a custom gradient may take gradients itself.
-2. What it adds to a while loop that was there before is of the forward pass: accumulators and counters for the loop that runs backwards.
+2. Accumulators and counters for loops that run backwards are of the forward pass: what it adds to a while loop that was there before, and what
+   nodes that were there before have come to read.
 3. `tf.gradients` starts from what `_DefaultGradYs` makes. A tape starts from ones, which it makes before all else, or from the
    `output_gradients`; where these are read by others too, nobody can tell a seed from a forward value, and the call is not noted.
 4. What is noted holds names alone, and goes with its graph.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import AbstractSet, Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -98,14 +99,12 @@ def _under_way() -> List[Optional[_Call]]:
 
 
 def _note(call: _Call, made: Sequence[Any], seeds: Sequence[Any], scope: str, ys: Sequence[Any], results: Sequence[Tuple[Any, Any]]) -> None:
-    names = {op.name for op in made}
-    forward = [op.name for op in made if _is_forward(op, call.context, names)]
-    apart = frozenset(forward)
+    apart = _forward(made, call.context)
     ports = [_port(seed) for seed in seeds]
     noted = Recorded(
         scope or ports[0].node.rpartition("/")[0],
         {op.name: op.type for op in made if op.name not in apart},
-        tuple(forward),
+        tuple(op.name for op in made if op.name in apart),
         tuple(ports),
         tuple(dict.fromkeys(y.op.name for y in ys if hasattr(y, "op"))),
         tuple((x.op.name, _port(gradient)) for x, gradient in results if gradient is not None and hasattr(x, "op")),
@@ -123,14 +122,32 @@ def _graphs_around(graph: Any) -> Iterator[Any]:
         graph = getattr(graph, "outer_graph", None) or getattr(graph, "_outer_graph", None)
 
 
-def _is_forward(op: Any, outside: Any, made: AbstractSet[str]) -> bool:
+def _forward(made: Sequence[Any], outside: Any) -> Set[str]:
+    """What a call made for the forward pass, and what that is made of."""
+    own = {op.name: op for op in made}
+    read = [op for op in made if any(reader.name not in own for tensor in op.outputs for reader in tensor.consumers())]
+    waiting = read + [op for op in made if _is_in_older_loop(op, outside, own.keys())]
+    found: Set[str] = set()
+    while waiting:
+        op = waiting.pop()
+        if op.name in own and op.name not in found:
+            found.add(op.name)
+            waiting += [tensor.op for tensor in op.inputs]
+    return found
+
+
+def _is_in_older_loop(op: Any, outside: Any, made: AbstractSet[str]) -> bool:
     """Whether an op lies in a while loop inside of `outside` that none of the nodes in `made` begins."""
-    context = op._get_control_flow_context()
-    while context is not None and context is not outside:
-        if context.IsWhileContext() and context.pivot.op.name not in made:
-            return True
+    around = list(_outward(outside))
+    inner = (context for context in _outward(op._get_control_flow_context()) if context not in around)
+    return any(context.IsWhileContext() and context.pivot.op.name not in made for context in inner)
+
+
+def _outward(context: Any) -> Iterator[Any]:
+    """A control flow context, and those that it lies in."""
+    while context is not None:
+        yield context
         context = context.outer_context
-    return False
 
 
 def _port(tensor: Any) -> Port:
