@@ -103,7 +103,7 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.joined, [], recorded=_recorded(graph))
-    warnings = list(_unscaled_updates(graph, losses, config))
+    warnings = [*_assumed(graph), *_unscaled_updates(graph, losses, config)]
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
     plan = _planned(graph, [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)], config, allow, warnings)
@@ -248,6 +248,15 @@ def _behind_calls(
     text = "it belongs to a step inside a function that is called in several places, or in a branch: a skipped step runs it all the same"
     warnings += [warning("GMP112", name, text) for name, numbers in behind.items() if not numbers <= told]
     return {name: numbers for name, numbers in behind.items() if numbers <= told}
+
+
+def _assumed(graph: TrainingGraph) -> Iterator[Dict[str, str]]:
+    """Nodes that count as gradient code by their names alone; said once."""
+    name = next(iter(graph.assumed), None)
+    if name is not None:
+        text = "its name says that it is of the gradient of %s, and it takes no gradients (%d such nodes): it counts as gradient code; "
+        text += "--gradient_scope=SCOPE, for each call of tf.gradients that trains, says what does"
+        yield warning("GMP113", name, text % (graph.assumed[name], len(graph.assumed)))
 
 
 def _unscaled_updates(graph: TrainingGraph, losses: Sequence[Loss], config: Config) -> Iterator[Dict[str, str]]:

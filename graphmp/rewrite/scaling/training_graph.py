@@ -12,7 +12,7 @@ from graphmp.graph.control_flow import ENTERS, EXITS
 from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
 from graphmp.graph.frames import frames
-from graphmp.graph.gradient_code import gradient_code
+from graphmp.graph.gradient_code import find
 from graphmp.graph.gradient_record import Recorded
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.state import State
@@ -40,6 +40,7 @@ class TrainingGraph:
         joined: nodes that hand gradients to all-reduces which belong to gradient code, those included; none without --allreduce_half.
         recorded: its calls of `tf.gradients` that are on record, by scope.
         code: nodes of gradient code by scope.
+        assumed: what of it counts by its names alone, with the forward nodes that it names.
         gradients: all nodes of gradient code.
         functions: names of the functions in its library.
         calls: how the scale passes through those.
@@ -57,7 +58,7 @@ class TrainingGraph:
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
         self.recorded = {call.scope: call for call in recorded}
-        self.code: Dict[str, Set[str]] = gradient_code(self.view, config.gradient_scope, recorded)
+        self.code, self.assumed = find(self.view, config.gradient_scope, recorded)
         self.reduces = AllReduces(self.view, self.state.writes, self.is_float)
         joined = self.reduces.joined(self.code) if config.allreduce_half else {}
         self.joined: Set[str] = {name for nodes in joined.values() for name in nodes}

@@ -272,7 +272,7 @@ def test_a_seed_that_others_read_is_not_told_from_a_forward_value():
 @unit
 def test_a_call_that_fails_is_not_noted_and_the_next_one_is():
     with tf.Graph().as_default() as graph:
-        x, weight, loss = model()
+        _, weight, loss = model()
         refused = tf.py_func(lambda value: value, [weight * 2], tf.float32)
         with pytest.raises(TypeError):
             tf.gradients(loss, weight, tf.reduce_sum(refused) > 0)
