@@ -5,7 +5,7 @@ A record names nodes of the graph in which the call was made. It says nothing of
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -46,19 +46,19 @@ class Recorded(NamedTuple):
         return cls(**read)
 
 
-def valid(recorded: Sequence[Recorded], graph_def: tf.GraphDef, given: Sequence[str] = (), in_function: bool = False) -> List[Recorded]:
+def valid(recorded: Sequence[Recorded], nodes: Iterable[tf.NodeDef], given: Sequence[str] = (), in_function: bool = False) -> List[Recorded]:
     """The calls that a graph has as they are on record, each with a scope of its own.
 
     Args:
         recorded: the calls.
-        graph_def: the graph.
+        nodes: the graph's.
         given: scopes that hold gradient code whatever is on record, those apart that are a call's.
         in_function: whether the graph is the body of a function.
     """
     calls = [call for call in recorded if call.in_function == in_function]
     if not calls:
         return []
-    ops = {node.name: node.op for node in graph_def.node}
+    ops = {node.name: node.op for node in nodes}
     found: List[Recorded] = []
     known: Set[str] = set()
     scopes: Set[str] = set()

@@ -30,5 +30,5 @@ def _calls_training(graph: Any, ops: Iterable[Any]) -> bool:
     if not calls:
         return False
     graph_def = graph.as_graph_def()
-    functions = with_callers(graph_def, training_functions(graph_def))
+    functions = with_callers(graph_def, training_functions(graph_def, [call for call in noted(graph) if call.in_function]))
     return any(not functions.isdisjoint(functions_named(op.node_def)) for op in calls)

@@ -70,6 +70,23 @@ def test_a_session(graph):
     check(known_live_graph(graph).observer.losses)
 
 
+def test_a_function_that_trains_inside(graph):
+    weight = tf.get_variable("weight", [3], use_resource=True, initializer=tf.ones_initializer())
+
+    @tf.function
+    def train(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.matmul(x, tf.eye(3)) * weight) ** 2)
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+        return loss
+
+    loss = train(tf.placeholder(tf.float32, [4, 3], "x"))
+    with graphmp.Session() as session:
+        live_graph(graph, known_live_graph(graph).config, Seen())
+        trained(session, loss)
+    assert [loss["gradient_scope"].rpartition("/")[2] for loss in known_live_graph(graph).observer.losses] == ["gradient tape"]
+
+
 def test_a_decorated_function(graph):
     @graphmp.mixed_precision
     def model(x):

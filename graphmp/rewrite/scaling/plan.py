@@ -219,7 +219,7 @@ def _plan_functions(
     for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
         if body.calls & graph.gradients or (body.compiled and config.loss_scale == "dynamic"):
             continue  # what it is handed is scaled already; XLA has no dead ops
-        inside = TrainingGraph(body.meta_graph, config, graph.op_defs, valid(recorded, body.meta_graph.graph_def, in_function=True))
+        inside = TrainingGraph(body.meta_graph, config, graph.op_defs, valid(recorded, body.meta_graph.graph_def.node, in_function=True))
         plan = _planned(inside, find_losses(inside, config), config, allow, [])
         if plan.losses and not plan.unscaled:
             found.append(Inside(body, inside, plan))

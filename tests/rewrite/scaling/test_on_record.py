@@ -163,7 +163,7 @@ def test_code_is_what_the_calls_made(name):
     """But for what they made for the forward pass."""
     graph = built(name)
     meta_graph = tf.train.export_meta_graph(graph=graph)
-    calls = valid(noted(graph), meta_graph.graph_def)
+    calls = valid(noted(graph), meta_graph.graph_def.node)
     read = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph), calls)
     assert sorted(read.code) == PROGRAMS[name][1]
     assert read.gradients == {node for call in calls for node in call.nodes}
@@ -193,7 +193,7 @@ def test_losses_by_names_are_those_on_record(name):
 def facts(meta_graph, recorded, names):
     """What is known of a graph's losses, nodes by their new names; without collections, which name nodes too."""
     meta_graph.ClearField("collection_def")
-    graph = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph), valid(recorded, meta_graph.graph_def))
+    graph = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph), valid(recorded, meta_graph.graph_def.node))
     return sorted(
         [
             sorted(names.get(node, node) for node in nodes)
@@ -230,7 +230,7 @@ def test_a_record_of_other_names_is_none():
     with tf.Graph().as_default() as other:
         tf.train.import_meta_graph(tf.train.export_meta_graph(graph=graph), import_scope="imported")
     meta_graph = tf.train.export_meta_graph(graph=other)
-    assert noted(other) == [] and valid(noted(graph), meta_graph.graph_def) == []
+    assert noted(other) == [] and valid(noted(graph), meta_graph.graph_def.node) == []
     _, [loss] = losses_of(meta_graph)
     assert [scope.scope for scope in loss.scopes] == ["imported/x_grad/foo"]
 
@@ -238,9 +238,9 @@ def test_a_record_of_other_names_is_none():
 @unit
 def test_a_given_scope_overrules_the_record():
     graph = built("a_call_of_a_strange_name")
-    graph_def = graph.as_graph_def()
-    assert [call.scope for call in valid(noted(graph), graph_def, ["x_grad/foo/"])] == ["x_grad/foo"]
-    assert valid(noted(graph), graph_def, ["x_grad"]) == []
+    nodes = graph.as_graph_def().node
+    assert [call.scope for call in valid(noted(graph), nodes, ["x_grad/foo/"])] == ["x_grad/foo"]
+    assert valid(noted(graph), nodes, ["x_grad"]) == []
 
 
 @unit
@@ -250,7 +250,7 @@ def test_calls_of_one_scope_are_told_apart():
         for _ in range(2):
             with tf.name_scope("both/"):
                 tf.gradients(loss, weight, name="both/")
-    assert [call.scope for call in valid(noted(graph), graph.as_graph_def())] == ["both", "both (2)"]
+    assert [call.scope for call in valid(noted(graph), graph.as_graph_def().node)] == ["both", "both (2)"]
 
 
 @unit
