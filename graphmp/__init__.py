@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from graphmp import environment as _environment  # noqa: F401  # first: TensorFlow reads its settings when it is imported
+from graphmp.hooks import at_import as _at_import
 from graphmp.version import __version__
 
 # Each public name and its module, imported at first use: `graphmp --help` and `graphmp doctor` need no TensorFlow.
@@ -25,6 +26,8 @@ _MODULES = {
     "restore": "graphmp.loss_scale.checkpoints",
     "session_config": "graphmp.runtime.session_config",
 }
+
+_at_import.install()
 
 __all__ = sorted(_MODULES) + ["__version__"]
 

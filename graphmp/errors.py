@@ -109,6 +109,11 @@ CODES = {
         "A write can't be skipped with its step.",
         "Use a fixed --loss_scale that never overflows, or update variables outside the function or loop.",
     ),
+    "GMP113": Code(
+        0,
+        "Names say that nodes are gradient code, and structure doesn't tell.",
+        "Name the scopes of the calls of tf.gradients: --gradient_scope=SCOPE.",
+    ),
     "GMP120": Code(
         0,
         "No matmul or convolution computes in half precision.",

@@ -55,11 +55,6 @@ def _scopes(names: AbstractSet[str], made: Mapping[str, Claim], without: Abstrac
     return scopes | {scope for scope in unnamed if scope is not None}
 
 
-def is_default(scope: str) -> bool:
-    """Whether a scope bears the name that TensorFlow gives where the user gives none."""
-    return bool(_GRADIENTS.match(scope.rsplit("/", 1)[-1]))
-
-
 def differentiated(name: str, names: AbstractSet[str]) -> Optional[str]:
     """The forward node that a node of gradient code belongs to."""
     split = _split(name.split("/"), names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from array import array
-from typing import Any, Dict, Iterator, Mapping, Union
+from typing import Any, Dict, Iterator, Mapping, Sequence, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -24,11 +24,12 @@ class StoredMetaGraph:
         data: the binary form of the graph: the same bytes for the same graph, in any process.
         rest: a MetaGraphDef of all but the nodes.
         graph_def: its GraphDef, stored too.
+        recorded: calls of `tf.gradients` that were seen as it was built (`gradient_record.py`).
     """
 
-    def __init__(self, data: bytes):
+    def __init__(self, data: bytes, recorded: Sequence[Any] = ()):
         """`data` is a MetaGraphDef's binary form as `messages.serialize` gives it."""
-        self.data = data
+        self.data, self.recorded = data, recorded
         self.rest = tf.MetaGraphDef()
         bounds = array("Q")
         for field in fields(self.data, 0, len(self.data)):
@@ -126,9 +127,9 @@ def _field(message: Any, name: str) -> Any:
 Readable = Union[tf.MetaGraphDef, StoredMetaGraph]
 
 
-def stored(meta_graph: Readable) -> StoredMetaGraph:
-    """The graph as it is now, stored; itself where it is already."""
-    return meta_graph if isinstance(meta_graph, StoredMetaGraph) else StoredMetaGraph(serialize(meta_graph))
+def stored(meta_graph: Readable, recorded: Sequence[Any] = ()) -> StoredMetaGraph:
+    """The graph as it is now, stored; itself where it is already. `recorded`: its calls of `tf.gradients` on record."""
+    return meta_graph if isinstance(meta_graph, StoredMetaGraph) else StoredMetaGraph(serialize(meta_graph), recorded)
 
 
 def emptied(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:

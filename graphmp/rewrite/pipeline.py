@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 from dataclasses import dataclass, field
-from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -19,6 +19,7 @@ from graphmp.graph.building import SCOPE
 from graphmp.graph.collector import collector_paused
 from graphmp.graph.contexts import Contexts
 from graphmp.graph.gradient_code import gradient_code, idle_nodes
+from graphmp.graph.gradient_record import Recorded, valid
 from graphmp.graph.heap import give_back
 from graphmp.graph.mark import mark
 from graphmp.graph.shapes import with_inferred_shapes
@@ -119,7 +120,7 @@ def decide(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, placemen
 
 
 @collector_paused()
-def rewrite(meta_graph: Readable, config: Config, policy: Policy, placement: Placement = place) -> Rewriting:
+def rewrite(meta_graph: Readable, config: Config, policy: Policy, placement: Placement = place, recorded: Sequence[Recorded] = ()) -> Rewriting:
     """Converts a graph that is already built.
 
     Args:
@@ -127,21 +128,24 @@ def rewrite(meta_graph: Readable, config: Config, policy: Policy, placement: Pla
         config: the options.
         policy: the op lists.
         placement: decides on what painting left free.
+        recorded: calls of `tf.gradients` that were seen as the graph was built.
 
     Raises:
         GraphmpError: GMP002, GMP008; GMP021 where the result fails its check; GMP022 for another conversion's result.
     """
     op_defs = OpDefs(meta_graph)
-    changed, record = _changed(meta_graph, config, policy, placement, op_defs)
+    changed, record = _changed(meta_graph, config, policy, placement, op_defs, recorded)
     give_back()
     check.check_types(changed.graph_def, OpDefs(changed) if changed.graph_def.library.function else op_defs)
     return Rewriting(check.loaded(meta_graph, changed), record)
 
 
-def _changed(meta_graph: Readable, config: Config, policy: Policy, placement: Placement, op_defs: OpDefs) -> Tuple[StoredMetaGraph, Dict[str, Any]]:
+def _changed(
+    meta_graph: Readable, config: Config, policy: Policy, placement: Placement, op_defs: OpDefs, recorded: Sequence[Recorded]
+) -> Tuple[StoredMetaGraph, Dict[str, Any]]:
     """The graph with all changes made, and the record of them."""
     result = copied(meta_graph)
-    special, training, plan = _planned(result, config, policy, op_defs)
+    special, training, plan = _planned(result, config, policy, op_defs, recorded)
     scaled = insert(training, config, plan)
     op_defs = OpDefs(result) if plan.returned else op_defs
     painted = _Painted()
@@ -167,12 +171,14 @@ def _look(body: _Body, scaled: Inserted, policy: Policy, op_defs: OpDefs) -> Lis
     return [(in_body(body.name, name), "inserted", "scale: a first step shows what scale fits") for name in added]
 
 
-def _planned(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs) -> Tuple[Recognised, TrainingGraph, ScalePlan]:
+def _planned(
+    meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs, recorded: Sequence[Recorded] = ()
+) -> Tuple[Recognised, TrainingGraph, ScalePlan]:
     """What is special about a graph, the graph as loss scaling looks at it, and what that will do."""
-    training = TrainingGraph(meta_graph, config, op_defs)
+    training = TrainingGraph(meta_graph, config, op_defs, valid(recorded, meta_graph.graph_def.node, config.gradient_scope))
     special = recognise(meta_graph, training.view, config, policy, training.gradients)
     leave = special.leave or special.scales_itself
-    return special, training, plan_scaling(training, config, frozenset(tensor_core_ops()) | policy.allow, leave)
+    return special, training, plan_scaling(training, config, frozenset(tensor_core_ops()) | policy.allow, leave, recorded)
 
 
 def _paint(
@@ -215,8 +221,8 @@ def _decide(
 ) -> Decisions:
     graph = TypedGraph(body.graph_def if body.function else with_inferred_shapes(body.graph_def), op_defs)
     names = graph.view.nodes.keys()
-    scopes = gradient_code(graph.view, config.gradient_scope)
     here = plan if body.function is None else _plan_inside(plan, body.name)
+    scopes = gradient_code(graph.view, config.gradient_scope, here.recorded if here is not None else ())
     unnamed = here.unnamed if here is not None else {}
     forward = here.forward if here is not None else {}
     graph.forward = {name: own for node, own in forward.items() for name in under_its_name(graph.view, node)}

@@ -29,7 +29,7 @@ def convert_graph(original: StoredMetaGraph, identity: Identity, config: Config,
         GraphmpError: as `graphmp.rewrite.pipeline.rewrite`; GMP014 where a variable would change.
     """
     with stages.stage("rewrite", "painting the graph"):
-        done = rewrite(original, config, policies.load(config.compute_dtype, config.op_policy))
+        done = rewrite(original, config, policies.load(config.compute_dtype, config.op_policy), recorded=original.recorded)
     with stages.stage("report", "comparing the graphs"):
         check_variables(original, done.converted)
         diff = compare(original, done.converted)

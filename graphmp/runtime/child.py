@@ -23,7 +23,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.messages import serialize
-from graphmp.hooks import gradients, sessions
+from graphmp.hooks import sessions
+from graphmp.hooks.gradient_calls import noted
 from graphmp.policy import policy as policies
 from graphmp.recipe import decorator, observe
 from graphmp.recipe.inputs import flat
@@ -127,7 +128,12 @@ class Build:
                 raise GraphmpError("GMP017", "%s built no graph%s" % (self.source.path, ": " + why if why else ""))
             meta_graph = exported(graph)
             pathlib.Path(self.spec["output"], "graph.meta").write_bytes(serialize(meta_graph))
-            result: Dict[str, Any] = {"calls": self.calls, "plans": self.plans, "decorated": self.decorated}
+            result: Dict[str, Any] = {
+                "calls": self.calls,
+                "plans": self.plans,
+                "decorated": self.decorated,
+                "gradients": [call.as_json() for call in noted(graph)],
+            }
             if self.spec["converted"]:
                 result["record"] = record(graph, self.config)
             return result
@@ -150,7 +156,6 @@ class Build:
         module = prepare_main(self.source, self.spec["arguments"])
         random.seed(_SEED)
         np.random.seed(_SEED)
-        gradients.install(training.record_gradients)
         if self.spec["converted"]:
             decorator.install()
         sessions.install(self.before_run)

@@ -18,6 +18,7 @@ from graphmp.graph.files import read_graph
 from graphmp.graph.heap import give_back
 from graphmp.graph.stored import StoredMetaGraph, stored
 from graphmp.graph.view import GraphView
+from graphmp.hooks.gradient_calls import noted
 from graphmp.policy import policy as policies
 from graphmp.report.report import sha256
 from graphmp.runtime.built_graph import Identity, convert_graph
@@ -101,7 +102,7 @@ def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:
         meta_graph.graph_def.CopyFrom(source)
         return _checked(meta_graph), "GraphDef"
     if isinstance(source, tf.Graph):
-        return stored(exported(source)), "tf.Graph"
+        return stored(exported(source), noted(source)), "tf.Graph"
     accepted = "accepted are a MetaGraphDef, a GraphDef, a tf.Graph and the path of a graph or Python file"
     raise GraphmpError("GMP002", "convert: found %s; %s" % (type(source).__name__, accepted))
 

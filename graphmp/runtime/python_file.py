@@ -12,6 +12,7 @@ from graphmp import environment
 from graphmp.config import Config
 from graphmp.diff.compare import compare
 from graphmp.errors import GraphmpError, warning
+from graphmp.graph.gradient_record import Recorded
 from graphmp.graph.mark import mark
 from graphmp.graph.stored import stored
 from graphmp.report.report import check_variables, make_report, sha256
@@ -108,7 +109,7 @@ def _by_recipe(script: Script, config: Config, stages: Stages, log: Callable[[st
         check_variables(original, converted)
         mark(converted, config, "recipe")
         reason = "%s is a build function" % script.source.function
-        original, converted = stored(original), stored(converted)
+        original, converted = stored(original, _recorded(seen)), stored(converted)
         diff = compare(original, converted)
         name, digest = str(script.source), sha256(script.source.path)
         report = make_report(original, converted, config, name, digest, "recipe", reason, done["record"], stages.seconds, diff)
@@ -123,9 +124,14 @@ def _by_rewrite(script: Script, config: Config, stages: Stages, log: Callable[[s
     with stages.stage("original", "building the original graph"):
         original, seen = build(dict(script.spec(config), plain=True), log)
     identity = built_graph.Identity(str(script.source), sha256(script.source.path), reason)
-    conversion = built_graph.convert_graph(stored(original), identity, config, stages, _flagfile(config, script))
+    conversion = built_graph.convert_graph(stored(original, _recorded(seen)), identity, config, stages, _flagfile(config, script))
     conversion.report["warnings"] += _other_options(seen)
     return conversion
+
+
+def _recorded(seen: Dict[str, Any]) -> List[Recorded]:
+    """The calls of `tf.gradients` that a build has noted."""
+    return [Recorded.from_json(values) for values in seen["gradients"]]
 
 
 def _other_options(seen: Dict[str, Any]) -> List[Dict[str, str]]:

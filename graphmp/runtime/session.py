@@ -9,7 +9,7 @@ from typing import Any, Optional, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.hooks import gradients, sessions
+from graphmp.hooks import sessions
 from graphmp.recipe import state as states
 from graphmp.recipe.say import say
 from graphmp.runtime.live import runs
@@ -17,7 +17,6 @@ from graphmp.runtime.live.finite import NotFinite
 from graphmp.runtime.live.live_graph import Fate, LiveGraph, Observer, known_live_graph, live_graph
 from graphmp.runtime.live.words import Words
 from graphmp.runtime.session_config import with_session_config
-from graphmp.runtime.training import record_gradients
 
 _SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()
 _WORDS = Words(python=True)
@@ -96,7 +95,6 @@ def convert_sessions_of(graph: Any, config: Config) -> None:
 
 def _watched(graph: Any, config: Config) -> LiveGraph:
     """A graph's LiveGraph, of which is said what concerns the graph as a whole; that nothing trained it when it goes, or Python ends."""
-    gradients.install(record_gradients)
     runs.install(_live)
     live = known_live_graph(graph)
     if live is None:
@@ -144,6 +142,5 @@ def convert_every_session(config: Config, observer: Observer, debug: bool = Fals
         live.debug = debug
         return live
 
-    gradients.install(record_gradients)
     sessions.configure(lambda given, target, graph: _with_config(given, target, config))
     runs.install(find)

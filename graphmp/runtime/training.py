@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
-from typing import AbstractSet, Any, Callable, Iterable
-
-import tensorflow.compat.v1 as tf
+from typing import Any, Iterable
 
 from graphmp.graph.calls import CALLS, functions_named, with_callers
 from graphmp.graph.live import ancestors, as_ops, is_update, is_write
+from graphmp.hooks.gradient_calls import noted
 from graphmp.hooks.internals import is_op
 from graphmp.rewrite.scaling.inside import training_functions
-
-_GRADIENTS: weakref.WeakKeyDictionary[Any, AbstractSet[str]] = weakref.WeakKeyDictionary()
-_LOCK = threading.Lock()
-
-
-def record_gradients(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Stands in for TensorFlow's gradient function: remembers the ops that its results come from."""
-    results = original(*args, **kwargs)
-    with _LOCK:
-        graph = tf.get_default_graph()
-        names = {op.name for op in as_ops([r for r in results if r is not None], graph)}
-        _GRADIENTS[graph] = names | _GRADIENTS.get(graph, frozenset())
-    return results
 
 
 def trains(graph: Any, fetches: Any) -> bool:
@@ -36,7 +20,7 @@ def trains(graph: Any, fetches: Any) -> bool:
     writes = [op for op in before if is_write(op)]
     if any(is_update(op) for op in writes) or _calls_training(graph, before):
         return True
-    recorded = _GRADIENTS.get(graph, frozenset())
+    recorded = {gradient.node for call in noted(graph) if not call.in_function for _, gradient in call.results}
     return any(op.name in recorded for op in ancestors(writes, control=False))
 
 
@@ -46,5 +30,5 @@ def _calls_training(graph: Any, ops: Iterable[Any]) -> bool:
     if not calls:
         return False
     graph_def = graph.as_graph_def()
-    functions = with_callers(graph_def, training_functions(graph_def))
+    functions = with_callers(graph_def, training_functions(graph_def, [call for call in noted(graph) if call.in_function]))
     return any(not functions.isdisjoint(functions_named(op.node_def)) for op in calls)

@@ -176,7 +176,7 @@ UNCONVERTIBLE = (
     + """
 import graphmp.runtime.live.live_graph as live
 from graphmp.errors import GraphmpError
-def fail(*args):
+def fail(*args, **options):
     raise GraphmpError("GMP021", "the node loss is wrong")
 live.rewrite = fail
 """

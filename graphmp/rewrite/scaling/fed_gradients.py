@@ -84,6 +84,12 @@ def _placeholders(graph: TrainingGraph, gradient: Port) -> List[Port]:
 def _results(graph: TrainingGraph, scope: GradientScope) -> Dict[str, List[Port]]:
     """Results of gradient code by the variable that they may be the gradient of: of its shape, if any of them is."""
     found: Dict[str, List[Port]] = {}
+    if scope.scope in graph.recorded:
+        for x, port in graph.recorded[scope.scope].results:
+            variable = graph.state.variable(x)
+            if variable is not None and port.node in scope.degrees.of and graph.is_float(port):
+                found.setdefault(variable, []).append(port)
+        return found
     for name in graph.view.nodes:
         if name in scope.degrees.of:
             for port in (port for port in graph.outputs(name) if _is_final(graph, scope, port)):

@@ -8,13 +8,14 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, NamedTuple, Set, Tuple
+from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.calls import functions_named
 from graphmp.graph.dtypes import RESOURCE
 from graphmp.graph.gradient_names import gradient_scopes
+from graphmp.graph.gradient_record import Recorded, valid
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.messages import serialize
 from graphmp.graph.state import definitions, variable_behind, variable_keys, writes_itself
@@ -118,14 +119,17 @@ class Body:
         write_back(graph_def, self._function, self._op_defs)
 
 
-def training_functions(graph_def: tf.GraphDef) -> Set[str]:
-    """Functions that write state themselves, and take gradients or have update kernels."""
+def training_functions(graph_def: tf.GraphDef, recorded: Sequence[Recorded] = ()) -> Set[str]:
+    """Functions that write state themselves, and take gradients, by their names or on record, or have update kernels."""
     library = {function.signature.name for function in graph_def.library.function}
-    return {function.signature.name for function in graph_def.library.function if writes_itself(function, library) and _trains(function)}
+    return {function.signature.name for function in graph_def.library.function if writes_itself(function, library) and _trains(function, recorded)}
 
 
-def _trains(function: Any) -> bool:
-    return any(node.op.startswith(UPDATE_PREFIXES) for node in function.node_def) or bool(gradient_scopes({node.name for node in function.node_def}))
+def _trains(function: Any, recorded: Sequence[Recorded]) -> bool:
+    nodes = function.node_def
+    if any(node.op.startswith(UPDATE_PREFIXES) for node in nodes) or gradient_scopes({node.name for node in nodes}):
+        return True
+    return bool(valid(recorded, nodes, in_function=True))
 
 
 def opened(functions: Iterable[Any], meta_graph: tf.MetaGraphDef, view: GraphView, op_defs: OpDefs) -> Iterator[Body]:

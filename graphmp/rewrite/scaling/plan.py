@@ -12,6 +12,7 @@ from graphmp.graph.branches import conditional
 from graphmp.graph.control_flow import EXITS
 from graphmp.graph.frames import Frames, frames
 from graphmp.graph.gradient_names import gradient_scopes
+from graphmp.graph.gradient_record import Recorded, valid
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.view import Port
 from graphmp.rewrite.functions import called_functions
@@ -37,7 +38,7 @@ class ScalePlan(NamedTuple):
         skips: what decides on each write; None where no step is skipped.
         kept: outputs of gradient code that are unscaled under their own names.
         float32: nodes that stay float32, with the reason.
-        unnamed: gradient code that no name tells of, by scope.
+        unnamed: gradient code that is known otherwise than by names, by scope.
         forward: the forward nodes that nodes of that are gradients of.
         joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
         warnings: rows of the report.
@@ -62,6 +63,7 @@ class ScalePlan(NamedTuple):
     loops: Sequence[InLoop] = ()
     returned: Sequence[Inside] = ()
     behind: Mapping[str, AbstractSet[int]] = MappingProxyType({})
+    recorded: Sequence[Recorded] = ()
 
 
 class StepInside(NamedTuple):
@@ -100,7 +102,7 @@ class InLoop(NamedTuple):
     pivot: str
 
 
-def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave: bool) -> ScalePlan:
+def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], leave: bool, recorded: Sequence[Recorded] = ()) -> ScalePlan:
     """Decides on the losses of a graph.
 
     Args:
@@ -108,23 +110,25 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
         config: loss scale, clip, and what names the losses where they aren't found.
         allow: matmuls and convolutions.
         leave: only list the losses: the graph scales them itself, or is not converted.
+        recorded: calls of `tf.gradients` on record, for those inside functions.
 
     Raises:
         GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
     """
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
-        unscaled = [(step.body, loss) for step in steps_inside(graph, config) for loss in step.losses]
-        returned = _plan_returned(graph, config, allow)
-        return ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.forward, graph.joined, [], unscaled_inside=unscaled, returned=returned)
-    warnings = list(_unscaled_updates(graph, losses, config))
+        unscaled = [(step.body, loss) for step in steps_inside(graph, config, recorded) for loss in step.losses]
+        returned = _plan_returned(graph, config, allow, recorded)
+        plan = ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.forward, graph.joined, [], recorded=_recorded(graph))
+        return plan._replace(unscaled_inside=unscaled, returned=returned)
+    warnings = [*_assumed(graph), *_unscaled_updates(graph, losses, config)]
     loops = list(_plan_loops(graph, losses, config, allow))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
-    returned = _plan_returned(graph, config, allow)
+    returned = _plan_returned(graph, config, allow, recorded)
     left = [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)]
     plan = _planned(graph, left, config, allow, warnings, {each.body.name for each in returned})
     float32 = {**plan.float32, **{name: reason for loop in loops for name, reason in loop.plan.float32.items()}}
-    inside, unscaled = _plan_functions(graph, config, allow, warnings)
+    inside, unscaled = _plan_functions(graph, config, allow, warnings, recorded)
     skips = _without(plan.skips, loops)
     behind = _behind_calls(graph, inside, skips, config, allow, warnings) if config.loss_scale == "dynamic" and inside else {}
     return plan._replace(
@@ -150,11 +154,15 @@ def _planned(
     float32.update((port.node, _KEPT) for port in kept)
     float32.update((seed.node, _SEED) for loss in served for scope in loss.scopes for seed in scope.seeds if seed.node in scope.nodes)
     unscaled = [loss for loss in losses if loss not in served]
-    return ScalePlan(served, unscaled, skips, kept, float32, _unnamed(graph), graph.forward, graph.joined, warnings)
+    return ScalePlan(served, unscaled, skips, kept, float32, _unnamed(graph), graph.forward, graph.joined, warnings, recorded=_recorded(graph))
 
 
 def _unnamed(graph: TrainingGraph) -> Dict[str, AbstractSet[str]]:
-    return {scope: found.nodes for scope, found in graph.discovered.items()}
+    return {scope: graph.code[scope] for scope in [*graph.discovered, *graph.recorded]}
+
+
+def _recorded(graph: TrainingGraph) -> List[Recorded]:
+    return list(graph.recorded.values())
 
 
 def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -> bool:
@@ -177,7 +185,7 @@ def _left_in_calls(graph: TrainingGraph, config: Config, loss: Loss, returning: 
     return False
 
 
-def _plan_returned(graph: TrainingGraph, config: Config, allow: AbstractSet[str]) -> List[Inside]:
+def _plan_returned(graph: TrainingGraph, config: Config, allow: AbstractSet[str], recorded: Sequence[Recorded]) -> List[Inside]:
     """Decides on the functions that take gradients which the main graph applies; all of them or none."""
     graph_def = graph.meta_graph.graph_def
     names = {name for functions in graph.returning.values() for name in functions}
@@ -185,7 +193,8 @@ def _plan_returned(graph: TrainingGraph, config: Config, allow: AbstractSet[str]
         return []
     found = []
     for body in opened([f for f in graph_def.library.function if f.signature.name in names], graph.meta_graph, graph.view, graph.op_defs):
-        inside = TrainingGraph(body.meta_graph, config, graph.op_defs, body.results)
+        calls = valid(recorded, body.meta_graph.graph_def.node, in_function=True)
+        inside = TrainingGraph(body.meta_graph, config, graph.op_defs, calls, body.results)
         plan = _planned(inside, find_losses(inside, config), dataclasses.replace(config, loss_scale=1.0), allow, [])
         if len(plan.losses) == 1 and not plan.unscaled:
             found.append(Inside(body, inside, plan))
@@ -247,13 +256,14 @@ def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
     )
 
 
-def steps_inside(graph: TrainingGraph, config: Config) -> Iterator[StepInside]:
+def steps_inside(graph: TrainingGraph, config: Config, recorded: Sequence[Recorded] = ()) -> Iterator[StepInside]:
     """The functions that train inside; not those in gradient code, for what they are handed is scaled already."""
     writing = _writing(graph)
     called = called_functions(graph.meta_graph.graph_def) if writing and not config.names_training else ()
     for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
         if not body.calls & graph.gradients:
-            inside = TrainingGraph(body.meta_graph, config, graph.op_defs, frozenset())
+            calls = valid(recorded, body.meta_graph.graph_def.node, in_function=True)
+            inside = TrainingGraph(body.meta_graph, config, graph.op_defs, calls, frozenset())
             losses = find_losses(inside, config)
             if losses:
                 yield StepInside(body, inside, losses)
@@ -266,12 +276,12 @@ def _writing(graph: TrainingGraph) -> Dict[str, Any]:
 
 
 def _plan_functions(
-    graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]]
+    graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]], recorded: Sequence[Recorded]
 ) -> Tuple[List[Inside], List[Tuple[Body, Loss]]]:
     """Decides on the functions that train inside; those that can't be scaled are said. Returns their losses too."""
     found: List[Inside] = []
     unscaled: List[Tuple[Body, Loss]] = []
-    for step in steps_inside(graph, config):
+    for step in steps_inside(graph, config, recorded):
         plan = _planned(step.graph, step.losses, config, allow, [])
         if plan.unscaled or (step.body.compiled and config.loss_scale == "dynamic"):  # XLA has no dead ops
             unscaled += [(step.body, loss) for loss in step.losses]
@@ -302,6 +312,15 @@ def _behind_calls(
     text = "it belongs to a step inside a function that is called in several places, or in a branch: a skipped step runs it all the same"
     warnings += [warning("GMP112", name, text) for name, numbers in behind.items() if not numbers <= told]
     return {name: numbers for name, numbers in behind.items() if numbers <= told}
+
+
+def _assumed(graph: TrainingGraph) -> Iterator[Dict[str, str]]:
+    """Nodes that count as gradient code by their names alone; said once."""
+    name = next(iter(graph.assumed), None)
+    if name is not None:
+        text = "its name says that it is of the gradient of %s, and it takes no gradients (%d such nodes): it counts as gradient code; "
+        text += "--gradient_scope=SCOPE, for each call of tf.gradients that trains, says what does"
+        yield warning("GMP113", name, text % (graph.assumed[name], len(graph.assumed)))
 
 
 def _unscaled_updates(graph: TrainingGraph, losses: Sequence[Loss], config: Config) -> Iterator[Dict[str, str]]:

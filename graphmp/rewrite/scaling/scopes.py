@@ -1,8 +1,8 @@
 """One call of `tf.gradients` in a graph: where it starts, what it takes the gradient of, what leaves it.
 
-1. Seeds are ones, or the user's `grad_ys`, among the leaves of its name scope.
-2. What lies between two parts of its code belongs to it, by whatever name.
-3. State that is named below it does not: a moving average of a gradient has a variable of the gradient's name.
+1. Seeds are those on record, else ones, or the user's `grad_ys`, among the leaves of its name scope.
+2. What lies between two parts of its code belongs to it, by whatever name, where the call is not on record.
+3. State that is named below it, or made in it, does not: a moving average of a gradient has a variable of the gradient's name.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> GradientScope:
     """Reads one call of `tf.gradients`: its name scope, and the gradient code below that."""
-    nodes = _whole(graph, _without_state(graph, nodes))
+    call = graph.recorded.get(scope)
+    nodes = _without_state(graph, nodes)
+    nodes = nodes if call is not None else _whole(graph, nodes)
     seeds = tuple(_seeds(graph, scope, nodes))
     code = Code(graph.view, nodes, frozenset(seeds), graph.is_float, graph.is_list, graph.functions | CALLS, graph.looped, graph.called)
     leaving = [port for name in graph.view.nodes if name in nodes for port in _read_outside(graph, name, nodes) if graph.is_float(port)]
-    losses = dict.fromkeys(loss for seed in seeds for loss in _differentiated(graph, seed, nodes))
+    losses = call.losses if call is not None else dict.fromkeys(loss for seed in seeds for loss in _differentiated(graph, seed, nodes))
     return GradientScope(scope, nodes, seeds, tuple(losses), degrees(code), tuple(leaving))
 
 
@@ -133,10 +135,17 @@ def _around(graph: TrainingGraph, nodes: AbstractSet[str]) -> Tuple[str, ...]:
 
 def _seeds(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> Iterator[Port]:
     """What gradients start from: ones and `grad_ys` among the leaves of a scope; else what they take from outside that is no forward value."""
+    if scope in graph.recorded:
+        return (seed for seed in graph.recorded[scope].seeds if graph.is_float(seed) and _is_read(graph, seed, nodes))
     if scope in graph.discovered:
         return iter(graph.discovered[scope].seeds)
     found = [port for name in graph.view.nodes if name in nodes and _is_leaf(name, scope) for port in _leaf_seed(graph, name)]
     return iter(found or _given_seeds(graph, nodes))
+
+
+def _is_read(graph: TrainingGraph, port: Port, nodes: AbstractSet[str]) -> bool:
+    """Whether something reads an output: gradient code, where it comes from outside of that."""
+    return any(c.output == port.output and (c.node in nodes or port.node in nodes) for c in graph.view.consumers(port.node))
 
 
 def _is_leaf(name: str, scope: str) -> bool:

@@ -12,8 +12,9 @@ from graphmp.graph.control_flow import ENTERS, EXITS, MERGES, SWITCHES
 from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
 from graphmp.graph.frames import frames
-from graphmp.graph.gradient_code import gradient_code
+from graphmp.graph.gradient_code import find
 from graphmp.graph.gradient_names import differentiated
+from graphmp.graph.gradient_record import Recorded
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.shapes import inferred_shapes
 from graphmp.graph.state import State
@@ -41,7 +42,9 @@ class TrainingGraph:
         op_defs: definitions of its ops.
         reduces: its all-reduces.
         joined: nodes that hand gradients to all-reduces which belong to gradient code, those included; none without --allreduce_half.
+        recorded: its calls of `tf.gradients` that are on record, by scope.
         code: nodes of gradient code by scope.
+        assumed: what of it counts by its names alone, with the forward nodes that it names.
         gradients: all nodes of gradient code.
         functions: names of the functions in its library.
         calls: how the scale passes through those.
@@ -50,13 +53,21 @@ class TrainingGraph:
         forward: the forward nodes that nodes of that are gradients of.
     """
 
-    def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, op_defs: OpDefs, ends: Optional[AbstractSet[str]] = None):
+    def __init__(
+        self,
+        meta_graph: tf.MetaGraphDef,
+        config: Config,
+        op_defs: OpDefs,
+        recorded: Sequence[Recorded] = (),
+        ends: Optional[AbstractSet[str]] = None,
+    ):
         """Reads the graph.
 
         Args:
             meta_graph: the graph.
             config: may name gradient scopes.
             op_defs: definitions of its ops.
+            recorded: those calls of `tf.gradients` that are on record.
             ends: of a function's body, the results that are as good as writes; None for a main graph.
         """
         self.meta_graph = meta_graph
@@ -67,7 +78,8 @@ class TrainingGraph:
         self._frames = frames(self.view)
         self._signatures: Dict[str, Optional[Signature]] = {}
         self.functions = frozenset(function.signature.name for function in meta_graph.graph_def.library.function)
-        self.code: Dict[str, Set[str]] = gradient_code(self.view, config.gradient_scope)
+        self.recorded = {call.scope: call for call in recorded}
+        self.code, self.assumed = find(self.view, config.gradient_scope, recorded)
         self.reduces = AllReduces(self.view, self.state.writes, self.is_float)
         joined = self.reduces.joined(self.code) if config.allreduce_half else {}
         self.joined: Set[str] = {name for nodes in joined.values() for name in nodes}

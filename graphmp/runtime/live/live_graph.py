@@ -18,6 +18,7 @@ from graphmp.graph.frames import loop_depths
 from graphmp.graph.live import ancestors
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
+from graphmp.hooks.gradient_calls import noted
 from graphmp.loss_scale.scales import shown
 from graphmp.numerics.overflow import WATCH_SCOPE
 from graphmp.policy import policy as policies
@@ -266,7 +267,7 @@ class LiveGraph:
         assert graph is not None  # a run of it is under way
         start = time.time()
         original = self._exported(graph)
-        done = rewrite(original, self.config, policies.load(self.config.compute_dtype, self.config.op_policy))
+        done = rewrite(original, self.config, policies.load(self.config.compute_dtype, self.config.op_policy), recorded=noted(graph))
         check_variables(original, done.meta_graph)
         after = GraphView(done.meta_graph.graph_def)
         shared = {name for name in self._ours if name in after.nodes and after.nodes[name].op in VARIABLE_OPS}

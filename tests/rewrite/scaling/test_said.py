@@ -71,3 +71,17 @@ def test_only_a_function_that_takes_gradients_and_writes_trains():
     (row,) = converted.report["losses"]
     assert row["gradient_scope"].startswith("library/__inference_trains")
     assert "GMP110" not in [row["code"] for row in converted.report["warnings"]]
+
+
+def test_what_names_alone_call_gradient_code(graph):
+    x = tf.placeholder(tf.float32, [4, 4], "x")
+    hidden = tf.tanh(tf.matmul(x, tf.get_variable("w", [4, 4])), name="hidden")
+    with tf.name_scope("hidden_grad"):
+        edges = tf.sin(x)
+    loss = tf.reduce_mean(tf.matmul(hidden, edges))
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    meta_graph = tf.train.export_meta_graph(graph=graph)
+    [row] = [row for row in graphmp.convert(meta_graph).report["warnings"] if row["code"] == "GMP113"]
+    assert row["node"] == "hidden_grad/Sin" and "--gradient_scope=SCOPE" in row["message"]
+    for sure in (graphmp.convert(meta_graph, gradient_scope=["gradients"]), graphmp.convert(graph)):
+        assert sure.report["warnings"] == [] and [loss["gradient_scope"] for loss in sure.report["losses"]] == ["gradients"]
