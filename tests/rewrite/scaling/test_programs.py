@@ -26,12 +26,16 @@ TINY = [
 ]  # fmt: skip
 
 
-def cases(names):
-    """Programs with both kinds of variables; by default they take turns."""
+RELATIVES = frozenset(module.__name__ for module in (calls, loops, published))  # variations on the other programs
+
+
+def cases(names, of_all=False):
+    """Programs with both kinds of variables; by default they take turns, and of relatives only the tests `of_all` run."""
     params = []
     for number, name in enumerate(names):
         for kind in KINDS:
-            late = [pytest.mark.slow] if number % 2 != KINDS.index(kind) else []
+            left_out = PROGRAMS[name].build.__module__ in RELATIVES and not of_all
+            late = [pytest.mark.slow] if left_out or number % 2 != KINDS.index(kind) else []
             params.append(pytest.param((name, kind == "resource"), id="%s-%s" % (name, kind), marks=late))
     return pytest.mark.parametrize("case", params, scope="module")
 
@@ -63,7 +67,7 @@ def test_scales(case):
 
 
 @pytest.mark.parametrize("loss_scale", [1024, "dynamic"])
-@cases(PROGRAMS)
+@cases(PROGRAMS, of_all=True)
 def test_updates(case, loss_scale):
     """They are those of the original."""
     assert differences(converted(*case, "float32", loss_scale).meta_graph, case[0], states(*case), TOLERANCE) == []
