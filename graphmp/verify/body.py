@@ -65,8 +65,8 @@ class Functions:
         self.faults: List[Fault] = []
 
     def compare(self, calls: Set[Tuple[str, str]]) -> None:
-        """Compares the functions of some calls, and those that they call, once each."""
-        waiting = sorted(calls)
+        """Compares the functions of some calls, those that they call, and those of the same name, once each."""
+        waiting = sorted({*calls, *((name, name) for name in self._libraries[0] if name in self._libraries[1])})
         while waiting:
             pair = waiting.pop()
             if pair in self._bodies or pair[0] not in self._libraries[0] or pair[1] not in self._libraries[1]:

@@ -209,10 +209,24 @@ class Erasure:
     def _is_saved_scale(self, name: str, port: Port) -> bool:
         for scale in self._scales.dynamic:
             for variable in scale.variables:
-                found = self._matcher.match("saved", port, {"v": Port(variable, 0)}) if variable == name else None
+                first = scale.parameters["loss_scale_initial"] if variable == scale.variables[0] else 0.0
+                found = self._matcher.match("saved", port, {"v": Port(variable, 0), "INITIAL": first}) if variable == name else None
                 if found is not None:
                     self._matcher.keep(found)
                     return True
+        return False
+
+    def is_unscaled(self, name: str) -> bool:
+        """Whether a node reads what has been divided by a scale, itself or by way of added nodes."""
+        waiting = [port for port in self._after.inputs(name) if port.node in self._sides.added]
+        while waiting:
+            port = waiting.pop()
+            step = self.step(port.node)
+            if step is not None and step.power < 0:
+                return True
+            inner = self._through(port)
+            if inner is not None and inner.node in self._sides.added:
+                waiting.append(inner)
         return False
 
     def roundings(self) -> Iterator[Fault]:

@@ -89,12 +89,11 @@ def said_finite(flag: Flag) -> FrozenSet[Port]:
     return frozenset().union(*each) if isinstance(flag, AllOf) else frozenset.intersection(*each)
 
 
-def scales_of(flag: Flag) -> FrozenSet[str]:
-    """The scales whose flags hold wherever a flag does."""
+def by_value(flag: Flag) -> FrozenSet[Port]:
+    """The outputs that a flag looks at for their own sake: no scale adapts to them."""
     if isinstance(flag, Finite):
-        return frozenset((flag.scale,)) if flag.scale else frozenset()
-    each = [scales_of(inner) for inner in flag.flags]
-    return frozenset().union(*each) if isinstance(flag, AllOf) else frozenset.intersection(*each)
+        return frozenset() if flag.scale else flag.ports
+    return frozenset().union(*map(by_value, flag.flags))
 
 
 def mentioned(flag: Flag) -> FrozenSet[str]:

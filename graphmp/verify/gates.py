@@ -26,11 +26,13 @@ class Gate(NamedTuple):
     Attributes:
         flag: what must hold.
         predicate: the output that says so.
+        value: what the write takes where it holds.
         dies: whether the write is dead where it doesn't.
     """
 
     flag: Flag
     predicate: Port
+    value: Port
     dies: bool
 
 
@@ -67,7 +69,7 @@ class Gates:
         if found is None or flag is None:
             return None
         self._matcher.keep(found)
-        self.of.setdefault(name, []).append(Gate(flag, found["predicate"], True))
+        self.of.setdefault(name, []).append(Gate(flag, found["predicate"], found["x"], True))
         return found["x"]
 
     def _selected(self, name: str, slot: int, port: Port) -> Optional[Port]:
@@ -80,7 +82,7 @@ class Gates:
             return None
         self._matcher.keep(found)
         self._matcher.keep(neutral)
-        self.of.setdefault(name, []).append(Gate(flag, found["predicate"], False))
+        self.of.setdefault(name, []).append(Gate(flag, found["predicate"], found["x"], False))
         return found["x"]
 
     def _neutral(self, name: str, slot: int, found: Dict[str, Any]) -> Optional[Dict[str, Any]]:
@@ -105,7 +107,7 @@ class Gates:
         if "old" not in matched:
             return True
         waits = set(self._view.controls(matched["old"].node))
-        return waits >= set(self._view.controls(name))
+        return waits >= set(self._view.controls(name)) and new.node in {self._matcher.plain(Port(node, 0)).node for node in waits}
 
     def _is_like(self, name: str, other: Port) -> bool:
         """Whether a slice of the old value is the slice that is written."""

@@ -187,6 +187,8 @@ class Matcher:
             return False
         if found.dtype == object:
             return [bytes(each) for each in found.ravel()] == [str(each).encode() for each in np.ravel(value)]
+        if np.asarray(value).dtype.kind == "U":
+            return False
         wanted = np.asarray(value).astype(found.dtype)
         return bool(np.all((found == wanted) | ((found != found) & (wanted != wanted))))
 

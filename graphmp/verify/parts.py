@@ -37,7 +37,8 @@ def _may_differ(original: tf.MetaGraphDef, key: str, old: Any, new: Any, state: 
         return len(old.bytes_list.value) == len(new.bytes_list.value)
     if key in variable_keys(original):
         before, after = list(old.bytes_list.value), list(new.bytes_list.value)
-        return after[: len(before)] == before and all(_variable(data) in state for data in after[len(before) :])
+        added = sorted(_variable(data) for data in after[len(before) :])
+        return after[: len(before)] == before and key == tf.GraphKeys.GLOBAL_VARIABLES and added == sorted(state)
     return False
 
 

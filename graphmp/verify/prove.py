@@ -54,7 +54,9 @@ def _scaled(body: Body, degrees: Degrees) -> Claim:
     steps = [node for node, step in body.erasure.steps.items() if step is not None]
     faults = [Fault(node, text) for node, text in degrees.problems.items()]
     scaled = [port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE)]
-    named = fetched(body.sides.before.meta_graph) | {name for name in scaled if body.sides.before.view.consumers(name)}  # others read it unscaled
+    # In the original others read it, who read it unscaled now, or it is divided by the scale itself: someone may fetch it.
+    result = {name for name in scaled if body.sides.before.view.consumers(name) or body.erasure.is_unscaled(name)}
+    named = fetched(body.sides.before.meta_graph) | result
     faults += [Fault(node, "is fetched while it is multiplied by a loss scale") for node in scaled if node in named]
     if not steps and not faults:
         return Claim(name, NOT_APPLICABLE, "the graph has no loss scale")

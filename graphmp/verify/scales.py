@@ -8,7 +8,7 @@ from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 from graphmp.graph.control_flow import ENTERS
 from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.view import Port
-from graphmp.verify.matcher import Bindings, Matcher
+from graphmp.verify.matcher import Bindings, Matcher, unusual
 from graphmp.verify.patterns import read_templates
 from graphmp.verify.sides import Sides, attribute
 
@@ -119,7 +119,7 @@ class Scales:
     def _declared(self, name: str, initial: float) -> bool:
         """Whether a variable is a scalar, and all that takes it for itself is known: its initialiser, and what was matched."""
         node = self._view.nodes[name]
-        if node.op != "VariableV2" or attribute(node, "shape").shape.dim or name not in self._sides.added:
+        if node.op != "VariableV2" or attribute(node, "shape").shape.dim or name not in self._sides.added or unusual(node, {"shape": []}):
             return False
         self._matcher.used.add(name)
         for reader in self._readers(Port(name, 0)):

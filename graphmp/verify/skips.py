@@ -16,7 +16,7 @@ from graphmp.graph.state_kinds import kind
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.verify.erase import Erasure
-from graphmp.verify.flags import AllOf, Flag, mentioned, said_finite
+from graphmp.verify.flags import AllOf, Flag, by_value, mentioned, said_finite
 from graphmp.verify.gates import Gates
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Fault, Sides
@@ -40,6 +40,7 @@ class Skips:
         state = sides.after.state
         self._writes = [name for name in state.writes if name in sides.before.view.nodes or name in dict(erasure.copied())]
         self._writes = [name for name in self._writes if not state.written(name) & own and not self._is_moved(name)]
+        self._gates = gates.of
         self._flags: Dict[str, Flag] = {name: _all([gate.flag for gate in found]) for name, found in gates.of.items()}
         self.faults: List[Fault] = []
         self.counted: List[str] = []
@@ -47,8 +48,18 @@ class Skips:
         if scales.dynamic:
             self._sources = set(self._unscaled()) | set(self._taken_out()) | set(self._fed())
             self._look_at_ways()
+            self._look_at_scales()
             self._look_at_steps()
             self._look_at_flags()
+        self._look_at_values()
+
+    def _look_at_values(self) -> None:
+        """A flag that looks at values themselves looks at that of the write, too."""
+        for name in self._writes:
+            for gate in self._gates.get(name, ()):
+                of_values = by_value(gate.flag)
+                if of_values and gate.value not in of_values and self._sides.after.dtype(gate.value) % 100 in FLOATS:
+                    self.faults.append(Fault(name, "waits for a flag that looks at the values of others, and not at its own"))
 
     def _is_moved(self, name: str) -> bool:
         """Whether a write's name only stands for what another node does."""
@@ -109,6 +120,16 @@ class Skips:
                 if name in reached and kind(self._view.nodes[name].op) == "" and "Accumulator" not in self._view.nodes[name].op:
                     what = "waits for no flag that looks at" if said else "has no gate that looks at"
                     self.faults.append(Fault(name, "%s gradients that it takes" % what))
+
+    def _look_at_scales(self) -> None:
+        """What takes gradients of a scale goes by the flag that this scale adapts to."""
+        for scale in self._scales.dynamic:
+            own = scale.variables[0]
+            starts = {Port(name, 0) for name, step in self._erasure.steps.items() if step is not None and step.power < 0 and step.scale == own}
+            takes = self._reached(starts, _NOTHING)
+            for name in self._writes:
+                if name in takes and name in self._flags and own not in mentioned(self._flags[name]):
+                    self.faults.append(Fault(name, "takes gradients of a loss, and does not go by its flag"))
 
     def _reached(self, sources: AbstractSet[Port], stops: AbstractSet[Port]) -> Set[str]:
         """The nodes that some outputs lead to by data, not over others."""
