@@ -217,7 +217,9 @@ class Erasure:
         return False
 
     def is_unscaled(self, name: str) -> bool:
-        """Whether a node reads what has been divided by a scale, itself or by way of added nodes."""
+        """Whether a node is a copy of what has been divided by a scale, itself or by way of added nodes."""
+        if self._after.nodes[name].op not in _COPIES:
+            return False
         waiting = [port for port in self._after.inputs(name) if port.node in self._sides.added]
         while waiting:
             port = waiting.pop()

@@ -123,10 +123,11 @@ class Skips:
 
     def _look_at_scales(self) -> None:
         """What takes gradients of a scale goes by the flag that this scale adapts to."""
+        divisions = {Port(name, 0): step.scale for name, step in self._erasure.steps.items() if step is not None and step.power < 0}
         for scale in self._scales.dynamic:
             own = scale.variables[0]
-            starts = {Port(name, 0) for name, step in self._erasure.steps.items() if step is not None and step.power < 0 and step.scale == own}
-            takes = self._reached(starts, _NOTHING)
+            starts = {port for port, divisor in divisions.items() if divisor == own}
+            takes = self._reached(starts, divisions.keys() - starts)
             for name in self._writes:
                 if name in takes and name in self._flags and own not in mentioned(self._flags[name]):
                     self.faults.append(Fault(name, "takes gradients of a loss, and does not go by its flag"))
