@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Iterator, List, Optional, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF
 from graphmp.graph.messages import serialize
-from graphmp.hooks.op_definitions import registered
+from graphmp.hooks.op_definitions import defaults
 from graphmp.hooks.op_defs import WIDER
 
 _HINTS = frozenset(("_class", "_output_shapes"))  # what TensorFlow may assume of shapes, and what is placed together
@@ -30,9 +30,9 @@ def changed(before: tf.NodeDef, after: tf.NodeDef, are_calls: bool = False) -> O
         return "is a %s, in the original a %s" % (after.op, before.op)
     if before.device != after.device:
         return "is on device %r, in the original on %r" % (after.device, before.device)
-    defaults = _defaults(after.op)
+    unset = defaults(after.op)
     for key in sorted(set(before.attr) | set(after.attr)):
-        old, new = (node.attr[key] if key in node.attr else defaults.get(key) for node in (before, after))
+        old, new = (node.attr[key] if key in node.attr else unset.get(key) for node in (before, after))
         if key in _HINTS or (wider and key == _WIDER and new is not None and new.type == FLOAT32):
             continue
         if old is None or new is None:
@@ -40,12 +40,6 @@ def changed(before: tf.NodeDef, after: tf.NodeDef, are_calls: bool = False) -> O
         if old != new and serialize(old) != serialize(new) and not _allowed(before.op, old, new):
             return "has another %s than in the original" % key
     return None
-
-
-def _defaults(op: str) -> Dict[str, Any]:
-    """What attributes are that a node doesn't have."""
-    definition = registered(op)
-    return {a.name: a.default_value for a in definition.attr if a.HasField("default_value")} if definition is not None else {}
 
 
 def _allowed(op: str, old: tf.AttrValue, new: tf.AttrValue) -> bool:

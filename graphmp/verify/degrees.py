@@ -10,7 +10,7 @@ import collections
 import itertools
 from typing import AbstractSet, Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple
 
-from graphmp.graph.calls import CALLS, functions_named
+from graphmp.graph.calls import CALLS, CHOICES, LOOPS, functions_named
 from graphmp.graph.dtypes import COMPLEX, FLOATS, VARIANT
 from graphmp.graph.values import all_equal
 from graphmp.graph.view import Port
@@ -150,11 +150,11 @@ class Degrees:
         """What the functions return that a node calls; of a while loop what they return again and again."""
         node = self._view.nodes[name]
         functions = [function for function in functions_named(node) if function in self._sides.after.library]
-        if node.op in ("While", "StatelessWhile"):
+        if node.op in LOOPS:
             return self._of_loop(name, known, attribute(node, "body").func.name)
         if node.op == "SymbolicGradient":
             return self._of_gradient(name, known, count)
-        arguments = known[1:] if node.op in ("Case", "If", "StatelessCase", "StatelessIf") else known
+        arguments = known[1:] if node.op in CHOICES else known
         found = [self._results(name, function, arguments) for function in functions]
         return [self._joined(name, sides) for sides in zip(*found)] if found else [ONE] * count
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.view import GraphView, Port
-from graphmp.hooks.op_definitions import registered
+from graphmp.hooks.op_definitions import defaults
 from graphmp.verify.patterns import LIKE, Hole, Named, Node, Rest, Templates, Use, Value
 
 Bindings = Dict[str, Any]
@@ -223,13 +223,12 @@ def _spelled(node: tf.NodeDef, key: str) -> Any:
 
 def unusual(node: tf.NodeDef, but: Mapping[str, Any]) -> List[str]:
     """Attributes of a node that are no types and differ from their default."""
-    definition = registered(node.op)
-    defaults = {a.name: a.default_value for a in definition.attr if a.HasField("default_value")} if definition is not None else {}
+    unset = defaults(node.op)
     found = []
     for key in node.attr:
         kind = node.attr[key].WhichOneof("value")
         if key in but or key in _COSMETIC or kind == "type" or (kind == "list" and node.attr[key].list.type):
             continue
-        if key not in defaults or defaults[key] != node.attr[key]:
+        if key not in unset or unset[key] != node.attr[key]:
             found.append(key)
     return found
