@@ -78,10 +78,13 @@ class Erasure:
         if before.op == "SaveV2":
             self._checkpoints.compare_saves(name, self.same)
             return
+        if self._sides.may_call(before):
+            self.calls.update(attributes.functions(before, after))
+        if before == after:
+            return
         text = attributes.changed(before, after, self._sides.are_calls(before, after))
         if text is not None:
             self._sides.fault(name, text)
-        self.calls.update(attributes.functions(before, after))
         self._inputs(name)
 
     def _inputs(self, name: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Iterator, List, Mapping, Optional
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.collector import collector_paused
 from graphmp.graph.mark import read_mark
 from graphmp.graph.view import Port
 from graphmp.verify.body import Body
@@ -20,6 +21,7 @@ from graphmp.verify.skips import Skips
 from graphmp.verify.types import half_nodes, type_faults
 
 
+@collector_paused()
 def verify(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, expected: Optional[Mapping[str, Any]] = None) -> Proof:
     """Proves that a converted graph computes what its original does.
 

@@ -102,6 +102,11 @@ class Sides:
         """Notes something wrong."""
         self.faults.append(Fault(node, text))
 
+    def may_call(self, node: tf.NodeDef) -> bool:
+        """Whether a node of the original may name functions: its op is one, takes one as an attribute, or is not known."""
+        definition = self.before.op_defs.get(node.op)
+        return definition is None or node.op in self.before.library or any(a.type in ("func", "list(func)") for a in definition.attr)
+
     def are_calls(self, before: tf.NodeDef, after: tf.NodeDef) -> bool:
         """Whether two nodes are calls of functions by their ops."""
         return before.op in self.before.library and after.op in self.after.library
