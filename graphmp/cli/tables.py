@@ -10,7 +10,8 @@ from rich.text import Text
 
 STYLES = dict.fromkeys(("row", "change", "blank"), "")
 STYLES.update(head="bold", summary="bold", heading="bold cyan", note="yellow", unexplained="yellow", next="dim")
-STYLES.update({"added": "green", "removed": "red", "rewired": "magenta", "passed": "green", "failed": "bold red", "not checked": "dim"})
+STYLES.update({"added": "green", "removed": "red", "rewired": "magenta", "passed": "green", "failed": "bold red", "proved": "green"})
+STYLES.update({"not proved": "bold red", "not applicable": "dim"})
 
 Line = Tuple[str, str]  # a style and the text
 

@@ -29,7 +29,6 @@ taken for what it means, and what remains must be the original. Exit status: 0 i
 not be proved, 2 for trouble."""
 SCHEMA = "graphmp.verify/1"
 _MOST_NODES = 5
-_STYLES = {"proved": "passed", "failed": "failed", "not proved": "failed", "not applicable": "not checked"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,8 +81,9 @@ def _expected(path: str) -> Dict[str, Any]:
 def _lines(proof: Proof, args: argparse.Namespace) -> List[Line]:
     found: List[Line] = []
     for claim in proof.claims:
-        found.append((_STYLES[claim.verdict], "%-14s %s: %s" % (claim.verdict, claim.name, claim.text)))
-        found += [("row", "%-14s   %s" % ("", name)) for name in claim.nodes[1:_MOST_NODES]]
+        found.append((claim.verdict, "%-14s %s: %s" % (claim.verdict, claim.name, claim.text)))
+        others = claim.nodes[1:_MOST_NODES] if claim in _open(proof) else ()
+        found += [("row", "%-14s   %s" % ("", name)) for name in others]
     found.append(("blank", ""))
     verdict = "every claim is proved" if proof.ok else "%s: look at these first" % ", ".join(claim.name for claim in _open(proof))
     found.append(("passed" if proof.ok else "failed", labelled("verify", verdict)))
@@ -91,7 +91,7 @@ def _lines(proof: Proof, args: argparse.Namespace) -> List[Line]:
 
 
 def _open(proof: Proof) -> List[Claim]:
-    return [claim for claim in proof.claims if claim.verdict in ("failed", "not proved")]
+    return [claim for claim in proof.claims if claim.verdict not in ("proved", "not applicable")]
 
 
 def _next(proof: Proof, args: argparse.Namespace) -> str:

@@ -1,13 +1,11 @@
-"""What a comparison finds, as data: changes, graph bodies side by side, proofs, and why something stayed float32."""
+"""What a comparison finds, as data: changes, graph bodies side by side, and why something stayed float32."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Mapping, NamedTuple, Optional
 
 from graphmp.graph.view import GraphView
-
-PASSED, FAILED, NOT_CHECKED = "passed", "failed", "not checked"
 
 
 @dataclass(frozen=True)
@@ -66,22 +64,6 @@ class Kept(NamedTuple):
     body: str
     kind: str
     reason: str
-
-
-class Check(NamedTuple):
-    """A proof of something that a conversion must keep.
-
-    Attributes:
-        name: what is proved, such as `variables`.
-        status: PASSED, FAILED, or NOT_CHECKED where there is nothing of the kind, or no report to say.
-        text: what was found, in a line.
-        nodes: `Change.path` of the nodes that break it, or where it holds, those that it is about; sorted.
-    """
-
-    name: str
-    status: str
-    text: str
-    nodes: Tuple[str, ...] = ()
 
 
 def in_body(body: str, node: str) -> str:

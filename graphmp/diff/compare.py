@@ -10,20 +10,22 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from graphmp.diff import categories
 from graphmp.diff.changes import Body, Change
+from graphmp.diff.claims import graph_claims
 from graphmp.diff.comparing import bodies
 from graphmp.diff.comparing.matching import Pairing, pair
 from graphmp.diff.comparing.nodes import node_changes
 from graphmp.diff.comparing.parts import function_changes, part_changes
 from graphmp.diff.explain import explained
 from graphmp.diff.model import Diff
-from graphmp.diff.proofs.checks import graph_checks
 from graphmp.diff.values import node_text
 from graphmp.graph.collector import collector_paused
 from graphmp.graph.stored import Readable, stored
 
 
 @collector_paused()
-def compare(before: Readable, after: Readable, report: Optional[Dict[str, Any]] = None, names: Tuple[str, str] = ("original", "converted")) -> Diff:
+def compare(
+    before: Readable, after: Readable, report: Optional[Dict[str, Any]] = None, names: Tuple[str, str] = ("original", "converted"), prove: bool = True
+) -> Diff:
     """All differences between two graphs.
 
     Args:
@@ -31,6 +33,7 @@ def compare(before: Readable, after: Readable, report: Optional[Dict[str, Any]] 
         after: the converted MetaGraphDef.
         report: report.json as a dict; its `changes` say why, its `float32_nodes` why not.
         names: what to call the two.
+        prove: whether to prove that the one computes what the other does.
 
     Raises:
         GraphmpError: GMP008 if a node name is not unique, or an input names a node that isn't there.
@@ -44,7 +47,8 @@ def compare(before: Readable, after: Readable, report: Optional[Dict[str, Any]] 
         compared.append(Body(name, old, new, pairing.renamed))
     order = {category: index for index, category in enumerate(categories.CATEGORIES)}
     changes.sort(key=lambda change: (order[change.category], change.body, change.node))  # stable: attributes and slots stay in order
-    found = Diff(tuple(changes), False, names, graph_checks(before, after, compared[0]), bodies=tuple(compared), graphs=(before, after))
+    claims = graph_claims(before, after, compared[0]) if prove else ()
+    found = Diff(tuple(changes), False, names, claims, bodies=tuple(compared), graphs=(before, after))
     return found if report is None else explained(found, report)
 
 

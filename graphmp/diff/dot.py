@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as tf
 from graphmp.diff import colours
 from graphmp.diff.changes import Body, Change, in_body
 from graphmp.diff.neighbourhood import neighbourhood
-from graphmp.diff.values import dtype_text, printable
+from graphmp.diff.values import printable
 from graphmp.errors import GraphmpError
-from graphmp.graph.dtypes import HALF
+from graphmp.graph.dtypes import HALF, dtype_text
 from graphmp.graph.view import GraphView
 
 if TYPE_CHECKING:

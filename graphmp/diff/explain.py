@@ -8,8 +8,8 @@ from typing import Any, Dict, Iterator, List, Tuple
 
 from graphmp.diff import categories
 from graphmp.diff.changes import Change, Kept, in_body
+from graphmp.diff.claims import report_claims
 from graphmp.diff.model import Diff
-from graphmp.diff.proofs.checks import report_checks
 
 Reason = Tuple[str, str]  # its kind, and in words
 
@@ -33,7 +33,7 @@ def explained(diff: Diff, report: Dict[str, Any]) -> Diff:
         sorted(Kept(node, row["body"], row["kind"], row["reason"]) for row in report.get("float32_nodes") or () for node in row.get("nodes", ()))
     )
     found = replace(diff, changes=tuple(changes), has_report=True, stale=stale, kept=kept, report=report)
-    return replace(found, checks=report_checks(found, report))
+    return replace(found, claims=report_claims(found, report))
 
 
 def described(change: Change) -> str:

@@ -82,7 +82,7 @@ def _plain(diff: Diff) -> str:
     """What can be said without a script: checks, what is unexplained or stale, counts."""
     unexplained = ["%s: %s" % (change.path, change.category) for change in diff.unexplained]
     parts = [
-        _list("Checks", ["%s %s: %s" % (check.name, check.status, check.text) for check in diff.checks]),
+        _list("Claims", ["%s %s: %s" % (claim.name, claim.verdict, claim.text) for claim in diff.claims]),
         _list("%s unexplained" % plural(len(unexplained), "change"), _first(unexplained)),
         _list("The report is stale", _first(diff.stale)),
         _list("Changes", ["%s %s" % (format(count, ","), category) for category, count in diff.counts().items()]),

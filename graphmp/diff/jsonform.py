@@ -24,7 +24,7 @@ def render(diff: Diff) -> Dict[str, Any]:
         "counts": diff.counts(),
         "unexplained": len(diff.unexplained) if diff.has_report else None,
         "stale": list(diff.stale) if diff.has_report else None,
-        "checks": [{"name": c.name, "status": c.status, "text": c.text, "nodes": list(c.nodes)} for c in diff.checks],
+        "checks": [{"name": c.name, "status": c.verdict, "text": c.text, "nodes": list(c.nodes)} for c in diff.claims],
         "changes": [_change(change) for change in diff.changes],
         "patterns": [_pattern(pattern) for pattern in diff.patterns()],
         "float32": [kept._asdict() for kept in diff.kept],

@@ -1,4 +1,4 @@
-"""A diff as Markdown for a pull request: the summary of the review, the checks, then a fenced diff of what changed; short enough for a comment."""
+"""A diff as Markdown for a pull request: the summary of the review, the claims, then a fenced diff of what changed; short enough for a comment."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import html
 import re
 from typing import TYPE_CHECKING, Iterator, List, Tuple
 
-from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED
 from graphmp.diff.review import importance, words
 from graphmp.diff.text import MOST_GROUPS, group_row, more_row, rows, summary
 from graphmp.diff.values import plural, printable
+from graphmp.verify import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff
     from graphmp.diff.patterns import Pattern
 
 MOST_BYTES = 60000  # GitHub takes 65,536 characters a comment
-_MARKS = {PASSED: "- [x]", FAILED: "- [ ]", NOT_CHECKED: "-"}
+_MARKS = {PROVED: "- [x]", FAILED: "- [ ]", NOT_PROVED: "- [ ]", NOT_APPLICABLE: "-"}
 
 
 def render(diff: Diff, expand: bool = False) -> str:
-    """The summary, the checks, and the changes, by importance or, expanded, by category; a last line says how many lines were left out."""
-    told = [c for c in diff.checks if expand or diff.summary is None or c.status != NOT_CHECKED or c.nodes]  # the summary counts the others
-    checks = ["%s **%s**%s: %s" % (_MARKS[c.status], c.name, " FAILED" if c.status == FAILED else "", _words(c.text)) for c in told]
-    head = ["**%s**" % _words(summary(diff)), *("\n".join(each) for each in (_table(diff), checks) if each)]
+    """The summary, the claims, and the changes, by importance or, expanded, by category; a last line says how many lines were left out."""
+    told = [c for c in diff.claims if expand or diff.summary is None or c.verdict != NOT_APPLICABLE]  # the summary counts the others
+    claims = ["%s **%s** %s: %s" % (_MARKS[c.verdict], c.name, c.verdict, _words(c.text)) for c in told]
+    head = ["**%s**" % _words(summary(diff)), *("\n".join(each) for each in (_table(diff), claims) if each)]
     body, left_out = _capped(list(_fenced_lines(diff, expand)), MOST_BYTES - _size("\n\n".join(head)) - 200)
     fence = "`" * max(3, 1 + max((len(run) for line in body for run in re.findall("`+", line)), default=0))
     fenced = ["\n".join([fence + "diff", *body, fence])] if body else []

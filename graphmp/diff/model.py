@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.diff import dot, html, jsonform, markdown, model_explorer, text
 from graphmp.diff.apply import applied
 from graphmp.diff.categories import CATEGORIES
-from graphmp.diff.changes import FAILED, Body, Change, Check, Kept
+from graphmp.diff.changes import Body, Change, Kept
 from graphmp.diff.patterns import Pattern, patterns
 from graphmp.diff.review.summary import Summary, summarise
 from graphmp.diff.review.work import Work, work
@@ -20,8 +20,9 @@ from graphmp.graph.state import State
 from graphmp.graph.stored import StoredMetaGraph
 from graphmp.hooks.op_definitions import op_definitions
 from graphmp.once import once
+from graphmp.verify import FAILED, Claim
 
-__all__ = ["CATEGORIES", "Body", "Change", "Check", "Diff", "Kept"]
+__all__ = ["CATEGORIES", "Body", "Change", "Diff", "Kept"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +33,7 @@ class Diff:
         changes: sorted by category, then by body and node.
         has_report: whether a report was there to give reasons.
         names: what the two graphs are called.
-        checks: what was proved of the two graphs.
+        claims: what was proved of the two graphs, and what was not.
         stale: changes that the report tells of and the graphs don't have, as `node: change`.
         kept: why nodes stayed float32, by the report.
         bodies: the graphs themselves, body by body, the main graph first.
@@ -43,7 +44,7 @@ class Diff:
     changes: Tuple[Change, ...]
     has_report: bool = False
     names: Tuple[str, str] = ("original", "converted")
-    checks: Tuple[Check, ...] = ()
+    claims: Tuple[Claim, ...] = ()
     stale: Tuple[str, ...] = ()
     kept: Tuple[Kept, ...] = ()
     bodies: Tuple[Body, ...] = field(default=(), compare=False)
@@ -71,9 +72,9 @@ class Diff:
         return tuple(change for change in self.changes if not change.reason) if self.has_report else ()
 
     @property
-    def failed(self) -> Tuple[Check, ...]:
-        """The checks that failed."""
-        return tuple(check for check in self.checks if check.status == FAILED)
+    def failed(self) -> Tuple[Claim, ...]:
+        """The claims that failed."""
+        return tuple(claim for claim in self.claims if claim.verdict == FAILED)
 
     def groups(self) -> Dict[str, List[Change]]:
         """The changes by category, categories in order, those without changes left out; the unexplained lead each group."""
@@ -99,7 +100,7 @@ class Diff:
         return applied(self.changes, before)
 
     def to_text(self, expand: bool = False) -> str:
-        """Plain text: the checks, then all changes, those that repeat on one line each unless `expand`."""
+        """Plain text: the claims, then all changes, those that repeat on one line each unless `expand`."""
         return text.render(self, expand)
 
     def to_json(self) -> Dict[str, Any]:

@@ -1,6 +1,6 @@
 """A diff as plain text: the summary of the review, then the changes by importance, those that repeat or say one thing on one line.
 
-Expanded, all checks and a line for each change, by category.
+Expanded, all claims and a line for each change, by category.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def lines(diff: Diff, expand: bool = False) -> Iterator[Line]:
     yield Line(SUMMARY, summary(diff))
     yield from _summary(diff)
     if expand or diff.summary is None:
-        yield from _checks(diff)
+        yield from _claims(diff)
     yield from _stale(diff)
     yield from _changes(diff, diff.patterns(), expand) if expand else _sections(diff)
 
@@ -53,9 +53,9 @@ def _summary(diff: Diff) -> Iterator[Line]:
 
 
 def check_lines(diff: Diff) -> Iterator[Line]:
-    """The lines that decide whether a conversion passes: the checks, what is stale and what is unexplained."""
+    """The lines that decide whether a conversion passes: the claims, what is stale and what is unexplained."""
     yield Line(SUMMARY, summary(diff))
-    yield from _checks(diff)
+    yield from _claims(diff)
     yield from _stale(diff)
     if diff.has_report:
         yield from _changes(diff, [pattern for pattern in diff.patterns() if not pattern.reason], False)
@@ -143,13 +143,13 @@ def more_row(groups: Sequence[importance.Group]) -> str:
     return "and %s in %s: --all shows them" % (plural(sum(len(group.changes) for group in groups), "more change"), plural(len(groups), "line"))
 
 
-def _checks(diff: Diff) -> Iterator[Line]:
-    if diff.checks:
+def _claims(diff: Diff) -> Iterator[Line]:
+    if diff.claims:
         yield Line(BLANK, "")
-        yield Line(HEADING, "checks")
-    width = max((len(check.name) for check in diff.checks), default=0)
-    for check in diff.checks:
-        yield Line(check.status, "  %-11s  %-*s  %s" % (check.status, width, check.name, printable(check.text)))
+        yield Line(HEADING, "claims")
+    width = max((len(claim.name) for claim in diff.claims), default=0)
+    for claim in diff.claims:
+        yield Line(claim.verdict, "  %-14s  %-*s  %s" % (claim.verdict, width, claim.name, printable(claim.text)))
 
 
 def _stale(diff: Diff) -> Iterator[Line]:

@@ -7,6 +7,8 @@ from typing import Any, Optional, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.dtypes import dtype_text
+
 MOST_CHARACTERS = 80
 MOST_ELEMENTS = 4
 
@@ -19,15 +21,6 @@ def printable(text: str) -> str:
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """`1 change`, `2,000 changes`; `nouns` where the plural is irregular."""
     return "%s %s" % (format(count, ","), noun if count == 1 else nouns or noun + "s")
-
-
-def dtype_text(dtype: int) -> str:
-    """`float32`; for a number that this TensorFlow doesn't know, `dtype 99`."""
-    try:
-        name: str = tf.as_dtype(dtype).name
-    except (TypeError, KeyError):
-        return "dtype %d" % dtype
-    return name
 
 
 def attribute_text(value: tf.AttrValue) -> str:

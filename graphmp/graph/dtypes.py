@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorflow.compat.v1 as tf
+
 INVALID, FLOAT32, FLOAT64, INT32, UINT8, INT8, STRING, INT64, BOOL = 0, 1, 2, 3, 4, 6, 7, 9, 10
 BFLOAT16, FLOAT16, RESOURCE, VARIANT = 14, 19, 20, 21
 HALF = (FLOAT16, BFLOAT16)
@@ -17,3 +19,12 @@ BY_NAME = {"float32": FLOAT32, "float16": FLOAT16, "bfloat16": BFLOAT16}
 def compute_dtype(node: Any) -> int:
     """The dtype that a node computes in; INVALID where it has no such attribute. Asking a protobuf map for a missing key would add it."""
     return next((int(node.attr[name].type) for name in _COMPUTES_IN if name in node.attr), INVALID)
+
+
+def dtype_text(dtype: int) -> str:
+    """`float32`; for a number that this TensorFlow doesn't know, `dtype 99`."""
+    try:
+        name: str = tf.as_dtype(dtype).name
+    except (TypeError, KeyError):
+        return "dtype %d" % dtype
+    return name

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import List
+import functools
+import operator
+from typing import Any, List, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -12,7 +14,34 @@ def all_equal(node: tf.NodeDef, number: float) -> bool:
     """Whether a node is a constant of numbers that are all the same given one. NumPy's own comparisons refuse 1.15.5's bfloat16."""
     if node.op != "Const" or "value" not in node.attr or not tf.as_dtype(node.attr["value"].tensor.dtype).is_floating:
         return False
-    return bool(np.all(tf.make_ndarray(node.attr["value"].tensor).astype(np.float32) == number))
+    return bool(np.all(compact(node.attr["value"].tensor).astype(np.float32) == number))
+
+
+def elements(tensor: Any) -> int:
+    """How many elements a TensorProto has by its shape."""
+    return functools.reduce(operator.mul, (dim.size for dim in tensor.tensor_shape.dim), 1)
+
+
+def array(tensor: Any) -> Optional[np.ndarray]:
+    """The value of a TensorProto; None where it has none: a dtype that nobody knows, elements that do not fit its shape."""
+    try:
+        return np.asarray(tf.make_ndarray(tensor))
+    except (TypeError, ValueError, KeyError):
+        return None
+
+
+def compact(tensor: Any) -> np.ndarray:
+    """The elements of a TensorProto of real numbers, flat, the one that fills the rest of it once: a few bytes may stand for petabytes."""
+    if tensor.tensor_content:
+        return np.asarray(tf.make_ndarray(tensor)).ravel()
+    count = max((len(value) for field, value in tensor.ListFields() if field.name.endswith("_val")), default=0)
+    if not count or not elements(tensor):
+        return np.zeros(min(1, elements(tensor)), tf.as_dtype(tensor.dtype).as_numpy_dtype)
+    short = type(tensor)()
+    short.CopyFrom(tensor)
+    del short.tensor_shape.dim[:]
+    short.tensor_shape.dim.add(size=count)
+    return np.asarray(tf.make_ndarray(short))
 
 
 def strings(node: tf.NodeDef) -> List[str]:

@@ -97,7 +97,7 @@ def make_report(
         ],
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
-    report["checks"] = [{"name": c.name, "status": c.status, "text": c.text} for c in explained(differences, report).checks]
+    report["checks"] = [{"name": c.name, "status": c.verdict, "text": c.text} for c in explained(differences, report).claims]
     return report
 
 

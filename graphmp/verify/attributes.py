@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF
 from graphmp.graph.messages import serialize
+from graphmp.graph.values import compact
 from graphmp.hooks.op_definitions import defaults
 from graphmp.hooks.op_defs import WIDER
 
@@ -72,13 +73,19 @@ def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:
     """Whether a constant holds the float32 one rounded, and nothing in it became infinite."""
     if not _narrowed(old.dtype, new.dtype):
         return False
-    value, half = tf.make_ndarray(old), tf.make_ndarray(new)
-    if value.shape != half.shape:
+    if old.tensor_shape != new.tensor_shape:
         return False
+    value, half = _even(compact(old), compact(new))
     with np.errstate(over="ignore"):
         expected = value.astype(half.dtype)
     same = np.asarray(expected).tobytes() == np.asarray(half).tobytes()
     return same and bool(np.all(~np.isfinite(value) | (np.abs(value) <= _LARGEST[new.dtype])))
+
+
+def _even(*arrays: np.ndarray) -> List[np.ndarray]:
+    """Arrays whose last element fills the rest, of the length of the longest."""
+    longest = max(map(len, arrays))
+    return [np.concatenate([array, np.repeat(array[-1:], longest - len(array))]) for array in arrays]
 
 
 def functions(before: tf.NodeDef, after: tf.NodeDef) -> Iterator[Tuple[str, str]]:

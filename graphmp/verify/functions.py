@@ -24,7 +24,7 @@ def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
             yield Fault(name, "has other arguments or results than in the original, or in another order")
     run = {body.gates.waited_for(node) for node in after.control_ret.values()}
     for node in sorted(set(before.control_ret.values()) - run):
-        yield Fault("%s/%s" % (name, node), "does not run with its function, as in the original")
+        yield Fault("library/%s/%s" % (name, node), "does not run with its function, as in the original")
     for key in sorted({*before.attr, *after.attr}.difference(_NAMES)):
         if (key in before.attr, before.attr.get(key)) != (key in after.attr, after.attr.get(key)):
             yield Fault(name, "has another attribute %s than in the original" % key)
@@ -70,7 +70,7 @@ class Functions:
                     waiting += zip(*map(_related, functions, gradients))
 
     def _look_at(self, name: str, body: Body) -> None:
-        inside = "%s/%%s" % name
+        inside = "library/%s/%%s" % name
         self.faults += [Fault(inside % node, text) for node, text in (*body.sides.faults, *body.unexplained())]
         self.type_faults += [Fault(inside % node, text) for node, text in type_faults(body.sides)]
 
@@ -104,5 +104,5 @@ class Functions:
             text = "hands scaled values to the function %s, whose body is not known" % function if scaled else ""
             return [ONE] * self._results(function), text
         degrees = Degrees(body.sides, body.erasure, body.scales.nodes, self.called, given)
-        problem = next(("%s/%s %s" % (function, node, text) for node, text in degrees.problems.items()), "")
+        problem = next(("library/%s/%s %s" % (function, node, text) for node, text in degrees.problems.items()), "")
         return degrees.results(), problem

@@ -8,14 +8,18 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Optional, Se
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.dtypes import dtype_text
+from graphmp.graph.values import array, elements
 from graphmp.graph.view import GraphView, Port
 from graphmp.hooks.op_definitions import defaults
 from graphmp.verify.patterns import LIKE, Hole, Named, Node, Rest, Templates, Use, Value
+from graphmp.verify.sides import attribute
 
 Bindings = Dict[str, Any]
 SAME = {"AddV2": "Add", "SelectV2": "Select", "RefIdentity": "Identity"}  # ops that compute the same
 # They change no value.
 _COSMETIC = frozenset(("_class", "_has_manual_control_dependencies", "_output_shapes", "N"))
+_MOST_ELEMENTS = 1 << 16  # of a constant that a conversion puts in
 _NODES = ""  # the key of a match's nodes in its bindings
 
 
@@ -71,9 +75,10 @@ class Matcher:
     def constant(self, port: Port) -> Optional[np.ndarray]:
         """The value of a constant that was put in."""
         node = self._view.nodes[port.node]
-        if node.op != "Const" or port.node not in self._added:
+        tensor = attribute(node, "value").tensor
+        if node.op != "Const" or port.node not in self._added or elements(tensor) > _MOST_ELEMENTS:
             return None
-        return np.asarray(tf.make_ndarray(node.attr["value"].tensor))
+        return array(tensor)
 
     def scalar(self, port: Port) -> Optional[float]:
         """The number of such a constant, where it waits for nothing."""
@@ -217,7 +222,7 @@ def _spelled(node: tf.NodeDef, key: str) -> Any:
     kind = node.attr[key].WhichOneof("value")
     value = getattr(node.attr[key], kind)
     if kind == "type":
-        return tf.as_dtype(value).name
+        return dtype_text(value)
     return value.decode() if kind == "s" else [dim.size for dim in value.dim] if kind == "shape" else value
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, Mapping, Optional
 
-import tensorflow.compat.v1 as tf
-
-from graphmp.graph.dtypes import HALF
+from graphmp.graph.dtypes import HALF, dtype_text
 from graphmp.graph.gradient_code import gradient_nodes
 from graphmp.graph.mark import read_mark
 from graphmp.policy.policy import tensor_core_ops
@@ -37,7 +35,7 @@ def _short(number: float) -> str:
 def _half_types(body: Body) -> Iterator[str]:
     nodes = body.sides.after.view.nodes
     found = {node.attr["DstT"].type for name, node in nodes.items() if node.op == "Cast" and name in body.sides.added} & set(HALF)
-    return (tf.as_dtype(number).name for number in found)
+    return map(dtype_text, found)
 
 
 def parameters_claim(body: Body, found: Mapping[str, Any], expected: Optional[Mapping[str, Any]]) -> Claim:

@@ -14,7 +14,7 @@ class Claim(NamedTuple):
         name: what is claimed, in a word or two.
         verdict: one of PROVED, FAILED, NOT_PROVED, NOT_APPLICABLE.
         text: what was proved, or what a reviewer must look at, in one line.
-        nodes: names of nodes of the converted graph, `function/node` in a function.
+        nodes: nodes of the converted graph that break the claim, or where it holds, those that it is about; `library/function/node` in a function.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Mapping, Optional
+from typing import Any, Iterable, Iterator, List, Mapping, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -55,7 +55,7 @@ def _scaled(body: Body, degrees: Degrees) -> Claim:
     name = "scale cancels"
     steps = [node for node, step in body.erasure.steps.items() if step is not None]
     faults = [Fault(node, text) for node, text in degrees.problems.items()]
-    scaled = [port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE)]
+    scaled = sorted(port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE))
     # In the original others read it, who read it unscaled now, or it is divided by the scale itself: someone may fetch it.
     result = {name for name in scaled if body.sides.before.view.consumers(name) or body.erasure.is_unscaled(name)}
     named = fetched(body.sides.before.meta_graph) | result
@@ -63,7 +63,7 @@ def _scaled(body: Body, degrees: Degrees) -> Claim:
     if not steps and not faults:
         return Claim(name, NOT_APPLICABLE, "the graph has no loss scale")
     text = "every write, named output and predicate is free of the scale; %d nodes multiply or divide by it" % len(steps)
-    return _claim(name, faults, text + ("; scaled where nobody reads: %s" % ", ".join(scaled[:3]) if scaled else ""))
+    return _claim(name, faults, text + ("; scaled where nobody reads: %s" % ", ".join(scaled[:3]) if scaled else ""), steps)
 
 
 def _unread(sides: Sides) -> Iterator[Port]:
@@ -78,8 +78,9 @@ def _skipped(body: Body) -> Claim:
     if not body.scales.dynamic:
         return Claim(name, NOT_APPLICABLE, "the graph has no dynamic loss scale")
     skips = Skips(body.sides, body.scales, body.gates, body.erasure)
-    counted = "; counts skipped steps: %s" % ", ".join(skips.counted[:3]) if skips.counted else ""
-    return _claim(name, skips.faults, "%d writes wait for flags that look at all gradients that they take%s" % (skips.gated, counted))
+    counted = "; counts skipped steps: %s" % ", ".join(sorted(skips.counted)[:3]) if skips.counted else ""
+    text = "%d writes wait for flags that look at all gradients that they take%s" % (len(skips.gated), counted)
+    return _claim(name, skips.faults, text, skips.gated)
 
 
 def _clipped(body: Body) -> Claim:
@@ -89,16 +90,18 @@ def _clipped(body: Body) -> Claim:
     faults = list(clip_faults(body.sides, body.scales, body.clips, body.erasure.divisions()))
     norms = sorted({clip.norm for clip in body.clips.by_factor.values()})
     text = "every gradient that a write takes is clipped by a global norm, of %s" % " and ".join("%g" % norm for norm in norms)
-    return _claim(name, faults, text)
+    return _claim(name, faults, text, body.clips.multiplied)
 
 
 def _types(body: Body, functions: Functions) -> Claim:
-    text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(half_nodes(body.sides))
-    return _claim("types", [*type_faults(body.sides), *functions.type_faults], text)
+    half = half_nodes(body.sides)
+    text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(half)
+    return _claim("types", [*type_faults(body.sides), *functions.type_faults], text, half)
 
 
-def _claim(name: str, faults: List[Fault], text: str) -> Claim:
+def _claim(name: str, faults: List[Fault], text: str, about: Iterable[str] = ()) -> Claim:
     if not faults:
-        return Claim(name, PROVED, text)
+        return Claim(name, PROVED, text, tuple(sorted(about)))
+    faults = sorted(faults)
     more = " and %d more" % (len(faults) - 1) if len(faults) > 1 else ""
     return Claim(name, FAILED, "%s %s%s" % (faults[0].node, faults[0].text, more), tuple(fault.node for fault in faults))

@@ -29,7 +29,7 @@ class Skips:
 
     Attributes:
         faults: what is wrong.
-        gated: how many writes wait for a flag.
+        gated: writes that wait for a flag.
         counted: writes of whole numbers that a skipped step does all the same.
     """
 
@@ -40,7 +40,7 @@ class Skips:
         self._flags: Dict[str, Flag] = {name: _all([gate.flag for gate in found]) for name, found in gates.of.items()}
         self.faults: List[Fault] = []
         self.counted: List[str] = []
-        self.gated = sum(name in self._flags for name in self._writes)
+        self.gated = [name for name in self._writes if name in self._flags]
         self._divisions = erasure.divisions()
         if scales.dynamic:
             self._sources = {port for port, scale in self._divisions.items() if scale in scales.initial} | set(self._taken_out()) | set(self._fed())

@@ -6,7 +6,7 @@ from typing import Iterator, List
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, HALF, INVALID
+from graphmp.graph.dtypes import BFLOAT16, FLOAT16, HALF, INVALID, dtype_text
 from graphmp.graph.state_kinds import kind
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
@@ -34,7 +34,7 @@ def _edges(sides: Sides) -> Iterator[Fault]:
         for slot, port in enumerate(view.inputs(name)):
             found, wanted = sides.after.dtype(port), signature.inputs[slot].dtype
             if found != wanted and INVALID not in (found, wanted):
-                yield Fault(name, "reads %s as %s, which is %s" % (port, tf.as_dtype(wanted).name, tf.as_dtype(found).name))
+                yield Fault(name, "reads %s as %s, which is %s" % (port, dtype_text(wanted), dtype_text(found)))
 
 
 def _kept(sides: Sides) -> Iterator[Fault]:
@@ -50,7 +50,7 @@ def _kept(sides: Sides) -> Iterator[Fault]:
             ):
                 yield Fault(name, "has another type than in the original, which a %s keeps" % node.op)
         elif name in named and sides.before.dtype(Port(name, 0)) != sides.after.dtype(Port(name, 0)):
-            yield Fault(name, "is an output or a loss, and is %s" % tf.as_dtype(sides.after.dtype(Port(name, 0))).name)
+            yield Fault(name, "is an output or a loss, and is %s" % dtype_text(sides.after.dtype(Port(name, 0))))
 
 
 def _is_type(attribute: tf.AttrValue) -> bool:

@@ -25,7 +25,7 @@ def test_starts_with_the_scopes_of_both_sides_and_their_counts(page):
 def test_what_is_unexplained_or_stale_leads_the_page(page):
     shown = page.execute_script("return document.getElementById('attention').innerText")
     assert "2 changes unexplained" in shown and "The report is stale: the graphs don't have 1 change" in shown
-    assert "loss scale cancels" in page.execute_script("return document.querySelector('.check').innerText")  # failed checks come first
+    assert "scale cancels" in page.execute_script("return document.querySelector('.claim').innerText")  # failed claims come first
 
 
 def test_a_row_has_both_sides_beside_each_other(page):
@@ -87,8 +87,8 @@ def test_choices_of_a_group_add_up_and_groups_narrow(page):
     assert page.execute_script(found) == "%d changes" % len(sample().changes)
 
 
-def test_a_check_leads_to_its_nodes(page):
-    click(page, ".check.failed")
+def test_a_claim_leads_to_its_nodes(page):
+    click(page, ".claim.failed")
     assert rows(page) == ["graphmp", "loss_scale", "scaled_loss"]
     assert selected(page) == "scaled_loss"
 

@@ -10,9 +10,10 @@ import pytest
 import graphmp
 from graphmp.diff import jsonform, markdown
 from graphmp.diff.compare import compare
-from graphmp.diff.model import CATEGORIES, Change, Check, Diff
+from graphmp.diff.model import CATEGORIES, Change, Diff
 from graphmp.diff.values import printable
 from graphmp.errors import GraphmpError
+from graphmp.verify import Claim
 from tests.support.corpus import recorded
 from tests.support.tiny import meta_graph, report, with_nodes_reversed
 
@@ -55,12 +56,12 @@ def test_summary_leads_every_text(diff, summary):
 
 
 def test_text():
-    found = Diff(compare(BEFORE, AFTER, report(y="allow", x_half="cast")).changes, True, checks=(Check("variables", "passed", "2 of 2 float32"),))
+    found = Diff(compare(BEFORE, AFTER, report(y="allow", x_half="cast")).changes, True, claims=(Claim("variables", "proved", "2 of 2 float32"),))
     assert found.to_text() == (
         "4 changes: 1 device, 1 dtype, 1 edge via cast, 1 node added; 1 unexplained\n"
         "\n"
-        "checks\n"
-        "  passed       variables  2 of 2 float32\n"
+        "claims\n"
+        "  proved          variables  2 of 2 float32\n"
         "\n"
         "unexplained (1)\n"
         "  z  device + /gpu:0  # unexplained\n"
@@ -145,15 +146,15 @@ def test_markdown():
     diff = Diff(
         (change("a", "dtype", "float32", "float16", part="T", reason="allow"), change("b", reason="r"), change("c", "node removed", "NoOp", None)),
         has_report=True,
-        checks=(Check("variables", "passed", "2 of 2 *float32*"), Check("loss", "failed", "loss is float16"), Check("x", "not checked", "none")),
+        claims=(Claim("variables", "proved", "2 of 2 *float32*"), Claim("loss", "failed", "loss is float16"), Claim("x", "not applicable", "none")),
         stale=("d: op: A -> B",),
     )
     assert diff.to_markdown() == (
         "**3 changes: 1 node removed, 1 dtype, 1 node added; 1 unexplained; the report is stale**\n"
         "\n"
-        "- [x] **variables**: 2 of 2 \\*float32\\*\n"
-        "- [ ] **loss** FAILED: loss is float16\n"
-        "- **x**: none\n"
+        "- [x] **variables** proved: 2 of 2 \\*float32\\*\n"
+        "- [ ] **loss** failed: loss is float16\n"
+        "- **x** not applicable: none\n"
         "\n"
         "```diff\n"
         "@@ unexplained (1) @@\n"
@@ -191,7 +192,7 @@ def test_markdown_fits_a_comment_and_says_what_it_leaves_out(count, letter):
 @pytest.mark.parametrize("field", ["node", "before", "after", "reason", "part", "body"])
 def test_names_are_text_everywhere(field):
     hostile = dataclasses.replace(change("n", "dtype", "b", "a", reason="r", part="p"), **{field: HOSTILE})
-    diff = Diff((hostile,), has_report=True, names=(HOSTILE, HOSTILE), stale=(HOSTILE,), checks=(Check("c", "failed", HOSTILE, (HOSTILE,)),))
+    diff = Diff((hostile,), has_report=True, names=(HOSTILE, HOSTILE), stale=(HOSTILE,), claims=(Claim("c", "failed", HOSTILE, (HOSTILE,)),))
     for text in (diff.to_text(), diff.to_markdown()):
         assert "\x1b" not in text
         assert "\u202e" not in text

@@ -197,7 +197,7 @@ def test_matmuls_and_convolutions_are_named_for_the_map():
 
 def test_checks_and_stale_rows_lead_to_rows_where_there_are_any():
     decoded = Decoded(sample())
-    assert [[decoded.paths[row] for row in rows] for _, _, _, rows in decoded.data["checks"]] == [
+    assert [[decoded.paths[row] for row in rows] for _, _, _, rows in decoded.data["claims"]] == [
         ["conv1/kernel", "conv2/kernel", "conv10/kernel"], ["graphmp/loss_scale/scaled_loss"], [],
     ]  # fmt: skip
     assert [row for _, row in decoded.data["stale"]] == [-1]
@@ -295,7 +295,7 @@ def test_the_same_diff_gives_the_same_bytes():
 
 def test_without_scripts_the_page_says_the_most_important():
     plain = sample().to_html().split("<noscript>")[1].split("</noscript>")[0]
-    for line in ("<li>loss scale cancels failed: nothing divides by it</li>", "<h2>2 changes unexplained</h2>", "<li>summary/loss: node removed</li>",
+    for line in ("<li>scale cancels failed: nothing divides by it</li>", "<h2>2 changes unexplained</h2>", "<li>summary/loss: node removed</li>",
                  "<h2>The report is stale</h2>", "<li>3 edge via cast</li>"):  # fmt: skip
         assert line in plain
 

@@ -8,12 +8,13 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.cli.summary import summary as printed
 from graphmp.cli.tables import labelled
-from graphmp.diff.changes import Change, Check
+from graphmp.diff.changes import Change
 from graphmp.diff.compare import compare
 from graphmp.diff.model import Diff
 from graphmp.diff.review import importance
 from graphmp.diff.review.summary import Clip
 from graphmp.diff.review.words import rows
+from graphmp.verify import Claim
 from tests.support.tiny import meta_graph
 
 pytestmark = pytest.mark.unit
@@ -120,15 +121,15 @@ def test_convert_prints_what_the_diff_begins_with(diff):
     assert list(printed(diff, [], "next"))[: len(said)] == said
     assert diff.to_text().splitlines()[2 : 2 + len(said)] == said
     labels = [row.label for row in rows(diff.summary) if row.label]
-    assert labels[1:] == ["engine", "float16", "float32", "variables", "loss", "casts", "checks", "versions"]
+    assert labels[1:] == ["engine", "float16", "float32", "variables", "loss", "casts", "proved", "versions"]
 
 
 def test_markdown_has_the_same_rows_as_a_table(diff):
     markdown = diff.to_markdown()
     table = [line for line in markdown.splitlines() if line.startswith("| ")]
     assert [line.split(" | ")[0][2:] for line in table[1:]] == [row.label for row in rows(diff.summary)][1:]
-    assert "**clip after unscale**" not in markdown
-    assert "**clip after unscale**" in diff.to_markdown(expand=True)
+    assert "**clip** not applicable" not in markdown
+    assert "**clip** not applicable" in diff.to_markdown(expand=True)
     assert markdown.index("| engine |") < markdown.index("**variables**") < markdown.index("@@ matmuls")
 
 
@@ -145,14 +146,14 @@ def test_a_report_of_other_graphs_is_said_to_be_one(conversion):
     strange = compare(conversion.before, meta_graph("x X"), conversion.report)
     (text,) = texts(strange.summary, "report")
     assert text.startswith("DOES NOT FIT: ")
-    assert texts(strange.summary, "checks")[0].startswith("FAILED explained: ")
+    assert texts(strange.summary, "FAILED")[0].startswith("explained: ")
 
 
 def test_two_graphs_that_have_nothing_to_do_with_each_other():
     found = compare(meta_graph("x MatMul T=float32"), meta_graph("y Relu T=float32", "v VariableV2 dtype=float32"))
     assert texts(found.summary, "float32") == ["nothing computes in half precision: no matmul or convolution"]
     assert texts(found.summary, "loss") == ["no loss scale in the graph"]
-    assert "FAILED variables" in texts(found.summary, "checks")[0]
+    assert texts(found.summary, "FAILED")[0].startswith("variables: ")
     assert [section.name for section in importance.sections(found)] == ["neither dtype nor cast nor loss scale"]
 
 
@@ -192,6 +193,8 @@ def test_what_is_not_shown_is_counted():
     assert text.endswith("  and 30 more changes in 30 lines: --all shows them\n")
 
 
-def test_a_check_that_could_not_decide_is_named(diff):
-    unclear = (Check("loss scale cancels", "not checked", "roots", ("w",)), Check("inputs", "not checked", "none"))
-    assert texts(diff.summary._replace(checks=unclear), "checks") == ["none; not decided: loss scale cancels; 1 not applicable"]
+def test_a_claim_that_is_not_proved_is_named(diff):
+    unclear = (Claim("scale cancels", "not proved", "roots", ("w",)), Claim("inputs", "not applicable", "none"))
+    summary = diff.summary._replace(claims=unclear)
+    assert texts(summary, "not proved") == ["scale cancels: roots"]
+    assert texts(summary, "proved") == ["nothing; 1 not applicable"]

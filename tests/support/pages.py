@@ -9,10 +9,11 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED, Body, Change, Check, Kept
+from graphmp.diff.changes import Body, Change, Kept
 from graphmp.diff.compare import compare
 from graphmp.diff.model import Diff
 from graphmp.graph.view import GraphView
+from graphmp.verify import FAILED, NOT_APPLICABLE, PROVED, Claim
 from tests.support.tiny import meta_graph
 
 HOSTILE = "</script><img src=x onerror=alert(1)>|`[b]\x1b[31m\u202e&amp;"
@@ -52,15 +53,15 @@ FUNCTION = ("x _Arg T=float32", "y Relu x T=float32"), ("x _Arg T=float32", "y R
 
 
 def sample():
-    """Every category and status, a function, a renamed node, checks of each kind, a stale row."""
+    """Every category and status, a function, a renamed node, claims of each kind, a stale row."""
     return Diff(
         tuple(_changes()),
         True,
         ("before.meta", "after.meta"),
         (
-            Check("variables", PASSED, "3 of 3 float32", ("conv1/kernel", "conv2/kernel", "conv10/kernel")),
-            Check("loss scale cancels", FAILED, "nothing divides by it", ("graphmp/loss_scale/scaled_loss",)),
-            Check("clip after unscale", NOT_CHECKED, "no clip"),
+            Claim("variables", PROVED, "3 of 3 float32", ("conv1/kernel", "conv2/kernel", "conv10/kernel")),
+            Claim("scale cancels", FAILED, "nothing divides by it", ("graphmp/loss_scale/scaled_loss",)),
+            Claim("clip", NOT_APPLICABLE, "no clip"),
         ),
         ("conv7/Conv2D: dtype of T: float32 -> float16",),
         (
@@ -176,9 +177,9 @@ def hostile():
     for name in (HOSTILE, HOSTILE + "/x", "javascript:alert(1)", "\u05d0\u05d1/\u202eevil"):
         graph.node.add(name=name, op=HOSTILE, device=HOSTILE).attr[HOSTILE].s = HOSTILE.encode("utf-8")
     changes = tuple(Change(node.name, "dtype", HOSTILE, "x", HOSTILE, HOSTILE) for node in graph.node)
-    checks = (Check(HOSTILE, PASSED, HOSTILE, (HOSTILE,)),)
+    claims = (Claim(HOSTILE, PROVED, HOSTILE, (HOSTILE,)),)
     body = Body("", GraphView(graph), GraphView(graph), {})
-    return Diff(changes, True, (HOSTILE, HOSTILE), checks, (HOSTILE,), (), (body,))
+    return Diff(changes, True, (HOSTILE, HOSTILE), claims, (HOSTILE,), (), (body,))
 
 
 def view(*lines):

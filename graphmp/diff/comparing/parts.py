@@ -9,7 +9,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.diff import categories
 from graphmp.diff.changes import Change
 from graphmp.diff.comparing.bodies import library
-from graphmp.diff.values import dtype_text, plural
+from graphmp.diff.values import plural
+from graphmp.graph.dtypes import dtype_text
 from graphmp.graph.messages import serialize
 
 MAPS = ("collection_def", "signature_def")

@@ -3,10 +3,10 @@
 const QUESTIONS = [
   ['What does the report not explain?', () => ['status', ['unexplained']]],
   ['What stayed float32, and why?', ({ changes }) => ['kind', changes.kinds.map((_, kind) => kind).slice(changes.stayedFrom)]],
-  ['Where does the loss scale enter, leave?', (page) => checkedOr(page, 'loss scale cancels', 'scale', 'unscale')],
+  ['Where does the loss scale enter, leave?', (page) => claimedOr(page, 'scale cancels', 'scale', 'unscale')],
   ['What happens on an overflow?', ({ changes }) => ['kind', changes.kindNumbers('finite check', 'skip gate')]],
   ['Where do float32 and half meet?', ({ changes }) => ['kind', changes.kindNumbers('cast down', 'cast up')]],
-  ['Which variables stayed float32?', (page) => checkedOr(page, 'variables', 'variable kept')],
+  ['Which variables stayed float32?', (page) => claimedOr(page, 'variables', 'variable kept')],
 ];
 
 class Ask {
@@ -21,9 +21,9 @@ class Ask {
 
   // A question with the number of its answers; null where there are none.
   item(text, asks) {
-    const { totals, checks } = this.page;
+    const { totals, claims } = this.page;
     const [group, values] = asks(this.page);
-    const counts = { status: () => totals.unexplained, check: (value) => checks[value].rows.length, kind: (value) => totals.kind[value] };
+    const counts = { status: () => totals.unexplained, claim: (value) => claims[value].rows.length, kind: (value) => totals.kind[value] };
     const count = values.map(counts[group]).reduce((sum, found) => sum + found, 0);
     return count ? this.question(text, count, group, values, () => this.page.ask(group, values)) : null;
   }
@@ -53,8 +53,8 @@ class Ask {
   }
 }
 
-// A check names the variables or scales themselves; the reasons also what reads and writes them.
-function checkedOr({ checks, changes }, title, ...kinds) {
-  const check = checks.findIndex(({ name, rows }) => name === title && rows.length > 0);
-  return check === NONE ? ['kind', changes.kindNumbers(...kinds)] : ['check', [check]];
+// A claim names the variables or scales themselves; the reasons also what reads and writes them.
+function claimedOr({ claims, changes }, title, ...kinds) {
+  const claim = claims.findIndex(({ name, rows }) => name === title && rows.length > 0);
+  return claim === NONE ? ['kind', changes.kindNumbers(...kinds)] : ['claim', [claim]];
 }

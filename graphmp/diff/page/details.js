@@ -35,15 +35,15 @@ class Details {
     return [
       items.length > 0 && make('ul', {}, ...items),
       items.length === 0 && graph.isNode(selected) && make('p', { class: 'unchanged' }, 'Nothing changed here.'),
-      ...this.checks(),
+      ...this.claims(),
     ];
   }
 
-  // The checks that name the selected row.
-  checks() {
-    const { checks, selected } = this.page;
-    return checks.filter(({ rows }) => rows.includes(selected)).map(({ name, status, text }) => make('p', { class: `named-by ${status}` },
-      make('b', {}, `${CHECK_SIGNS[status]} ${name}`), ` ${text}`));
+  // The claims that name the selected row.
+  claims() {
+    const { claims, selected } = this.page;
+    return claims.filter(({ rows }) => rows.includes(selected)).map(({ name, verdict, text }) => make('p', { class: `named-by ${verdict.replace(' ', '-')}` },
+      make('b', {}, `${CLAIM_SIGNS[verdict]} ${name}`), ` ${text}`));
   }
 
   change(change) {

@@ -1,12 +1,12 @@
 // Which changes and which rows are asked for. Choices of one group are alternatives; what different groups ask for must all hold.
 
-const GROUPS = ['status', 'category', 'kind', 'pattern', 'check'];
+const GROUPS = ['status', 'category', 'kind', 'pattern', 'claim'];
 
 class Filters {
-  constructor(graph, changes, checks) {
+  constructor(graph, changes, claims) {
     this.graph = graph;
     this.changes = changes;
-    this.checks = checks;
+    this.claims = claims;
     this.clear();
   }
 
@@ -39,18 +39,18 @@ class Filters {
   // The patterns whose changes have the status, category and kind that are asked for.
   fittingPatterns() {
     const { status, category, kind } = this.chosen;
-    const checked = this.checkedPatterns();
+    const claimed = this.claimedPatterns();
     const fits = (pattern, index) =>
       (!status.size || (pattern.category !== NONE && status.has(this.changes.isAlarm(pattern) ? 'unexplained' : 'explained'))) &&
       (!category.size || category.has(pattern.category)) &&
       (!kind.size || kind.has(pattern.kind)) &&
-      (!checked || checked.has(index));
+      (!claimed || claimed.has(index));
     return this.changes.patterns.map((_, index) => index).filter((index) => fits(this.changes.patterns[index], index));
   }
 
-  // The patterns of the rows that the chosen checks name; null where no check is chosen.
-  checkedPatterns() {
-    const rows = this.checkedRows();
+  // The patterns of the rows that the chosen claims name; null where no claim is chosen.
+  claimedPatterns() {
+    const rows = this.claimedRows();
     return rows && new Set([...rows].flatMap((row) => this.changes.patternsOf(row)));
   }
 
@@ -63,7 +63,7 @@ class Filters {
     const keptWanted = this.wantedKept();
     const asksForChanges = changeWanted !== null;
     const text = this.textTest();
-    const checked = this.checkedRows();
+    const claimed = this.claimedRows();
     const result = { rows: new Uint8Array(size), changes: new Int32Array(size + 1), unexplained: new Int32Array(size + 1), matches: 0 };
     for (let row = 0; row < size; row++) {
       let found = 0;
@@ -74,7 +74,7 @@ class Filters {
         unexplained += this.changes.isUnexplained(change) ? 1 : 0;
       }
       const kept = !asksForChanges || (!found && this.changes.keptOfRow.of(row).some((index) => keptWanted[index]));
-      const wanted = (found || (kept && !this.onlyChanged)) && (!checked || checked.has(row)) && text(row);
+      const wanted = (found || (kept && !this.onlyChanged)) && (!claimed || claimed.has(row)) && text(row);
       result.rows[row] = wanted ? 1 : 0;
       result.matches += result.rows[row];
       result.changes[row + 1] = result.changes[row] + (wanted ? found : 0);
@@ -104,8 +104,8 @@ class Filters {
       (!none && (!kind.size || kind.has(found)) && (!pattern.size || pattern.has(kept.pattern[index])) ? 1 : 0));
   }
 
-  checkedRows() {
-    return this.chosen.check.size ? new Set([...this.chosen.check].flatMap((check) => this.checks[check].rows)) : null;
+  claimedRows() {
+    return this.chosen.claim.size ? new Set([...this.chosen.claim].flatMap((claim) => this.claims[claim].rows)) : null;
   }
 
   // Whether a row has all words of the search in its names and ops.

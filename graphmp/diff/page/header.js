@@ -1,8 +1,8 @@
-// The head of the page: what needs a look, loudly, and the checks.
+// The head of the page: what needs a look, loudly, and the claims.
 
-const CHECK_SIGNS = { passed: '\u2713', failed: '\u2717', 'not checked': '\u2013' };
-const CHECK_ORDER = ['passed', 'not checked'];
-const CHECK_WORDS = { failed: 'failed', passed: 'passed', 'not checked': 'not applicable' };
+const CLAIM_SIGNS = { proved: '\u2713', failed: '\u2717', 'not proved': '?', 'not applicable': '\u2013' };
+const OPEN_CLAIMS = ['failed', 'not proved'];
+const OTHER_CLAIMS = ['proved', 'not applicable'];
 const MOST_NAMED = 3; // nodes named in a line
 const MOST_STALE = 100; // rows of a report listed
 
@@ -10,36 +10,36 @@ class Header {
   constructor(page) {
     this.page = page;
     this.buttons = [];
-    this.fillChecks();
+    this.fillClaims();
     this.fillAttention();
   }
 
-  // The failed ones at once, the others behind a line that counts them.
-  fillChecks() {
-    const { checks } = this.page;
-    const others = byId('other-checks');
-    byId('checks').hidden = !checks.length;
-    this.fillList(byId('failed-checks'), ['failed']);
-    this.fillList(others.querySelector('ul'), CHECK_ORDER);
-    byId('failed-checks').hidden = !byId('failed-checks').children.length;
+  // Those that failed or are not proved at once, the others behind a line that counts them.
+  fillClaims() {
+    const { claims } = this.page;
+    const others = byId('other-claims');
+    byId('claims').hidden = !claims.length;
+    this.fillList(byId('open-claims'), OPEN_CLAIMS);
+    this.fillList(others.querySelector('ul'), OTHER_CLAIMS);
+    byId('open-claims').hidden = !byId('open-claims').children.length;
     others.hidden = !others.querySelector('ul').children.length;
-    const counts = CHECK_ORDER.map((status) => [checks.filter((check) => check.status === status).length, CHECK_WORDS[status]]);
+    const counts = OTHER_CLAIMS.map((verdict) => [claims.filter((claim) => claim.verdict === verdict).length, verdict]);
     others.querySelector('summary').append(
-      make('span', { class: 'sign', 'aria-hidden': 'true' }, CHECK_SIGNS.passed),
-      `Checks: ${counts.filter(([count]) => count).map(([count, word]) => `${count} ${word}`).join(', ')}`);
+      make('span', { class: 'sign', 'aria-hidden': 'true' }, CLAIM_SIGNS.proved),
+      `Claims: ${counts.filter(([count]) => count).map(([count, word]) => `${count} ${word}`).join(', ')}`);
   }
 
-  fillList(list, statuses) {
-    const { checks } = this.page;
-    for (const index of statuses.flatMap((status) => checks.map((_, place) => place).filter((place) => checks[place].status === status))) {
-      const check = checks[index];
+  fillList(list, verdicts) {
+    const { claims } = this.page;
+    for (const index of verdicts.flatMap((verdict) => claims.map((_, place) => place).filter((place) => claims[place].verdict === verdict))) {
+      const claim = claims[index];
       const button = make('button', {
-        type: 'button', class: `check ${check.status.replace(' ', '-')}`, title: CHECK_WORDS[check.status], onclick: () => this.page.chooseCheck(index),
+        type: 'button', class: `claim ${claim.verdict.replace(' ', '-')}`, title: claim.verdict, onclick: () => this.page.chooseClaim(index),
       },
-      make('span', { class: 'sign', 'aria-hidden': 'true' }, CHECK_SIGNS[check.status]),
-      make('span', { class: 'check-name' }, check.name, make('span', { class: 'spoken' }, `, ${CHECK_WORDS[check.status]}:`)),
-      make('span', { class: 'check-text' }, check.text));
-      if (!check.rows.length) button.disabled = true;
+      make('span', { class: 'sign', 'aria-hidden': 'true' }, CLAIM_SIGNS[claim.verdict]),
+      make('span', { class: 'claim-name' }, claim.name, make('span', { class: 'spoken' }, `, ${claim.verdict}:`)),
+      make('span', { class: 'claim-text' }, claim.text));
+      if (!claim.rows.length) button.disabled = true;
       this.buttons.push([button, index]);
       list.append(make('li', {}, button));
     }
@@ -77,6 +77,6 @@ class Header {
   }
 
   show() {
-    for (const [button, index] of this.buttons) button.setAttribute('aria-pressed', String(this.page.filters.chosen.check.has(index)));
+    for (const [button, index] of this.buttons) button.setAttribute('aria-pressed', String(this.page.filters.chosen.claim.has(index)));
   }
 }

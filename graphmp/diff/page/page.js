@@ -6,9 +6,9 @@ class Page {
     this.names = data.names.map(text);
     this.graph = new Graph(data);
     this.changes = new Changes(data, this.graph);
-    this.checks = data.checks.map(([name, status, found, rows]) => ({ name: text(name), status, text: text(found), rows }));
+    this.claims = data.claims.map(([name, verdict, found, rows]) => ({ name: text(name), verdict, text: text(found), rows }));
     this.stale = data.stale.map(([line, row]) => ({ text: text(line), row }));
-    this.filters = new Filters(this.graph, this.changes, this.checks);
+    this.filters = new Filters(this.graph, this.changes, this.claims);
     this.rows = new Rows(this.graph);
     this.halfWord = halfWord(this.graph);
     this.selected = NONE;
@@ -115,9 +115,9 @@ class Page {
     byId('tree').focus();
   }
 
-  chooseCheck(index) {
-    if (this.filters.chosen.check.has(index)) this.clear();
-    else this.ask('check', [index]);
+  chooseClaim(index) {
+    if (this.filters.chosen.claim.has(index)) this.clear();
+    else this.ask('claim', [index]);
   }
 
   select(row) {

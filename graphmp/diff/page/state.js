@@ -61,8 +61,8 @@ class State {
   }
 
   names(group) {
-    const { changes, checks } = this.page;
-    return { category: changes.categories, kind: changes.kinds, check: checks.map((check) => check.name) }[group];
+    const { changes, claims } = this.page;
+    return { category: changes.categories, kind: changes.kinds, claim: claims.map((claim) => claim.name) }[group];
   }
 
   nameOf(group, value) {

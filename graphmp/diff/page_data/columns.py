@@ -41,7 +41,7 @@ def page_data(diff: Diff) -> Dict[str, Any]:
         "patterns": [[strings[pattern.text], *_words(pattern, strings)] for pattern in found.patterns],
         "work": [strings[op] for op in tensor_core_ops() if op in strings],
         "flow": flow_rows(diff, tree, strings),
-        "checks": [[strings[check.name], check.status, strings[check.text], _found(map(tree.of_path, check.nodes))] for check in diff.checks],
+        "claims": [[strings[claim.name], claim.verdict, strings[claim.text], _found(map(tree.of_path, claim.nodes))] for claim in diff.claims],
         "stale": [[strings[line], tree.of_path(line.partition(": ")[0])] for line in diff.stale],
         "strings": strings.texts,  # last: all others add to it
     }

@@ -10,7 +10,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.diff.page_data.strings import Strings
 from graphmp.diff.page_data.tree import Side
-from graphmp.diff.values import array_text, attribute_text, dtype_text, printable, tensor_text
+from graphmp.diff.values import array_text, attribute_text, printable, tensor_text
+from graphmp.graph.dtypes import dtype_text
 from graphmp.graph.messages import serialize
 from graphmp.graph.view import CONTROL
 

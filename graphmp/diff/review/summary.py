@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Tuple
 
-from graphmp.diff.changes import Check
 from graphmp.diff.review.coverage import Coverage, coverage
 from graphmp.diff.review.flow import Flow, flows
 from graphmp.diff.review.stayed import Stayed, stayed_float32
@@ -15,6 +14,7 @@ from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.state import State
 from graphmp.graph.variables import variables
 from graphmp.hooks.op_definitions import op_definitions
+from graphmp.verify import Claim
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff
@@ -102,7 +102,7 @@ class Summary(NamedTuple):
         stayed: what else could be and is not.
         variables: how many float32 variables the original has, and how many of these are float32 in the converted graph.
         flows: the loss scales of the converted graph, each from where it enters to what it gates.
-        checks: what was proved.
+        claims: what was proved, and what was not.
         unexplained: how many changes the report gives no reason for; 0 without a report.
         stale: how many changes the report tells of that the graphs don't have.
     """
@@ -115,7 +115,7 @@ class Summary(NamedTuple):
     stayed: Stayed
     variables: Tuple[int, int]
     flows: Tuple[Flow, ...]
-    checks: Tuple[Check, ...]
+    claims: Tuple[Claim, ...]
     unexplained: int
     stale: int
 
@@ -141,7 +141,7 @@ def summarise(diff: Diff) -> Optional[Summary]:
         stayed=stayed_float32(diff.work, diff.kept) if counted.dtype else Stayed(),
         variables=_variables(before, after),
         flows=flows(diff.bodies[0].after, State(after, diff.bodies[0].after, op_definitions(after)).is_write),
-        checks=diff.checks,
+        claims=diff.claims,
         unexplained=len(diff.unexplained),
         stale=len(diff.stale),
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Optional, Sequence, Tuple
 
-from graphmp.diff.changes import FAILED, NOT_CHECKED, PASSED
 from graphmp.diff.review.flow import Flow
 from graphmp.diff.review.stayed import Op, Stayed
 from graphmp.diff.review.summary import Clip, Loss, Summary
 from graphmp.diff.values import plural
+from graphmp.verify import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED
 
 _MOST_LOSSES = 4
 _MOST_OPS = 8
@@ -36,7 +36,7 @@ def rows(summary: Summary) -> Iterator[Row]:
     yield Row("variables", _variables(summary))
     yield from _losses(summary)
     yield Row("casts", "%s between float32 and %s" % (_n(summary.coverage.casts), summary.compute_dtype))
-    yield Row("checks", _checks(summary))
+    yield from _claims(summary)
     if summary.reported and summary.reported.graphmp:
         yield Row("versions", "converted by graphmp %s on TensorFlow %s" % (summary.reported.graphmp, summary.reported.tensorflow))
 
@@ -126,7 +126,7 @@ def _stayed(summary: Summary) -> Iterator[Row]:
 
 
 def _variables(summary: Summary) -> str:
-    failed = {check.name: check.text for check in summary.checks if check.status == FAILED}
+    failed = {claim.name: claim.text for claim in summary.claims if claim.verdict == FAILED}
     kept = failed.get("variables", "%s of %s float32" % (_n(summary.variables[1]), _n(summary.variables[0])))
     if "variables" not in failed and "checkpoint" not in failed:
         return kept + ", names unchanged; float32 checkpoints load"
@@ -182,15 +182,16 @@ def _own_clip(clip: Clip) -> str:
     return clip.kind + (" %g" % clip.norm if clip.norm is not None else "")
 
 
-def _checks(summary: Summary) -> str:
-    """The checks of the two graphs: failed, passed, not decided, not applicable."""
-    failed = ["%s: %s" % (check.name, check.text) for check in summary.checks if check.status == FAILED]
-    passed = [check.name for check in summary.checks if check.status == PASSED]
-    unclear = [check.name for check in summary.checks if check.status == NOT_CHECKED and check.nodes]
-    left = sum(check.status == NOT_CHECKED and not check.nodes for check in summary.checks)
-    text = "FAILED " + "; ".join(failed) if failed else "passed: " + ", ".join(passed) if passed else "none"
-    text += "; not decided: " + ", ".join(unclear) if unclear else ""
-    return text + ("; %d not applicable" % left if left else "")
+def _claims(summary: Summary) -> Iterator[Row]:
+    """The claims by their verdicts: those that need a look in full, the others by name."""
+    for verdict in (FAILED, NOT_PROVED):
+        for claim in summary.claims:
+            if claim.verdict == verdict:
+                yield Row(verdict.upper() if verdict == FAILED else verdict, "%s: %s" % (claim.name, claim.text))
+    proved = [claim.name for claim in summary.claims if claim.verdict == PROVED]
+    left = sum(claim.verdict == NOT_APPLICABLE for claim in summary.claims)
+    if proved or left:
+        yield Row(PROVED, (", ".join(proved) or "nothing") + ("; %d not applicable" % left if left else ""))
 
 
 def _matmuls(count: int) -> str:

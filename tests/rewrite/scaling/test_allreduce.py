@@ -151,7 +151,7 @@ def test_the_flag_adds_up_scaled_gradients_in_half_and_unscales_the_sum_in_float
     found = Found(graph_of(asked), allreduce_half=True)
     assert list(found.dtypes.values()).count("float16") >= 3 and len(found.dtypes) == 4  # one has a single number, for which no cast is worth it
     assert found.before == {False} and found.checked == {"RealDiv"} and found.float32 == {"float32"}
-    assert all(check.status != "failed" for check in graphmp.diff(graph_of(asked), found.conversion.meta_graph).checks)
+    assert all(claim.verdict != "failed" for claim in graphmp.diff(graph_of(asked), found.conversion.meta_graph).claims)
 
 
 @pytest.mark.unit

@@ -1,4 +1,4 @@
-"""Checks on the page fold to a line; failed ones are open."""
+"""Claims on the page fold to a line; failed ones are open."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def sample_page(folder):
     return written(folder, "sample", sample())
 
 
-def test_checks_are_a_line_and_failed_ones_are_not_folded(browser, sample_page):
+def test_claims_are_a_line_and_failed_ones_are_not_folded(browser, sample_page):
     chromium.open_page(browser, sample_page)
-    visible = "return [...document.querySelectorAll('.check')].filter((check) => check.checkVisibility()).map((check) => check.textContent)"
-    assert browser.execute_script("return document.querySelector('#other-checks summary').innerText").endswith("1 passed, 1 not applicable")
+    visible = "return [...document.querySelectorAll('.claim')].filter((claim) => claim.checkVisibility()).map((claim) => claim.textContent)"
+    assert browser.execute_script("return document.querySelector('#other-claims summary').innerText").endswith("1 proved, 1 not applicable")
     assert len(browser.execute_script(visible)) == 1 and "nothing divides by it" in browser.execute_script(visible)[0]
-    browser.execute_script("document.querySelector('#other-checks summary').focus()")
+    browser.execute_script("document.querySelector('#other-claims summary').focus()")
     press(browser, key("ENTER"))
     assert len(browser.execute_script(visible)) == 3
-    click(browser, "#other-checks summary")
+    click(browser, "#other-claims summary")
     assert len(browser.execute_script(visible)) == 1
