@@ -42,6 +42,7 @@ setup(
         "graphmp.graph": ["*.txt"],
         "graphmp.numerics": ["page/*"],
         "graphmp.policy": ["*.txt"],
+        "graphmp.policy.half_kernels": ["*.txt"],
         "graphmp.rewrite": ["*.txt"],
         "graphmp.verify": ["*.txt"],
     },

@@ -38,23 +38,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expect", metavar="FILE", help="flags of graphmp convert, one a line, that its parameters must have (default: its own claim)"
     )
+    parser.add_argument(
+        "--devices",
+        metavar="CPU,GPU",
+        default="CPU,GPU",
+        help="where nodes without a device may run: what is half needs a kernel there (default: both)",
+    )
     parser.add_argument("--json", action="store_true", help="print it for machines")
 
 
 def run(args: argparse.Namespace) -> int:
     """Proves, and prints the claims."""
     expected = _expected(args.expect) if args.expect else None
+    devices = args.devices.upper().split(",")
     with quiet_stderr():  # TensorFlow speaks while it is imported
         from graphmp.graph.files import read_graph
+        from graphmp.policy.half_kernels import DEVICES
         from graphmp.verify import verify
 
+    if not set(devices) <= set(DEVICES):
+        raise GraphmpError("GMP001", "--devices=%s: accepted are %s, with commas" % (args.devices, " and ".join(DEVICES)))
     with progress(3) as begin:
         begin("reading %s" % args.original)
         original = read_graph(args.original)
         begin("reading %s" % args.converted)
         converted = read_graph(args.converted)
         begin("proving")
-        proof = verify(original, converted, expected)
+        proof = verify(original, converted, expected, devices)
     if args.json:
         sys.stdout.write(json.dumps(_json(proof, args), indent=1, sort_keys=True) + "\n")
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -44,8 +44,8 @@ class Functions:
         type_faults: what is wrong with the types in them.
     """
 
-    def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef):
-        self._graphs = (original, converted)
+    def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef, devices: Sequence[str]):
+        self._graphs, self._devices = (original, converted), devices
         self._op_defs = (OpDefs(original), OpDefs(converted))
         self._libraries = tuple({function.signature.name: function for function in graph.graph_def.library.function} for graph in self._graphs)
         self._bodies: Dict[Tuple[str, str], Optional[Body]] = {}
@@ -72,7 +72,7 @@ class Functions:
     def _look_at(self, name: str, body: Body) -> None:
         inside = "library/%s/%%s" % name
         self.faults += [Fault(inside % node, text) for node, text in (*body.sides.faults, *body.unexplained())]
-        self.type_faults += [Fault(inside % node, text) for node, text in type_faults(body.sides)]
+        self.type_faults += [Fault(inside % node, text) for node, text in type_faults(body.sides, self._devices)]
 
     def _body(self, before: str, after: str) -> Optional[Body]:
         """The bodies of two functions side by side; None where they can't be compared."""

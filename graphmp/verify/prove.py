@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, List, Mapping, Optional
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.collector import collector_paused
 from graphmp.graph.mark import read_mark
 from graphmp.graph.view import Port
+from graphmp.policy.half_kernels import DEVICES
 from graphmp.verify.body import Body
 from graphmp.verify.clips import clip_faults
 from graphmp.verify.degrees import ONE, Degrees
@@ -22,23 +23,26 @@ from graphmp.verify.types import half_nodes, type_faults
 
 
 @collector_paused()
-def verify(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, expected: Optional[Mapping[str, Any]] = None) -> Proof:
+def verify(
+    original: tf.MetaGraphDef, converted: tf.MetaGraphDef, expected: Optional[Mapping[str, Any]] = None, devices: Sequence[str] = DEVICES
+) -> Proof:
     """Proves that a converted graph computes what its original does.
 
     Args:
         original: the graph before.
         converted: the graph after; what made it, and what it calls its own nodes, doesn't matter.
         expected: flags of `graphmp convert` by name, which its parameters must be; by default those that the converted graph's mark claims.
+        devices: the kinds of device, of `CPU` and `GPU`, that a node without one may run on: what is half must have a kernel there.
 
     Returns:
         The claims with their verdicts, and the parameters that were read off the converted graph.
     """
     body = Body(Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)))
-    functions = Functions(original, converted)
+    functions = Functions(original, converted, devices)
     functions.compare(body.calls)
     degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called)
     found = read_off(body)
-    claims = (_same(body, functions), _scaled(body, degrees), _skipped(body), _clipped(body), _types(body, functions))
+    claims = (_same(body, functions), _scaled(body, degrees), _skipped(body), _clipped(body), _types(body, functions, devices))
     return Proof((*claims, parameters_claim(body, found, expected)), found)
 
 
@@ -93,10 +97,10 @@ def _clipped(body: Body) -> Claim:
     return _claim(name, faults, text, body.clips.multiplied)
 
 
-def _types(body: Body, functions: Functions) -> Claim:
+def _types(body: Body, functions: Functions, devices: Sequence[str]) -> Claim:
     half = half_nodes(body.sides)
     text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(half)
-    return _claim("types", [*type_faults(body.sides), *functions.type_faults], text, half)
+    return _claim("types", [*type_faults(body.sides, devices), *functions.type_faults], text, half)
 
 
 def _claim(name: str, faults: List[Fault], text: str, about: Iterable[str] = ()) -> Claim:

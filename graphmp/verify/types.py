@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Iterator, List
+import re
+from typing import Iterator, List, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, HALF, INVALID, dtype_text
+from graphmp.graph.dtypes import HALF, INVALID, dtype_text
 from graphmp.graph.state_kinds import kind
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
+from graphmp.hooks.bodies import ARGUMENT, RESULT
+from graphmp.policy.half_kernels import DEVICES, has_kernel
 from graphmp.policy.policy import tensor_core_ops
-from graphmp.policy.traits import without_kernel
 from graphmp.verify.sides import Fault, Sides, answers, attribute
 
 _OUTSIDE = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "RestoreV2", "SaveV2"))  # what the world outside sees
-_NAMES = {FLOAT16: "float16", BFLOAT16: "bfloat16"}
+_NOTHING = tf.NodeDef()
 
 
-def type_faults(sides: Sides) -> Iterator[Fault]:
-    """What is wrong with the types of a converted body."""
+def type_faults(sides: Sides, devices: Sequence[str] = DEVICES) -> Iterator[Fault]:
+    """What is wrong with the types of a converted body. `devices`: the kinds of device that a node without one may run on."""
     yield from _edges(sides)
     yield from _kept(sides)
-    yield from _kernels(sides)
+    yield from _kernels(sides, devices)
 
 
 def _edges(sides: Sides) -> Iterator[Fault]:
@@ -63,16 +65,30 @@ def half_nodes(sides: Sides) -> List[str]:
     return [name for name, node in found.items() if node.op in tensor_core_ops() and any(v.type in HALF for v in node.attr.values() if v.type)]
 
 
-def _kernels(sides: Sides) -> Iterator[Fault]:
-    """What is half has a kernel; two half types in one graph are a mistake."""
+def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
+    """What became half has a kernel where it may run; two half types in one graph are a mistake."""
     seen = set()
     for name, node in sides.after.view.nodes.items():
-        for key in node.attr:
-            dtype = node.attr[key].type if node.attr[key].WhichOneof("value") == "type" else INVALID
-            if dtype not in HALF or (name in sides.before.view.nodes and attribute(sides.before.view.nodes[name], key).type == dtype):
-                continue
-            seen.add(dtype)
-            if node.op in without_kernel(_NAMES[dtype]):
-                yield Fault(name, "is %s, for which a %s has no kernel on some device" % (_NAMES[dtype], node.op))
-            elif len(seen) > 1:
-                yield Fault(name, "is %s, where other nodes are of the other half-precision type" % _NAMES[dtype])
+        half = _became_half(sides, name, node)
+        seen.update(half)
+        if not half or node.op in (ARGUMENT, RESULT) or node.op in sides.after.library:
+            continue
+        types = {key: value.type for key, value in node.attr.items() if value.WhichOneof("value") == "type"}
+        missing = [device for device in _runs_on(node, devices) if not has_kernel(node.op, types, device)]
+        if missing:
+            yield Fault(name, "is %s, for which a %s has no kernel on the %s" % (dtype_text(half[0]), node.op, " and the ".join(missing)))
+        elif len(seen) > 1:
+            yield Fault(name, "is %s, where other nodes are of the other half-precision type" % dtype_text(half[0]))
+
+
+def _became_half(sides: Sides, name: str, node: tf.NodeDef) -> List[int]:
+    """The half-precision types of a node that it has not in the original."""
+    before = sides.before.view.nodes.get(name, _NOTHING)
+    found = {key: value.type for key, value in node.attr.items() if value.WhichOneof("value") == "type" and value.type in HALF}
+    return [dtype for key, dtype in found.items() if attribute(before, key).type != dtype]
+
+
+def _runs_on(node: tf.NodeDef, devices: Sequence[str]) -> Sequence[str]:
+    """The kinds of device that a node may be placed on."""
+    placed = [device for device in DEVICES if re.search(r"/(device:)?%s\b" % device, node.device, re.IGNORECASE)]
+    return placed or devices

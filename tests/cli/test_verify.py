@@ -97,3 +97,12 @@ def test_no_graph(folder, capsys):
     """A file that is none is named."""
     status, out, err = run(capsys, folder / "original.meta", folder / "nowhere.meta")
     assert status == 2 and out == "" and "nowhere.meta" in err
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("devices, status", [("cpu", 0), ("CPU,GPU", 0), ("TPU", 2), ("", 2)])
+def test_devices(folder, capsys, devices, status):
+    """Kinds of device, in any case; others are refused in one line."""
+    found, out, err = run(capsys, folder / "original.meta", folder / "converted.meta", "--devices=%s" % devices)
+    assert found == status
+    assert (status == 2) == ("accepted are CPU and GPU" in err)
