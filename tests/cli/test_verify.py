@@ -103,6 +103,6 @@ def test_no_graph(folder, capsys):
 @pytest.mark.parametrize("devices, status", [("cpu", 0), ("CPU,GPU", 0), ("TPU", 2), ("", 2)])
 def test_devices(folder, capsys, devices, status):
     """Kinds of device, in any case; others are refused in one line."""
-    found, out, err = run(capsys, folder / "original.meta", folder / "converted.meta", "--devices=%s" % devices)
+    found, _, err = run(capsys, folder / "original.meta", folder / "converted.meta", "--devices=%s" % devices)
     assert found == status
     assert (status == 2) == ("accepted are CPU and GPU" in err)
