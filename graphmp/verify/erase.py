@@ -11,7 +11,8 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, NamedTuple, Optional, Set, Tuple
+import itertools
+from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -24,9 +25,12 @@ from graphmp.verify.clips import Clips
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher, same_op
 from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Fault, Sides, attribute
+from graphmp.verify.sides import Fault, Sides, attribute, fetched
 
 _COPIES = frozenset(("Identity", "RefIdentity", "Snapshot"))
+
+
+_COMMUTE = frozenset(("Add", "AddV2", "Mul"))
 
 
 class Step(NamedTuple):
@@ -68,6 +72,13 @@ class Erasure:
         for name in self._before.nodes:
             if name in self._after.nodes:
                 self._compare(name)
+        for name in self._sides.gone():
+            if not self._is_replaced(name):
+                self._sides.fault(name, "is gone")
+
+    def _is_replaced(self, name: str) -> bool:
+        """Whether a node that is gone is a sum or a copy that something else stands for, and nobody fetches it."""
+        return self._before.nodes[name].op in ("AddN", "Identity") and name not in fetched(self._sides.before.meta_graph) and self.is_found(name)
 
     def _compare(self, name: str) -> None:
         before, after = self._before.nodes[name], self._after.nodes[name]
@@ -77,6 +88,10 @@ class Erasure:
             return
         if before.op == "SaveV2":
             self._checkpoints.compare_saves(name, self.same)
+            return
+        if before.op == after.op == "AddN" and before.device == after.device:
+            if not self._is_sum(self._after.inputs(name), name):
+                self._sides.fault(name, "does not add up what it does in the original")
             return
         text = attributes.changed(before, after, self._sides.are_calls(before, after))
         if text is not None:
@@ -89,9 +104,11 @@ class Erasure:
         if len(old) != len(new):
             self._sides.fault(name, "has %d inputs, in the original %d" % (len(new), len(old)))
             return
-        for slot, (wanted, port) in enumerate(zip(old, new)):
-            if not self.same(self._gates.behind(name, slot, port), wanted):
-                self._sides.fault(name, "reads %s in place %d, in the original %s" % (port, slot, wanted))
+        given = [self._gates.behind(name, slot, port) for slot, port in enumerate(new)]
+        wrong = [slot for slot, (wanted, port) in enumerate(zip(old, given)) if not self.same(port, wanted)]
+        commutes = self._before.nodes[name].op in _COMMUTE and all(itertools.starmap(self.same, zip(reversed(given), old)))
+        for slot in wrong if not commutes else ():
+            self._sides.fault(name, "reads %s in place %d, in the original %s" % (new[slot], slot, old[slot]))
 
     def same(self, port: Port, wanted: Port, moved: bool = False) -> bool:
         """Whether an output of the converted graph holds what one of the original does.
@@ -119,6 +136,8 @@ class Erasure:
                     return True
             elif self._is_copy(port, wanted):
                 return True
+        if original.op == "AddN" and wanted.node not in self._after.nodes:
+            return self._is_sum((port,), wanted.node)
         if original.op in _COPIES and wanted.output == 0:  # the original looks through its own copies
             return self.same(port, self._before.inputs(wanted.node)[0]) and self._waits_for_the_same(port, wanted.node)
         return False
@@ -171,6 +190,44 @@ class Erasure:
         self.calls.update(attributes.functions(before, after))
         self.copies[port.node] = wanted.node
         return True
+
+    def _is_sum(self, ports: Sequence[Port], wanted: str) -> bool:
+        """Whether outputs add up to what a sum of the original does, whatever the order and the sums on the way."""
+        terms = [term for port in ports for term in self._terms(port)]
+        left = list(self._terms_before(wanted))
+        if len(terms) != len(left):
+            return False
+        for term in terms:
+            found = next((place for place, each in enumerate(left) if self.same(term, each)), None)
+            if found is None:
+                return False
+            left.pop(found)
+        return True
+
+    def _terms(self, port: Port) -> Iterator[Port]:
+        """What an output of the converted graph adds up, by way of added sums; itself where it is no such sum."""
+        inner = port
+        passed = []
+        while inner.node in self._sides.added and self._after.nodes[inner.node].op != "AddN":
+            passed.append(inner.node)
+            behind = self._through(inner)
+            if behind is None:
+                break
+            inner = behind
+        if inner.node not in self._sides.added or self._after.nodes[inner.node].op != "AddN":
+            yield port
+            return
+        self.used.update([*passed, inner.node])
+        for each in self._after.inputs(inner.node):
+            yield from self._terms(each)
+
+    def _terms_before(self, name: str) -> Iterator[Port]:
+        """What a sum of the original adds up, by way of other sums that the converted graph has not."""
+        for port in self._before.inputs(name):
+            if self._before.nodes[port.node].op == "AddN" and port.node not in self._after.nodes:
+                yield from self._terms_before(port.node)
+            else:
+                yield port
 
     def _keeps_state(self, name: str) -> bool:
         """Whether two nodes of its kind would not give the same: random numbers, queues. One that stands in for another is no second one."""
@@ -230,3 +287,7 @@ class Erasure:
     def _casts(self, name: str, *dtypes: int) -> bool:
         node = self._after.nodes[name]
         return node.op == "Cast" and attribute(node, "DstT").type in dtypes and attribute(node, "SrcT").type in FLOATS
+
+    def is_found(self, name: str) -> bool:
+        """Whether something in the converted graph holds what a node of the original does."""
+        return any(wanted.node == name and same for (_, wanted), same in self._known.items())

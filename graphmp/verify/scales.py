@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from graphmp.graph.control_flow import ENTERS
 from graphmp.graph.dtypes import FLOATS
@@ -101,7 +101,7 @@ class Scales:
         for name in self._readers(found["finite"]):
             flag = self._matcher.match("flag", Port(name, 0), found) if self._view.controls(name) else None
             if flag is not None:
-                found = self._matcher.keep(flag)
+                found = {key: value for key, value in self._matcher.keep(flag).items() if key != "also"}
                 flags.append(Port(name, 0))
         values = [found["current"]]
         if "first_step" in found:
@@ -145,10 +145,24 @@ class Scales:
 
     def _largest(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
         """Whether what a first step looks at is the largest absolute value of outputs that always run, what is checked among them."""
+        if found.get("sizes_taken"):
+            return self._taken(found, checked)
         if not found.get("sizes"):
             return True
         looked = [self._of_dtype(port, found) for port in found["sizes"]]
         return None not in looked and checked <= {port for ports in looked for port in ports or ()}
+
+    def _taken(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
+        """The same, where all that is looked at lies in one branch."""
+        looked: Set[Port] = set()
+        for port in found["sizes_taken"]:
+            matched = self._matcher.match("largest_taken", port, {"first_step": found["first_step"]})
+            matched = matched or self._matcher.match("least", port, {"first_step": found["first_step"]})
+            if matched is None or ("x" in matched and self._sides.after.conditions.get(matched["x"].node)):
+                return False
+            self._matcher.keep(matched)
+            looked.update([matched["x"]] if "x" in matched else [])
+        return checked <= looked
 
     def _of_dtype(self, port: Port, found: Bindings) -> Optional[List[Port]]:
         matched = self._matcher.take("largest_of_dtype", port)
