@@ -60,26 +60,28 @@ class Order:
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
 
     def _writes_wait(self) -> None:
-        """What is added between the original's nodes and a write makes that wait for nothing that it doesn't wait for in the original."""
+        """What the constants and flags of a write wait for, it waits for in the original."""
         more: Dict[str, Set[str]] = {}
-        for name in self._sides.after.state.writes:
-            for control in self._waited_for(name) if name in self._before.nodes else ():
+        for name in filter(self._before.nodes.__contains__, self._sides.after.state.writes):
+            for control in self._waited_for(name):
                 more.setdefault(control, set()).add(name)
         for control, names in sorted(more.items()):
             for name in sorted(names - self._before.descendants([control])):
                 self._sides.fault(name, "waits for %s by way of what is added, which it does not in the original" % control)
 
     def _waited_for(self, name: str) -> Set[str]:
-        """What added nodes wait for that a node is made of, and is the original's."""
-        seen, waiting = {name}, [name]
+        """What of the original the added constants that a write is made of wait for, and its flags."""
+        flags = {gate.predicate.node for gate in self._gates.of.get(name, ())}
+        waiting = [name]
+        seen: Set[str] = set()
         found: Set[str] = set()
         while waiting:
-            name = waiting.pop()
-            if name in self._sides.added:
-                found |= {control for control in self._after.controls(name) if control in self._before.nodes}
-            more = {port.node for port in self._after.inputs(name)}.union(self._after.controls(name)) & self._sides.added - seen
-            seen |= more
-            waiting.extend(more)
+            for port in self._after.inputs(waiting.pop()):
+                if port.node in self._sides.added and port.node not in seen:
+                    seen.add(port.node)
+                    waiting.append(port.node)
+                    if self._after.nodes[port.node].op == "Const" or port.node in flags:
+                        found |= {control for control in self._after.controls(port.node) if control in self._before.nodes}
         return found
 
     def _is_one_of(self, name: str, others: Set[str]) -> bool:
@@ -94,7 +96,7 @@ class Order:
         if found != name or name not in self._sides.added or self._after.nodes[name].op != "NoOp":
             return found
         stands = {control: self._gates.waited_for(control) for control in self._after.controls(name)}
-        writes = sorted({write for control, write in stands.items() if write != control})
+        writes = sorted({write for control, write in stands.items() if write != control and write in self._before.nodes})
         if len(writes) != 1 or not all(write in writes or self._follows(writes[0], write) for write in stands.values()):
             return name
         self._matcher.used.add(name)
