@@ -65,7 +65,7 @@ class Gates:
 
     def _dying(self, name: str, port: Port) -> Optional[Port]:
         found = self._matcher.match("taken", port)
-        flag = self._flags.of(found["predicate"]) if found is not None else None
+        flag = self._flags.of(found["predicate"], writer=name) if found is not None else None
         if found is None or flag is None:
             return None
         self._matcher.keep(found)
@@ -76,7 +76,7 @@ class Gates:
         found = self._matcher.match("selected", port) or self._matcher.match("one_of_two", port)
         if found is None:
             return None
-        flag = self._flags.of(found["predicate"], found["x"])
+        flag = self._flags.of(found["predicate"], found["x"], name)
         neutral = self._neutral(name, slot, found) if flag is not None else None
         if flag is None or neutral is None:
             return None

@@ -7,9 +7,11 @@ from typing import Dict, List, Optional, Set
 from graphmp.graph.branches import Conditions
 from graphmp.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
 from graphmp.graph.cycles import find_cycle
+from graphmp.graph.live import READS
 from graphmp.graph.view import Port
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.erase import Erasure
+from graphmp.verify.flags import mentioned
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.scales import Scales
@@ -118,7 +120,7 @@ class Order:
         return False
 
     def _may_wait(self, name: str, extra: str) -> bool:
-        if extra in self._sides.added and self._only_where(extra):
+        if extra in self._sides.added and (self._only_where(extra) or self._adapts(name, extra)):
             return True
         taken = self._matcher.match("taken", Port(extra, 0)) if extra in self._sides.added and self._matcher.is_copy(extra) else None
         if taken is not None and any(gate.dies and gate.predicate == taken["predicate"] for gate in self._gates.of.get(name, ())):
@@ -131,6 +133,11 @@ class Order:
         """Whether a node is the side of a conditional that a flag takes; who else dies then, is looked at elsewhere."""
         found = self._matcher.match("on", Port(name, 0)) if self._matcher.is_copy(name) else None
         return found is not None and any(self._source(gate.predicate) == self._source(found["predicate"]) for gates in self._gates.of.values() for gate in gates)
+
+    def _adapts(self, name: str, extra: str) -> bool:
+        """Whether a write waits for the scale by whose flag it goes to be adapted."""
+        scales = frozenset().union(*(mentioned(gate.flag) for gate in self._gates.of.get(name, ())))
+        return any(extra in scale.adapted for scale in self._scales.dynamic if scale.name in scales)
 
     def _lives(self) -> None:
         """What died in no case dies in none, but for writes that have a gate; what died with a branch does."""
@@ -148,9 +155,10 @@ class Order:
         """Whether what dies with a flag serves nothing but what dies with it."""
         flags = {(self._source(gate.predicate), 1) for gates in self._gates.of.values() for gate in gates if gate.dies}
         readers = {c.node for c in self._after.consumers(name)}.union(self._after.control_consumers(name))
-        serves = bool(readers) or self._after.nodes[name].op == "NoOp"
+        op = self._after.nodes[name].op
         dead = all(more <= self._sides.after.conditions.get(reader, _EMPTY) for reader in readers)
-        return more <= flags and serves and dead and (self._after.nodes[name].op == "NoOp" or name not in fetched(self._sides.before.meta_graph))
+        unseen = op == "NoOp" or (bool(readers) and name not in fetched(self._sides.before.meta_graph))
+        return more <= flags and dead and unseen and (op in READS or not self._sides.before.is_stateful(name))
 
     def _source(self, port: Port) -> Port:
         """The output that a predicate is a copy of, one that waits for something included."""
