@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.control_flow import MERGES
 from graphmp.graph.dtypes import FLOAT32, FLOATS, HALF
-from graphmp.graph.view import Port
+from graphmp.graph.view import Port, parse_input
 from graphmp.verify import attributes
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips
@@ -157,7 +157,24 @@ class Erasure:
         step = self.step(port.node)
         if step is not None:
             return inputs[step.slot]
-        return self._clips.clipped(port)
+        return self._of_its_shape(port) if node.op == "Reshape" else self._clips.clipped(port)
+
+    def _of_its_shape(self, port: Port) -> Optional[Port]:
+        """The gradient of a loss, one for each of its elements, that is brought to the loss's shape after it was multiplied by a scale."""
+        found = self._matcher.match("of_its_shape", port)
+        step = self.step(found["x"].node) if found is not None else None
+        if found is None or step is None or self._scales.at(found["scale"]) != step.scale:
+            return None
+        start = self._after.nodes[self._after.inputs(found["x"].node)[0].node]
+        shape = self._after.nodes[parse_input(start.input[0]).node] if start.op == "Fill" else start
+        of = self._after.inputs(shape.name)[0] if shape.op == "Shape" else None
+        while of is not None and of != found["loss"]:
+            inner = self.step(of.node)
+            of = self._after.inputs(of.node)[inner.slot] if inner is not None and inner.scale == step.scale else None
+        if of is None:
+            return None
+        self._matcher.keep(found)
+        return Port(*found["x"])
 
     def step(self, name: str) -> Optional[Step]:
         """The multiplication or division by a loss scale that a node is; None where it is none."""
