@@ -212,9 +212,10 @@ def target_of(creation: Creation) -> Any:
 
 
 def old_value(op_type: str, target: Any, value: Any) -> Any:
-    """What an assignment must be given to change nothing: the present value, or a zero delta."""
+    """What an assignment must be given to change nothing: the present value, or a zero delta, -0 where it is added: -0 and 0 are 0."""
     if op_type not in ("Assign", "AssignVariableOp"):
-        return tf.zeros_like(value)
+        zeros = tf.zeros_like(value)
+        return tf.negative(zeros) if op_type.startswith("AssignAdd") else zeros
     if target.dtype != tf.resource:
         return tf.identity(target)
     return tf.raw_ops.ReadVariableOp(resource=target, dtype=value.dtype)

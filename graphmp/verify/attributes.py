@@ -7,13 +7,13 @@ from typing import Any, Iterator, List, Optional, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF
+from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HALF
 from graphmp.graph.messages import serialize
 from graphmp.graph.values import compact
 from graphmp.hooks.op_definitions import defaults
 from graphmp.hooks.op_defs import WIDER
 
-_HINTS = frozenset(("_class", "_output_shapes"))  # what TensorFlow may assume of shapes, and what is placed together
+_HINTS = frozenset(("_class", "_output_shapes", "_has_manual_control_dependencies"))  # what TensorFlow may assume, and what is placed together
 _WIDER = "U"  # of WIDER: the dtype of statistics
 _LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895314e38}
 
@@ -66,7 +66,7 @@ def _same_arguments(old: Any, new: Any) -> bool:
 
 
 def _narrowed(old: int, new: int) -> bool:
-    return old == FLOAT32 and new in HALF
+    return old in (FLOAT32, FLOAT64) and new in HALF
 
 
 def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:

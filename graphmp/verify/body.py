@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Set
 
 from graphmp.graph.view import Port
 from graphmp.verify.checkpoints import Checkpoints
@@ -14,6 +14,9 @@ from graphmp.verify.matcher import Matcher
 from graphmp.verify.order import Order
 from graphmp.verify.scales import TEMPLATES, Scales
 from graphmp.verify.sides import Fault, Sides
+
+
+_BY_PRODUCTS = frozenset(("BroadcastGradientArgs", "Const", "Identity", "Mul", "NoOp", "Reshape", "Shape", "Sum"))
 
 
 class Body:
@@ -39,13 +42,28 @@ class Body:
         self.erasure = Erasure(sides, self._matcher, self.scales, self.clips, self.gates, self.checkpoints)
         self.erasure.compare()
         self.gates.by_waiting()
-        Order(sides, self._matcher, self.scales, self.gates, self.checkpoints, self.erasure).compare()
+        self.order = Order(sides, self._matcher, self.scales, self.gates, self.checkpoints, self.erasure)
+        self.order.compare()
         sides.faults += self.erasure.roundings()
         self.calls = self.erasure.calls
 
     def unexplained(self) -> Iterator[Fault]:
         """Added nodes that fit no template."""
-        for name in sorted(self.sides.added - self._matcher.used):
+        aside = self._aside()
+        for name in sorted(self.sides.added - self._matcher.used - aside):
             found = self._matcher.match("idle", Port(name, 0))
             if found is None:
                 yield Fault(name, "fits no template of what a conversion puts in")
+
+    def _aside(self) -> Set[str]:
+        """By-products of gradients that were put in: they compute something, and nobody reads it."""
+        view, found = self.sides.after.view, set()
+        waiting = [name for name in self.sides.added - self._matcher.used]
+        while waiting:
+            name = waiting.pop()
+            is_step = self.erasure.step(name) is not None
+            if name in found or not (is_step or view.nodes[name].op in _BY_PRODUCTS) or any(c.node not in found for c in view.consumers(name)):
+                continue
+            found.add(name)
+            waiting.extend(port.node for port in view.inputs(name) if port.node in self.sides.added)
+        return found

@@ -11,22 +11,26 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, NamedTuple, Optional, Set, Tuple
+import itertools
+from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.control_flow import MERGES
 from graphmp.graph.dtypes import FLOAT32, FLOATS, HALF
-from graphmp.graph.view import Port
+from graphmp.graph.view import Port, parse_input
 from graphmp.verify import attributes
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher, same_op
 from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Fault, Sides, attribute
+from graphmp.verify.sides import Fault, Sides, attribute, fetched
 
 _COPIES = frozenset(("Identity", "RefIdentity", "Snapshot"))
+
+
+_COMMUTE = frozenset(("Add", "AddV2", "Mul"))
 
 
 class Step(NamedTuple):
@@ -68,6 +72,13 @@ class Erasure:
         for name in self._before.nodes:
             if name in self._after.nodes:
                 self._compare(name)
+        for name in self._sides.gone():
+            if not self._is_replaced(name):
+                self._sides.fault(name, "is gone")
+
+    def _is_replaced(self, name: str) -> bool:
+        """Whether a node that is gone is a sum or a copy that something else stands for, and nobody fetches it."""
+        return self._before.nodes[name].op in ("AddN", "Identity") and name not in fetched(self._sides.before.meta_graph) and self.is_found(name)
 
     def _compare(self, name: str) -> None:
         before, after = self._before.nodes[name], self._after.nodes[name]
@@ -82,6 +93,10 @@ class Erasure:
             self.calls.update(attributes.functions(before, after))
         if before == after:
             return
+        if before.op == after.op == "AddN" and before.device == after.device:
+            if not self._is_sum(self._after.inputs(name), name):
+                self._sides.fault(name, "does not add up what it does in the original")
+            return
         text = attributes.changed(before, after, self._sides.are_calls(before, after))
         if text is not None:
             self._sides.fault(name, text)
@@ -92,9 +107,11 @@ class Erasure:
         if len(old) != len(new):
             self._sides.fault(name, "has %d inputs, in the original %d" % (len(new), len(old)))
             return
-        for slot, (wanted, port) in enumerate(zip(old, new)):
-            if not self.same(self._gates.behind(name, slot, port), wanted):
-                self._sides.fault(name, "reads %s in place %d, in the original %s" % (port, slot, wanted))
+        given = [self._gates.behind(name, slot, port) for slot, port in enumerate(new)]
+        wrong = [slot for slot, (wanted, port) in enumerate(zip(old, given)) if not self.same(port, wanted)]
+        commutes = self._before.nodes[name].op in _COMMUTE and all(itertools.starmap(self.same, zip(reversed(given), old)))
+        for slot in wrong if not commutes else ():
+            self._sides.fault(name, "reads %s in place %d, in the original %s" % (new[slot], slot, old[slot]))
 
     def same(self, port: Port, wanted: Port, moved: bool = False) -> bool:
         """Whether an output of the converted graph holds what one of the original does.
@@ -122,6 +139,8 @@ class Erasure:
                     return True
             elif self._is_copy(port, wanted):
                 return True
+        if original.op == "AddN" and wanted.node not in self._after.nodes:
+            return self._is_sum((port,), wanted.node)
         if original.op in _COPIES and wanted.output == 0:  # the original looks through its own copies
             return self.same(port, self._before.inputs(wanted.node)[0]) and self._waits_for_the_same(port, wanted.node)
         return False
@@ -141,7 +160,24 @@ class Erasure:
         step = self.step(port.node)
         if step is not None:
             return inputs[step.slot]
-        return self._clips.clipped(port)
+        return self._of_its_shape(port) if node.op == "Reshape" else self._clips.clipped(port)
+
+    def _of_its_shape(self, port: Port) -> Optional[Port]:
+        """The gradient of a loss, one for each of its elements, that is brought to the loss's shape after it was multiplied by a scale."""
+        found = self._matcher.match("of_its_shape", port)
+        step = self.step(found["x"].node) if found is not None else None
+        if found is None or step is None or self._scales.at(found["scale"]) != step.scale:
+            return None
+        start = self._after.nodes[self._after.inputs(found["x"].node)[0].node]
+        shape = self._after.nodes[parse_input(start.input[0]).node] if start.op == "Fill" else start
+        of = self._after.inputs(shape.name)[0] if shape.op == "Shape" else None
+        while of is not None and of != found["loss"]:
+            inner = self.step(of.node)
+            of = self._after.inputs(of.node)[inner.slot] if inner is not None and inner.scale == step.scale else None
+        if of is None:
+            return None
+        self._matcher.keep(found)
+        return Port(*found["x"])
 
     def step(self, name: str) -> Optional[Step]:
         """The multiplication or division by a loss scale that a node is; None where it is none."""
@@ -174,6 +210,44 @@ class Erasure:
         self.calls.update(attributes.functions(before, after))
         self.copies[port.node] = wanted.node
         return True
+
+    def _is_sum(self, ports: Sequence[Port], wanted: str) -> bool:
+        """Whether outputs add up to what a sum of the original does, whatever the order and the sums on the way."""
+        terms = [term for port in ports for term in self._terms(port)]
+        left = list(self._terms_before(wanted))
+        if len(terms) != len(left):
+            return False
+        for term in terms:
+            found = next((place for place, each in enumerate(left) if self.same(term, each)), None)
+            if found is None:
+                return False
+            left.pop(found)
+        return True
+
+    def _terms(self, port: Port) -> Iterator[Port]:
+        """What an output of the converted graph adds up, by way of added sums; itself where it is no such sum."""
+        inner = port
+        passed = []
+        while inner.node in self._sides.added and self._after.nodes[inner.node].op != "AddN":
+            passed.append(inner.node)
+            behind = self._through(inner)
+            if behind is None:
+                break
+            inner = behind
+        if inner.node not in self._sides.added or self._after.nodes[inner.node].op != "AddN":
+            yield port
+            return
+        self.used.update([*passed, inner.node])
+        for each in self._after.inputs(inner.node):
+            yield from self._terms(each)
+
+    def _terms_before(self, name: str) -> Iterator[Port]:
+        """What a sum of the original adds up, by way of other sums that the converted graph has not."""
+        for port in self._before.inputs(name):
+            if self._before.nodes[port.node].op == "AddN" and port.node not in self._after.nodes:
+                yield from self._terms_before(port.node)
+            else:
+                yield port
 
     def _keeps_state(self, name: str) -> bool:
         """Whether two nodes of its kind would not give the same: random numbers, queues. One that stands in for another is no second one."""
@@ -233,3 +307,7 @@ class Erasure:
     def _casts(self, name: str, *dtypes: int) -> bool:
         node = self._after.nodes[name]
         return node.op == "Cast" and attribute(node, "DstT").type in dtypes and attribute(node, "SrcT").type in FLOATS
+
+    def is_found(self, name: str) -> bool:
+        """Whether something in the converted graph holds what a node of the original does."""
+        return any(wanted.node == name and same for (_, wanted), same in self._known.items())

@@ -39,14 +39,18 @@ class Flags:
         self._sides, self._matcher, self._scales = sides, matcher, scales
         self._known: Dict[Port, Optional[Flag]] = {}
 
-    def of(self, port: Port, value: Optional[Port] = None) -> Optional[Flag]:
+    def of(self, port: Port, value: Optional[Port] = None, writer: str = "") -> Optional[Flag]:
         """What a predicate says; None where it is no flag.
 
         Args:
             port: the predicate.
             value: what may be looked at element by element.
+            writer: the node that goes by it; it may wait itself for the scale to be adapted.
         """
         port = self._matcher.plain(port)
+        for scale in self._scales.dynamic if writer else ():
+            if port == scale.finite and scale.adapted.intersection(self._sides.after.view.controls(writer)):
+                return Finite(scale.checked, scale.name)
         if value is not None:
             found = self._matcher.take("finite_element", port, {"x": value})
             if found is not None:

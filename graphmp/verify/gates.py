@@ -54,9 +54,9 @@ class Gates:
             return port
         if self._view.nodes[name].op in _HISTOGRAMS and slot == _HISTOGRAMS[self._view.nodes[name].op]:
             return self._shown(port)
-        if name not in self._writes:
-            return port
-        found = self._dying(name, port) or self._selected(name, slot, port)
+        found = self._dying(name, port)
+        if found is None and name in self._writes:
+            found = self._selected(name, slot, port)
         return port if found is None else found
 
     def _shown(self, port: Port) -> Port:
@@ -65,7 +65,7 @@ class Gates:
 
     def _dying(self, name: str, port: Port) -> Optional[Port]:
         found = self._matcher.match("taken", port)
-        flag = self._flags.of(found["predicate"]) if found is not None else None
+        flag = self._flags.of(found["predicate"], writer=name) if found is not None else None
         if found is None or flag is None:
             return None
         self._matcher.keep(found)
@@ -76,7 +76,7 @@ class Gates:
         found = self._matcher.match("selected", port) or self._matcher.match("one_of_two", port)
         if found is None:
             return None
-        flag = self._flags.of(found["predicate"], found["x"])
+        flag = self._flags.of(found["predicate"], found["x"], name)
         neutral = self._neutral(name, slot, found) if flag is not None else None
         if flag is None or neutral is None:
             return None
@@ -133,7 +133,7 @@ class Gates:
     def waited_for(self, name: str) -> str:
         """The write that a node stands for where others wait for it; the node itself where it stands for none."""
         if name in self._sides.added:
-            for template in ("alive", "alive_reference", "alive_value", "applied"):
+            for template in ("alive", "alive_reference", "either_side", "alive_value", "applied"):
                 found = self._matcher.take(template, Port(name, 0))
                 if found is not None:
                     return str(found["write"].node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -12,7 +12,7 @@ from graphmp.graph.dtypes import dtype_text
 from graphmp.graph.values import array, elements
 from graphmp.graph.view import GraphView, Port
 from graphmp.hooks.op_definitions import defaults
-from graphmp.verify.patterns import LIKE, Hole, Named, Node, Rest, Templates, Use, Value
+from graphmp.verify.patterns import LIKE, ZEROS, Hole, Named, Node, Rest, Templates, Use, Value
 from graphmp.verify.sides import attribute
 
 Bindings = Dict[str, Any]
@@ -36,7 +36,7 @@ class Matcher:
         kept: those of matches that were kept.
     """
 
-    def __init__(self, view: GraphView, added: AbstractSet[str], templates: Templates):
+    def __init__(self, view: GraphView, added: Set[str], templates: Templates):
         self._view, self._added, self._templates = view, added, templates
         self._fresh = itertools.count()
         self.used: Set[str] = set()
@@ -83,7 +83,7 @@ class Matcher:
     def scalar(self, port: Port) -> Optional[float]:
         """The number of such a constant, where it waits for nothing."""
         value = self.constant(port)
-        is_number = value is not None and not value.shape and value.dtype != object and not self._view.controls(port.node)
+        is_number = value is not None and not value.shape and value.dtype != object and not self._added.intersection(self._view.controls(port.node))
         return float(value) if is_number else None  # type: ignore[arg-type]
 
     def _use(self, name: str, arguments: Sequence[Any], outer: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
@@ -110,7 +110,7 @@ class Matcher:
         if port.node not in self._added:
             return None
         if isinstance(pattern, Value):
-            waits = self._view.controls(port.node)
+            waits = self._added.intersection(self._view.controls(port.node))  # for the original's, who reads it must wait too, which others look at
             return self._seen(found, port.node) if not waits and port.output == 0 and self._is_constant(port, pattern.value) else None
         return self._node(pattern, scope, port, found)
 
@@ -149,10 +149,6 @@ class Matcher:
         if pattern.after is None:
             return found
         controls = [Port(name, 0) for name in self._view.controls(port.node)]
-        if len(pattern.after) == 1 and isinstance(pattern.after[0], Rest):
-            return _bound(pattern.after[0].name, tuple(controls), found)
-        if len(controls) != len(pattern.after):
-            return None
         return next(self._waits(pattern.after, scope, controls, found), None)
 
     def _number(self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
@@ -171,8 +167,9 @@ class Matcher:
 
     def _waits(self, patterns: Sequence[Any], scope: Mapping[str, Any], controls: List[Port], found: Bindings) -> Iterator[Bindings]:
         """Ways to match what a node waits for, in any order."""
-        if not patterns:
-            yield found
+        if not patterns or isinstance(patterns[0], Rest):
+            last = _bound(patterns[0].name, tuple(controls), found) if patterns else None if controls else found
+            yield from [last] if last is not None else []
             return
         for place, port in enumerate(controls):
             inner = self._control(patterns[0], scope, port, found)
@@ -192,6 +189,8 @@ class Matcher:
 
     def _is_constant(self, port: Port, value: Any) -> bool:
         found = self.constant(port)
+        if found is not None and value == ZEROS and found.dtype != object:
+            return not any(found.tobytes())
         if found is None or found.shape != np.shape(value):
             return False
         if found.dtype == object:

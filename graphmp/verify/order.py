@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Dict, List, Optional, Set
+
 from graphmp.graph.branches import Conditions
+from graphmp.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
 from graphmp.graph.cycles import find_cycle
+from graphmp.graph.live import READS
 from graphmp.graph.view import Port
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.erase import Erasure
+from graphmp.verify.flags import mentioned
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Sides
+from graphmp.verify.sides import Sides, fetched
 
+_STOPS = MERGES | NEXT_ITERATIONS | ENTERS | {"Exit", "RefExit"}
 _EMPTY: Conditions = frozenset()
 
 
@@ -34,29 +40,104 @@ class Order:
                 self._waits(name, name)
         for name, original in self._erasure.copies.items():
             self._waits(name, original)
+        for name in self._sides.added:
+            if self._after.nodes[name].op == "NoOp":
+                self.stands_for(name)
+        self._writes_wait()
         self._lives()
 
     def _waits(self, name: str, original: str) -> None:
         wanted = set(self._before.controls(original))
         controls = self._after.controls(name)
-        found = {self._gates.waited_for(control) for control in controls}
+        found = {self.stands_for(control) for control in controls}
         moved = self._after.nodes[name].op == "Identity" != self._before.nodes[original].op  # what computes it waits
         for missing in sorted(wanted - found) if not moved else ():
-            self._sides.fault(name, "does not wait for %s, as in the original" % missing)
+            if not self._follows(name, missing):
+                self._sides.fault(name, "does not wait for %s, as in the original" % missing)
         started = {variable for variable in map(self._checkpoints.initialises, found - wanted) if variable in self._scales.initial}
         if started and started != set(self._scales.initial):
             self._sides.fault(name, "initialises a part of what the scales keep")
         for extra in sorted(found - wanted):
-            if not self._may_wait(name, extra):
+            if not self._may_wait(name, extra) and not self._is_one_of(extra, wanted) and not self._follows(name, extra, True):
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
 
+    def _writes_wait(self) -> None:
+        """What the constants and flags of a write wait for, it waits for in the original."""
+        more: Dict[str, Set[str]] = {}
+        for name in filter(self._before.nodes.__contains__, self._sides.after.state.writes):
+            for control in self._waited_for(name):
+                more.setdefault(control, set()).add(name)
+        for control, names in sorted(more.items()):
+            for name in sorted(names - self._before.descendants([control])):
+                self._sides.fault(name, "waits for %s by way of what is added, which it does not in the original" % control)
+
+    def _waited_for(self, name: str) -> Set[str]:
+        """What of the original the added constants that a write is made of wait for, and its flags."""
+        flags = {gate.predicate.node for gate in self._gates.of.get(name, ())}
+        waiting = [name]
+        seen: Set[str] = set()
+        found: Set[str] = set()
+        while waiting:
+            for port in self._after.inputs(waiting.pop()):
+                if port.node in self._sides.added and port.node not in seen:
+                    seen.add(port.node)
+                    waiting.append(port.node)
+                    if self._after.nodes[port.node].op == "Const" or port.node in flags:
+                        found |= {control for control in self._after.controls(port.node) if control in self._before.nodes}
+        return found
+
+    def _is_one_of(self, name: str, others: Set[str]) -> bool:
+        """Whether an added node gives what one of some others does, such as its cast."""
+        if name not in self._sides.added or self._after.nodes[name].op == "NoOp":
+            return False
+        return any(self._before.nodes[other].op != "NoOp" and self._erasure.same(Port(name, 0), Port(other, 0)) for other in others)
+
+    def stands_for(self, name: str) -> str:
+        """What others wait for where they wait for a node: a write that may be dead, also by way of a group that waits for nothing else."""
+        found = self._gates.waited_for(name)
+        if found != name or name not in self._sides.added or self._after.nodes[name].op != "NoOp":
+            return found
+        stands = {control: self._gates.waited_for(control) for control in self._after.controls(name)}
+        writes = sorted({write for control, write in stands.items() if write != control and write in self._before.nodes})
+        if len(writes) != 1 or not all(write in writes or self._follows(writes[0], write) for write in stands.values()):
+            return name
+        self._matcher.used.add(name)
+        return writes[0]
+
+    def _follows(self, name: str, other: str, otherwise: bool = False) -> bool:
+        """Whether a node runs after another one, in the same iteration; `otherwise`: even if it did not wait for that itself."""
+        view = self._after
+        starts = [port.node for port in view.inputs(name)] + [c for c in view.controls(name) if not otherwise or c != other]
+        seen, waiting = set(starts), list(starts)
+        while waiting:
+            found = waiting.pop()
+            if found == other:
+                return True
+            if view.nodes[found].op not in _STOPS:
+                more = {port.node for port in view.inputs(found)}.union(view.controls(found)) - seen
+                seen |= more
+                waiting.extend(more)
+        return False
+
     def _may_wait(self, name: str, extra: str) -> bool:
+        if extra in self._sides.added and (self._only_where(extra) or self._adapts(name, extra)):
+            return True
         taken = self._matcher.match("taken", Port(extra, 0)) if extra in self._sides.added and self._matcher.is_copy(extra) else None
         if taken is not None and any(gate.dies and gate.predicate == taken["predicate"] for gate in self._gates.of.get(name, ())):
             return True
         if self._before.nodes.get(name) is None or self._before.nodes[name].op != "NoOp":
             return False
         return self._checkpoints.initialises(extra) is not None or self._checkpoints.restores(name, extra)
+
+    def _only_where(self, name: str) -> bool:
+        """Whether a node is the side of a conditional that a flag takes; who else dies then, is looked at elsewhere."""
+        found = self._matcher.match("on", Port(name, 0)) if self._matcher.is_copy(name) else None
+        return found is not None and any(self._source(gate.predicate) == self._source(found["predicate"]) for gates in self._gates.of.values() for gate in gates)
+
+    def _adapts(self, name: str, extra: str) -> bool:
+        """Whether a write waits for the scale by whose flag it goes to be adapted."""
+        scales = frozenset().union(*(mentioned(gate.flag) for gate in self._gates.of.get(name, ())))
+        return any(extra in scale.adapted for scale in self._scales.dynamic if scale.name in scales)
 
     def _lives(self) -> None:
         """What died in no case dies in none, but for writes that have a gate; what died with a branch does."""
@@ -67,8 +148,17 @@ class Order:
             more = after.get(name, _EMPTY) - before.get(name, _EMPTY)
             less = before.get(name, _EMPTY) - after.get(name, _EMPTY)
             gates = {(self._source(gate.predicate), 1) for gate in self._gates.of.get(name, ()) if gate.dies}
-            if less or not more <= gates:
+            if less or not (more <= gates or self._only_for_writes(name, more)):
                 self._sides.fault(name, "runs where it does not in the original, or the other way round")
+
+    def _only_for_writes(self, name: str, more: Conditions) -> bool:
+        """Whether what dies with a flag serves nothing but what dies with it."""
+        flags = {(self._source(gate.predicate), 1) for gates in self._gates.of.values() for gate in gates if gate.dies}
+        readers = {c.node for c in self._after.consumers(name)}.union(self._after.control_consumers(name))
+        op = self._after.nodes[name].op
+        dead = all(more <= self._sides.after.conditions.get(reader, _EMPTY) for reader in readers)
+        unseen = op == "NoOp" or (bool(readers) and name not in fetched(self._sides.before.meta_graph))
+        return more <= flags and dead and unseen and (op in READS or not self._sides.before.is_stateful(name))
 
     def _source(self, port: Port) -> Port:
         """The output that a predicate is a copy of, one that waits for something included."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -30,6 +30,8 @@ def part_faults(body: Body) -> Iterator[Fault]:
 def _collection_faults(body: Body) -> Iterator[Fault]:
     old, new = body.sides.before.meta_graph.collection_def, body.sides.after.meta_graph.collection_def
     for key in sorted((set(old) | set(new)) - {MARK, _STATE}):
+        if key == "cond_context" and key not in old:
+            continue  # of conditionals that were put in; it says nothing of what runs
         if key not in old or key not in new:
             yield Fault("collection %s" % key, "is new" if key in new else "is gone")
         elif old[key] != new[key] and not _may_differ(body, key, old[key], new[key]):
@@ -44,9 +46,19 @@ def _names(collections: Any, key: str) -> Any:
 
 def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:
     if key in _CONTEXTS:
-        return len(old.bytes_list.value) == len(new.bytes_list.value)
+        return len(old.bytes_list.value) <= len(new.bytes_list.value)
+    if key == tf.GraphKeys.TRAIN_OP:
+        return _stand_for(body, old.node_list.value, new.node_list.value)
     if key not in variable_keys(body.sides.before.meta_graph) or key != tf.GraphKeys.GLOBAL_VARIABLES:
         return False
     before, after = list(old.bytes_list.value), list(new.bytes_list.value)
-    added = [body.checkpoints.described(data) for data in after[len(before) :]]
-    return after[: len(before)] == before and None not in added and sorted(filter(None, added)) == sorted(body.scales.initial)
+    added = [data for data in after if data not in before]
+    described = [body.checkpoints.described(data) for data in added]
+    kept = [data for data in after if data not in added]
+    return kept == before and None not in described and sorted(filter(None, described)) == sorted(body.scales.initial)
+
+
+def _stand_for(body: Body, before: Sequence[str], after: Sequence[str]) -> bool:
+    """Whether train ops are those of the original, or what waits for one that may be dead."""
+    same = [name == other or (":" not in name and body.order.stands_for(name) == other) for name, other in zip(after, before)]
+    return len(before) == len(after) and all(same)

@@ -6,13 +6,14 @@
     Op(a, after=[b])   one that also waits for b; a node of any other pattern waits for nothing
     Op(a, after=...)   one that waits for whatever it does
     Op(a, like=write)  one with the attributes of the node in that hole; this is left to who asks
-    Op(a, after=[*b])  one that waits for any number of nodes, as a list
+    Op(a, after=[*b])  one that waits for any number of nodes, as a list; behind others, for those and any number more
     Op(a, key="text")  one with that attribute; key=NAME reads it off; all attributes that are no types and aren't named have their default
     Op(*name)          any number of inputs, as a list
     name               a hole: any output, the same one wherever the name stands; if a template has that name, an output that matches it
     name @ pattern     a hole for what matches a pattern
     NAME               a constant scalar, the same number wherever it stands; what it is, is read off
     1, [0], "a", nan   a constant of that value
+    zeros              a constant of any shape, all of it +0
     template(a, b)     another template, with patterns for its parameters; its other holes are the caller's, but for those with @
 
 A definition goes on in lines that are indented. Of several definitions of a name one has to match.
@@ -51,6 +52,10 @@ class Value(NamedTuple):
     """A constant."""
 
     value: Any
+
+
+ZEROS = "zeros"
+_CONSTANTS = {"nan": Value(math.nan), ZEROS: Value(ZEROS)}
 
 
 class Node(NamedTuple):
@@ -111,7 +116,7 @@ def _pattern(tree: Any) -> Any:
     if isinstance(tree, ast.Starred):
         return Rest(_pattern(tree.value).name)
     if isinstance(tree, ast.Name):
-        return Value(math.nan) if tree.id == "nan" else Hole(tree.id)
+        return _CONSTANTS.get(tree.id) or Hole(tree.id)
     if isinstance(tree, ast.BinOp):
         assert isinstance(tree.left, ast.Name) and isinstance(tree.op, ast.MatMult)
         return Named(tree.left.id, _pattern(tree.right))

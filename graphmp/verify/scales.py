@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from graphmp.graph.control_flow import ENTERS
 from graphmp.graph.dtypes import FLOATS
@@ -30,6 +30,8 @@ class DynamicScale(NamedTuple):
         values: outputs that are the scale, as a step reads it.
         checked: the outputs that its flag says to be finite.
         flags: outputs that say so once the scale has been adapted.
+        finite: the output that says so at once.
+        adapted: the nodes that wait for the scale to be adapted.
         parameters: flags of `graphmp convert` and their values.
     """
 
@@ -37,6 +39,8 @@ class DynamicScale(NamedTuple):
     values: FrozenSet[Port]
     checked: FrozenSet[Port]
     flags: FrozenSet[Port]
+    finite: Port
+    adapted: FrozenSet[str]
     parameters: Dict[str, float]
 
     @property
@@ -91,23 +95,25 @@ class Scales:
             if name in self._sides.added and self._view.nodes[name].op == "Assign":
                 found = self._matcher.match("writes_scale", Port(name, 0))
                 if found is not None:
+                    found["writes_scale"] = Port(name, 0)
                     whole = self._whole(found)
                     if whole is not None:
                         yield whole
 
     def _whole(self, found: Bindings) -> Optional[DynamicScale]:
         """The scale that an Assign is part of, if all else that belongs to it is there."""
-        flags = []
-        for name in self._readers(found["finite"]):
-            flag = self._matcher.match("flag", Port(name, 0), found) if self._view.controls(name) else None
-            if flag is not None:
-                found = self._matcher.keep(flag)
-                flags.append(Port(name, 0))
+        adapted = []
+        for name in self._view.control_consumers(found["writes_scale"].node):
+            match = self._matcher.take("adapted", Port(name, 0), found)
+            if match is not None:
+                found = match
+                adapted.append(name)
+        flags = [Port(name, 0) for name in self._readers(found["finite"]) if self._is_flag(name, found)]
         values = [found["current"]]
         if "first_step" in found:
             values = [Port(name, 0) for name in self._readers(found["current"]) if self._matcher.take("in_step", Port(name, 0), found)]
         checked = self.checked(found["finite"])
-        if not flags or not values or checked is None or not self._largest(found, checked):
+        if not adapted or not values or checked is None or not self._largest(found, checked):
             return None
         for variable in ("scale", "good", "skipped"):
             if not self._declared(found[variable].node, found["INITIAL"] if variable == "scale" else 0.0):
@@ -115,7 +121,11 @@ class Scales:
         self._matcher.keep(found)
         parameters = {flag: found[key] for key, flag in _PARAMETERS.items()}
         variables = tuple(found[key].node for key in ("scale", "good", "skipped"))
-        return DynamicScale(variables, frozenset(values), checked, frozenset(flags), parameters)
+        return DynamicScale(variables, frozenset(values), checked, frozenset(flags), found["finite"], frozenset(adapted), parameters)
+
+    def _is_flag(self, name: str, found: Bindings) -> bool:
+        """Whether a node says what a flag does once the scale has been adapted."""
+        return bool(self._view.controls(name)) and self._matcher.take("flag", Port(name, 0), found) is not None
 
     def _readers(self, port: Port) -> List[str]:
         return [c.node for c in self._view.consumers(port.node) if c.output == port.output and c.node in self._sides.added]
@@ -145,10 +155,24 @@ class Scales:
 
     def _largest(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
         """Whether what a first step looks at is the largest absolute value of outputs that always run, what is checked among them."""
+        if found.get("sizes_taken"):
+            return self._taken(found, checked)
         if not found.get("sizes"):
             return True
         looked = [self._of_dtype(port, found) for port in found["sizes"]]
         return None not in looked and checked <= {port for ports in looked for port in ports or ()}
+
+    def _taken(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
+        """The same, where all that is looked at lies in one branch."""
+        looked: Set[Port] = set()
+        for port in found["sizes_taken"]:
+            matched = self._matcher.match("largest_taken", port, {"first_step": found["first_step"]})
+            matched = matched or self._matcher.match("least", port, {"first_step": found["first_step"]})
+            if matched is None or ("x" in matched and self._sides.after.conditions.get(matched["x"].node)):
+                return False
+            self._matcher.keep(matched)
+            looked.update([matched["x"]] if "x" in matched else [])
+        return checked <= looked
 
     def _of_dtype(self, port: Port, found: Bindings) -> Optional[List[Port]]:
         matched = self._matcher.take("largest_of_dtype", port)

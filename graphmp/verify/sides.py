@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Set
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -96,7 +96,11 @@ class Sides:
     def __init__(self, before: Side, after: Side):
         self.before, self.after = before, after
         self.added: Set[str] = {name for name in after.view.nodes if name not in before.view.nodes}
-        self.faults: List[Fault] = [Fault(name, "is gone") for name in before.view.nodes if name not in after.view.nodes]
+        self.faults: List[Fault] = []
+
+    def gone(self) -> Iterator[str]:
+        """Nodes of the original that the converted graph has not."""
+        yield from (name for name in self.before.view.nodes if name not in self.after.view.nodes)
 
     def fault(self, node: str, text: str) -> None:
         """Notes something wrong."""

@@ -1,0 +1,132 @@
+"""Names that TensorFlow gives by counting, such as `gradients/AddN_3`, count otherwise in a graph that was built anew.
+
+Such nodes are given the names here that their counterparts have in the original, found from who reads them. That is a guess, and need be no more: the
+proof compares what has one name in every respect. Only nodes that nothing outside the graph can mean are renamed: they are named for their op by a
+counter, keep no state, and no collection or signature names them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Dict, Iterator, List, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.graph.view import GraphView, Port, parse_input
+from graphmp.verify.sides import fetched
+
+_COUNTED = frozenset(("AddN", "ZerosLike"))  # ops that gradient code makes under such names
+_APART = "~"  # behind the name of a node whose own name another one has got: no name of TensorFlow's has it
+_OUTSIDE = VARIABLE_OPS | {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}
+_BEHIND = frozenset(("Cast", "Identity", "Switch", "RefSwitch"))
+
+
+def aligned(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Tuple[tf.MetaGraphDef, Callable[[str], str]]:
+    """A converted graph whose nodes have their counterparts' names, and what gives the name that a node had."""
+    names = _Counterparts(original, converted).names()
+    if not names:
+        return converted, str
+    renamed = tf.MetaGraphDef()
+    renamed.CopyFrom(converted)
+    for node in renamed.graph_def.node:
+        node.name = names.get(node.name, node.name)
+        for place, text in enumerate(node.input):
+            name = parse_input(text).node
+            if name in names:
+                node.input[place] = text.replace(name, names[name], 1)
+    had = {new: old for old, new in names.items()}
+    return renamed, lambda name: had.get(name, name)
+
+
+class _Counterparts:
+    """Finds which nodes should have other names."""
+
+    def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef):
+        self._before, self._after = GraphView(original.graph_def), GraphView(converted.graph_def)
+        self._kept = fetched(original) | fetched(converted)
+        self._found: Dict[str, str] = {}
+        self._taken: Set[str] = set()
+
+    def names(self) -> Dict[str, str]:
+        """New names by those that nodes have."""
+        self._by_readers()
+        self._by_what_they_read()
+        self._by_what_they_are_gradients_of()
+        moved = {name: new for name, new in self._found.items() if name != new}
+        for name in self._after.nodes:  # another node got its name, or it is a counted one that nobody found
+            if name in self._before.nodes and name not in self._found and (name in self._taken or self._is_counted(self._after, name)):
+                moved[name] = name + _APART
+        return moved
+
+    def _find(self, name: str, wanted: str) -> bool:
+        """Notes a counterpart, unless either has one."""
+        if name in self._found or wanted in self._taken or not self._may_be(name, wanted):
+            return False
+        self._found[name] = wanted
+        self._taken.add(wanted)
+        return True
+
+    def _by_readers(self) -> None:
+        """Finds those whose readers have counterparts."""
+        waiting = [(name, name) for name in self._after.nodes if name in self._before.nodes and not self._is_counted(self._after, name)]
+        while waiting:
+            name, meant = waiting.pop()
+            waiting += [pair for pair in self._pairs(name, meant) if self._find(*pair)]
+
+    def _by_what_they_read(self) -> None:
+        """Finds those that nobody reads who is known."""
+        meant: Dict[Tuple[str, Tuple[Port, ...]], List[str]] = {}
+        for name, node in self._before.nodes.items():
+            if name not in self._taken and self._is_counted(self._before, name):
+                meant.setdefault((node.op, self._before.inputs(name)), []).append(name)
+        for name, node in self._after.nodes.items():
+            if name not in self._found and self._is_counted(self._after, name):
+                reads = tuple(Port(self._found.get(port.node, port.node), port.output) for port in map(self._behind, self._after.inputs(name)))
+                same = meant.get((node.op, reads))
+                if same:
+                    self._find(name, same.pop(0))
+
+    def _by_what_they_are_gradients_of(self) -> None:
+        """Finds what gradient code named for nodes whose names differ."""
+        grads = {"/%s_grad/" % name: "/%s_grad/" % wanted for name, wanted in self._found.items() if name != wanted}
+        for name in self._after.nodes if grads else ():
+            for match in re.finditer("_grad/", name):
+                end = match.end()
+                starts = [place for place in (i for i, letter in enumerate(name[:end]) if letter == "/") if name[place:end] in grads]
+                for place in starts:
+                    self._find(name, name[:place] + grads[name[place:end]] + name[end:])
+
+    def _is_counted(self, view: GraphView, name: str) -> bool:
+        node = view.nodes[name]
+        last = name.rsplit("/", 1)[-1].replace("_", "").lower()
+        return node.op in _COUNTED and name not in self._kept and re.fullmatch(node.op.lower() + r"\d*", last) is not None
+
+    def _may_be(self, name: str, wanted: str) -> bool:
+        if wanted not in self._before.nodes or self._after.nodes[name].op != self._before.nodes[wanted].op:
+            return False
+        counted = self._is_counted(self._after, name) and self._is_counted(self._before, wanted)
+        strange = name not in self._before.nodes and wanted not in self._after.nodes and not {name, wanted} & self._kept
+        return counted or (strange and self._before.nodes[wanted].op not in _OUTSIDE)
+
+    def _pairs(self, name: str, meant: str) -> Iterator[Tuple[str, str]]:
+        """Inputs of a node beside those of its counterpart."""
+        new = [self._behind(port).node for port in self._after.inputs(name)]
+        old = [port.node for port in self._before.inputs(meant)]
+        if self._after.nodes[name].op == "AddN":  # in any order: what has a name that means something finds itself
+            both = set(old) & set(new)
+            old, new = ([each for each in side if each not in both or self._is_counted(self._after, each)] for side in (old, new))
+        for one, other in zip(new, old):
+            yield one, other if self._after.nodes[one].op == "Identity" else self._copied(other)
+
+    def _behind(self, port: Port) -> Port:
+        """The output that added casts, copies and Switches are of."""
+        while port.node not in self._before.nodes and self._after.nodes[port.node].op in _BEHIND:
+            port = self._after.inputs(port.node)[0]
+        return port
+
+    def _copied(self, name: str) -> str:
+        """What a copy in the original is of, where the converted graph has none of that name."""
+        while name not in self._after.nodes and self._before.nodes[name].op == "Identity":
+            name = self._before.inputs(name)[0].node
+        return name
