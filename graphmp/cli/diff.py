@@ -26,7 +26,7 @@ EXAMPLE = """  graphmp diff model_graphmp/original.meta model_graphmp/converted.
   graphmp diff A B --format=model-explorer -o folder && python folder/open.py
 
 A and B are MetaGraphDefs or GraphDefs, binary or text, or SavedModels with one graph. Exit status: 0 the same, 1 different, 2 trouble;
-with --check 0 where every difference is explained and no check fails."""
+with --check 0 where every difference is explained and every claim is proved or not applicable."""
 
 SAME, DIFFERENT = 0, 1
 FORMATS = ("text", "markdown", "json", "html", "model-explorer", "dot")
@@ -102,7 +102,7 @@ def _check_usage(args: argparse.Namespace) -> None:
 
 
 def _passes(diff: Diff) -> bool:
-    """Whether a reviewer has nothing to ask: no check fails, and what differs is explained, which takes a report."""
+    """Whether a reviewer has nothing to ask: every claim is proved, and what differs is explained, which takes a report."""
     return not diff.failed and (diff.identical or diff.has_report)
 
 
@@ -136,7 +136,7 @@ def _print_written(diff: Diff, args: argparse.Namespace, opener: str) -> None:
 def _verdict(diff: Diff, args: argparse.Namespace) -> Iterator[Tuple[str, str]]:
     """What --check comes to: its style, and in words."""
     if args.check and _passes(diff):
-        yield "passed", "passed: every difference is explained, no proof fails" if diff.changes else "passed: no difference"
+        yield "passed", "passed: every difference is explained, every claim is proved" if diff.changes else "passed: no difference"
     elif args.check:
         yield "failed", "failed: %s" % (", ".join(check.name for check in diff.failed) or "no report explains the differences")
 

@@ -20,7 +20,7 @@ from graphmp.graph.state import State
 from graphmp.graph.stored import StoredMetaGraph
 from graphmp.hooks.op_definitions import op_definitions
 from graphmp.once import once
-from graphmp.verify import FAILED, Claim
+from graphmp.verify import FAILED, NOT_PROVED, Claim
 
 __all__ = ["CATEGORIES", "Body", "Change", "Diff", "Kept"]
 
@@ -73,8 +73,8 @@ class Diff:
 
     @property
     def failed(self) -> Tuple[Claim, ...]:
-        """The claims that failed."""
-        return tuple(claim for claim in self.claims if claim.verdict == FAILED)
+        """The claims that failed or could not be proved."""
+        return tuple(claim for claim in self.claims if claim.verdict in (FAILED, NOT_PROVED))
 
     def groups(self) -> Dict[str, List[Change]]:
         """The changes by category, categories in order, those without changes left out; the unexplained lead each group."""

@@ -204,8 +204,8 @@ def test_check_is_for_ci(folder, capsys):
     (folder / "report.json").write_text(json.dumps(REPORT))
     assert graphmp_diff("before.meta", "after.meta", "--check") == 0
     printed = capsys.readouterr().out
-    assert "  passed       explained" in printed
-    assert printed.splitlines()[-2] == "check        passed: every difference is explained, no proof fails"
+    assert "  proved          explained" in printed
+    assert printed.splitlines()[-2] == "check        passed: every difference is explained, every claim is proved"
     assert "dtype (1)" not in printed
     assert graphmp_diff("before.meta", "same.pbtxt", "--check") == 1  # the report is of other graphs
     assert "stale" in capsys.readouterr().out
@@ -231,7 +231,7 @@ def test_check_fails_where_a_proof_does(folder, capsys):
     assert ["failed", "variables", "0 of 1 float32; 1 variable changed, renamed or gone"] in [
         re.split(" {2,}", line.strip()) for line in printed.splitlines()
     ]
-    assert printed.splitlines()[-2] == "check        failed: variables"
+    assert printed.splitlines()[-2] == "check        failed: variables, types"
 
 
 @pytest.mark.unit
