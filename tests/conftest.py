@@ -6,6 +6,7 @@ import subprocess
 
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # a worker a core: sessions with more threads wait for each other
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's: threads that wait for each other turn meanwhile
 
 import pytest
 
