@@ -45,6 +45,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """The same for what the tests of a file leave in caches, once garbage is gone: benches collect before each timing."""
+    if nextitem is None or nextitem.fspath != item.fspath:
+        gc.collect()
+        gc.freeze()
+
+
 def skip(items, mark, reason):
     """Skips the tests that have a mark."""
     for item in items:
