@@ -225,7 +225,7 @@ print("child", os.waitpid(child, 0)[1] >> 8)
     assert [line for line in err if "training steps" in line] == ["graphmp: 20 training steps; loss scale 1024; 0 skipped"]
 
 
-def test_a_spawned_process_is_set_up_too(forks, folder):
+def test_a_spawned_process_is_set_up_too(folder):
     text = """
 import tensorflow as tf
 x = tf.placeholder(tf.float32, [1])
@@ -236,7 +236,7 @@ if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         print(pool.map(work, [1, 2]))
 """
-    assert forked(forks, text)[:2] == (0, "[2, 3]\n")
+    assert run(folder, text)[:2] == (0, "[2, 3]\n")
 
 
 def test_graphs_are_let_go(forks, folder):
