@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from tests.support.programs import calls, chains, loops, models, optimizers, published, several, state
 from tests.support.programs.registry import NORM, PROGRAMS, built
-from tests.support.programs.running import after_overflows, converted, converted_graph, differences, half, states, steps_taken, unprotected
+from tests.support.programs.running import after_overflows, converted, differences, half, states, steps_taken, unprotected
 
 assert calls and chains and loops and models and optimizers and published and several and state  # they register their programs
 
@@ -88,15 +88,15 @@ def test_updates(case, loss_scale):
 @cases(PROGRAMS)
 def test_half(case):
     """No matmul or convolution is float32 for the scale's sake."""
-    without = half(converted_graph(*case, "float16", "none"))
+    without = half(converted(*case, "float16", "none"))
     assert bool(without) == PROGRAMS[case[0]].half
-    assert sorted(without - half(converted(*case, "float16", "dynamic").meta_graph)) == []
+    assert sorted(without - half(converted(*case, "float16", "dynamic"))) == []
 
 
 @cases([name for name in PROGRAMS if PROGRAMS[name].clips])
 def test_clip(case):
     """It is TensorFlow's own of the same gradients."""
-    assert differences(converted_graph(*case, "float32", 1024, NORM), case[0], states(*case, "clipped"), 2 * TOLERANCE) == []
+    assert differences(converted(*case, "float32", 1024, NORM).meta_graph, case[0], states(*case, "clipped"), 2 * TOLERANCE) == []
 
 
 @cases(PROGRAMS)

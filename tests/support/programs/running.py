@@ -11,12 +11,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.config import Config
 from graphmp.graph.frames import loop_depths
 from graphmp.graph.view import GraphView, parse_input
-from graphmp.policy.policy import load as load_policy
 from graphmp.policy.policy import tensor_core_ops
-from graphmp.rewrite.pipeline import rewrite
 from tests.support.programs.registry import BATCHES, NORM, PROGRAMS, STEPS, Built, Call, Program, built
 from tests.support.training import AS_WRITTEN, imported, initialise, load, state
 
@@ -25,17 +22,11 @@ _OWN = "graphmp/"
 
 
 @functools.lru_cache(maxsize=None)
-def converted(name: str, use_resource: bool, compute_dtype: str, loss_scale: Any) -> Any:
+def converted(name: str, use_resource: bool, compute_dtype: str, loss_scale: Any, clip_norm: float = 0.0, form: str = "") -> Any:
     """A program's conversion; a dynamic scale starts low enough for each first step."""
     options = {"loss_scale_initial": 64.0} if loss_scale == "dynamic" else {}
-    return graphmp.convert(built(name, use_resource).meta_graph, compute_dtype=compute_dtype, loss_scale=loss_scale, **options)
-
-
-@functools.lru_cache(maxsize=None)
-def converted_graph(name: str, use_resource: bool, compute_dtype: str, loss_scale: Any, clip_norm: float = 0.0, form: str = "") -> Any:
-    """The graph of a program's conversion, without the report: that takes a third of the time."""
-    config = Config.make(compute_dtype=compute_dtype, loss_scale=loss_scale, clip_norm=clip_norm)
-    return rewrite(built(name, use_resource, form).meta_graph, config, load_policy(compute_dtype, "")).meta_graph
+    meta_graph = built(name, use_resource, form).meta_graph
+    return graphmp.convert(meta_graph, compute_dtype=compute_dtype, loss_scale=loss_scale, clip_norm=clip_norm, **options)
 
 
 def feed_of(graph: Any, step: int) -> Dict[str, Any]:
@@ -103,7 +94,7 @@ def steps_taken(name: str, use_resource: bool, loss_scale: Any) -> Dict[str, flo
     """How much of each trained variable's first update is taken in float16 where gradients are tiny: 1 for all of it, 0 for none."""
     before, expected = states(name, use_resource, "tiny")[:2]
     with tf.Graph().as_default() as graph:
-        imported(converted_graph(name, use_resource, "float16", loss_scale, form="tiny"))
+        imported(converted(name, use_resource, "float16", loss_scale, form="tiny").meta_graph)
         with session(graph, before) as sess:
             step(sess, name, 0)
             after, trained = copies(state(sess)), [v.op.name for v in tf.trainable_variables()]
@@ -149,9 +140,9 @@ def _tensor_core(view: GraphView, name: str) -> str:
     return name + "_graphmp_scaled" if name + "_graphmp_scaled" in view.nodes else name
 
 
-def half(meta_graph: Any) -> Set[str]:
+def half(conversion: Any) -> Set[str]:
     """Matmuls and convolutions that are half precision, functions' too, by the names that they have in the original."""
-    graph_def = meta_graph.graph_def
+    graph_def = conversion.meta_graph.graph_def
     bodies = [("", graph_def.node)] + [(f.signature.name + ":", f.node_def) for f in graph_def.library.function]
     nodes = [(prefix + node.name, node) for prefix, body in bodies for node in body]
     found = [name for name, node in nodes if node.op in tensor_core_ops() and node.attr["T"].type == tf.float16.as_datatype_enum]
@@ -252,4 +243,4 @@ def _wrong(before: Dict[str, Any], after: Dict[str, Any], overflow: Overflow, pr
     return "no step was skipped" if overflow.gradient and not skipped else ""
 
 
-__all__ = ["NORM", "after_overflows", "converted", "converted_graph", "differences", "half", "states", "unprotected"]
+__all__ = ["NORM", "after_overflows", "converted", "differences", "half", "states", "unprotected"]
