@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Container, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -289,7 +289,8 @@ class Erasure:
         return False
 
     def roundings(self) -> Iterator[Fault]:
-        """Casts from half precision of what another cast took there: nothing between computes in it."""
+        """Casts from half precision of what another cast took there: nothing between computes in it. The gradient of a cast to float32 is half for all that."""
+        back = {"%s_grad/Cast" % name for name in self._sides.added if self._casts(name, FLOAT32)}
         for name in sorted(self._sides.added):
             if self._casts(name, FLOAT32):
                 port = self._after.inputs(name)[0]
@@ -298,7 +299,7 @@ class Erasure:
                     if inner is None:
                         break
                     port = inner
-                if port.node in self._sides.added and self._casts(port.node, *HALF):
+                if port.node in self._sides.added and self._casts(port.node, *HALF) and not _below(port.node, back):
                     yield Fault(name, "gives back what %s has rounded, and nothing between them computes in half precision" % port.node)
 
     def _casts(self, name: str, *dtypes: int) -> bool:
@@ -308,3 +309,9 @@ class Erasure:
     def is_found(self, name: str) -> bool:
         """Whether something in the converted graph holds what a node of the original does."""
         return any(wanted.node == name and same for (_, wanted), same in self._known.items())
+
+
+def _below(name: str, names: Container[str]) -> bool:
+    """Whether a node has one of some names in a scope."""
+    parts = name.split("/")
+    return any("/".join(parts[start:]) in names for start in range(len(parts)))
