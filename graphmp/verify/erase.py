@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Container, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -106,7 +105,7 @@ class Erasure:
             return
         given = [self._gates.behind(name, slot, port) for slot, port in enumerate(new)]
         wrong = [slot for slot, (wanted, port) in enumerate(zip(old, given)) if not self.same(port, wanted)]
-        commutes = self._before.nodes[name].op in _COMMUTE and all(itertools.starmap(self.same, zip(reversed(given), old)))
+        commutes = self._before.nodes[name].op in _COMMUTE and all(map(self.same, reversed(given), old))
         for slot in wrong if not commutes else ():
             self._sides.fault(name, "reads %s in place %d, in the original %s" % (new[slot], slot, old[slot]))
 
@@ -289,7 +288,7 @@ class Erasure:
         return False
 
     def roundings(self) -> Iterator[Fault]:
-        """Casts from half precision of what another cast took there: nothing between computes in it. The gradient of a cast to float32 is half for all that."""
+        """Casts from half precision of what another cast took there, but for a gradient of a cast: nothing between computes in it."""
         back = {"%s_grad/Cast" % name for name in self._sides.added if self._casts(name, FLOAT32)}
         for name in sorted(self._sides.added):
             if self._casts(name, FLOAT32):

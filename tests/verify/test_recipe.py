@@ -226,7 +226,9 @@ def another_seed(graph):
     node.attr["seed2"].i += 1
 
 
-FAULTS = [each for each in list(globals().values()) if callable(each) and getattr(each, "__code__", None) and each.__code__.co_varnames[:1] == ("graph",)]
+FAULTS = [
+    each for each in list(globals().values()) if callable(each) and getattr(each, "__code__", None) and each.__code__.co_varnames[:1] == ("graph",)
+]
 
 
 @pytest.mark.unit
