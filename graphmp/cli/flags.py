@@ -19,7 +19,9 @@ def conversion_flags() -> flags.FlagValues:
     def repeated(name: str, help_text: str) -> None:
         flags.DEFINE_multi_string(name, [], help_text, flag_values=values)
 
-    text("engine", Config.engine, "auto|recipe|rewrite: how to convert; auto takes the recipe where there is a build function")
+    text(
+        "engine", Config.engine, "auto|recipe|rewrite: how to convert; auto takes the recipe where there is a build function and the result is proved"
+    )
     text(
         "compute_dtype",
         Config.compute_dtype,

@@ -23,6 +23,8 @@ from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.legacy import unfit
 from graphmp.runtime.source import LEGACY_IMPORTS, Source
 from graphmp.runtime.stages import Stages
+from graphmp.verify import verify
+from graphmp.verify.proof import FAILED, NOT_PROVED
 
 # Why the recipe may not serve a file that is in order: then the rewrite does.
 RECIPE_REFUSES = ("GMP012", "GMP014", "GMP015", "GMP016", "GMP019")
@@ -77,7 +79,7 @@ class Script(NamedTuple):
 
 
 def convert_file(script: Script, config: Config, stages: Stages, log: Callable[[str], None]) -> Conversion:
-    """Converts by the engine that the options name; `auto` takes the recipe where it fits.
+    """Converts by the engine that the options name; `auto` takes the recipe where it fits and what it builds is proved.
 
     Raises:
         GraphmpError: with exit_status 2 for bad input, 1 where the model itself fails or can't be converted.
@@ -89,13 +91,27 @@ def convert_file(script: Script, config: Config, stages: Stages, log: Callable[[
     if named or config.engine == "rewrite" or not script.source.function:
         reason = "asked for" if config.engine == "rewrite" else "--%s is for built graphs" % named if named else "no build function"
         return _by_rewrite(script, config, stages, log, reason)
+    strict = config.engine == "recipe" or config.engine_strict
     try:
-        return _by_recipe(script, config, stages, log)
+        conversion = _by_recipe(script, config, stages, log)
+        refused = "" if strict else _unproved(conversion, stages)
     except GraphmpError as error:
-        if config.engine == "recipe" or config.engine_strict or error.code not in RECIPE_REFUSES:
+        if strict or error.code not in RECIPE_REFUSES:
             raise
-        log("the recipe does not fit: %s\n" % error)
-        return _by_rewrite(script, config, stages, log, "the recipe does not fit: %s" % error)
+        refused = "the recipe does not fit: %s" % error
+    if not refused:
+        return conversion
+    log(refused + "\n")
+    return _by_rewrite(script, config, stages, log, refused)
+
+
+def _unproved(conversion: Conversion, stages: Stages) -> str:
+    """What can't be proved of what the recipe built, in a line; empty where all is proved."""
+    with stages.stage("proof", "proving the conversion"):
+        claims = verify(conversion.before.parsed(), conversion.after.parsed()).claims
+    conversion.report["seconds"] = stages.rounded()
+    found = next((claim for claim in claims if claim.verdict in (FAILED, NOT_PROVED)), None)
+    return "the recipe's graph can't be proved: %s: %s" % (found.name, found.text) if found is not None else ""
 
 
 def _by_recipe(script: Script, config: Config, stages: Stages, log: Callable[[str], None]) -> Conversion:

@@ -15,7 +15,6 @@ from graphmp.verify.order import Order
 from graphmp.verify.scales import TEMPLATES, Scales
 from graphmp.verify.sides import Fault, Sides
 
-
 _BY_PRODUCTS = frozenset(("BroadcastGradientArgs", "Const", "Identity", "Mul", "NoOp", "Reshape", "Shape", "Sum"))
 
 
@@ -58,7 +57,7 @@ class Body:
     def _aside(self) -> Set[str]:
         """By-products of gradients that were put in: they compute something, and nobody reads it."""
         view, found = self.sides.after.view, set()
-        waiting = [name for name in self.sides.added - self._matcher.used]
+        waiting = list(self.sides.added - self._matcher.used)
         while waiting:
             name = waiting.pop()
             is_step = self.erasure.step(name) is not None

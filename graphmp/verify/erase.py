@@ -11,8 +11,7 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Container, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -109,7 +108,7 @@ class Erasure:
             return
         given = [self._gates.behind(name, slot, port) for slot, port in enumerate(new)]
         wrong = [slot for slot, (wanted, port) in enumerate(zip(old, given)) if not self.same(port, wanted)]
-        commutes = self._before.nodes[name].op in _COMMUTE and all(itertools.starmap(self.same, zip(reversed(given), old)))
+        commutes = self._before.nodes[name].op in _COMMUTE and all(map(self.same, reversed(given), old))
         for slot in wrong if not commutes else ():
             self._sides.fault(name, "reads %s in place %d, in the original %s" % (new[slot], slot, old[slot]))
 
@@ -292,7 +291,8 @@ class Erasure:
         return False
 
     def roundings(self) -> Iterator[Fault]:
-        """Casts from half precision of what another cast took there: nothing between computes in it."""
+        """Casts from half precision of what another cast took there, but for a gradient of a cast: nothing between computes in it."""
+        back = {"%s_grad/Cast" % name for name in self._sides.added if self._casts(name, FLOAT32)}
         for name in sorted(self._sides.added):
             if self._casts(name, FLOAT32):
                 port = self._after.inputs(name)[0]
@@ -301,7 +301,7 @@ class Erasure:
                     if inner is None:
                         break
                     port = inner
-                if port.node in self._sides.added and self._casts(port.node, *HALF):
+                if port.node in self._sides.added and self._casts(port.node, *HALF) and not _below(port.node, back):
                     yield Fault(name, "gives back what %s has rounded, and nothing between them computes in half precision" % port.node)
 
     def _casts(self, name: str, *dtypes: int) -> bool:
@@ -311,3 +311,9 @@ class Erasure:
     def is_found(self, name: str) -> bool:
         """Whether something in the converted graph holds what a node of the original does."""
         return any(wanted.node == name and same for (_, wanted), same in self._known.items())
+
+
+def _below(name: str, names: Container[str]) -> bool:
+    """Whether a node has one of some names in a scope."""
+    parts = name.split("/")
+    return any("/".join(parts[start:]) in names for start in range(len(parts)))

@@ -1,8 +1,9 @@
-"""Names that TensorFlow gives by counting, such as `gradients/AddN_3`, count otherwise in a graph that was built anew.
+"""Names of a graph that was built anew: TensorFlow counts otherwise there, `gradients/AddN_3`, and calls what the recipe casts otherwise.
 
-Such nodes are given the names here that their counterparts have in the original, found from who reads them. That is a guess, and need be no more: the
-proof compares what has one name in every respect. Only nodes that nothing outside the graph can mean are renamed: they are named for their op by a
-counter, keep no state, and no collection or signature names them.
+Such nodes are given the names here that their counterparts have in the original, found from who reads them. That is a
+guess, and need be no more: the proof compares what has one name in every respect. Renamed are sums and zeros of
+gradient code that have names by a counter, and nodes whose names the original doesn't have. No collection, signature or
+Saver names them, and no variable and nothing that is fed is among them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.verify.sides import fetched
 
-_COUNTED = frozenset(("AddN", "ZerosLike"))  # ops that gradient code makes under such names
+_COUNTED = re.compile(r"(.*/)?gradients(_\d+)?/(AddN|zeros_like)(_\d+)?")  # what gradient code makes under such names
+_COUNTED_OPS = frozenset(("AddN", "ZerosLike"))
 _APART = "~"  # behind the name of a node whose own name another one has got: no name of TensorFlow's has it
 _OUTSIDE = VARIABLE_OPS | {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}
 _BEHIND = frozenset(("Cast", "Identity", "Switch", "RefSwitch"))
@@ -39,12 +41,17 @@ def aligned(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Tuple[tf.M
     return renamed, lambda name: had.get(name, name)
 
 
+def _of_saver(meta_graph: tf.MetaGraphDef) -> Set[str]:
+    saver = meta_graph.saver_def
+    return {parse_input(name).node for name in (saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name) if name}
+
+
 class _Counterparts:
     """Finds which nodes should have other names."""
 
     def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef):
         self._before, self._after = GraphView(original.graph_def), GraphView(converted.graph_def)
-        self._kept = fetched(original) | fetched(converted)
+        self._kept = fetched(original) | fetched(converted) | _of_saver(original) | _of_saver(converted)
         self._found: Dict[str, str] = {}
         self._taken: Set[str] = set()
 
@@ -89,18 +96,17 @@ class _Counterparts:
 
     def _by_what_they_are_gradients_of(self) -> None:
         """Finds what gradient code named for nodes whose names differ."""
-        grads = {"/%s_grad/" % name: "/%s_grad/" % wanted for name, wanted in self._found.items() if name != wanted}
+        grads = {name + "_grad": wanted + "_grad" for name, wanted in self._found.items() if name != wanted}
         for name in self._after.nodes if grads else ():
-            for match in re.finditer("_grad/", name):
-                end = match.end()
-                starts = [place for place in (i for i, letter in enumerate(name[:end]) if letter == "/") if name[place:end] in grads]
-                for place in starts:
-                    self._find(name, name[:place] + grads[name[place:end]] + name[end:])
+            parts = name.split("/")
+            for end in (place + 1 for place, part in enumerate(parts) if part.endswith("_grad")):
+                for start in range(end):
+                    wanted = grads.get("/".join(parts[start:end]))
+                    if wanted is not None:
+                        self._find(name, "/".join([*parts[:start], wanted, *parts[end:]]))
 
     def _is_counted(self, view: GraphView, name: str) -> bool:
-        node = view.nodes[name]
-        last = name.rsplit("/", 1)[-1].replace("_", "").lower()
-        return node.op in _COUNTED and name not in self._kept and re.fullmatch(node.op.lower() + r"\d*", last) is not None
+        return view.nodes[name].op in _COUNTED_OPS and name not in self._kept and _COUNTED.fullmatch(name) is not None
 
     def _may_be(self, name: str, wanted: str) -> bool:
         if wanted not in self._before.nodes or self._after.nodes[name].op != self._before.nodes[wanted].op:

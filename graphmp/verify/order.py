@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Set
+from typing import Dict, Set
 
 from graphmp.graph.branches import Conditions
 from graphmp.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
@@ -132,7 +132,9 @@ class Order:
     def _only_where(self, name: str) -> bool:
         """Whether a node is the side of a conditional that a flag takes; who else dies then, is looked at elsewhere."""
         found = self._matcher.match("on", Port(name, 0)) if self._matcher.is_copy(name) else None
-        return found is not None and any(self._source(gate.predicate) == self._source(found["predicate"]) for gates in self._gates.of.values() for gate in gates)
+        return found is not None and any(
+            self._source(gate.predicate) == self._source(found["predicate"]) for gates in self._gates.of.values() for gate in gates
+        )
 
     def _adapts(self, name: str, extra: str) -> bool:
         """Whether a write waits for the scale by whose flag it goes to be adapted."""

@@ -45,7 +45,8 @@ def verify(
     degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called)
     found = read_off(body)
     claims = (_same(body, functions), _scaled(body, degrees), _skipped(body), _clipped(body), _types(body, functions, devices))
-    return Proof((*claims, parameters_claim(body, found, expected)), found)
+    every = (*claims, parameters_claim(body, found, expected))
+    return Proof(tuple(claim._replace(nodes=tuple(map(had, claim.nodes))) for claim in every), found)
 
 
 def _same(body: Body, functions: Functions) -> Claim:

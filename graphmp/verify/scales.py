@@ -144,14 +144,43 @@ class Scales:
 
     def checked(self, port: Port) -> Optional[FrozenSet[Port]]:
         """The outputs that a flag says to be finite; None where it says anything else."""
-        one = self._matcher.take("finite_of", port)
+        return self._checked(port, "finite_of", "all_finite", {})
+
+    def _checked(self, port: Port, of_one: str, of_all: str, where: Bindings) -> Optional[FrozenSet[Port]]:
+        """The same by two templates. `where`: what they bind of the loop whose iteration they are of."""
+        one = self._matcher.take(of_one, port, where)
         if one is not None:
             return frozenset((one["x"],))
-        every = self._matcher.take("all_finite", port)
+        every = self._matcher.take(of_all, port, where)
         if every is None:
-            return None
-        found = [self.checked(flag) for flag in every["flags"]]
+            return None if where else self._carried(port, None)
+        found = [self._checked(flag, of_one, of_all, where) for flag in every["flags"]]
         return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
+
+    def _carried(self, port: Port, outside: Optional[Port]) -> Optional[FrozenSet[Port]]:
+        """The outputs that a flag says to be finite in all iterations of a loop.
+
+        Args:
+            port: the flag, as it leaves the loop.
+            outside: what it starts as, the flag of the iteration of a loop around it; None for true.
+        """
+        found = self._matcher.match("carried", port)
+        if found is None or self._view.nodes[found["going"].node].op != "LoopCond" or not self._starts_as(found["true"], outside):
+            return None
+        self._matcher.keep(found)
+        loop = {key: found[key] for key in ("held", "going")}
+        later = self._matcher.take("later", found["next"], loop)
+        if later is not None:
+            return self._checked(later["here"], "finite_of_iteration", "all_of_iteration", {**loop, "iteration": later["iteration"]})
+        before = [Port(name, 1) for name in self._readers(found["held"]) if self._matcher.take("iteration", Port(name, 1), loop)]
+        return self._carried(found["next"], before[0]) if len(before) == 1 else None
+
+    def _starts_as(self, port: Port, outside: Optional[Port]) -> bool:
+        """Whether a flag starts as true, or as what it is outside."""
+        if outside is not None:
+            return port == outside
+        self._matcher.used.add(port.node)
+        return self._matcher.scalar(port) == 1.0
 
     def _largest(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
         """Whether what a first step looks at is the largest absolute value of outputs that always run, what is checked among them."""

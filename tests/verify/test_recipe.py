@@ -1,0 +1,247 @@
+"""What the recipe builds is proved, and faults planted there are found."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.verify import verify
+from tests.support.models import MODELS
+from tests.support.proved import by_recipe, open_claims
+
+SCALE = "graphmp/loss_scale/"
+CONFIGS = {
+    "dynamic": {},
+    "clip": {"clip_norm": 0.5},
+    "fixed": {"loss_scale": 64.0, "clip_norm": 0.5},
+    "none": {"loss_scale": "none"},
+    "bfloat16": {"compute_dtype": "bfloat16"},
+}
+# What isn't proved: an update that waits for sums of gradients goes by those alone; labels are rounded without need.
+OPEN = {"accumulated": "steps are skipped whole", "layers_from_outside": "same graph"}
+
+
+def cases():
+    """Each model once, and each configuration, by default."""
+    for place, name in enumerate(sorted(MODELS)):
+        for number, config in enumerate(sorted(CONFIGS)):
+            marks = [] if number == place % len(CONFIGS) else pytest.mark.slow
+            yield pytest.param(name, config, marks=marks, id="%s-%s" % (name, config))
+
+
+@pytest.mark.parametrize("name, config", cases())
+def test_model(name, config):
+    options = CONFIGS[config]
+    expected = dict({"loss_scale": "none" if config == "bfloat16" else "dynamic", "clip_norm": 0.0}, **options)
+    found = open_claims(*by_recipe(MODELS[name], **options), expected)
+    assert set(found) <= {OPEN.get(name, "")}, found
+
+
+def many_losses(decorate):
+    """A loss for each example."""
+
+    @decorate
+    def build(x, y):
+        loss = tf.square(y - tf.layers.dense(tf.layers.dense(x, 8, tf.nn.relu), 1))
+        return tf.train.AdamOptimizer(0.01).minimize(loss)
+
+    build(tf.placeholder(tf.float32, [None, 4]), tf.placeholder(tf.float32, [None, 1]))
+
+
+def test_a_loss_of_many_elements():
+    assert not open_claims(*by_recipe(many_losses), {"loss_scale": "dynamic"})
+
+
+def model(decorate):
+    """Batch normalisation, penalties, a weight that is used twice, Momentum, a global step."""
+
+    @decorate
+    def build(x, y):
+        h = tf.layers.dense(x, 8, tf.nn.relu, kernel_regularizer=tf.nn.l2_loss, name="first")
+        h = tf.layers.batch_normalization(h, training=True, name="norm")
+        with tf.variable_scope("twice"):
+            weight = tf.get_variable("weight", [8, 8], regularizer=tf.nn.l2_loss)
+        h = tf.matmul(tf.nn.relu(tf.matmul(h, weight)), weight)
+        loss = tf.losses.mean_squared_error(y, tf.layers.dense(h, 1, name="last")) + tf.losses.get_regularization_loss()
+        with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+            return tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, tf.train.get_or_create_global_step(), name="train")
+
+    build(tf.placeholder(tf.float32, [4, 6], name="x"), tf.placeholder(tf.float32, [4, 1], name="y"))
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    """The model, and its conversion with a dynamic scale and a clip."""
+    return by_recipe(model, clip_norm=1.0)
+
+
+class Planted:
+    """A copy of a converted graph, to be spoilt."""
+
+    def __init__(self, converted):
+        self.meta_graph = tf.MetaGraphDef()
+        self.meta_graph.CopyFrom(converted)
+        self.nodes = {node.name: node for node in self.meta_graph.graph_def.node}
+
+    def constant(self, name, value):
+        """Adds a constant."""
+        tensor = tf.make_tensor_proto(value)
+        self.add(name, "Const", [], dtype=tf.AttrValue(type=tensor.dtype), value=tf.AttrValue(tensor=tensor))
+
+    def add(self, name, op, inputs, **attributes):
+        """Adds a node."""
+        self.nodes[name] = self.meta_graph.graph_def.node.add(name=name, op=op, input=inputs)
+        for key, value in attributes.items():
+            self.nodes[name].attr[key].CopyFrom(value)
+
+    def update(self, variable):
+        """The update of a variable."""
+        return self.nodes["train/update_%s/ApplyMomentum" % variable]
+
+    def replace(self, old, new):
+        """Has all that reads one output read another."""
+        for node in self.nodes.values():
+            node.input[:] = [new if text == old else text for text in node.input]
+
+    def sums(self):
+        """Sums of gradients."""
+        return [node for node in self.nodes.values() if node.op == "AddN" and node.name.startswith("gradients/")]
+
+
+def dropped_term(graph):
+    node = graph.sums()[0]
+    del node.input[0]
+    node.attr["N"].i -= 1
+
+
+def doubled_term(graph):
+    node = graph.sums()[0]
+    node.input[1] = node.input[0]
+
+
+def more_terms(graph):
+    node = graph.sums()[0]
+    node.input.append(node.input[0])
+    node.attr["N"].i += 1
+
+
+def terms_of_another_sum(graph):
+    one, other = [node for node in graph.sums() if len(node.input) == 2][:2]
+    one.input[1], other.input[1] = other.input[1], one.input[1]
+
+
+def gradient_of_the_scale(graph):
+    scope = "gradients/%sscaled_loss_grad/" % SCALE
+    graph.nodes[scope + "tuple/control_dependency"].input[0] = scope + "Mul_1"
+
+
+def scaled_by_what_grows(graph):
+    graph.nodes["gradients/%sscaled_loss_grad/Mul" % SCALE].input[1] = SCALE + "current"
+
+
+def gradient_past_its_unscale(graph):
+    one = next(node for node in graph.nodes.values() if node.op == "RealDiv" and node.name.startswith(SCALE + "unscale"))
+    graph.replace(one.name, one.input[0])
+
+
+def update_that_lives(graph):
+    update = graph.update("first/kernel")
+    for place, text in enumerate(update.input):
+        name = text.split(":")[0]
+        if "/Switch" in name:
+            update.input[place] = graph.nodes[name].input[0]
+
+
+def switch_turned(graph):
+    update = graph.update("first/kernel")
+    update.input[:] = [text.replace(":1", "") for text in update.input]
+
+
+def always_open(graph):
+    graph.constant("graphmp/true", True)
+    graph.replace(SCALE + "skip/pred_id", "graphmp/true")
+
+
+def by_its_own_flag(graph):
+    graph.replace(SCALE + "skip/pred_id", "graphmp/moving_averages/all_finite")
+
+
+def scale_not_adapted(graph):
+    node = graph.nodes[SCALE + "skip/pred_id"]
+    node.input.remove("^%supdate/step" % SCALE)
+
+
+def counts_on_skipped_steps(graph):
+    graph.nodes["train"].input[0] = graph.nodes[graph.nodes["train"].input[0].split(":")[0]].input[0]
+
+
+def update_left_out(graph):
+    node = graph.nodes["train/update"]
+    node.input.remove("^" + graph.update("first/kernel").name)
+
+
+def train_op_waits_for_nothing(graph):
+    node = graph.nodes[SCALE + "skip/control_dependency"]
+    node.input.remove("^train")
+
+
+def another_train_op(graph):
+    graph.meta_graph.collection_def["train_op"].node_list.value[:] = [SCALE + "update/step"]
+
+
+def averages_exchanged(graph):
+    one, other = [node for node in graph.nodes.values() if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")][:2]
+    one.input[1], other.input[1] = other.input[1], one.input[1]
+
+
+def average_checked_for_another(graph):
+    one, other = [node for node in graph.nodes.values() if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")][:2]
+    one.input[0], other.input[0] = other.input[0], one.input[0]
+
+
+def average_moves_on_skipped_steps(graph):
+    one = next(node for node in graph.nodes.values() if node.op == "Select" and node.name.startswith("graphmp/moving_averages/"))
+    graph.constant("graphmp/ones", [1.0] * 8)
+    one.input[2] = "graphmp/ones"
+
+
+def average_by_anothers_flag(graph):
+    """A moving average that waits for the gradients, which wait for it."""
+    one = next(node for node in graph.nodes.values() if node.op == "Select" and node.name.startswith("graphmp/moving_averages/"))
+    one.input[0] = SCALE + "skip/pred_id"
+
+
+def flag_waits_for_more(graph):
+    graph.nodes[SCALE + "flat"].input.append("^first/kernel/Assign")
+
+
+def forward_value_dies(graph):
+    """The loss is computed only where the step is not skipped."""
+    graph.add("graphmp/dies", "Switch", ["x", SCALE + "skip/pred_id"], T=tf.AttrValue(type=1))
+    graph.nodes["x_graphmp_float16"].input[0] = "graphmp/dies:1"
+
+
+def another_seed(graph):
+    node = next(node for node in graph.nodes.values() if node.op == "RandomUniform")
+    node.attr["seed2"].i += 1
+
+
+FAULTS = [
+    each for each in list(globals().values()) if callable(each) and getattr(each, "__code__", None) and each.__code__.co_varnames[:1] == ("graph",)
+]
+
+
+@pytest.mark.unit
+def test_unspoilt(graphs):
+    assert not open_claims(*graphs, {"loss_scale": "dynamic", "clip_norm": 1.0})
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_fault(graphs, fault):
+    """A fault is found."""
+    original, converted = graphs
+    graph = Planted(converted)
+    fault(graph)
+    assert graph.meta_graph != converted
+    assert not verify(original, graph.meta_graph, {"loss_scale": "dynamic", "clip_norm": 1.0}).ok
