@@ -27,7 +27,7 @@ from graphmp.graph.control_flow import ENTERS, EXITS
 from graphmp.graph.dtypes import BOOL, FLOAT32
 from graphmp.graph.editing import Editor
 from graphmp.graph.frames import frames, is_invariant
-from graphmp.graph.view import GraphView, Port
+from graphmp.graph.view import CONTROL, GraphView, Port
 from graphmp.loss_scale.scales import COLLECTION, skipped_between, state_for_functions
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
 from graphmp.rewrite.scaling.checkpoints import ScaleState, initialise, save_and_restore
@@ -143,11 +143,19 @@ def _add_inner(result: Inserted, body: Body, inner: Dict[str, Any]) -> None:
 
 def _thread(graph: TrainingGraph, editor: Editor, plan: ScalePlan, made: Sequence[Arithmetic], flags: Dict[str, str]) -> List[Row]:
     """Brings the scale to functions that take gradients, and their flags to the main graph. Returns rows of the record."""
-    given = {scope.call: each.in_step for loss, each in zip(plan.losses, made) for scope in loss.scopes if scope.call}
-    one = editor.add("graphmp/returned/one", "Const", (), _PASSED, dtype=FLOAT32, value=tf.make_tensor_proto(1.0))
-    true = editor.add("graphmp/returned/true", "Const", (), _PASSED, dtype=BOOL, value=tf.make_tensor_proto(True))
-    rows = Threads(graph.meta_graph.graph_def, flags.keys()).apply(flags, given, str(one), str(true))
-    return [*((port.node, "inserted", _PASSED) for port in (one, true)), *rows]
+    threads = Threads(graph.meta_graph.graph_def, flags.keys())
+    scales = {call: scale for each in made for call, scale in each.given.items()}
+    constants: Dict[Sequence[Port], Tuple[Port, Port]] = {}
+    given = {}
+    for call in threads.calls():
+        wait = tuple(Port(port.node, CONTROL) for port in graph.view.inputs(call)[:1]) if graph.looped(call) else ()
+        if wait not in constants:
+            one = editor.add("graphmp/returned/one", "Const", wait, _PASSED, dtype=FLOAT32, value=tf.make_tensor_proto(1.0))
+            true = editor.add("graphmp/returned/true", "Const", wait, _PASSED, dtype=BOOL, value=tf.make_tensor_proto(True))
+            constants[wait] = (one, true)
+        given[call] = (scales.get(call, str(constants[wait][0])), str(constants[wait][1]))
+    rows = threads.apply(flags, given)
+    return [*((port.node, "inserted", _PASSED) for ports in constants.values() for port in ports), *rows]
 
 
 def _list_in_contexts(graph: TrainingGraph, editor: Editor) -> None:

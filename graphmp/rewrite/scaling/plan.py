@@ -177,8 +177,7 @@ def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -
 def _left_in_calls(graph: TrainingGraph, config: Config, loss: Loss, returning: AbstractSet[str], warnings: List[Dict[str, str]]) -> bool:
     """Whether a loss's gradients are taken in functions that can't be given the scale."""
     calls = [scope.call for scope in loss.scopes if scope.call]
-    hidden = conditional(graph.view) if calls else set()
-    left = [call for call in calls if graph.looped(call) or call in hidden or not graph.returning[call] <= returning]
+    left = [call for call in calls if not graph.returning[call] <= returning]
     if left and config.loss_scale != "none":
         warnings.append(warning("GMP110", left[0], "it calls a function that takes gradients, and that no scale can be brought into"))
         return True

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Sequence, Set
+from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -87,20 +87,22 @@ class Threads:
         registered = {name for row in self._graph_def.library.gradient for name in (row.function_name, row.gradient_func)}
         return known and not bodies & others and not self._needed & (registered | writing) and self._needed <= rewritten
 
-    def apply(self, flags: Mapping[str, str], given: Mapping[str, str], one: str, true: str) -> List[Row]:
+    def calls(self) -> List[str]:
+        """The calls in the main graph."""
+        return [node.name for node in self._graph_def.node if self._needed & set(self._called(node))]
+
+    def apply(self, flags: Mapping[str, str], given: Mapping[str, Tuple[str, str]]) -> List[Row]:
         """Changes functions and their callers. Returns rows of the record.
 
         Args:
             flags: for each function that takes gradients, and the scale already, its own flag as a body spells it.
-            given: the scale that calls in the main graph take.
-            one: what other calls there take.
-            true: a constant in the main graph.
+            given: the scale that each call in the main graph takes, and a constant that is true.
         """
         loops = {name: node.attr["body"].func.name == name for node in self._calls if node.op in LOOPS for name in self._called(node)}
         before = {name: known - {ARGUMENT} for name, known in signatures(self._graph_def).items()}
         for node in self._graph_def.node:
-            if self._needed & set(self._called(node)):
-                self._pass(node, given.get(node.name, one), true)
+            if node.name in given:
+                self._pass(node, *given[node.name])
         for name in sorted(self._needed):
             self._change(self._functions[name], flags.get(name), loops)
         return [*self._rows(), *signatures_changed(self._graph_def, before, _REASON)]

@@ -7,7 +7,7 @@ from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.branches import Conditions, conditions
+from graphmp.graph.branches import Conditions, conditions, sides
 from graphmp.graph.control_flow import ENTERS, EXITS, MERGES, SWITCHES
 from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
@@ -196,11 +196,16 @@ class TrainingGraph:
             name = self.handed_on(name)
         return self.view.nodes[name].op.startswith("TensorArray") and self.view.nodes[name].op not in READS_AN_ARRAY
 
-    @once
-    def conditional_in_loops(self) -> Set[str]:
-        """Nodes in while loops that some iterations leave out."""
-        starts = {loops: self.conditions.get(name, frozenset()) for loops, name in self.loop_conditions.items()}
-        return {name for name, sides in self.conditions.items() if self.looped(name) and sides - starts.get(self.loops(name), frozenset())}
+    def sides(self, port: Port) -> Conditions:
+        """The sides of predicates that an output is there on alone, in the iterations of its loop if it lies in one."""
+        around = self.loops(port.node)
+        own = sides(self.view, self.conditions, port)
+        return own - self.conditions.get(self.loop_conditions[around], frozenset()) if around else own
+
+    def sides_of_loop(self, loops: Tuple[str, ...]) -> Conditions:
+        """The sides that a while loop is entered on alone, in the iterations of the loop around it if there is one."""
+        own = self.conditions.get(self.loop_conditions[loops], frozenset())
+        return own - self.conditions.get(self.loop_conditions[loops[:-1]], frozenset()) if loops[:-1] else own
 
     @once
     def loop_conditions(self) -> Dict[Tuple[str, ...], str]:
