@@ -40,7 +40,6 @@ class Arithmetic:
 
     Attributes:
         scale: its loss scale.
-        flag: whether its gradients are finite, once the scale has been adapted; None where the scale is not dynamic.
         current: the scale's value; empty where there is none.
         given: what calls of functions that take gradients are given of it, as inputs, by call; empty where there is none.
         unscaled: names of the nodes that divide by it.
@@ -116,12 +115,21 @@ class Arithmetic:
             self._connect_readers()
         self._connect()
         self.waits = {t.op.name: [c.node for c in self._editor.controls(p.node)] for p, t in self.divisions.items() if p in self._moved}
-        self.flag: Optional[Port] = None if flag is None else self._part.port(flag)
+        self._flag, self._flag_outside = flag, None
         self.finite = "" if finite is None else finite.op.name
         self.first_step = self._first_step()
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
         self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm and self._given is None and not self.unclipped else ""
         self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self.divisions.values()) if self.current and name.startswith("graphmp/")]
+
+    def flag_on(self, sides: Conditions) -> Port:
+        """Whether its gradients are finite, once its dynamic scale has been adapted, for what lies on some sides of conditionals."""
+        if self._always <= sides:
+            return self._part.port(self._flag)
+        if self._flag_outside is None:
+            with self._part.building(), own_scope(self._scope), tf.device(self.scale.device):
+                self._flag_outside = alive(self._flag, self._branches(self._always, ()))
+        return self._part.port(self._flag_outside)
 
     def _outside(self) -> List[Port]:
         """What is looked at, outside of loops; of what is taken in loops, what comes out of them."""

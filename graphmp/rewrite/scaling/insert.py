@@ -15,7 +15,7 @@ The graph is float32 all the while: the painter comes afterwards, and what is be
 from __future__ import annotations
 
 import itertools
-from typing import AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -293,16 +293,14 @@ def _gate(graph: TrainingGraph, editor: Editor, plan: Optional[SkipPlan], made: 
     gates = Gates(editor, graph)
     outside = {name: numbers for name, numbers in plan.by_loss.items() if not graph.looped(name)}
     ungated = {name: "it writes inside a while loop: a skipped step runs it all the same" for name in plan.by_loss if graph.looped(name)}
-    adapted = [each.flag for each in made if each.flag is not None]  # a plan to skip steps is made of dynamic scales alone
-    own = [gates.all_of([flag, *(adapted[other] for other in plan.within[number])]) for number, flag in enumerate(adapted)]
-    flags = {numbers: gates.any_of([own[number] for number in sorted(numbers)]) for numbers in dict.fromkeys(outside.values())}
-    for name, numbers in outside.items():
+    flags = _flags(graph, gates, plan, made, outside)
+    for name in outside:
         if name not in plan.by_value:
-            gates.by_flag(name, flags[numbers])
+            gates.by_flag(name, flags[name])
     finite = {names: gates.all_finite(names) for names in sorted(set(plan.by_value.values()), key=lambda names: (len(names), names))}
     for name, names in plan.by_value.items():
         if name in outside:
-            gates.by_flag(name, gates.both(flags[outside[name]], finite[names], name))
+            gates.by_flag(name, gates.both(flags[name], finite[names], name))
         else:
             gates.by_value(name, finite[names])
     for name in plan.in_loops:
@@ -313,6 +311,22 @@ def _gate(graph: TrainingGraph, editor: Editor, plan: Optional[SkipPlan], made: 
     ungated.update((name, "it returns what others read, and nothing else can: a skipped step runs it all the same") for name in gates.impossible)
     warnings.extend(warning("GMP112", name, text) for name, text in ungated.items())
     return [_gated(plan, number, ungated) for number in range(len(made))]
+
+
+def _flags(graph: TrainingGraph, gates: Gates, plan: SkipPlan, made: Sequence[Arithmetic], writes: Mapping[str, FrozenSet[int]]) -> Dict[str, Port]:
+    """The flag of each write that goes by those of losses: one that is there wherever the write is."""
+    own: Dict[Tuple[Port, ...], List[Port]] = {}
+    known: Dict[Tuple[FrozenSet[int], Tuple[Port, ...]], Port] = {}
+    found = {}
+    for name, numbers in writes.items():
+        sides = graph.conditions.get(name, frozenset())
+        flags = tuple(each.flag_on(sides) for each in made)
+        if flags not in own:
+            own[flags] = [gates.all_of([flag, *(flags[other] for other in plan.within[number])]) for number, flag in enumerate(flags)]
+        if (numbers, flags) not in known:
+            known[numbers, flags] = gates.any_of([own[flags][number] for number in sorted(numbers)])
+        found[name] = known[numbers, flags]
+    return found
 
 
 def _gated(plan: SkipPlan, number: int, ungated: Dict[str, str]) -> Gated:
