@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from types import MappingProxyType
 from typing import AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
@@ -62,6 +63,7 @@ class Arithmetic:
         kept: Sequence[Port],
         by_handle: bool = False,
         given: Optional[Port] = None,
+        flags: Mapping[str, Port] = MappingProxyType({}),
     ):
         """Makes the scale and unscales what leaves gradient code.
 
@@ -75,8 +77,9 @@ class Arithmetic:
             kept: outputs of gradient code that are to be unscaled under their own names.
             by_handle: whether the graph only has handles of the scale's state: a function's body, or a loop.
             given: the scale, in a body to which its callers give it; they skip steps, and clip.
+            flags: what stands for the flags of calls of functions that take gradients; of others it is a result that they will have.
         """
-        self._given = given
+        self._given, self._flags = given, flags
         self._graph, self._editor, self._config, self._loss, self._scope = graph, editor, config, loss, scope
         self._part = part
         self._moved: Dict[Port, Port] = {}
@@ -171,7 +174,7 @@ class Arithmetic:
 
     def _returned_flag(self, call: str) -> Any:
         """The flag that a call of a function will give which takes gradients."""
-        port = Port(call, flag_output(self._graph.view.nodes[call], len(self._graph.outputs(call))))
+        port = self._flags.get(call) or Port(call, flag_output(self._graph.view.nodes[call], len(self._graph.outputs(call))))
         return self._flag_at(self._place(Port(call, 0)), lambda: self._part.input(port, BOOL))
 
     def _given_to_calls(self) -> Iterator[Tuple[str, str]]:

@@ -227,10 +227,29 @@ def called_in_branches(model):
     model.apply([tf.stack(each) for each in zip(*found)])
 
 
+def by_tape(build):
+    """With gradients by a tape."""
+
+    def shape(model):
+        def gradients(row, factor):
+            w, v = map(tf.identity, model.variables)
+            with tf.GradientTape() as tape:
+                tape.watch([w, v])
+                loss = tf.reduce_sum(tf.square(tf.matmul(tf.tanh(tf.matmul(tf.expand_dims(row, 0), w)), v) - 1.0)) * factor
+            return tape.gradient(loss, [w, v])
+
+        model.gradients = gradients
+        build(model)
+
+    shape.__name__ = build.__name__ + "_by_tape"
+    return shape
+
+
 LOOPS = [mapped, clipped_by_value, nested, in_a_branch, two_loops]
 BRANCHES = [clipped_in_a_branch, clipped_in_nested_branches, loop_in_a_branch_of_a_loop, branches, loops_in_branches]
 CALLS = [called_in_a_loop, called_in_a_branch_of_a_loop, called_in_branches]
-FUNCTIONS = [*map(in_functions, LOOPS), called, legacy, *CALLS]
+TAPES = [by_tape(build) for build in (in_functions(mapped), called, legacy, called_in_a_branch_of_a_loop)]
+FUNCTIONS = [*map(in_functions, LOOPS), called, legacy, *CALLS, *TAPES]
 SHAPES = [*LOOPS, *BRANCHES, accumulated, *FUNCTIONS]
 WAYS = ["rewritten", "as_written", "not_lowered"]
 
