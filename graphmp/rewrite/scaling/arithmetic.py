@@ -90,7 +90,7 @@ class Arithmetic:
         self._connections: List[Tuple[str, int, Any]] = []
         self._at_entries: List[Tuple[str, int, Any]] = []
         self.clipped_apart = self.unclipped = False
-        self._always = frozenset.intersection(*(graph.conditions.get(name, frozenset()) for name in loss.direct))
+        self._always = self._sides_of_step()
         self._keep_fetched(kept)
         with self._part.building():
             with tf.device(machine(graph.places.of(loss.direct[0]))):
@@ -153,6 +153,13 @@ class Arithmetic:
             return found[0]
         with own_scope(self._scope), tf.device(self.scale.device):
             return tf.reduce_all(tf.stack(found + flags), name="all_finite")
+
+    def _sides_of_step(self) -> Conditions:
+        """The sides of conditionals that all updates are on, and that some gradient is there on alone: elsewhere nothing is looked at."""
+        ports = [*self._loss.arrivals, *self._loss.checked, *(Port(scope.call, 0) for scope in self._loss.scopes if scope.call)]
+        paths = ((port, self._graph.loops(port.node)[:1]) for port in ports)
+        sides = (self._graph.sides_of_loop(path) if path else self._graph.sides(port) for port, path in paths)
+        return frozenset().union(*sides).intersection(*(self._graph.conditions.get(name, frozenset()) for name in self._loss.direct))
 
     def _place(self, port: Port) -> _Place:
         """Where an output is: not on those sides of conditionals that all of the step is on."""

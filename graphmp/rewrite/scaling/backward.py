@@ -142,7 +142,7 @@ class _Walk:
 
     def _nearest(self, name: str, starts: AbstractSet[str], read: _Read) -> Optional[str]:
         """The forward node that has all that is read; of several the first from where gradients come, or the last of the forward pass."""
-        users = [self._users.get(port, set()) | {port.node} for port in read.values | read.shapes]
+        users = [self._users.get(port, set()) | self._makers(port) for port in read.values | read.shapes]
         kind = self._kinds.get(_GRAD.sub("", self._view.nodes[name].op), set())
         kind = self._broadcasting if self._is_broadcast(name) else kind
         having = set.intersection(*users) - self._outside if users else kind
@@ -159,6 +159,10 @@ class _Walk:
                 return max(reached, key=self._place.__getitem__)
             wave = self._before(wave, seen)
         return None
+
+    def _makers(self, port: Port) -> Set[str]:
+        """What gives a value, where that has a gradient: no predicate and no index."""
+        return {port.node} if self._code.carries(port) else set()
 
     def _is_named(self, name: str) -> bool:
         """Whether an op is called for the op that it is the gradient of."""
