@@ -100,7 +100,7 @@ class _Walk:
         if read.values:
             own = self._nearest(name, at, read)
         elif read.shapes or self._is_named(name) or self._is_broadcast(name):
-            own = self._nearest(name, at | {self._forward[other] for other in came if other in self._forward}, read)
+            own = self._nearest(name, at | {self._forward[other] for other in came if other in self._forward and not self._ends(other)}, read)
         else:
             own = self._only({self._forward.get(other, "") for other in came}) or None
         self._at[name] = at if own is None else self._behind(own, read)
@@ -169,8 +169,18 @@ class _Walk:
         return bool(_GRAD.search(self._view.nodes[name].op))
 
     def _is_broadcast(self, name: str) -> bool:
-        """Whether a node sums over what was broadcast."""
-        return any(self._view.nodes[port.node].op == "BroadcastGradientArgs" for port in self._view.inputs(name))
+        """Whether a node sums over what was broadcast: its axes say so, or that it reads a whole gradient and is given another shape."""
+        if any(self._view.nodes[port.node].op == "BroadcastGradientArgs" for port in self._view.inputs(name)):
+            return True
+        if self._view.nodes[name].op != "Sum" or not all(self._view.nodes[c.node].op == "Reshape" for c in self._view.consumers(name)):
+            return False
+        return any(self._is_named(port.node) or self._ends(port.node) for port in self._view.inputs(name)[:1])
+
+    def _ends(self, name: str) -> bool:
+        """Whether a node is the last of a gradient of two operands: the shape that one had before it was broadcast, or a copy of it."""
+        while self._view.nodes[name].op == "Identity":
+            name = self._view.inputs(name)[0].node
+        return self._view.nodes[name].op == "Reshape" and self._view.nodes[self._view.inputs(name)[0].node].op == "Sum"
 
     def _is_linear(self, name: str) -> bool:
         law = rule(self._view.nodes[name].op)
