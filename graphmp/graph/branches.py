@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, List, Set, Tuple
+from typing import Dict, FrozenSet, List, Mapping, Set, Tuple
 
 from graphmp.graph.control_flow import MERGES, NEXT_ITERATIONS, SWITCHES
+from graphmp.graph.frames import is_invariant
 from graphmp.graph.order import in_order
 from graphmp.graph.view import GraphView, Port
 
 Conditions = FrozenSet[Tuple[Port, int]]
+_ALWAYS: Conditions = frozenset()
 
 
 def conditional(view: GraphView) -> Set[str]:
@@ -27,18 +29,20 @@ def conditions(view: GraphView) -> Dict[str, Conditions]:
         return {}
     found: Dict[str, Conditions] = {}
     for name in in_order(view, set(view.nodes)):
-        reads = [_conditions(view, found, port) for port in view.inputs(name) if view.nodes[port.node].op not in NEXT_ITERATIONS]
+        reads = [sides(view, found, port) for port in view.inputs(name) if view.nodes[port.node].op not in NEXT_ITERATIONS]
         controls = [found[control] for control in view.controls(name)]
         op = view.nodes[name].op
         found[name] = (_merged(reads) if op in MERGES else frozenset().union(*reads)).union(*controls)
-    return {name: sides for name, sides in found.items() if sides}
+    return {name: own for name, own in found.items() if own}
 
 
-def _conditions(view: GraphView, found: Dict[str, Conditions], port: Port) -> Conditions:
+def sides(view: GraphView, found: Mapping[str, Conditions], port: Port) -> Conditions:
+    """The sides of predicates that an output is there on alone, by those of nodes."""
+    own = found.get(port.node, _ALWAYS)
     if view.nodes[port.node].op not in SWITCHES:
-        return found[port.node]
+        return own
     predicate = _source(view, view.inputs(port.node)[1])
-    return found[port.node] if view.nodes[predicate.node].op == "LoopCond" else found[port.node] | {(predicate, port.output)}
+    return own if _is_of_loop(view, port.node) else own | {(predicate, port.output)}
 
 
 def _merged(sides: List[Conditions]) -> Conditions:
@@ -48,6 +52,19 @@ def _merged(sides: List[Conditions]) -> Conditions:
 
 
 def _source(view: GraphView, port: Port) -> Port:
-    while view.nodes[port.node].op == "Identity":
+    """Where a predicate comes from, by way of copies, into loops that don't change it, and on one of its own sides."""
+    while _hands_on(view, port.node):
         port = view.inputs(port.node)[0]
     return port
+
+
+def _hands_on(view: GraphView, name: str) -> bool:
+    node = view.nodes[name]
+    return node.op == "Identity" or is_invariant(node) or (node.op in SWITCHES and not _is_of_loop(view, name))
+
+
+def _is_of_loop(view: GraphView, switch: str) -> bool:
+    predicate = view.inputs(switch)[1]
+    while view.nodes[predicate.node].op == "Identity":
+        predicate = view.inputs(predicate.node)[0]
+    return bool(view.nodes[predicate.node].op == "LoopCond")

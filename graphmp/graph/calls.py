@@ -23,11 +23,12 @@ def functions_named(node: Any) -> Iterator[str]:
             yield from (function.name for function in attribute.list.func)
 
 
-def with_callers(graph_def: tf.GraphDef, functions: AbstractSet[str]) -> Set[str]:
-    """Some functions of a library, and all that call them, through others too."""
+def with_callers(graph_def: tf.GraphDef, functions: AbstractSet[str], but: AbstractSet[str] = frozenset()) -> Set[str]:
+    """Some functions of a library, and all that call them, through others too; not by way of those in `but`."""
     found = set(functions)
+    callers = [function for function in graph_def.library.function if function.signature.name not in but]
     while True:
-        more = {f.signature.name for f in graph_def.library.function if any(found & set(functions_named(node)) for node in f.node_def)} - found
+        more = {f.signature.name for f in callers if any(found & set(functions_named(node)) for node in f.node_def)} - found
         if not more:
             return found
         found |= more

@@ -175,8 +175,8 @@ def _planned(
     meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, op_defs: OpDefs, recorded: Sequence[Recorded] = ()
 ) -> Tuple[Recognised, TrainingGraph, ScalePlan]:
     """What is special about a graph, the graph as loss scaling looks at it, and what that will do."""
-    training = TrainingGraph(meta_graph, config, op_defs, valid(recorded, meta_graph.graph_def.node, config.gradient_scope))
-    special = recognise(meta_graph, training.view, config, policy, training.gradients)
+    training = TrainingGraph(meta_graph, config, op_defs, valid(recorded, meta_graph.graph_def.node, config.gradient_scope), inside=recorded)
+    special = recognise(meta_graph, training.view, config, policy, training.gradients, recorded)
     leave = special.leave or special.scales_itself
     return special, training, plan_scaling(training, config, frozenset(tensor_core_ops()) | policy.allow, leave, recorded)
 

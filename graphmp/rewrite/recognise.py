@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -11,6 +11,7 @@ from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
 from graphmp.graph.gradient_names import differentiated
+from graphmp.graph.gradient_record import Recorded
 from graphmp.graph.mark import read_mark, same_conversion
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
@@ -39,15 +40,25 @@ class Recognised(NamedTuple):
     scales_itself: bool = False
 
 
-def recognise(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, policy: Policy, gradients: AbstractSet[str]) -> Recognised:
+def recognise(
+    meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, policy: Policy, gradients: AbstractSet[str], recorded: Sequence[Recorded] = ()
+) -> Recognised:
     """Looks for signs of an earlier conversion, half precision, float64, loss scaling, and for training.
+
+    Args:
+        meta_graph: the graph.
+        view: its nodes.
+        config: the options.
+        policy: the op lists.
+        gradients: the main graph's gradient code.
+        recorded: calls of `tf.gradients` on record, for those inside functions.
 
     Raises:
         GraphmpError: GMP022 for a graph that graphmp converted with other flags or in another version.
     """
     if already_converted(meta_graph, view, config):
         return Recognised([warning("GMP108", "", "this graph was converted with the same flags: nothing to change")], True)
-    trains = bool(gradients or training_functions(meta_graph.graph_def) & set(called_functions(meta_graph.graph_def)))
+    trains = bool(gradients or training_functions(meta_graph.graph_def, recorded) & set(called_functions(meta_graph.graph_def)))
     warnings = [] if trains else [warning("GMP105", "", "no training in this graph: no gradient code was found")]
     bodies = [meta_graph.graph_def.node, *(function.node_def for function in meta_graph.graph_def.library.function)]
     warnings += unmatched(config, ((node.name, node.op) for nodes in bodies for node in nodes))

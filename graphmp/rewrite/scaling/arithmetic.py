@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import AbstractSet, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from types import MappingProxyType
+from typing import AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.branches import Conditions
 from graphmp.graph.building import own_scope
 from graphmp.graph.devices import machine
 from graphmp.graph.dtypes import BOOL, FLOAT32, HALF
@@ -15,7 +17,7 @@ from graphmp.graph.editing import Editor
 from graphmp.graph.view import Port
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite, clip, unscale
-from graphmp.rewrite.scaling.carried import Frame, carried, entered
+from graphmp.rewrite.scaling.carried import Branch, Frame, alive, carried, entered
 from graphmp.rewrite.scaling.fetched_gradients import computed_elsewhere
 from graphmp.rewrite.scaling.first_step import FirstStep
 from graphmp.rewrite.scaling.fragment import Fragment
@@ -24,14 +26,23 @@ from graphmp.rewrite.scaling.returned import flag_output
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 
+class _Place(NamedTuple):
+    """Where gradients are taken: in which loops, and on which sides of conditionals."""
+
+    loops: Tuple[str, ...]
+    sides: Conditions
+
+
+_OUTSIDE = _Place((), frozenset())
+
+
 class Arithmetic:
     """What is done to the gradients of one loss.
 
     Attributes:
         scale: its loss scale.
-        flag: whether its gradients are finite, once the scale has been adapted; None where the scale is not dynamic.
         current: the scale's value; empty where there is none.
-        in_step: what it is in this step, as an input; empty where there is none.
+        given: what calls of functions that take gradients are given of it, as inputs, by call; empty where there is none.
         unscaled: names of the nodes that divide by it.
         waits: what they have to wait for where they stand in front of a copy that does: TensorFlow lets no update run before all gradients are taken.
         finite: name of the node that checks; empty where none does.
@@ -52,6 +63,7 @@ class Arithmetic:
         kept: Sequence[Port],
         by_handle: bool = False,
         given: Optional[Port] = None,
+        flags: Mapping[str, Port] = MappingProxyType({}),
     ):
         """Makes the scale and unscales what leaves gradient code.
 
@@ -65,8 +77,9 @@ class Arithmetic:
             kept: outputs of gradient code that are to be unscaled under their own names.
             by_handle: whether the graph only has handles of the scale's state: a function's body, or a loop.
             given: the scale, in a body to which its callers give it; they skip steps, and clip.
+            flags: what stands for the flags of calls of functions that take gradients; of others it is a result that they will have.
         """
-        self._given = given
+        self._given, self._flags = given, flags
         self._graph, self._editor, self._config, self._loss, self._scope = graph, editor, config, loss, scope
         self._part = part
         self._moved: Dict[Port, Port] = {}
@@ -77,6 +90,7 @@ class Arithmetic:
         self._connections: List[Tuple[str, int, Any]] = []
         self._at_entries: List[Tuple[str, int, Any]] = []
         self.clipped_apart = self.unclipped = False
+        self._always = self._sides_of_step()
         self._keep_fetched(kept)
         with self._part.building():
             with tf.device(machine(graph.places.of(loss.direct[0]))):
@@ -97,58 +111,115 @@ class Arithmetic:
         with self._part.building():
             for each in self._loss.scopes:
                 self._scale(each)
-            checked = self._outside()
-            finite = self._all_finite(checked) if self.scale.skips or self._given is not None else None
+            finite = self._all_finite() if self.scale.skips or self._given is not None else None
             flag = self._adapted(finite)
+            self.given = dict(self._given_to_calls())
             self._clip()
             self._connect_readers()
         self._connect()
         self.waits = {t.op.name: [c.node for c in self._editor.controls(p.node)] for p, t in self.divisions.items() if p in self._moved}
-        self.flag: Optional[Port] = None if flag is None else self._part.port(flag)
+        self._flag, self._flag_outside = flag, None
         self.finite = "" if finite is None else finite.op.name
-        self.first_step = self._first_step([self._part.port(tensor) for tensor in checked])
+        self.first_step = self._first_step()
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
-        self.in_step = str(self._part.port(self.scale.in_step)) if isinstance(self.scale, scales.FixedLossScale) else ""
         self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm and self._given is None and not self.unclipped else ""
         self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self.divisions.values()) if self.current and name.startswith("graphmp/")]
 
-    def _outside(self) -> List[Any]:
-        """What is looked at, outside of loops; of what is taken in loops, what comes out of them."""
-        ports = self._loss.arrivals or [*(port for port in self._loss.checked if not self._graph.looped(port.node)), *self._loss.emerging]
-        return [self._result(port) for port in ports]
+    def flag_on(self, sides: Conditions) -> Port:
+        """Whether its gradients are finite, once its dynamic scale has been adapted, for what lies on some sides of conditionals."""
+        if self._always <= sides:
+            return self._part.port(self._flag)
+        if self._flag_outside is None:
+            with self._part.building(), own_scope(self._scope), tf.device(self.scale.device):
+                self._flag_outside = alive(self._flag, self._branches(self._always, ()))
+        return self._part.port(self._flag_outside)
 
-    def _all_finite(self, outside: List[Any]) -> Any:
-        """Whether all is finite; what is taken in a loop is looked at there, where it is taken in each iteration."""
-        looped: Dict[Tuple[str, ...], List[Port]] = {}
-        for port in () if self._loss.arrivals else self._loss.checked:
-            if self._graph.looped(port.node):
-                looped.setdefault(self._graph.loops(port.node), []).append(port)
-        flags = []
-        for loops, ports in looped.items():
-            always = [self._result(port) for port in ports if port.node not in self._graph.conditional_in_loops]
-            if always:
-                flags.append(carried(self._frames(loops), functools.partial(all_finite, always, self._scope + "/in_loop"), self._scope))
-        found = [all_finite(outside, self._scope, self.scale.device)] if outside else []
-        flags += [self._part.input(port, BOOL) for port in self._returned_flags()]
+    def _outside(self) -> List[Port]:
+        """What is looked at, outside of loops; of what is taken in loops, what comes out of them."""
+        looped = self._graph.looped
+        return list(self._loss.arrivals or [*(port for port in self._loss.checked if not looped(port.node)), *self._loss.emerging])
+
+    def _all_finite(self) -> Any:
+        """Whether all is finite; what is taken in a loop or a branch is looked at there."""
+        looped = () if self._loss.arrivals else (port for port in self._loss.checked if self._graph.looped(port.node))
+        places: Dict[_Place, List[Port]] = {}
+        for port in [*self._outside(), *looped]:
+            places.setdefault(self._place(port), []).append(port)
+        always = [self._result(port) for port in places.pop(_OUTSIDE, ())]
+        found = [all_finite(always, self._scope, self.scale.device)] if always else []
+        flags = [self._flag_at(place, functools.partial(self._finite_at, place, ports)) for place, ports in places.items()]
+        flags += [self._returned_flag(scope.call) for scope in self._loss.scopes if scope.call]
         if not flags:
             return found[0]
         with own_scope(self._scope), tf.device(self.scale.device):
             return tf.reduce_all(tf.stack(found + flags), name="all_finite")
 
-    def _returned_flags(self) -> List[Port]:
-        """The flags that calls of functions will give which take gradients."""
-        calls = [scope.call for scope in self._loss.scopes if scope.call]
-        return [Port(call, flag_output(self._graph.view.nodes[call], len(self._graph.outputs(call)))) for call in calls]
+    def _sides_of_step(self) -> Conditions:
+        """The sides of conditionals that all updates are on, and that some gradient is there on alone: elsewhere nothing is looked at."""
+        ports = [*self._loss.arrivals, *self._loss.checked, *(Port(scope.call, 0) for scope in self._loss.scopes if scope.call)]
+        paths = ((port, self._graph.loops(port.node)[:1]) for port in ports)
+        sides = (self._graph.sides_of_loop(path) if path else self._graph.sides(port) for port, path in paths)
+        return frozenset().union(*sides).intersection(*(self._graph.conditions.get(name, frozenset()) for name in self._loss.direct))
+
+    def _place(self, port: Port) -> _Place:
+        """Where an output is: not on those sides of conditionals that all of the step is on."""
+        loops, sides = self._graph.loops(port.node), self._graph.sides(port)
+        return _Place(loops, sides if loops else sides - self._always)
+
+    def _finite_at(self, place: _Place, ports: Sequence[Port]) -> Any:
+        scope, device = (self._scope + "/in_loop", "") if place.loops else (self._scope + "/in_branch", self.scale.device)
+        return all_finite([self._result(port) for port in ports], scope, device)
+
+    def _flag_at(self, place: _Place, flag: Callable[[], Any]) -> Any:
+        """A flag that is made in a place, outside of its loops and branches."""
+        branches = self._branches(place.sides, place.loops)
+        if place.loops:
+            return carried(self._frames(place.loops), lambda: alive(flag(), branches), self._scope)
+        found = flag()
+        with own_scope(self._scope + "/in_branch"), tf.device(self.scale.device):
+            return alive(found, branches)
+
+    def _returned_flag(self, call: str) -> Any:
+        """The flag that a call of a function will give which takes gradients."""
+        port = self._flags.get(call) or Port(call, flag_output(self._graph.view.nodes[call], len(self._graph.outputs(call))))
+        return self._flag_at(self._place(Port(call, 0)), lambda: self._part.input(port, BOOL))
+
+    def _given_to_calls(self) -> Iterator[Tuple[str, str]]:
+        for call in (scope.call for scope in self._loss.scopes if scope.call):
+            scale = self._scale_at(Port(call, 0))
+            if isinstance(scale, scales.FixedLossScale):
+                yield call, str(self._part.port(scale.in_step))
 
     def _frames(self, loops: Tuple[str, ...]) -> List[Frame]:
         """The loops of a path, as they are in the part."""
-        conditions = [Port(self._graph.loop_conditions[loops[: depth + 1]], 0) for depth in range(len(loops))]
-        pairs = zip(loops, conditions)
-        return [Frame(name, self._graph.parallel_iterations[name], self._part.input(port, BOOL)) for name, port in pairs]
+        found = []
+        for depth, name in enumerate(loops):
+            path = loops[: depth + 1]
+            sides = self._graph.sides_of_loop(path)
+            condition = self._part.input(Port(self._graph.loop_conditions[path], 0), BOOL)
+            found.append(
+                Frame(name, self._graph.parallel_iterations[name], condition, self._branches(sides if depth else sides - self._always, path[:-1]))
+            )
+        return found
 
-    def _first_step(self, checked: Sequence[Port]) -> Optional[FirstStep]:
+    def _branches(self, sides: Conditions, loops: Tuple[str, ...]) -> List[Branch]:
+        """Sides of conditionals, as they are in the part, innermost first, for what lies in loops."""
+        around = {side: self._graph.sides(side[0]) for side in sides}
+        found: Dict[Tuple[Port, int], Branch] = {}
+        for side in sorted(sides, key=lambda side: (len(around[side]), side)):
+            apart = tuple(branch for other, branch in reversed(list(found.items())) if other not in around[side])
+            predicate = self._part.input(side[0], BOOL)
+            inner = self._frames(loops)[len(self._graph.loops(side[0].node)) :]
+            found[side] = Branch(entered(inner, predicate, self._scope) if inner else predicate, side[1], apart)
+        return list(reversed(list(found.values())))
+
+    def _first_step(self) -> Optional[FirstStep]:
         if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
             return None
+        ports = self._outside()
+        checked = [self._part.port(self._result(port)) for port in ports if self._place(port) == _OUTSIDE]
+        if len(checked) < len(ports):  # what is taken in a branch is seen where it comes out
+            checked += [port for port in (self._graph.view.inputs(name)[slot] for name, slot in self._entries()) if self._place(port) == _OUTSIDE]
         elsewhere = self._loss.arrivals or self._loss.reduced  # gradient code runs in another step, or holds other values in other processes
         nodes = frozenset() if elsewhere else frozenset(name for scope in self._loss.scopes for name in scope.nodes)
         return FirstStep(self.scale.largest.op.name, self.scale.first_step.op.name, checked, nodes)
@@ -241,6 +312,7 @@ class Arithmetic:
         if not self._config.clip_norm or self._given is not None:
             return
         in_turns = bool(self._loss.emerging or any(scope.call for scope in self._loss.scopes))
+        in_turns = in_turns or len({self._place(port) for port in self._loss.gradients}) > 1
         entries = self._entries()
         if self._loss.arrivals and not self._loss.fetched:
             self._clip_ports(self._loss.arrivals)

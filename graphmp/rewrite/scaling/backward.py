@@ -100,7 +100,7 @@ class _Walk:
         if read.values:
             own = self._nearest(name, at, read)
         elif read.shapes or self._is_named(name) or self._is_broadcast(name):
-            own = self._nearest(name, at | {self._forward[other] for other in came if other in self._forward}, read)
+            own = self._nearest(name, at | {self._forward[other] for other in came if other in self._forward and not self._ends(other)}, read)
         else:
             own = self._only({self._forward.get(other, "") for other in came}) or None
         self._at[name] = at if own is None else self._behind(own, read)
@@ -142,7 +142,7 @@ class _Walk:
 
     def _nearest(self, name: str, starts: AbstractSet[str], read: _Read) -> Optional[str]:
         """The forward node that has all that is read; of several the first from where gradients come, or the last of the forward pass."""
-        users = [self._users.get(port, set()) | {port.node} for port in read.values | read.shapes]
+        users = [self._users.get(port, set()) | self._makers(port) for port in read.values | read.shapes]
         kind = self._kinds.get(_GRAD.sub("", self._view.nodes[name].op), set())
         kind = self._broadcasting if self._is_broadcast(name) else kind
         having = set.intersection(*users) - self._outside if users else kind
@@ -160,13 +160,27 @@ class _Walk:
             wave = self._before(wave, seen)
         return None
 
+    def _makers(self, port: Port) -> Set[str]:
+        """What gives a value, where that has a gradient: no predicate and no index."""
+        return {port.node} if self._code.carries(port) else set()
+
     def _is_named(self, name: str) -> bool:
         """Whether an op is called for the op that it is the gradient of."""
         return bool(_GRAD.search(self._view.nodes[name].op))
 
     def _is_broadcast(self, name: str) -> bool:
-        """Whether a node sums over what was broadcast."""
-        return any(self._view.nodes[port.node].op == "BroadcastGradientArgs" for port in self._view.inputs(name))
+        """Whether a node sums over what was broadcast: its axes say so, or that it reads a whole gradient and is given another shape."""
+        if any(self._view.nodes[port.node].op == "BroadcastGradientArgs" for port in self._view.inputs(name)):
+            return True
+        if self._view.nodes[name].op != "Sum" or not all(self._view.nodes[c.node].op == "Reshape" for c in self._view.consumers(name)):
+            return False
+        return any(self._is_named(port.node) or self._ends(port.node) for port in self._view.inputs(name)[:1])
+
+    def _ends(self, name: str) -> bool:
+        """Whether a node is the last of a gradient of two operands: the shape that one had before it was broadcast, or a copy of it."""
+        while self._view.nodes[name].op == "Identity":
+            name = self._view.inputs(name)[0].node
+        return self._view.nodes[name].op == "Reshape" and self._view.nodes[self._view.inputs(name)[0].node].op == "Sum"
 
     def _is_linear(self, name: str) -> bool:
         law = rule(self._view.nodes[name].op)

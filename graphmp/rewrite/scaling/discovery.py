@@ -2,11 +2,11 @@
 
 1. Gradients start from ones, or else from values that are fed or constant. What depends on them is a factor of them all the way: no
    constant is added, no two are multiplied (`policy/homogeneity.txt`). Ones of the forward pass lead to such a product or sum, or only
-   to a part of what true seeds lead to.
+   to a part of what true seeds lead to, one or several together.
 2. In a graph with matmuls and convolutions there is a matmul or convolution in it that reads what one of the
    forward pass reads too: a weight, an activation.
-   Both contract other dimensions of it: `x @ w` is differentiated by `g @ w^T`. In a graph without, it multiplies by what is
-   made of the variable that it is written to.
+   Both contract other dimensions of it: `x @ w` is differentiated by `g @ w^T`. Without any, it multiplies by what is
+   made of the variable that it is written to, in such a graph by an update kernel.
 3. It ends behind the last op that needs the forward pass: what scales, clips and averages gradients is no gradient code.
 4. What is computed for it alone belongs to it: factors and shapes.
 """
@@ -21,11 +21,12 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from graphmp.graph.calls import CALLS
-from graphmp.graph.control_flow import ENTERS, MERGES
+from graphmp.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
 from graphmp.graph.order import in_order
 from graphmp.graph.values import all_equal
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port
+from graphmp.once import once
 from graphmp.policy.homogeneity import rule
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
@@ -33,7 +34,7 @@ from graphmp.rewrite.scaling.backward import Backward, differentiated_nodes
 
 _MOST_SOURCES = 100
 _SUMS = frozenset(("AccumulateNV2", "AddN"))
-_LAST = KEEPS_VALUES - {"Enter", "Merge", "Switch"} | {"BiasAddGrad", "Sum"}
+_LAST = KEEPS_VALUES - {"Enter", "ExpandDims", "Merge", "Switch"} | {"BiasAddGrad", "Sum"}
 _TRANSPOSES = (("transpose_a", "transpose_b"), ("adj_x", "adj_y"))
 _FACTORS = {"product": None, "quotient": 0, "solution": 1}  # the input that gradients come by; of a product any, but one alone
 
@@ -106,7 +107,9 @@ class _Discovery:
     def _add(self, regions: Dict[Port, Set[str]], region: Set[str]) -> Set[str]:
         """Chooses seeds, those that lead furthest first, and returns all that the chosen ones lead to."""
         self._alone.update((seed, nodes) for seed, nodes in regions.items() if self._goes_back(seed, nodes))
-        for seed in sorted(regions.keys() & self._alone.keys(), key=lambda seed: (-len(regions[seed]), seed)):
+        candidates = regions.keys() & self._alone.keys()
+        parts = {seed for seed in candidates if self._is_part(seed, {other: regions[other] for other in candidates})}
+        for seed in sorted(candidates, key=lambda seed: (seed in parts, -len(regions[seed]), seed)):
             with_seed = self._linear([*self._chosen, seed]) if not regions[seed] <= region else region
             if region < with_seed:
                 self._chosen, region = [*self._chosen, seed], with_seed
@@ -114,6 +117,11 @@ class _Discovery:
                 self._chosen, region = [*self._chosen, seed], region | regions[seed]
                 self._inner.add(seed)
         return region
+
+    def _is_part(self, seed: Port, regions: Mapping[Port, AbstractSet[str]]) -> bool:
+        """Whether all that ones lead to comes from others, that lead further: they multiply gradients of several calls."""
+        others = [nodes for other, nodes in regions.items() if other != seed and not nodes <= regions[seed]]
+        return len(others) > 1 and regions[seed] <= set().union(*others)
 
     def _add_given(self, regions: Dict[Port, Set[str]], left: Set[str]) -> None:
         """Chooses among the user's own values those that gradients come from which are left, first what most come from."""
@@ -132,7 +140,7 @@ class _Discovery:
         outside: Set[str] = set().union(*(self._linear([other], self._all) for other in others))
         if self._inner.issuperset(seeds):
             region -= outside
-        starts = self._allow if self._multiplies else VARIABLE_OPS
+        starts = self._allow if self._multiply(region) else VARIABLE_OPS
         ahead = [name for name in self._all if self._view.nodes[name].op in starts and name not in region]
         forward = self._view.followed(ahead, lambda name: name not in region)
         counts = region & self._needed | self._idle(region)
@@ -206,11 +214,42 @@ class _Discovery:
         return node.op == "OnesLike" or (not fills and all_equal(node, 1))
 
     def _linear(self, seeds: Sequence[Port], among: Iterable[str] = ()) -> Set[str]:
-        """Nodes that give a multiple of the seeds, those that writes need unless others are given too."""
-        starts, found = set(seeds), set()
+        """Nodes that give a multiple of the seeds, those that writes need unless others are given too.
+
+        A variable of a while loop that starts from zeros does where what the loop makes of it does.
+        """
         after = self._view.descendants({seed.node for seed in seeds}, control=False) & (set(among) or self._needed)
-        for name in sorted(after, key=self._place.__getitem__):
-            scaled = {slot for slot, port in enumerate(self._view.inputs(name)) if port in starts or port.node in found}
+        order = sorted(after, key=self._place.__getitem__)
+        assumed = {name: again for name, again in self._from_zeros.items() if name in after}
+        while True:
+            found = self._multiples(seeds, order, assumed)
+            reached = (
+                self._view.followed([c.node for seed in seeds for c in self._view.consumers(seed.node)], found.__contains__) if assumed else found
+            )
+            wrong = [name for name, again in assumed.items() if again not in reached]
+            if not wrong:
+                return found
+            for name in wrong:
+                del assumed[name]
+
+    @once
+    def _from_zeros(self) -> Dict[str, str]:
+        """The variables of while loops that start from zeros, each with what gives its next value."""
+        found = {}
+        for name in (name for name, node in self._view.nodes.items() if node.op in MERGES):
+            ports = self._view.inputs(name)
+            again = [port.node for port in ports if self._view.nodes[port.node].op in NEXT_ITERATIONS]
+            if len(again) == 1 and all(self._is_zero(port) for port in ports if port.node not in again):
+                found[name] = again[0]
+        return found
+
+    def _multiples(self, seeds: Sequence[Port], order: Sequence[str], assumed: Iterable[str]) -> Set[str]:
+        """Nodes among those in `order` that give a multiple of the seeds, where some do."""
+        starts, found = set(seeds), set(assumed)
+        for name in order:
+            scaled = {
+                slot for slot, port in enumerate(self._view.inputs(name)) if port in starts or (port.node in found and self._floats.carries(port))
+            }
             if scaled and self._is_linear(name, scaled):
                 found.add(name)
         return found
@@ -257,7 +296,10 @@ class _Discovery:
             before = [self._crossing(name, slot, *other) for slot, other in shared if other[0] not in after]
             if any(before) or (None in before and len(before) == len(shared)):
                 return True
-        return False
+        return not self._multiply(region) and not region.isdisjoint(self._gradients) and self._comes_back(region)
+
+    def _multiply(self, region: AbstractSet[str]) -> bool:
+        return any(self._view.nodes[name].op in self._allow for name in region)
 
     def _comes_back(self, region: AbstractSet[str]) -> bool:
         """Whether nodes multiply by what is made of a variable, and are written to that."""

@@ -54,7 +54,7 @@ def look(graph_def: tf.GraphDef, losses: List[FirstStep], allow: AbstractSet[str
             if not _only_unscaled(view, port)
         ]
         ports = [*dict.fromkeys(loss.gradients), *inside[:: len(inside) // _MOST + 1]]
-        largest = _Look(editor, op_defs, view, loss, places, bool(depths.get(loss.flag, 0))).largest(ports)
+        largest = _Look(editor, op_defs, view, loss, places, bool(depths.get(loss.flag, 0))).largest(ports) if ports else Port(loss.largest, 0)
         for consumer in view.consumers(loss.largest):
             editor.connect(consumer.node, consumer.slot, largest)
     return list(editor.added)

@@ -15,7 +15,8 @@ The graph is float32 all the while: the painter comes afterwards, and what is be
 from __future__ import annotations
 
 import itertools
-from typing import AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from types import MappingProxyType
+from typing import AbstractSet, Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -27,7 +28,7 @@ from graphmp.graph.control_flow import ENTERS, EXITS
 from graphmp.graph.dtypes import BOOL, FLOAT32
 from graphmp.graph.editing import Editor
 from graphmp.graph.frames import frames, is_invariant
-from graphmp.graph.view import GraphView, Port
+from graphmp.graph.view import CONTROL, GraphView, Port, parse_input
 from graphmp.loss_scale.scales import COLLECTION, skipped_between, state_for_functions
 from graphmp.rewrite.scaling.arithmetic import Arithmetic
 from graphmp.rewrite.scaling.checkpoints import ScaleState, initialise, save_and_restore
@@ -37,11 +38,12 @@ from graphmp.rewrite.scaling.gates import Gates
 from graphmp.rewrite.scaling.handles import Row
 from graphmp.rewrite.scaling.inside import Body
 from graphmp.rewrite.scaling.model import Loss
-from graphmp.rewrite.scaling.plan import InLoop, Inside, ScalePlan
-from graphmp.rewrite.scaling.returned import ARGUMENT, Threads
+from graphmp.rewrite.scaling.plan import InLoop, Inside, ScalePlan, applying
+from graphmp.rewrite.scaling.returned import ARGUMENT, Applied, Threads
 from graphmp.rewrite.scaling.skip_plan import SkipPlan
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
+_RETURNED = "finite check: a function takes gradients, and says whether they are"
 _PASSED = "scale: what calls take whose gradients train nothing, or start with"
 
 
@@ -83,7 +85,7 @@ def insert(graph: TrainingGraph, config: Config, plan: ScalePlan) -> Inserted:
     result.losses.extend(_row(loss) for loss in plan.unscaled)
     result.losses.extend(_row(loss, body=body) for body, loss in plan.unscaled_inside)
     for each in plan.returned if not _gives_scale(config, plan) else ():
-        _add_inner(result, each.body, _row(each.plan.losses[0], body=each.body))
+        _add_inner(result, plan, each.body, _row(each.plan.losses[0], body=each.body))
     return result
 
 
@@ -91,13 +93,14 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     scopes = ("loss_scale_%d" % number if number else "loss_scale" for number in itertools.count())
     editor, part = Editor(graph.meta_graph.graph_def), Fragment()
     made = _scale(graph, editor, part, config, plan, scopes, result)
+    given, applied = _given(made), {}  # type: Dict[str, str], Dict[str, Dict[str, Applied]]
     states = [ScaleState(each.scale.variables, _trained(graph, loss)) for loss, each in zip(plan.losses, made)]
     for loop in plan.loops:
-        states += _insert_in_loop(loop, graph.meta_graph, editor, part, config, scopes, result)
-    made_inside = [_insert_inside(inside, part, config, scopes, result) for inside in plan.inside]
+        states += _insert_in_loop(loop, graph.meta_graph, editor, part, config, scopes, result, given)
+    made_inside = [_insert_inside(inside, part, config, scopes, result, applied) for inside in plan.inside]
     states += [state for each in made_inside for state in each]
     returned = plan.returned if _gives_scale(config, plan) else ()
-    flags = {each.body.name: _insert_returned(each, config, scopes, result) for each in returned}
+    flags = {each.body.name: _insert_returned(each, plan, config, scopes, result) for each in returned}
     late = _gate_behind(graph, editor, part, plan, made_inside, result) if plan.behind else {}
     if config.loss_scale == "dynamic":
         initialise(graph, editor, states)
@@ -106,12 +109,17 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     for name, others in late.items():
         editor.wait_for(name, others)
     if returned:
-        result.done[:0] = _thread(graph, editor, plan, made, flags)
+        result.done[:0] = _thread(graph, editor, Threads(graph.meta_graph.graph_def, flags.keys(), applying(plan.inside)), given, applied, flags)
     if any(editor.nodes[name].op in ENTERS for name in editor.added):
         _list_in_contexts(graph, editor)
 
 
-def _insert_returned(inside: Inside, config: Config, scopes: Iterator[str], result: Inserted) -> str:
+def _given(made: Sequence[Arithmetic]) -> Dict[str, str]:
+    """What calls of functions that take gradients are given of scales."""
+    return {call: scale for each in made for call, scale in each.given.items()}
+
+
+def _insert_returned(inside: Inside, plan: ScalePlan, config: Config, scopes: Iterator[str], result: Inserted) -> str:
     """Scales the gradients that a function takes and returns. Returns its flag as the function spells it."""
     graph, (loss,) = inside.graph, inside.plan.losses
     inside.body.take(ARGUMENT, FLOAT32)
@@ -121,33 +129,53 @@ def _insert_returned(inside: Inside, config: Config, scopes: Iterator[str], resu
     result.warnings.extend(dict(row, node=in_body(inside.body.name, row["node"])) for row in _doubts(loss, made, made.scale.scope))
     _splice(graph, editor, part, [made], {}, result, inside.body.name)
     inside.body.close()
-    _add_inner(result, inside.body, _row(loss, made, None, inside.body))
-    definition: Any = graph.op_defs.get(editor.nodes[made.finite].op)
-    return "%s:%s:0" % (made.finite, definition.output_arg[0].name)
+    _add_inner(result, plan, inside.body, _row(loss, made, None, inside.body))
+    return _spelled(graph, editor, Port(made.finite, 0))
+
+
+def _spelled(graph: TrainingGraph, editor: Editor, port: Port) -> str:
+    """An output, the only one of its name, as a body spells it."""
+    definition: Any = graph.op_defs.get(editor.nodes[port.node].op)
+    return "%s:%s:0" % (port.node, definition.output_arg[port.output].name)
 
 
 def _gives_scale(config: Config, plan: ScalePlan) -> bool:
     """Whether functions that take gradients are given a scale."""
-    return config.loss_scale != "none" and any(scope.call for loss in plan.losses for scope in loss.scopes)
+    plans = [plan, *(each.plan for each in plan.inside), *(each.plan for each in plan.loops)]
+    return config.loss_scale != "none" and any(scope.call for each in plans for loss in each.losses for scope in loss.scopes)
 
 
-def _add_inner(result: Inserted, body: Body, inner: Dict[str, Any]) -> None:
+def _add_inner(result: Inserted, plan: ScalePlan, body: Body, inner: Dict[str, Any]) -> None:
     """Says of losses what a function does for them that takes their gradients."""
+    calls = body.calls | {in_body(each.body.name, call) for each in plan.inside for call, names in each.graph.returning.items() if body.name in names}
     for row in result.losses:
-        if not body.calls.isdisjoint(row["through"]):
+        if not calls.isdisjoint(row["through"]):
             scopes = [name for name in row["gradient_scope"].split(", ") if name not in row["through"]]
             row["gradient_scope"] = ", ".join([*scopes, inner["gradient_scope"]])
             for key in ("loss", "seeds", "unscale"):
                 row[key] = sorted({*row[key], *inner[key]})
 
 
-def _thread(graph: TrainingGraph, editor: Editor, plan: ScalePlan, made: Sequence[Arithmetic], flags: Dict[str, str]) -> List[Row]:
-    """Brings the scale to functions that take gradients, and their flags to the main graph. Returns rows of the record."""
-    given = {scope.call: each.in_step for loss, each in zip(plan.losses, made) for scope in loss.scopes if scope.call}
-    one = editor.add("graphmp/returned/one", "Const", (), _PASSED, dtype=FLOAT32, value=tf.make_tensor_proto(1.0))
-    true = editor.add("graphmp/returned/true", "Const", (), _PASSED, dtype=BOOL, value=tf.make_tensor_proto(True))
-    rows = Threads(graph.meta_graph.graph_def, flags.keys()).apply(flags, given, str(one), str(true))
-    return [*((port.node, "inserted", _PASSED) for port in (one, true)), *rows]
+def _thread(
+    graph: TrainingGraph,
+    editor: Editor,
+    threads: Threads,
+    scales: Mapping[str, str],
+    applied: Mapping[str, Mapping[str, Applied]],
+    flags: Mapping[str, str],
+) -> List[Row]:
+    """Brings the scale to functions that take gradients, and their flags to who applies these. Returns rows of the record."""
+    constants: Dict[Sequence[Port], Tuple[Port, Port]] = {}
+    given = {}
+    for call in threads.calls():
+        wait = tuple(Port(port.node, CONTROL) for port in graph.view.inputs(call)[:1]) if graph.looped(call) else ()
+        if wait not in constants:
+            one = editor.add("graphmp/returned/one", "Const", wait, _PASSED, dtype=FLOAT32, value=tf.make_tensor_proto(1.0))
+            true = editor.add("graphmp/returned/true", "Const", wait, _PASSED, dtype=BOOL, value=tf.make_tensor_proto(True))
+            constants[wait] = (one, true)
+        given[call] = (scales.get(call, str(constants[wait][0])), str(constants[wait][1]))
+    rows = threads.apply(flags, given, applied)
+    return [*((port.node, "inserted", _PASSED) for ports in constants.values() for port in ports), *rows]
 
 
 def _list_in_contexts(graph: TrainingGraph, editor: Editor) -> None:
@@ -163,11 +191,19 @@ def _list_in_contexts(graph: TrainingGraph, editor: Editor) -> None:
 
 
 def _insert_in_loop(
-    loop: InLoop, meta_graph: tf.MetaGraphDef, editor: Editor, outside: Fragment, config: Config, scopes: Iterator[str], result: Inserted
+    loop: InLoop,
+    meta_graph: tf.MetaGraphDef,
+    editor: Editor,
+    outside: Fragment,
+    config: Config,
+    scopes: Iterator[str],
+    result: Inserted,
+    given: Dict[str, str],
 ) -> List[ScaleState]:
-    """Scales the losses of a while loop. Returns the state of their scales, which is made outside."""
+    """Scales the losses of a while loop. Returns the state of their scales, which is made outside, and adds what calls are given of them."""
     before, part = set(editor.added), Fragment()
     made = _scale(loop.graph, editor, part, config, loop.plan, scopes, result, handles=True)
+    given.update(_given(made))
     part.splice(editor, meta_graph, {})
     contexts = Contexts(meta_graph)
     for name in [name for name in editor.added if name not in before]:
@@ -222,12 +258,19 @@ def _states_outside(
                 yield ScaleState(state_for_functions(config, each.scale.scope), variables(_trained(graph, loss)))
 
 
-def _insert_inside(inside: Inside, outside: Fragment, config: Config, scopes: Iterator[str], result: Inserted) -> List[ScaleState]:
-    """Scales the losses of a function. Returns the state of their scales, which is made outside."""
+def _insert_inside(
+    inside: Inside, outside: Fragment, config: Config, scopes: Iterator[str], result: Inserted, applied: Dict[str, Dict[str, Applied]]
+) -> List[ScaleState]:
+    """Scales the losses of a function. Returns the state of their scales, which is made outside, and adds what calls are given of them."""
     graph, plan = inside.graph, inside.plan
     editor, part = Editor(graph.meta_graph.graph_def), Fragment()
-    made = _scale(graph, editor, part, config, plan, scopes, result, inside.body, handles=True)
+    calls = [scope.call for loss in plan.losses for scope in loss.scopes if scope.call]
+    true = tf.make_tensor_proto(True)
+    flags = {call: editor.add("graphmp/returned/finite", "Const", (), _RETURNED, dtype=BOOL, value=true) for call in calls}
+    made = _scale(graph, editor, part, config, plan, scopes, result, inside.body, handles=True, flags=flags)
     _splice(graph, editor, part, made, {}, result, inside.body.name)
+    given = _given(made).items()
+    applied[inside.body.name] = {call: Applied(_spelled(graph, editor, parse_input(scale)), flags[call].node) for call, scale in given}
     inside.body.close()
     return list(_states_outside(graph, plan, made, outside, config, inside.body.outside))
 
@@ -242,9 +285,10 @@ def _scale(
     result: Inserted,
     body: Optional[Body] = None,
     handles: bool = False,
+    flags: Mapping[str, Port] = MappingProxyType({}),
 ) -> List[Arithmetic]:
-    """Scales the losses of the main graph, or of a function's body; with `handles`, the state is made elsewhere."""
-    made = [Arithmetic(graph, editor, part, config, loss, next(scopes), plan.kept, handles) for loss in plan.losses]
+    """Scales the losses of the main graph, or of a function's body; with `handles`, the state is made elsewhere. `flags` as Arithmetic takes it."""
+    made = [Arithmetic(graph, editor, part, config, loss, next(scopes), plan.kept, handles, flags=flags) for loss in plan.losses]
     name = body.name if body else ""
     warnings: List[Dict[str, str]] = []
     unscaled = {port: tensor for each in made for port, tensor in each.divisions.items()}
@@ -285,16 +329,14 @@ def _gate(graph: TrainingGraph, editor: Editor, plan: Optional[SkipPlan], made: 
     gates = Gates(editor, graph)
     outside = {name: numbers for name, numbers in plan.by_loss.items() if not graph.looped(name)}
     ungated = {name: "it writes inside a while loop: a skipped step runs it all the same" for name in plan.by_loss if graph.looped(name)}
-    adapted = [each.flag for each in made if each.flag is not None]  # a plan to skip steps is made of dynamic scales alone
-    own = [gates.all_of([flag, *(adapted[other] for other in plan.within[number])]) for number, flag in enumerate(adapted)]
-    flags = {numbers: gates.any_of([own[number] for number in sorted(numbers)]) for numbers in dict.fromkeys(outside.values())}
-    for name, numbers in outside.items():
+    flags = _flags(graph, gates, plan, made, outside)
+    for name in outside:
         if name not in plan.by_value:
-            gates.by_flag(name, flags[numbers])
+            gates.by_flag(name, flags[name])
     finite = {names: gates.all_finite(names) for names in sorted(set(plan.by_value.values()), key=lambda names: (len(names), names))}
     for name, names in plan.by_value.items():
         if name in outside:
-            gates.by_flag(name, gates.both(flags[outside[name]], finite[names], name))
+            gates.by_flag(name, gates.both(flags[name], finite[names], name))
         else:
             gates.by_value(name, finite[names])
     for name in plan.in_loops:
@@ -305,6 +347,22 @@ def _gate(graph: TrainingGraph, editor: Editor, plan: Optional[SkipPlan], made: 
     ungated.update((name, "it returns what others read, and nothing else can: a skipped step runs it all the same") for name in gates.impossible)
     warnings.extend(warning("GMP112", name, text) for name, text in ungated.items())
     return [_gated(plan, number, ungated) for number in range(len(made))]
+
+
+def _flags(graph: TrainingGraph, gates: Gates, plan: SkipPlan, made: Sequence[Arithmetic], writes: Mapping[str, FrozenSet[int]]) -> Dict[str, Port]:
+    """The flag of each write that goes by those of losses: one that is there wherever the write is."""
+    own: Dict[Tuple[Port, ...], List[Port]] = {}
+    known: Dict[Tuple[FrozenSet[int], Tuple[Port, ...]], Port] = {}
+    found = {}
+    for name, numbers in writes.items():
+        sides = graph.conditions.get(name, frozenset())
+        flags = tuple(each.flag_on(sides) for each in made)
+        if flags not in own:
+            own[flags] = [gates.all_of([flag, *(flags[other] for other in plan.within[number])]) for number, flag in enumerate(flags)]
+        if (numbers, flags) not in known:
+            known[numbers, flags] = gates.any_of([own[flags][number] for number in sorted(numbers)])
+        found[name] = known[numbers, flags]
+    return found
 
 
 def _gated(plan: SkipPlan, number: int, ungated: Dict[str, str]) -> Gated:
@@ -345,5 +403,5 @@ def _row(loss: Loss, arithmetic: Optional[Arithmetic] = None, gated: Optional[Ga
         "gated": named(gated.writes) if gated else [],
         "not_skipped": [dict(row, node=in_body(function, row["node"])) for row in gated.goes_on] if gated else [],
         "calls": sorted(body.calls) if body else [],
-        "through": [scope.call for scope in loss.scopes if scope.call],
+        "through": named(scope.call for scope in loss.scopes if scope.call),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from types import MappingProxyType
-from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from graphmp.config import Config
 from graphmp.errors import warning
@@ -20,7 +20,7 @@ from graphmp.rewrite.scaling.fetched_gradients import kept_ports
 from graphmp.rewrite.scaling.inside import Body, opened
 from graphmp.rewrite.scaling.loops import Path, iteration, pivot
 from graphmp.rewrite.scaling.losses import find_losses
-from graphmp.rewrite.scaling.model import Loss
+from graphmp.rewrite.scaling.model import GradientScope, Loss
 from graphmp.rewrite.scaling.returned import Threads
 from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
@@ -118,17 +118,19 @@ def plan_scaling(graph: TrainingGraph, config: Config, allow: AbstractSet[str], 
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
         unscaled = [(step.body, loss) for step in steps_inside(graph, config, recorded) for loss in step.losses]
-        returned = _plan_returned(graph, config, allow, recorded)
+        returned = _plan_returned(graph, [], config, allow, recorded)
         plan = ScalePlan([], losses, None, [], {}, _unnamed(graph), graph.forward, graph.joined, [], recorded=_recorded(graph))
         return plan._replace(unscaled_inside=unscaled, returned=returned)
     warnings = [*_assumed(graph), *_unscaled_updates(graph, losses, config)]
-    loops = list(_plan_loops(graph, losses, config, allow))
+    steps = list(steps_inside(graph, config, recorded))
+    returned = _plan_returned(graph, steps, config, allow, recorded)
+    returning = {each.body.name for each in returned}
+    loops = list(_plan_loops(graph, losses, config, allow, returning))
     scopes = {scope.scope for loop in loops for loss in loop.plan.losses for scope in loss.scopes}
-    returned = _plan_returned(graph, config, allow, recorded)
     left = [loss for loss in losses if not any(scope.scope in scopes for scope in loss.scopes)]
-    plan = _planned(graph, left, config, allow, warnings, {each.body.name for each in returned})
+    plan = _planned(graph, left, config, allow, warnings, returning)
     float32 = {**plan.float32, **{name: reason for loop in loops for name, reason in loop.plan.float32.items()}}
-    inside, unscaled = _plan_functions(graph, config, allow, warnings, recorded)
+    inside, unscaled = _plan_functions(graph, steps, config, allow, warnings, returning)
     skips = _without(plan.skips, loops)
     behind = _behind_calls(graph, inside, skips, config, allow, warnings) if config.loss_scale == "dynamic" and inside else {}
     return plan._replace(
@@ -177,19 +179,20 @@ def _refused(graph: TrainingGraph, loss: Loss, warnings: List[Dict[str, str]]) -
 def _left_in_calls(graph: TrainingGraph, config: Config, loss: Loss, returning: AbstractSet[str], warnings: List[Dict[str, str]]) -> bool:
     """Whether a loss's gradients are taken in functions that can't be given the scale."""
     calls = [scope.call for scope in loss.scopes if scope.call]
-    hidden = conditional(graph.view) if calls else set()
-    left = [call for call in calls if graph.looped(call) or call in hidden or not graph.returning[call] <= returning]
+    left = [call for call in calls if not graph.returning[call] <= returning]
     if left and config.loss_scale != "none":
         warnings.append(warning("GMP110", left[0], "it calls a function that takes gradients, and that no scale can be brought into"))
         return True
     return False
 
 
-def _plan_returned(graph: TrainingGraph, config: Config, allow: AbstractSet[str], recorded: Sequence[Recorded]) -> List[Inside]:
-    """Decides on the functions that take gradients which the main graph applies; all of them or none."""
+def _plan_returned(
+    graph: TrainingGraph, steps: Sequence[StepInside], config: Config, allow: AbstractSet[str], recorded: Sequence[Recorded]
+) -> List[Inside]:
+    """Decides on the functions that take gradients which the main graph applies, or a function that it calls; all of them or none."""
     graph_def = graph.meta_graph.graph_def
-    names = {name for functions in graph.returning.values() for name in functions}
-    if not names or not Threads(graph_def, names).possible(set(called_functions(graph_def)), graph.state.writing_functions):
+    names = {name for each in [graph, *(step.graph for step in steps)] for functions in each.returning.values() for name in functions}
+    if not names or not Threads(graph_def, names, applying(steps)).possible(set(called_functions(graph_def)), graph.state.writing_functions):
         return []
     found = []
     for body in opened([f for f in graph_def.library.function if f.signature.name in names], graph.meta_graph, graph.view, graph.op_defs):
@@ -201,14 +204,25 @@ def _plan_returned(graph: TrainingGraph, config: Config, allow: AbstractSet[str]
     return found if len(found) == len(names) else []
 
 
+def applying(steps: Sequence[Union[StepInside, Inside]]) -> AbstractSet[str]:
+    """The functions among those that train inside whose gradients others take."""
+    return {step.body.name for step in steps if step.graph.returning}
+
+
 def _nodes(loss: Loss) -> List[str]:
     """Where a loss starts, what leaves its gradient code for updates, and what it writes."""
-    return [port.node for scope in loss.scopes for port in scope.seeds] + [port.node for port in loss.gradients] + list(loss.direct)
+    return [name for scope in loss.scopes for name in _starts(scope)] + [port.node for port in loss.gradients] + list(loss.direct)
 
 
-def _plan_loops(graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str]) -> Iterator[InLoop]:
-    """Decides on the while loops that train inside, those that order their updates."""
-    looped = [seed.node for loss in losses for scope in loss.scopes for seed in scope.seeds if graph.looped(seed.node)]
+def _starts(scope: GradientScope) -> List[str]:
+    return [scope.call] if scope.call else [port.node for port in scope.seeds]
+
+
+def _plan_loops(
+    graph: TrainingGraph, losses: Sequence[Loss], config: Config, allow: AbstractSet[str], returning: AbstractSet[str]
+) -> Iterator[InLoop]:
+    """Decides on the while loops that train inside, those that order their updates; `returning` as `_planned` takes it."""
+    looped = [name for loss in losses for scope in loss.scopes for name in _starts(scope) if graph.looped(name)]
     if not looped:
         return
     inside = frames(graph.view)
@@ -221,12 +235,11 @@ def _plan_loops(graph: TrainingGraph, losses: Sequence[Loss], config: Config, al
     for path in dict.fromkeys(inside[name] for name in looped):
         loop = iteration(graph.meta_graph, inside, path)
         once = TrainingGraph(loop.meta_graph, config, graph.op_defs)
-        here = [loss for loss in find_losses(once, config) if not any(scope.call for scope in loss.scopes)]
-        found = [loss for loss in here if all(around(name) == path for name in _nodes(loss))]
+        found = [loss for loss in find_losses(once, config) if all(around(name) == path for name in _nodes(loss))]
         writes = {name for loss in found for name in loss.direct}
         start = pivot(once.view, loop, writes)
         if found and start is not None and not writes & conditional(once.view):
-            plan = _planned(once, found, config, allow, [])
+            plan = _planned(once, found, config, allow, [], returning)
             yield InLoop(once, plan._replace(skips=plan.skips and _within(plan.skips, inside, path)), start)
 
 
@@ -263,7 +276,7 @@ def steps_inside(graph: TrainingGraph, config: Config, recorded: Sequence[Record
     for body in opened([function for name, function in writing.items() if name in called], graph.meta_graph, graph.view, graph.op_defs):
         if not body.calls & graph.gradients:
             calls = valid(recorded, body.meta_graph.graph_def.node, in_function=True)
-            inside = TrainingGraph(body.meta_graph, config, graph.op_defs, calls, frozenset())
+            inside = TrainingGraph(body.meta_graph, config, graph.op_defs, calls, frozenset(), recorded)
             losses = find_losses(inside, config)
             if losses:
                 yield StepInside(body, inside, losses)
@@ -276,20 +289,28 @@ def _writing(graph: TrainingGraph) -> Dict[str, Any]:
 
 
 def _plan_functions(
-    graph: TrainingGraph, config: Config, allow: AbstractSet[str], warnings: List[Dict[str, str]], recorded: Sequence[Recorded]
+    graph: TrainingGraph,
+    steps: Sequence[StepInside],
+    config: Config,
+    allow: AbstractSet[str],
+    warnings: List[Dict[str, str]],
+    returning: AbstractSet[str],
 ) -> Tuple[List[Inside], List[Tuple[Body, Loss]]]:
     """Decides on the functions that train inside; those that can't be scaled are said. Returns their losses too."""
     found: List[Inside] = []
     unscaled: List[Tuple[Body, Loss]] = []
-    for step in steps_inside(graph, config, recorded):
-        plan = _planned(step.graph, step.losses, config, allow, [])
+    for step in steps:
+        plan = _planned(step.graph, step.losses, config, allow, [], returning)
         if plan.unscaled or (step.body.compiled and config.loss_scale == "dynamic"):  # XLA has no dead ops
             unscaled += [(step.body, loss) for loss in step.losses]
         else:
             found.append(Inside(step.body, step.graph, plan))
     names = {each.body.name for each in found}
-    left = [name for name, function in _writing(graph).items() if name not in names and gradient_scopes({node.name for node in function.node_def})]
-    warnings += [warning("GMP110", name, "the function trains inside itself: its gradients are not scaled") for name in left]
+    left = {name for name, function in _writing(graph).items() if gradient_scopes({node.name for node in function.node_def})}
+    left |= {body.name for body, _ in unscaled}
+    warnings += [
+        warning("GMP110", name, "the function trains inside itself: its gradients are not scaled") for name in _writing(graph) if name in left - names
+    ]
     return found, unscaled
 
 

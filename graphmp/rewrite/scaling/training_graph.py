@@ -7,24 +7,26 @@ from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.branches import Conditions, conditions
+from graphmp.graph.branches import Conditions, conditions, sides
 from graphmp.graph.control_flow import ENTERS, EXITS, MERGES, SWITCHES
 from graphmp.graph.devices import Places
 from graphmp.graph.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
 from graphmp.graph.frames import frames
 from graphmp.graph.gradient_code import find
 from graphmp.graph.gradient_names import differentiated
-from graphmp.graph.gradient_record import Recorded
+from graphmp.graph.gradient_record import Recorded, valid
 from graphmp.graph.live import UPDATE_PREFIXES
 from graphmp.graph.shapes import inferred_shapes
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
+from graphmp.hooks.bodies import RESULT
 from graphmp.hooks.op_defs import OpDefs, PortType, Signature
 from graphmp.once import once
 from graphmp.rewrite.scaling.allreduce import AllReduces
 from graphmp.rewrite.scaling.called import Calls, Results
 from graphmp.rewrite.scaling.discovery import Discovered, Floats, discover
 from graphmp.rewrite.scaling.homogeneity import READS_AN_ARRAY, Degree
+from graphmp.rewrite.scaling.inside import Body, opened
 from graphmp.rewrite.scaling.returned import calls_of, taking
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
@@ -60,6 +62,7 @@ class TrainingGraph:
         op_defs: OpDefs,
         recorded: Sequence[Recorded] = (),
         ends: Optional[AbstractSet[str]] = None,
+        inside: Sequence[Recorded] = (),
     ):
         """Reads the graph.
 
@@ -69,6 +72,7 @@ class TrainingGraph:
             op_defs: definitions of its ops.
             recorded: those calls of `tf.gradients` that are on record.
             ends: of a function's body, the results that are as good as writes; None for a main graph.
+            inside: calls of `tf.gradients` on record, those inside functions among them.
         """
         self.meta_graph = meta_graph
         self.op_defs = op_defs
@@ -86,7 +90,7 @@ class TrainingGraph:
         for scope, nodes in joined.items():
             self.code[scope] |= nodes | self.reduces.ends(nodes)
         self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
-        self.returning = self._returning() if ends is None and not config.names_training else {}
+        self.returning = {} if ends or config.names_training or not self.functions else self._returning(config, inside)
         self.gradients |= self.returning.keys()
         self.calls = Calls(meta_graph.graph_def, op_defs)
         self.discovered = {"unnamed gradients %d" % number: found for number, found in enumerate(self._discover())}
@@ -94,10 +98,15 @@ class TrainingGraph:
         self.gradients.update(name for found in self.discovered.values() for name in found.nodes)
         self.forward: Dict[str, str] = {name: own for found in self.discovered.values() for name, own in found.forward.items()}
 
-    def _returning(self) -> Dict[str, Set[str]]:
-        functions = taking(self.meta_graph.graph_def, self.state.writing_functions) if self.functions else frozenset()
-        calls = calls_of(self.meta_graph.graph_def, functions) if functions else {}
-        return {name: found for name, found in calls.items() if name not in self.gradients and self._comes_to_updates(name)}
+    def _returning(self, config: Config, inside: Sequence[Recorded]) -> Dict[str, Set[str]]:
+        graph_def = self.meta_graph.graph_def
+        named = taking(graph_def, self.state.writing_functions)
+        called = calls_of(graph_def, self.functions - self.state.writing_functions)
+        calls = {name: found for name, found in called.items() if name not in self.gradients and self._comes_to_updates(name)}
+        asked = {function for found in calls.values() if not found & named for function in found}
+        bodies = opened([f for f in graph_def.library.function if f.signature.name in asked], self.meta_graph, self.view, self.op_defs)
+        taken = named | {body.name for body in bodies if _takes_gradients(body, config, self.op_defs, inside)}
+        return {name: found & taken for name, found in calls.items() if found & taken}
 
     def _comes_to_updates(self, name: str) -> bool:
         """Whether data leads from a node to what trains a variable, by way of no gradient code."""
@@ -110,7 +119,7 @@ class TrainingGraph:
         """Gradient code of updates that none leads to by its name, and of what nothing reads: it is fetched."""
         named = self.view.descendants(self.gradients, control=False)
         targets = {name: self._taken(name) for name in self.state.writes if name not in named}
-        taken = {name: port for name, port in targets.items() if port is not None and self.is_float(port)}
+        taken = {name: port for name, port in targets.items() if port is not None and self.carries(port)}
         gradients = [taken[name] for name in taken if self.view.nodes[name].op.startswith(UPDATE_PREFIXES)]
         if not gradients and self.code:
             return []
@@ -125,7 +134,9 @@ class TrainingGraph:
         return self.forward.get(name) or differentiated(name, self.view.nodes.keys())
 
     def _taken(self, name: str) -> Optional[Port]:
-        """What a write takes."""
+        """What a write takes, or a function returns."""
+        if self.view.nodes[name].op == RESULT:
+            return self.view.inputs(name)[0]
         slot = self.slot_named(name, "grad", "delta", "gradient", "gradient_values")
         ports = self.view.inputs(name)
         return ports[slot] if slot >= 0 else next((port for port in ports[1:] if self.is_float(port)), None)
@@ -196,11 +207,16 @@ class TrainingGraph:
             name = self.handed_on(name)
         return self.view.nodes[name].op.startswith("TensorArray") and self.view.nodes[name].op not in READS_AN_ARRAY
 
-    @once
-    def conditional_in_loops(self) -> Set[str]:
-        """Nodes in while loops that some iterations leave out."""
-        starts = {loops: self.conditions.get(name, frozenset()) for loops, name in self.loop_conditions.items()}
-        return {name for name, sides in self.conditions.items() if self.looped(name) and sides - starts.get(self.loops(name), frozenset())}
+    def sides(self, port: Port) -> Conditions:
+        """The sides of predicates that an output is there on alone, in the iterations of its loop if it lies in one."""
+        around = self.loops(port.node)
+        own = sides(self.view, self.conditions, port)
+        return own - self.conditions.get(self.loop_conditions[around], frozenset()) if around else own
+
+    def sides_of_loop(self, loops: Tuple[str, ...]) -> Conditions:
+        """The sides that a while loop is entered on alone, in the iterations of the loop around it if there is one."""
+        own = self.conditions.get(self.loop_conditions[loops], frozenset())
+        return own - self.conditions.get(self.loop_conditions[loops[:-1]], frozenset()) if loops[:-1] else own
 
     @once
     def loop_conditions(self) -> Dict[Tuple[str, ...], str]:
@@ -247,6 +263,12 @@ class TrainingGraph:
     def read_ports(self, name: str) -> List[Port]:
         """Outputs of a node that someone reads as data, in order."""
         return sorted({Port(name, consumer.output) for consumer in self.view.consumers(name)})
+
+
+def _takes_gradients(body: Body, config: Config, op_defs: OpDefs, recorded: Sequence[Recorded]) -> bool:
+    """Whether a function takes gradients though no name says so."""
+    calls = valid(recorded, body.meta_graph.graph_def.node, in_function=True)
+    return bool(calls or TrainingGraph(body.meta_graph, config, op_defs, calls, body.results).discovered)
 
 
 def _parallel_iterations(node: tf.NodeDef) -> int:

@@ -92,6 +92,68 @@ def accumulated(model):
         model.apply([tf.expand_dims(a.take_grad(TURNS), 0) for a in accumulators])
 
 
+def clipped(gradients):
+    """What isn't finite is."""
+    return [tf.clip_by_value(g, -1.0, 1.0) for g in gradients]
+
+
+def clipped_in_a_branch(model):
+    def one(turn):
+        return tuple(tf.cond(turn[1] > 0, lambda: clipped(model.gradients(*turn)), lambda: [tf.zeros_like(v) for v in model.variables]))
+
+    model.apply(tf.map_fn(one, (model.x, model.factors), dtype=(tf.float32,) * 2))
+
+
+def clipped_in_nested_branches(model):
+    """One of the predicates is known before the loop."""
+    asked = model.factors[0] > -1
+
+    def one(turn):
+        row, factor = turn
+
+        def zeros():
+            return [tf.zeros_like(v) for v in model.variables]
+
+        def either():
+            return tf.cond(row[0] > 0, lambda: clipped(model.gradients(row, factor)), lambda: clipped(model.gradients(-row, factor)))
+
+        return tuple(tf.cond(factor > 0, lambda: tf.cond(asked, either, zeros), zeros))
+
+    model.apply(tf.map_fn(one, (model.x, model.factors), dtype=(tf.float32,) * 2))
+
+
+def loop_in_a_branch_of_a_loop(model):
+    def inner(part):
+        found = tf.map_fn(lambda turn: tuple(clipped(model.gradients(*turn))), part, dtype=(tf.float32,) * 2)
+        return [tf.reduce_sum(g, 0) for g in found]
+
+    def outer(part):
+        return tuple(tf.cond(part[1][0] > 0, lambda: inner(part), lambda: [tf.zeros_like(v) for v in model.variables]))
+
+    parts = tf.reshape(model.x, (2, 2, 6)), tf.reshape(model.factors, (2, 2))
+    model.apply(tf.map_fn(outer, parts, dtype=(tf.float32,) * 2))
+
+
+def branches(model):
+    """No loop: each row in one of two branches, and some rows in none."""
+    found = []
+    for row, factor in zip(tf.unstack(model.x), tf.unstack(model.factors)):
+        one = functools.partial(lambda r, f: clipped(model.gradients(r, f)), f=factor)
+        either = functools.partial(tf.cond, row[0] > 0, functools.partial(one, row), functools.partial(one, -row))
+        found.append(tf.cond(tf.logical_or(row[1] > 0, factor > 1), either, lambda: [tf.zeros_like(v) for v in model.variables]))
+    model.apply([tf.stack(each) for each in zip(*found)])
+
+
+def loops_in_branches(model):
+    found = []
+    for part in (slice(0, 2), slice(2, 4)):
+        rows, factors = model.x[part], model.factors[part]
+        turns = functools.partial(tf.map_fn, lambda turn: tuple(clipped(model.gradients(*turn))), (rows, factors), dtype=(tf.float32,) * 2)
+        zeros = functools.partial(lambda r: tuple(tf.zeros([2, *v.shape]) + 0 * r[0, 0] for v in model.variables), rows)
+        found.append(tf.cond(tf.reduce_max(tf.stack([factors, rows[:, 0]])) > 0, turns, zeros))
+    model.apply([tf.concat(each, 0) for each in zip(*found)])
+
+
 def in_functions(build):
     """With loops and branches that are functions."""
 
@@ -138,9 +200,58 @@ def legacy(model):
     returned(Defun(tf.float32, tf.float32))(model)
 
 
+def function_of(model, make):
+    """The clipped gradients of one row, by a function."""
+    function = make(lambda row, factor: tuple(clipped(model.gradients(row, factor))))
+    return lambda turn: [tf.reshape(g, v.shape) for g, v in zip(function(*turn), model.variables)]
+
+
+def called_in_a_loop(model):
+    function = function_of(model, tf.function)
+    model.apply(tf.map_fn(lambda turn: tuple(function(turn)), (model.x, model.factors), dtype=(tf.float32,) * 2))
+
+
+def called_in_a_branch_of_a_loop(model):
+    function = function_of(model, tf.function)
+
+    def one(turn):
+        return tuple(tf.cond(turn[1] > 0, lambda: function(turn), lambda: [tf.zeros_like(v) for v in model.variables]))
+
+    model.apply(tf.map_fn(one, (model.x, model.factors), dtype=(tf.float32,) * 2))
+
+
+def called_in_branches(model):
+    function, found = function_of(model, tf.function), []
+    for turn in zip(tf.unstack(model.x), tf.unstack(model.factors)):
+        one = functools.partial(function, turn)
+        found.append(tf.cond(turn[1] > 0, one, functools.partial(list, [tf.zeros_like(v) for v in model.variables])))
+    model.apply([tf.stack(each) for each in zip(*found)])
+
+
+def by_tape(build):
+    """With gradients by a tape."""
+
+    def shape(model):
+        def gradients(row, factor):
+            w, v = map(tf.identity, model.variables)
+            with tf.GradientTape() as tape:
+                tape.watch([w, v])
+                loss = tf.reduce_sum(tf.square(tf.matmul(tf.tanh(tf.matmul(tf.expand_dims(row, 0), w)), v) - 1.0)) * factor
+            return tape.gradient(loss, [w, v])
+
+        model.gradients = gradients
+        build(model)
+
+    shape.__name__ = build.__name__ + "_by_tape"
+    return shape
+
+
 LOOPS = [mapped, clipped_by_value, nested, in_a_branch, two_loops]
-FUNCTIONS = [*map(in_functions, LOOPS), called, legacy]
-SHAPES = [*LOOPS, accumulated, *FUNCTIONS]
+BRANCHES = [clipped_in_a_branch, clipped_in_nested_branches, loop_in_a_branch_of_a_loop, branches, loops_in_branches]
+CALLS = [called_in_a_loop, called_in_a_branch_of_a_loop, called_in_branches]
+TAPES = [by_tape(build) for build in (in_functions(mapped), called, legacy, called_in_a_branch_of_a_loop)]
+FUNCTIONS = [*map(in_functions, LOOPS), called, legacy, *CALLS, *TAPES]
+SHAPES = [*LOOPS, *BRANCHES, accumulated, *FUNCTIONS]
 WAYS = ["rewritten", "as_written", "not_lowered"]
 SCALES = [1024.0, "dynamic"]
 
@@ -275,20 +386,48 @@ def test_half_precision_in_functions():
     assert scaled["w/Adam_1"].any() and not without["w/Adam_1"].any()
 
 
-def test_a_call_in_a_loop_is_said():
+def test_a_function_that_a_data_set_uses_too_is_said():
     """No scale can be brought in there."""
 
     def build():
         model = Model()
-        function = tf.function(lambda row, factor: tuple(model.gradients(row, factor)))
-
-        def one(turn):
-            return tuple(tf.reshape(g, v.shape) for g, v in zip(function(*turn), model.variables))
-
-        model.apply(tf.map_fn(one, (model.x, model.factors), dtype=(tf.float32,) * 2))
+        take = Defun(tf.float32, tf.float32, tf.float32, tf.float32, func_name="take")(taken)
+        model.apply(
+            [tf.expand_dims(tf.reshape(g, v.shape), 0) for g, v in zip(take(model.x[0], model.factors[0], *model.variables), model.variables)]
+        )
+        rows = tf.data.Dataset.from_tensors((np.zeros(6, np.float32), np.float32(0)))
+        made = rows.map(lambda row, factor: tuple(take(row, factor, tf.zeros((6, 4)), tf.zeros((4, 1)))))
+        tf.data.make_one_shot_iterator(made).get_next()
 
     converted = graphmp.convert(built(build), compute_dtype="float32", loss_scale="dynamic")
     assert [row["code"] for row in converted.report["warnings"]] == ["GMP110"] and not converted.report["losses"][0]["scale"]
+
+
+def taken(row, factor, w, v):
+    """The gradients of one row, by what it is given."""
+    loss = tf.reduce_sum(tf.square(tf.matmul(tf.tanh(tf.matmul(tf.expand_dims(row, 0), w)), v) - 1.0))
+    return tuple(tf.gradients(loss * factor, [w, v]))
+
+
+def test_calls_in_loops_that_train_nothing_are_given_one():
+    """Of a function that a loss's gradients are taken by, too."""
+
+    def build():
+        model = Model()
+        function = function_of(model, tf.function)
+        model.apply([tf.expand_dims(g, 0) for g in function((model.x[0], model.factors[0]))])
+        shown = tf.map_fn(lambda turn: tuple(function(turn)), (model.x, model.factors), dtype=(tf.float32,) * 2)
+        tf.identity(shown[0], name="shown")
+        tf.global_variables_initializer()
+
+    before = built(build)
+    converted = graphmp.convert(before, compute_dtype="float32", loss_scale=1024.0)
+    assert converted.report["warnings"] == []
+    feed = {"x:0": ROWS, "factors:0": ONES}
+    with session(before) as sess:
+        start, expected = copies(state(sess)), sess.run("shown:0", feed)
+    with session(converted.meta_graph, start) as sess:
+        np.testing.assert_allclose(sess.run("shown:0", feed), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.unit

@@ -185,7 +185,32 @@ def old_loop_of_references(model):
     tf.identity(tf.while_loop(lambda i: i < 5, body, [0]), name="train")
 
 
+def by_another_function(build, takes):
+    """With a function that takes the gradients, and clips them: what isn't finite is."""
+
+    def shape(model):
+        by_model = model.gradients
+        function = tf.function(lambda x, factor: tuple(tf.clip_by_value(g, -10.0, 10.0) for g in takes(model, by_model, x, factor)))
+        model.gradients = lambda x, factor: [tf.reshape(g, v.shape) for g, v in zip(function(x, factor), (model.w, model.v))]
+        build(model)
+
+    shape.__name__ = "%s_%s" % (build.__name__, takes.__name__)
+    return shape
+
+
+def by_call(model, by_model, x, factor):
+    return by_model(x, factor)
+
+
+def by_tape(model, by_model, x, factor):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(tf.matmul(tf.tanh(tf.matmul(x, model.w)), model.v) - 1.0)) * factor
+    return tape.gradient(loss, [model.w, model.v])
+
+
 OLD_LOOPS = [old_loop, old_loop_of_references]
+APPLYING_LOOPS = [by_another_function(build, by_call) for build in (loop, old_loop)]
+APPLYING = [*APPLYING_LOOPS, *(by_another_function(build, takes) for build in (called, branch) for takes in (by_call, by_tape))]
 LOOPS = [loop, loop_in_a_function, calls_in_a_loop, *OLD_LOOPS]
 SHAPES = [called, without_results, called_twice, branch, legacy, legacy_without_order, legacy_not_inlined, *LOOPS]
 WAYS = ["rewritten", "as_written", "not_lowered"]
@@ -243,7 +268,7 @@ def assert_updates_agree(start, expected, found):
         np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-6 * max(np.abs(value - start[name]).max(), 1e-30), err_msg=name)
 
 
-@pytest.mark.parametrize("shape, loss_scale", in_turn(SHAPES, [1024.0, "dynamic"]))
+@pytest.mark.parametrize("shape, loss_scale", in_turn([*SHAPES, *APPLYING], [1024.0, "dynamic"]))
 def test_updates_are_the_originals(shape, loss_scale):
     converted = conversion(shape, compute_dtype="float32", loss_scale=loss_scale)
     assert [row for row in converted.report["warnings"] if row["code"] in ("GMP110", "GMP111", "GMP112")] == []
@@ -252,10 +277,10 @@ def test_updates_are_the_originals(shape, loss_scale):
         assert_updates_agree(start, expected, run(converted.meta_graph, [ONES] * 3, start, way)[1])
 
 
-@pytest.mark.parametrize("shape, way", in_turn(SHAPES, WAYS))
+@pytest.mark.parametrize("shape, way", in_turn([*SHAPES, *APPLYING], WAYS))
 def test_an_overflow_skips_its_step_alone(shape, way):
     converted = conversion(shape, compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0)
-    calls = 5 if shape in LOOPS else 2 if shape is called_twice else 1
+    calls = 5 if shape in LOOPS + APPLYING_LOOPS else 2 if shape is called_twice else 1
     start, _ = trained(shape, way)
     for number in range(calls):
         _, after, later = run_each(converted.meta_graph, [overflow_at(number), ONES], start, way)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.support.programs import calls, chains, loops, models, optimizers, published, several, state
+from tests.support.programs import branches, calls, chains, loops, models, optimizers, published, several, state
 from tests.support.programs.registry import NORM, PROGRAMS, built
 from tests.support.programs.running import after_overflows, converted, differences, half, states, steps_taken, unprotected
 
-assert calls and chains and loops and models and optimizers and published and several and state  # they register their programs
+assert branches and calls and chains and loops and models and optimizers and published and several and state  # they register their programs
 
 # What fails: program, its tests, where (reference, resource, tf1, tf2; else everywhere), what comes out wrong.
 FAILS: list = []
@@ -27,7 +27,7 @@ TINY = [
 ]  # fmt: skip
 
 
-RELATIVES = frozenset(module.__name__ for module in (calls, loops, published))  # variations on the other programs
+RELATIVES = frozenset(module.__name__ for module in (branches, calls, loops, published))  # variations on the other programs
 
 
 def _cases(names, of_all):
@@ -76,7 +76,8 @@ def test_scales(case, loss_scale):
     assert len({row["scale"] for row in found.report["losses"]}) == PROGRAMS[case[0]].scales
     assert unprotected(graph, found) == []
     gradients = {name.split(":")[0].split("/pfor/")[0] for row in found.report["losses"] for name in row["gradients"]}
-    assert gradients <= {name for call in graph.calls for name in call.ops}
+    taken_inside = {name for row in found.report["losses"] for name in row["through"]}
+    assert gradients <= {name for call in graph.calls for name in call.ops} | taken_inside
 
 
 @scaled_cases(of_all=True)
