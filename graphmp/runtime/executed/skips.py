@@ -194,17 +194,17 @@ def _whole(found: Found, name: str) -> Spot:
 
 
 def _middles(found: Found, scale: str) -> List[str]:
-    """Some nodes between where a scale is multiplied in and where it is divided out, outside of loops and conditionals, from the middle outwards."""
+    """Some nodes between where a scale is multiplied in and where it is divided out, outside of loops, from the middle outwards."""
     side, view = found.after, found.after.view
     divided = [view.inputs(place.node)[place.slot].node for place in found.divided if place.scale == scale]
     ahead = view.ancestors(divided, control=False) - set(divided)
     behind = view.followed([place.node for place in found.multiplied if place.scale == scale], lambda name: True)
     starts = {place.node for place in found.multiplied}
-    inside, conditional = frames(view), side.conditions
+    inside = frames(view)
     names = {
         name
         for name in (ahead & behind) - starts
-        if not inside.get(name) and name not in conditional and side.dtype(Port(name, 0)) in FLOATS and view.consumers(name)
+        if not inside.get(name) and side.dtype(Port(name, 0)) in FLOATS and view.consumers(name)
     }
     order = [name for name in in_order(view, ahead | set(divided)) if name in names] if names else []
     return sorted(order, key=lambda name: abs(2 * order.index(name) - len(order)))[:_TRIED]
