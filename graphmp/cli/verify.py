@@ -6,11 +6,12 @@ import argparse
 import json
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from absl import flags
 
 from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.steps import add_steps, options_of_steps
 from graphmp.cli.tables import Line, labelled, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 HELP = "prove that a converted graph computes what its original does"
 EXAMPLE = """  graphmp verify model_graphmp/original.meta model_graphmp/converted.meta
   graphmp verify original.meta converted.meta --expect=flags.txt --json
+  graphmp verify original.meta converted.meta --random_data
+  graphmp verify original.meta converted.meta --data batches.npz --steps 10
 
 Neither the report of the conversion nor the names that it gave are trusted: what was put in is recognised by what it computes and
-taken for what it means, and what remains must be the original. Exit status: 0 if every claim is proved, 1 if one failed or could
+taken for what it means, and what remains must be the original. With data, as `graphmp audit` takes it, both graphs are run too: steps in
+float32 leave every variable as the original's do, bit by bit; with infinity in one gradient after the other nothing is written that must
+not be, and the next step trains; half precision agrees as an audit says. Exit status: 0 if every claim is proved, 1 if one failed or could
 not be proved, 2 for trouble."""
 SCHEMA = "graphmp.verify/1"
 _MOST_NODES = 5
@@ -39,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expect", metavar="FILE", help="flags of graphmp convert, one a line, that its parameters must have (default: its own claim)"
     )
+    add_steps(parser, required=False, steps=5, note=" where data is given")
     parser.add_argument("--json", action="store_true", help="print it for machines")
 
 
@@ -47,15 +53,21 @@ def run(args: argparse.Namespace) -> int:
     expected = _expected(args.expect) if args.expect else None
     with quiet_stderr():  # TensorFlow speaks while it is imported
         from graphmp.graph.files import read_graph
+        from graphmp.runtime.executed.check import Executed
         from graphmp.verify import verify
 
-    with progress(3) as begin:
+    options = options_of_steps(args)
+    runs = args.random_data or bool(args.data)
+    with progress(7 if runs else 3) as begin:
         begin("reading %s" % args.original)
         original = read_graph(args.original)
         begin("reading %s" % args.converted)
         converted = read_graph(args.converted)
         begin("proving")
         proof = verify(original, converted, expected)
+        if runs:
+            executed = Executed(original, converted, options, args.tolerance, _report(args.converted), begin)
+            proof = proof._replace(claims=(*proof.claims, *executed.claims()))
     if args.json:
         sys.stdout.write(json.dumps(_json(proof, args), indent=1, sort_keys=True) + "\n")
     else:
@@ -77,6 +89,15 @@ def _expected(path: str) -> Dict[str, Any]:
     if left:
         raise GraphmpError("GMP001", "--expect=%s: %r is no flag; accepted are flags of graphmp convert, one a line" % (path, left[0]))
     return Config.make(**options_of(values)).as_flags()
+
+
+def _report(converted: str) -> Optional[Dict[str, Any]]:
+    """The report beside a converted graph; None where there is none."""
+    try:
+        found = json.loads((pathlib.Path(converted).parent / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("losses"), list) else None
 
 
 def _lines(proof: Proof, args: argparse.Namespace) -> List[Line]:

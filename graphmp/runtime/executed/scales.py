@@ -92,7 +92,7 @@ def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Found:
     numbers = {_source(body.sides.after, Port(place.node, 0), 1 - place.slot) for place in [*multiplied, *divided]}
     view = body.sides.after.view
     constants = sorted(name for name in numbers if view.nodes[name].op == "Const")
-    copies = {name: old for name, old in body.erasure.copied() if view.nodes[name].op == "Const"}
+    copies = {name: old for name, old in body.erasure.copies.items() if view.nodes[name].op == "Const"}
     return Found(body.sides.after, dynamic, multiplied, divided, constants, copies, sorted(body.clips.multiplied))
 
 

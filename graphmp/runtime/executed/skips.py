@@ -201,10 +201,6 @@ def _middles(found: Found, scale: str) -> List[str]:
     behind = view.followed([place.node for place in found.multiplied if place.scale == scale], lambda name: True)
     starts = {place.node for place in found.multiplied}
     inside = frames(view)
-    names = {
-        name
-        for name in (ahead & behind) - starts
-        if not inside.get(name) and side.dtype(Port(name, 0)) in FLOATS and view.consumers(name)
-    }
+    names = {name for name in (ahead & behind) - starts if not inside.get(name) and side.dtype(Port(name, 0)) in FLOATS and view.consumers(name)}
     order = [name for name in in_order(view, ahead | set(divided)) if name in names] if names else []
     return sorted(order, key=lambda name: abs(2 * order.index(name) - len(order)))[:_TRIED]
