@@ -19,6 +19,7 @@ from graphmp.runtime.built_graph import Identity, convert_graph
 from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.executed import same
 from graphmp.runtime.executed.allowed import Allowed
+from graphmp.runtime.executed.order import open_order
 from graphmp.runtime.executed.scales import Found, find_scales
 from graphmp.runtime.executed.session import Session
 from graphmp.runtime.executed.skips import Seen, Skips
@@ -76,7 +77,7 @@ class Executed:
         if not train:
             return [Claim(_AGAIN, NOT_APPLICABLE, "no training step was found in the original")]
         self._begin("running the original")
-        self._steps = same.Steps(train, self._batches(train), self._options.steps)
+        self._steps = same.Steps(train, self._batches(train), self._options.steps, open_order(self._original, train))
         self._wanted = self._expected()
         self._begin("running the conversion")
         found = find_scales(self._original, self._converted)

@@ -1,7 +1,7 @@
 """Steps of a graph with a loss scale, in float32, held against the original's bit by bit.
 
-What depends on the order in which nodes run isn't the same from one run of the original to the next: a run with its nodes in the opposite order
-shows what that is.
+What depends on the order in which nodes run isn't the same from one run of the original to the next. Readers of a variable are put before its
+writes where the original leaves that open; what else there is a run with the nodes in the opposite order shows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.runtime.executed.order import Edges, in_this_order
 from graphmp.runtime.executed.session import Session, Values, changed
 from graphmp.runtime.feeds.batches import Batches
 
@@ -24,11 +25,13 @@ class Steps(NamedTuple):
         train: names of the ops that it runs, one after the other.
         batches: what is fed.
         number: how many steps.
+        order: what is to wait for what.
     """
 
     train: List[str]
     batches: Batches
     number: int
+    order: Edges
 
 
 class Expected(NamedTuple):
@@ -73,7 +76,7 @@ def moved(wanted: Expected) -> List[str]:
 
 
 def _run(graph: tf.MetaGraphDef, steps: Steps, start: Optional[Values], checkpoint: str, backwards: bool = False) -> Any:
-    with Session(graph, start, checkpoint, backwards) as session:
+    with Session(in_this_order(graph, steps.order), start, checkpoint, backwards) as session:
         before = session.values()
         for step in range(steps.number):
             session.step(steps.train, steps.batches(step))

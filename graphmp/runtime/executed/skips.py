@@ -156,9 +156,13 @@ class Skips:
         return ["is infinite, and the step writes %s, which the report does not list" % _some(unlisted)] if unlisted else []
 
     def _stuck(self, scales: List[Dynamic], before: Values, good: Values, bad: Values) -> List[str]:
-        """What is wrong with the next step."""
-        after = self._stepped(bad)
+        """What is wrong with the next step; one that the scale is too large for doesn't count."""
         wanted = self._allowed.unchanged(scales) & set(changed(before, good))
+        after = self._stepped(bad)
+        for _ in range(_MOST_TO_SETTLE):
+            if not self._skipped(bad, after):
+                break
+            bad, after = after, self._step()
         spoilt = sorted(name for name in _not_finite(after) if name not in _not_finite(before))
         if spoilt:
             return ["was infinite, and after the next step so is %s" % _some(spoilt)]
@@ -202,5 +206,5 @@ def _middles(found: Found, scale: str) -> List[str]:
     starts = {place.node for place in found.multiplied}
     inside = frames(view)
     names = {name for name in (ahead & behind) - starts if not inside.get(name) and side.dtype(Port(name, 0)) in FLOATS and view.consumers(name)}
-    order = [name for name in in_order(view, ahead | set(divided)) if name in names] if names else []
+    order = [name for name in in_order(view, view.ancestors(divided)) if name in names]
     return sorted(order, key=lambda name: abs(2 * order.index(name) - len(order)))[:_TRIED]
