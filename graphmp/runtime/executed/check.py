@@ -14,7 +14,7 @@ from graphmp.graph.stored import stored
 from graphmp.graph.view import GraphView, parse_input
 from graphmp.report.training import fetchable
 from graphmp.runtime.audit.options import Options
-from graphmp.runtime.audit.run import audit
+from graphmp.runtime.audit.run import audit, chosen_arithmetic
 from graphmp.runtime.built_graph import Identity, convert_graph
 from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.executed import same
@@ -23,7 +23,7 @@ from graphmp.runtime.executed.order import open_order
 from graphmp.runtime.executed.scales import Found, find_scales
 from graphmp.runtime.executed.session import Session
 from graphmp.runtime.executed.skips import Seen, Skips
-from graphmp.runtime.executed.widened import widened
+from graphmp.runtime.executed.widened import plain, widened
 from graphmp.runtime.feeds.asked import asked_batches
 from graphmp.runtime.feeds.attempts import first_line
 from graphmp.runtime.stages import Stages
@@ -116,7 +116,7 @@ class Executed:
         return self._same(_AGAIN, "converted again in float32, without a clip, the loss scaled by %g", trials())
 
     def _same_given(self, found: Found) -> Claim:
-        wide = widened(self._original, self._converted, found)
+        wide = plain(widened(self._original, self._converted, found), found)
         interval = min([scale.interval for scale in found.dynamic], default=self._steps.number)
         steps = self._steps._replace(number=max(1, min(self._steps.number, interval)))
         wanted = self._wanted if steps.number == self._steps.number else same.expected(self._original, steps, self._options.checkpoint)
@@ -157,17 +157,23 @@ class Executed:
     def _skips(self, found: Found) -> Claim:
         if not found.dynamic:
             return Claim(_SKIPS, NOT_APPLICABLE, "no dynamic loss scale was found in the graph outside of functions")
-        view = found.after.view
-        train = [name for name in self._steps.train if name in view.nodes]
-        adapting = {scale.variables[0] for scale in found.dynamic}
-        ahead = view.ancestors(train)
-        train += [name for name in found.after.state.writes if found.after.state.written(name) & adapting and name not in ahead]
+        train = _with_adaptions(found, self._steps.train)
         allowed = Allowed(found, train, bool(self._mark.get("flags", {}).get("count_skipped_steps")))
+        steps = self._steps._replace(train=train)
+        simulates = chosen_arithmetic(self._options.arithmetic) == "simulated"
         try:
-            seen = Skips(found, allowed, self._steps._replace(train=train), self._wanted.start, self._listed()).run()
+            seen = Skips(found, allowed, steps, self._wanted.start, self._listed(), simulates).run()
+            if simulates and not seen.faults:
+                wide = widened(self._original, self._converted, found)
+                others = Skips(found.of(wide), allowed, steps, self._wanted.start, self._listed()).run()
+                seen = others._replace(unsettled=seen.unsettled or others.unsettled)
         except Exception as error:  # TensorFlow raises what it likes
             return Claim(_SKIPS, NOT_PROVED, "the given graph does not run: %s" % first_line(error))
-        return _skipped(seen)
+        return _skipped(seen, simulates and self._is_half)
+
+    @property
+    def _is_half(self) -> bool:
+        return bool(self._mark.get("flags", {}).get("compute_dtype") != "float32")
 
     def _listed(self) -> Optional[Set[str]]:
         if self._report is None:
@@ -175,8 +181,7 @@ class Executed:
         return {row["node"] for loss in self._report["losses"] for row in loss.get("not_skipped", ())}
 
     def _agrees(self) -> Claim:
-        dtype = self._mark.get("flags", {}).get("compute_dtype", "")
-        if dtype == "float32":
+        if not self._is_half:
             return Claim(_AGREES, NOT_APPLICABLE, "nothing is in half precision")
         if self._mark.get("engine") == "recipe":
             return Claim(_AGREES, NOT_PROVED, "the recipe built a graph of its own, whose gradients can't be compared node by node")
@@ -237,7 +242,17 @@ def _state(found: Found, scale: float) -> Mapping[str, np.ndarray]:
     return state
 
 
-def _skipped(seen: Seen) -> Claim:
+def _with_adaptions(found: Found, train: Sequence[str]) -> List[str]:
+    """The ops of a step, and what adapts a scale where no step waits for that."""
+    view, state = found.after.view, found.after.state
+    step = [name for name in train if name in view.nodes]
+    own = {name for scale in found.dynamic for name in scale.variables}
+    behind = view.descendants({port.node for scale in found.dynamic for port in scale.checked}, control=False)
+    ahead = view.ancestors(step)
+    return step + [name for name in state.writes if state.written(name) & own and name in behind and name not in ahead]
+
+
+def _skipped(seen: Seen, simulated: bool) -> Claim:
     if seen.faults:
         more = " and %d more" % (len(seen.faults) - 1) if len(seen.faults) > 1 else ""
         first = seen.faults[0]
@@ -246,9 +261,10 @@ def _skipped(seen: Seen) -> Claim:
         return Claim(_SKIPS, NOT_PROVED, "no step on this data is good: each is skipped, or changes no variable")
     if not seen.gradients:
         return Claim(_SKIPS, NOT_PROVED, "a step on this data reaches no division by a dynamic scale", tuple(seen.idle))
-    text = "with infinity in each of %d gradients in turn%s nothing is written%s, and the next step trains%s" % (
+    text = "with infinity in each of %d gradients in turn%s%s nothing is written%s, and the next step trains%s" % (
         seen.gradients,
         " and in %s" % _some(seen.activations) if seen.activations else "",
+        " (half precision widened to float32 but for the first gradient of each loss)" if simulated else "",
         " but %s" % _some(sorted(seen.written)) if seen.written else "",
         "; the step does not reach %s" % _some(seen.idle) if seen.idle else "",
     )

@@ -71,6 +71,10 @@ class Found(NamedTuple):
     copies: Dict[str, str]
     clips: List[str]
 
+    def of(self, other: tf.MetaGraphDef) -> Found:
+        """The same of a graph with the same nodes, of other types."""
+        return self._replace(after=Side(other, other.graph_def))
+
     def sources(self, scale: Dynamic) -> List[Source]:
         """Where infinities come from: what is divided by a scale, and what its flag looks at beside that, fed or taken out of an accumulator."""
         view = self.after.view

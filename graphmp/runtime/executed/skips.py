@@ -54,7 +54,9 @@ class Seen(NamedTuple):
 class Skips:
     """The steps with infinities of one graph."""
 
-    def __init__(self, found: Found, allowed: Allowed, steps: Steps, start: Mapping[str, np.ndarray], listed: Optional[Set[str]]):
+    def __init__(
+        self, found: Found, allowed: Allowed, steps: Steps, start: Mapping[str, np.ndarray], listed: Optional[Set[str]], first_alone: bool = False
+    ):
         """Puts the spots into a copy of the graph.
 
         Args:
@@ -63,11 +65,12 @@ class Skips:
             steps: how to run it.
             start: values of variables.
             listed: the writes that the report says to go on; None where there is no report.
+            first_alone: whether to look at the first gradient of each loss alone.
         """
         self._found, self._allowed, self._steps, self._start, self._listed = found, allowed, steps, start, listed
         self._by_name = {scale.variables[0]: scale for scale in found.dynamic}
-        self._sources = [(name, source) for name, scale in self._by_name.items() for source in found.sources(scale)]
-        self._middles = [(scale, name) for scale in self._by_name for name in _middles(found, scale)]
+        self._sources = [(name, source) for name, scale in self._by_name.items() for source in found.sources(scale)[: 1 if first_alone else None]]
+        self._middles = [(scale, name) for scale in self._by_name if not first_alone for name in _middles(found, scale)]
         spots = list(_spots(found, [source for _, source in self._sources]))
         spots += [_whole(found, name) for _, name in self._middles]
         self._infinities = Infinities(found.after, spots)
@@ -86,7 +89,7 @@ class Skips:
                 later = self._stepped(after)
                 idle = [number for number in idle if not self._gradient(number, after, later)]
             activations = [self._activation(name, before, after) for name in self._by_name]
-            if len(self._by_name) > 1:
+            if len(self._by_name) > 1 and self._middles:
                 first = {name: number for number, (name, _) in reversed(list(enumerate(self._sources)))}
                 numbers = sorted(first.values())
                 self._look(numbers, list(self._by_name.values()), self._sources[numbers[0]][1].node, before, after)

@@ -2,7 +2,6 @@
 
 1. What is half and wasn't half in the original is float32: attributes, constants, arguments of functions.
 2. A constant that is the original's, rounded, has the original's value again.
-3. What is clipped isn't, and a scale that is a number is the power of two next to it.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _Nodes = Dict[str, tf.NodeDef]
 
 
 def widened(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, found: Found) -> tf.MetaGraphDef:
-    """A copy of a converted graph that computes in float32 what its original does.
+    """A copy of a converted graph that computes in float32 what its original does: types are all that differs.
 
     Args:
         original: the graph before the conversion.
         converted: the graph after it.
-        found: its scales and clips.
+        found: what the proof says of it.
     """
     result = tf.MetaGraphDef()
     result.CopyFrom(converted)
@@ -36,6 +35,13 @@ def widened(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, found: Found)
         for argument in [*function.signature.input_arg, *function.signature.output_arg]:
             if argument.type in HALF and function.signature.name not in before:
                 argument.type = FLOAT32
+    return result
+
+
+def plain(converted: tf.MetaGraphDef, found: Found) -> tf.MetaGraphDef:
+    """A copy of a converted graph without its clips, whose scales that are numbers are powers of two: those next to them."""
+    result = tf.MetaGraphDef()
+    result.CopyFrom(converted)
     nodes = {node.name: node for node in result.graph_def.node}
     for name in found.clips:
         _hand_on(nodes[name])
