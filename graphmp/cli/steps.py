@@ -7,6 +7,9 @@ import argparse
 from graphmp.errors import GraphmpError
 from graphmp.runtime.audit.options import ARITHMETIC, Options
 
+STEPS = 5  # of a verification
+TOLERANCE = 0.1
+
 
 def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note: str = "") -> None:
     """Adds the flags.
@@ -31,7 +34,11 @@ def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note:
         help="half precision by this machine's kernels, or simulated: computed in float32 and rounded (auto: simulated without a GPU)",
     )
     parser.add_argument(
-        "--tolerance", type=float, default=0.1, metavar="X", help="how far a weight gradient may be off, relative (default 0.1); losses a tenth of it"
+        "--tolerance",
+        type=float,
+        default=TOLERANCE,
+        metavar="X",
+        help="how far a weight gradient may be off, relative (default %g); losses a tenth of it" % TOLERANCE,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 from absl import flags
 
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.steps import add_steps, options_of_steps
+from graphmp.cli.steps import STEPS, add_steps, options_of_steps
 from graphmp.cli.tables import Line, labelled, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expect", metavar="FILE", help="flags of graphmp convert, one a line, that its parameters must have (default: its own claim)"
     )
-    add_steps(parser, required=False, steps=5, note=" where data is given")
+    add_steps(parser, required=False, steps=STEPS, note=" where data is given")
     parser.add_argument("--json", action="store_true", help="print it for machines")
 
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     expected = _expected(args.expect) if args.expect else None
     with quiet_stderr():  # TensorFlow speaks while it is imported
         from graphmp.graph.files import read_graph
-        from graphmp.runtime.executed.check import Executed
+        from graphmp.runtime.executed.check import proof_with_steps
         from graphmp.verify import verify
 
     options = options_of_steps(args)
@@ -63,15 +63,15 @@ def run(args: argparse.Namespace) -> int:
         original = read_graph(args.original)
         begin("reading %s" % args.converted)
         converted = read_graph(args.converted)
-        begin("proving")
-        proof = verify(original, converted, expected)
         if runs:
-            executed = Executed(original, converted, options, args.tolerance, _report(args.converted), begin)
-            proof = proof._replace(claims=(*proof.claims, *executed.claims()))
+            proof = proof_with_steps(original, converted, options, args.tolerance, _report(args.converted), begin, expected)
+        else:
+            begin("proving")
+            proof = verify(original, converted, expected)
     if args.json:
-        sys.stdout.write(json.dumps(_json(proof, args), indent=1, sort_keys=True) + "\n")
+        sys.stdout.write(json.dumps(as_json(proof, args.original, args.converted), indent=1, sort_keys=True) + "\n")
     else:
-        show(_lines(proof, args))
+        show([*claim_lines(proof), ("next", labelled("next", _next(proof, args)))])
     return 0 if proof.ok else 1
 
 
@@ -100,7 +100,8 @@ def _report(converted: str) -> Optional[Dict[str, Any]]:
     return found if isinstance(found, dict) and isinstance(found.get("losses"), list) else None
 
 
-def _lines(proof: Proof, args: argparse.Namespace) -> List[Line]:
+def claim_lines(proof: Proof) -> List[Line]:
+    """The claims with their verdicts, and what these come to."""
     found: List[Line] = []
     for claim in proof.claims:
         found.append((_STYLES[claim.verdict], "%-14s %s: %s" % (claim.verdict, claim.name, claim.text)))
@@ -108,7 +109,7 @@ def _lines(proof: Proof, args: argparse.Namespace) -> List[Line]:
     found.append(("blank", ""))
     verdict = "every claim is proved" if proof.ok else "%s: look at these first" % ", ".join(claim.name for claim in _open(proof))
     found.append(("passed" if proof.ok else "failed", labelled("verify", verdict)))
-    return [*found, ("next", labelled("next", _next(proof, args)))]
+    return found
 
 
 def _open(proof: Proof) -> List[Claim]:
@@ -122,12 +123,13 @@ def _next(proof: Proof, args: argparse.Namespace) -> str:
     return "graphmp diff %s %s --format=html -o diff.html" % (args.original, args.converted)
 
 
-def _json(proof: Proof, args: argparse.Namespace) -> Dict[str, Any]:
+def as_json(proof: Proof, original: str, converted: str) -> Dict[str, Any]:
+    """The claims for machines, with the names of the two files."""
     claims = [dict(claim._asdict(), nodes=list(claim.nodes)) for claim in proof.claims]
     return {
         "schema": SCHEMA,
-        "original": args.original,
-        "converted": args.converted,
+        "original": original,
+        "converted": converted,
         "proved": proof.ok,
         "claims": claims,
         "parameters": proof.parameters,

@@ -27,13 +27,43 @@ from graphmp.runtime.executed.widened import plain, widened
 from graphmp.runtime.feeds.asked import asked_batches
 from graphmp.runtime.feeds.attempts import first_line
 from graphmp.runtime.stages import Stages
-from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim
+from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
+from graphmp.verify.prove import verify
 
-_SCALES = (4.0**7, 4.0, 0.25)  # a wrong power of the scale shows with each; what overflows or is subnormal with one may not with another
+_SCALES = (4.0**7, 4.0**4, 4.0)  # a wrong power of the scale shows with each; what overflows or is subnormal with one may not with another
 _AGAIN, _GIVEN, _SKIPS, _AGREES = "same steps again", "same steps", "skips when run", "agrees in half"
 _MOST_NAMED = 3
 
 _Trial = Tuple[float, tf.MetaGraphDef, Mapping[str, Any]]  # a scale, a graph with it, and values of variables
+
+
+def proof_with_steps(
+    original: tf.MetaGraphDef,
+    converted: tf.MetaGraphDef,
+    options: Options,
+    tolerance: float,
+    report: Optional[Mapping[str, Any]],
+    begin: Callable[[str], None],
+    expected: Optional[Mapping[str, Any]] = None,
+) -> Proof:
+    """The proof of a conversion, its claims followed by those of running it.
+
+    Args:
+        original: the graph before.
+        converted: the graph after it.
+        options: data and steps.
+        tolerance: of the audit.
+        report: of the conversion, where it is at hand.
+        begin: told the stage that begins.
+        expected: as for `graphmp.verify.verify`.
+
+    Raises:
+        GraphmpError: GMP002, GMP003, GMP013, GMP024 where the original can't be run on the data.
+    """
+    begin("proving")
+    proof = verify(original, converted, expected)
+    claims = Executed(original, converted, options, tolerance, report, begin).claims()
+    return proof._replace(claims=(*proof.claims, *claims))
 
 
 class Executed:
@@ -109,6 +139,9 @@ class Executed:
             raise GraphmpError("GMP024", "the original's step does not run: %s" % first_line(error)) from None
 
     def _same_again(self, again: Conversion) -> Claim:
+        if self._is_recipe:
+            return Claim(_AGAIN, NOT_APPLICABLE, "the recipe converts Python code, which is not at hand; see the next claim")
+
         def trials() -> Iterator[_Trial]:
             for scale in _SCALES:
                 yield scale, (again if scale == _SCALES[0] else self._again(scale)).meta_graph, {}
@@ -156,7 +189,9 @@ class Executed:
 
     def _skips(self, found: Found) -> Claim:
         if not found.dynamic:
-            return Claim(_SKIPS, NOT_APPLICABLE, "no dynamic loss scale was found in the graph outside of functions")
+            if self._config().loss_scale != "dynamic":
+                return Claim(_SKIPS, NOT_APPLICABLE, "the graph has no dynamic loss scale")
+            return Claim(_SKIPS, NOT_PROVED, "no dynamic loss scale was found outside of functions, and the graph claims one")
         train = _with_adaptions(found, self._steps.train)
         allowed = Allowed(found, train, bool(self._mark.get("flags", {}).get("count_skipped_steps")))
         steps = self._steps._replace(train=train)
@@ -172,6 +207,10 @@ class Executed:
         return _skipped(seen, simulates and self._is_half)
 
     @property
+    def _is_recipe(self) -> bool:
+        return bool(self._mark.get("engine") == "recipe")
+
+    @property
     def _is_half(self) -> bool:
         return bool(self._mark.get("flags", {}).get("compute_dtype") != "float32")
 
@@ -183,7 +222,7 @@ class Executed:
     def _agrees(self) -> Claim:
         if not self._is_half:
             return Claim(_AGREES, NOT_APPLICABLE, "nothing is in half precision")
-        if self._mark.get("engine") == "recipe":
+        if self._is_recipe:
             return Claim(_AGREES, NOT_PROVED, "the recipe built a graph of its own, whose gradients can't be compared node by node")
         self._begin("auditing")
         try:

@@ -21,11 +21,13 @@ class Dynamic(NamedTuple):
         variables: its variables: scale, good steps, skipped steps.
         checked: the outputs that its flag says to be finite.
         interval: after how many good steps it grows.
+        floor: the smallest that it gets.
     """
 
     variables: Tuple[str, str, str]
     checked: FrozenSet[Port]
     interval: int
+    floor: float
 
 
 class Place(NamedTuple):
@@ -87,7 +89,10 @@ class Found(NamedTuple):
 def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Found:
     """Finds the scales of a converted graph, outside of functions."""
     body = Body(Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)))
-    dynamic = [Dynamic(scale.variables, scale.checked, int(scale.parameters["loss_scale_growth_interval"])) for scale in body.scales.dynamic]
+    dynamic = [
+        Dynamic(scale.variables, scale.checked, int(scale.parameters["loss_scale_growth_interval"]), scale.parameters["loss_scale_min"])
+        for scale in body.scales.dynamic
+    ]
     seen = [(name, step) for name, step in body.erasure.steps.items() if step is not None]
     by_name = {name: (name, step) for name, step in seen + list(_by_variables(body, dynamic))}
     multiplied, divided = (
