@@ -10,8 +10,10 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.graph.mark import read_mark
+from graphmp.graph.state import State
 from graphmp.graph.stored import stored
 from graphmp.graph.view import GraphView, parse_input
+from graphmp.hooks.op_defs import OpDefs
 from graphmp.report.training import fetchable
 from graphmp.runtime.audit.options import Options
 from graphmp.runtime.audit.run import audit, chosen_arithmetic
@@ -255,9 +257,14 @@ def in_float32(config: Config, scale: float) -> Config:
 
 
 def _train(again: Conversion) -> List[str]:
-    """The ops that a step of the original runs, in the order in which they were made."""
+    """The ops that a step of the original runs, in the order in which they were made: of several that write the same, or less, one."""
     named = {name for loss in again.report["losses"] for name in loss["train_ops"]}
-    return [node.name for node in again.original.graph_def.node if node.name in named]
+    view = GraphView(again.original.graph_def)
+    state = State(again.original, view, OpDefs(again.original).get)
+    writes = {name: view.ancestors([name]) & set(state.writes) for name in view.nodes if name in named}
+    largest = sorted(writes, key=lambda name: len(writes[name]), reverse=True)
+    kept = [name for place, name in enumerate(largest) if not any(writes[name] <= writes[other] for other in largest[:place])]
+    return [name for name in writes if name in kept]
 
 
 def _not_audited(view: GraphView, train: Sequence[str], losses: List[Dict[str, Any]]) -> str:
