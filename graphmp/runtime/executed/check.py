@@ -148,33 +148,32 @@ class Executed:
             for scale in _SCALES:
                 yield scale, (again if scale == _SCALES[0] else self._again(scale)).meta_graph, {}
 
-        return self._same(_AGAIN, "converted again in float32, without a clip, the loss scaled by %g", trials())
+        return self._same(_AGAIN, "converted again in float32, without a clip, the loss scaled by %g", trials(), self._wanted)
 
     def _same_given(self, found: Found) -> Claim:
         wide = plain(widened(self._original, self._converted, found), found)
         interval = min([scale.interval for scale in found.dynamic], default=self._steps.number)
-        steps = self._steps._replace(number=max(1, min(self._steps.number, interval)))
-        wanted = self._wanted if steps.number == self._steps.number else same.expected(self._original, steps, self._options.checkpoint)
+        few = self._wanted.steps.number > interval >= 1  # the scale would grow, maybe by another factor than two
+        wanted = same.expected(self._original, self._steps._replace(number=interval), self._options.checkpoint) if few else self._wanted
         trials = ((scale, wide, _state(found, scale)) for scale in (_SCALES if found.dynamic else _SCALES[:1]))
         text = "the given graph, its half precision widened to float32%s, the loss scaled %s" % (
             " and its clip taken out" if found.clips else "",
             "by %g" if found.dynamic else "as it is",
         )
-        return self._same(_GIVEN, text, trials, wanted, steps)
+        return self._same(_GIVEN, text, trials, wanted)
 
-    def _same(
-        self, name: str, text: str, trials: Iterator[_Trial], wanted: Optional[same.Expected] = None, steps: Optional[same.Steps] = None
-    ) -> Claim:
+    def _same(self, name: str, text: str, trials: Iterator[_Trial], wanted: same.Expected) -> Claim:
         """Whether one of some graphs, each the same but for its scale, leaves all variables as the original does."""
-        wanted, steps = wanted or self._wanted, steps or self._steps
-        moved = same.moved(wanted)
-        if not moved:
+        steps = wanted.steps
+        if not steps.number:
+            return Claim(name, NOT_PROVED, "the original's first step on this data leaves variables that are not finite: give batches with --data")
+        if not same.moved(wanted):
             return Claim(name, NOT_PROVED, "%d steps of the original change no variable on this data" % steps.number)
         differing: Optional[List[str]] = None
         for scale, graph, given in trials:
             label = text % scale if "%" in text else text
             try:
-                found = same.differing(graph, steps, wanted, given)
+                found = same.differing(graph, wanted, given)
             except Exception as error:  # TensorFlow raises what it likes
                 return Claim(name, NOT_PROVED, "%s, does not run: %s" % (label, first_line(error)))
             if not found:

@@ -98,6 +98,11 @@ def changed(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -
     return [name for name in names if name not in before or name not in after or not same_value(before[name], after[name])]
 
 
+def not_finite(values: Mapping[str, np.ndarray]) -> List[str]:
+    """The variables that are not finite everywhere."""
+    return [name for name, value in values.items() if value.dtype.kind == "f" and not np.all(np.isfinite(value))]
+
+
 def _one_thread(graph_def: tf.GraphDef) -> tf.ConfigProto:
     config = unoptimised(graph_def)
     config.intra_op_parallelism_threads = config.inter_op_parallelism_threads = 1

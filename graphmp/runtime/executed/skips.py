@@ -18,7 +18,7 @@ from graphmp.runtime.executed.allowed import Allowed
 from graphmp.runtime.executed.infinities import Infinities, Spot
 from graphmp.runtime.executed.same import Steps
 from graphmp.runtime.executed.scales import Dynamic, Found, Source
-from graphmp.runtime.executed.session import Session, Values, changed
+from graphmp.runtime.executed.session import Session, Values, changed, not_finite
 
 _MOST_TO_SETTLE = 48  # steps until a dynamic scale fits
 _TRIED = 5  # activation gradients of a loss
@@ -109,7 +109,7 @@ class Skips:
         values = self._session.values()
         for _ in range(_MOST_TO_SETTLE):
             before, values = values, self._step()
-            if not self._skipped(before, values) and changed(before, values) and not _not_finite(values):
+            if not self._skipped(before, values) and changed(before, values) and not not_finite(values):
                 return values if not self._skipped(values, self._stepped(values)) else before
         return None
 
@@ -128,7 +128,7 @@ class Skips:
         for number, (of, name) in enumerate(self._middles, len(self._sources)):
             if of == scale:
                 found = self._stepped(before, number)
-                if self._skipped(before, found) or _not_finite(found):
+                if self._skipped(before, found) or not_finite(found):
                     self._look([number], [self._by_name[scale]], name, before, good)
                     return name
         return ""
@@ -152,7 +152,7 @@ class Skips:
         wrong = sorted(moved & self._allowed.unchanged(scales))
         if wrong:
             return ["is infinite, and the step writes %s" % _some(wrong)]
-        spoilt = sorted(name for name in _not_finite(bad) if name not in _not_finite(before))
+        spoilt = sorted(name for name in not_finite(bad) if name not in not_finite(before))
         if spoilt:
             return ["is infinite, and so is %s after the step" % _some(spoilt)]
         group = self._allowed.before_flags(scales) & set(changed(before, good))
@@ -171,7 +171,7 @@ class Skips:
             if not self._skipped(bad, after):
                 break
             bad, after = after, self._step()
-        spoilt = sorted(name for name in _not_finite(after) if name not in _not_finite(before))
+        spoilt = sorted(name for name in not_finite(after) if name not in not_finite(before))
         if spoilt:
             return ["was infinite, and after the next step so is %s" % _some(spoilt)]
         if wanted and not wanted & set(changed(bad, after)):
@@ -180,10 +180,6 @@ class Skips:
 
     def _is_listed(self, variable: str) -> bool:
         return any(name in (self._listed or ()) for name in self._allowed.writers(variable))
-
-
-def _not_finite(values: Values) -> List[str]:
-    return [name for name, value in values.items() if value.dtype.kind == "f" and not np.all(np.isfinite(value))]
 
 
 def _some(names: Sequence[str]) -> str:
