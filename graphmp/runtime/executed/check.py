@@ -22,6 +22,7 @@ from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.executed import same
 from graphmp.runtime.executed.allowed import Allowed
 from graphmp.runtime.executed.order import open_order
+from graphmp.runtime.executed.ranges import out_of_range
 from graphmp.runtime.executed.scales import Found, find_scales
 from graphmp.runtime.executed.session import Session
 from graphmp.runtime.executed.skips import Seen, Skips
@@ -169,7 +170,7 @@ class Executed:
             return Claim(name, NOT_PROVED, "the original's first step on this data leaves variables that are not finite: give batches with --data")
         if not same.moved(wanted):
             return Claim(name, NOT_PROVED, "%d steps of the original change no variable on this data" % steps.number)
-        differing: Optional[List[str]] = None
+        differing: List[str] = []
         for scale, graph, given in trials:
             label = text % scale if "%" in text else text
             try:
@@ -181,9 +182,11 @@ class Executed:
                 return Claim(
                     name, PROVED, "%s: %d steps leave all %d variables bit-equal to the original's%s" % (label, steps.number, len(wanted.end), apart)
                 )
-            if differing is None or len(found) < len(differing):
-                differing = found
-        differing = differing or []
+            differing = found
+        excuse = out_of_range(self._original, graph, wanted, given, scale)
+        if excuse.explains:
+            text = "%s: %s differ behind values that overflow or are subnormal, in %s"
+            return Claim(name, NOT_PROVED, text % (label, _some(differing), _some(excuse.nodes)), tuple(excuse.nodes))
         return Claim(
             name, FAILED, "%s: %d steps leave %s with other values than the original" % (label, steps.number, _some(differing)), tuple(differing)
         )

@@ -62,3 +62,19 @@ def test_no_training(graph):
         tf.nn.softmax(tf.layers.dense(tf.placeholder(tf.float32, [2, 4], "x"), 3))
     conversion = graphmp.convert(graph)
     assert verdicts(conversion.original, conversion.meta_graph)[0] == {"same steps again": "not applicable"}
+
+
+def test_subnormal_values():
+    """A gradient that is subnormal in the original, and not where it is scaled, is no fault, and no proof."""
+    with tf.Graph().as_default():
+        w = tf.get_variable("w", [3], initializer=tf.ones_initializer(), use_resource=False)
+        tiny = tf.multiply(tf.multiply(w, 1e38) * 1e-19, 1e-19)
+        loss = tf.add(tf.reduce_sum(tiny), 1e-3 * tf.reduce_sum(tf.matmul(w[tf.newaxis], tf.ones([3, 1]))), name="loss")
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+        original = tf.train.export_meta_graph()
+    conversion = graphmp.convert(original)
+    found, still = verdicts(conversion.original, conversion.meta_graph, conversion.report)
+    assert (
+        found["same steps again"] == "not proved"
+        and "w differ behind values that overflow or are subnormal, in gradients/" in still["same steps again"]
+    )
