@@ -130,7 +130,7 @@ class Executed:
         return Config.make(**flags)
 
     def _batches(self, train: Sequence[str]) -> Any:
-        with Session(self._original, checkpoint=self._options.checkpoint) as session:
+        with Session(self._original, checkpoint=self._options.checkpoint, on_gpu=True) as session:
             probe = [session.graph.get_operation_by_name(name) for name in train]
             view, options = GraphView(self._original.graph_def), self._options
             return asked_batches(session.session, view, train, probe, options.data, options.batch_size, options.seed)
@@ -165,37 +165,31 @@ class Executed:
 
     def _same(self, name: str, text: str, trials: Iterator[_Trial], wanted: same.Expected) -> Claim:
         """Whether one of some graphs, each the same but for its scale, leaves all variables as the original does."""
-        steps = wanted.steps
-        if not steps.number:
+        if not wanted.steps.number:
             return Claim(name, NOT_PROVED, "the original's first step on this data leaves variables that are not finite: give batches with --data")
         if not same.moved(wanted):
-            return Claim(name, NOT_PROVED, "%d steps of the original change no variable on this data" % steps.number)
-        differing: List[str] = []
+            return Claim(name, NOT_PROVED, "%d steps of the original change no variable on this data" % wanted.steps.number)
         for scale, graph, given in trials:
             label = text % scale if "%" in text else text
             try:
-                found = same.differing(graph, wanted, given)
+                differing = same.differing(graph, wanted, given)
             except Exception as error:  # TensorFlow raises what it likes
                 return Claim(name, NOT_PROVED, "%s, does not run: %s" % (label, first_line(error)))
-            if not found:
-                apart = "; two runs of the original differ in %s, which is compared within that" % _some(sorted(wanted.apart)) if wanted.apart else ""
-                return Claim(
-                    name, PROVED, "%s: %d steps leave all %d variables bit-equal to the original's%s" % (label, steps.number, len(wanted.end), apart)
-                )
-            differing = found
+            if not differing:
+                return Claim(name, PROVED, "%s: %s" % (label, _equal(wanted)))
         excuse = out_of_range(self._original, graph, wanted, given, scale)
         if excuse.explains:
-            text = "%s: %s differ behind values that overflow or are subnormal, in %s"
-            return Claim(name, NOT_PROVED, text % (label, _some(differing), _some(excuse.nodes)), tuple(excuse.nodes))
-        return Claim(
-            name, FAILED, "%s: %d steps leave %s with other values than the original" % (label, steps.number, _some(differing)), tuple(differing)
-        )
+            why = "%s: %s differ behind values that overflow or are subnormal, in %s" % (label, _some(differing), _some(excuse.nodes))
+            return Claim(name, NOT_PROVED, why, tuple(excuse.nodes))
+        why = "%s: %d steps leave %s with other values than the original" % (label, wanted.steps.number, _some(differing))
+        return Claim(name, FAILED, why, tuple(differing))
 
     def _skips(self, found: Found) -> Claim:
         if not found.dynamic:
             if self._config().loss_scale != "dynamic":
                 return Claim(_SKIPS, NOT_APPLICABLE, "the graph has no dynamic loss scale")
-            return Claim(_SKIPS, NOT_PROVED, "no dynamic loss scale was found outside of functions, and the graph claims one")
+            where = "in what the recipe builds" if self._is_recipe else "outside of functions"
+            return Claim(_SKIPS, NOT_PROVED, "the graph claims a dynamic loss scale, and the proof finds none %s" % where)
         train = _with_adaptions(found, self._steps.train)
         allowed = Allowed(found, train, bool(self._mark.get("flags", {}).get("count_skipped_steps")))
         steps = self._steps._replace(train=train)
@@ -280,6 +274,11 @@ def _not_audited(view: GraphView, train: Sequence[str], losses: List[Dict[str, A
         if view.ancestors(gradients) & updates:
             return "gradients are computed behind the update of another loss: the two steps can't be computed side by side"
     return ""
+
+
+def _equal(wanted: same.Expected) -> str:
+    text = "%d steps leave all %d variables bit-equal to the original's" % (wanted.steps.number, len(wanted.end))
+    return text + ("; two runs of the original differ in %s, which is compared within that" % _some(sorted(wanted.apart)) if wanted.apart else "")
 
 
 def _state(found: Found, scale: float) -> Mapping[str, np.ndarray]:

@@ -25,13 +25,21 @@ class Session:
         session: the tf.Session.
     """
 
-    def __init__(self, meta_graph: tf.MetaGraphDef, start: Optional[Mapping[str, np.ndarray]] = None, checkpoint: str = "", backwards: bool = False):
+    def __init__(
+        self,
+        meta_graph: tf.MetaGraphDef,
+        start: Optional[Mapping[str, np.ndarray]] = None,
+        checkpoint: str = "",
+        backwards: bool = False,
+        on_gpu: bool = False,
+    ):
         """Imports and initialises.
 
         Args:
             meta_graph: the graph.
             start: values of variables; the others get their initial ones.
             checkpoint: prefix of a checkpoint that gives variables their values; empty for none.
+            on_gpu: whether it may run on a GPU, whose kernels may give other bits from run to run.
             backwards: whether the nodes are imported in the opposite order, in which what waits for nothing then runs.
 
         Raises:
@@ -50,7 +58,7 @@ class Session:
             self._set = dict(zip(self._names, map(_is_set, ops)))
             self._reads = dict(zip(self._names, map(_read, ops)))
             self._loads = dict(zip(self._names, map(_load, ops)))
-        self.session = tf.Session(graph=self.graph, config=_one_thread(copy.graph_def))
+        self.session = tf.Session(graph=self.graph, config=_one_thread(copy.graph_def, on_gpu))
         initializers = sorted(State(copy, GraphView(copy.graph_def)).initializers)
         initialise(self.session, [self.graph.get_operation_by_name(name) for name in initializers])
         if checkpoint:
@@ -103,8 +111,11 @@ def not_finite(values: Mapping[str, np.ndarray]) -> List[str]:
     return [name for name, value in values.items() if value.dtype.kind == "f" and not np.all(np.isfinite(value))]
 
 
-def _one_thread(graph_def: tf.GraphDef) -> tf.ConfigProto:
+def _one_thread(graph_def: tf.GraphDef, on_gpu: bool) -> tf.ConfigProto:
     config = unoptimised(graph_def)
+    config.allow_soft_placement = True  # functions name devices
+    if not on_gpu:
+        config.device_count["GPU"] = 0
     config.intra_op_parallelism_threads = config.inter_op_parallelism_threads = 1
     return with_session_config(config)
 

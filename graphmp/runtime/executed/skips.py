@@ -79,7 +79,7 @@ class Skips:
 
     def run(self) -> Seen:
         """Runs all steps."""
-        with Session(self._infinities.meta_graph, self._start) as self._session:
+        with Session(self._infinities.meta_graph, self._start, on_gpu=True) as self._session:
             before = self._settled()
             if before is None:
                 return Seen([], 0, [], [], set(), True)
