@@ -9,6 +9,7 @@ import graphmp
 from graphmp.graph.files import read_graph
 from tests.support.corpus import recorded
 from tests.support.executed import graphs, verdicts
+from tests.support.places import ROOT
 from tests.support.scaled import shaped
 from tests.support.training_graphs import SHAPES
 
@@ -54,6 +55,17 @@ def test_flags(flags):
     assert found["same steps again"] == found["same steps"] == "proved"
     assert found["skips when run"] == ("not applicable" if "loss_scale" in flags else "proved")
     assert found["agrees in half"] == ("not applicable" if "compute_dtype" in flags else "proved")
+
+
+@pytest.mark.slow
+def test_what_the_recipe_builds():
+    """Its steps are the original's too; what can't be seen is said."""
+    conversion = graphmp.convert(str(ROOT / "examples" / "simple_cnn.py"), engine="recipe", arguments=["--data_format=channels_last"])
+    found, still = verdicts(conversion.original, conversion.meta_graph, conversion.report)
+    assert found["same steps again"] == "not applicable" and found["same steps"] == "proved"
+    assert (
+        "the recipe builds" in still.get("skips when run", "the recipe builds") and "the recipe built a graph of its own" in still["agrees in half"]
+    )
 
 
 def test_no_training(graph):
