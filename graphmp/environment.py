@@ -31,4 +31,9 @@ def of_builds() -> Dict[str, str]:
     return dict(os.environ, PYTHONHASHSEED="0")
 
 
+def without_devices() -> Dict[str, str]:
+    """The environment of a process that leaves GPUs alone: another one has their memory."""
+    return dict(os.environ, CUDA_VISIBLE_DEVICES="")
+
+
 prepare()

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
+from graphmp.cli.steps import add_steps, options_of_steps
 from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import counter, progress
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.runtime.audit.options import ARITHMETIC, Options
+from graphmp.runtime.audit.options import Options
 from graphmp.runtime.files import check_writable_file
 from graphmp.runtime.quiet import quiet_stderr
 
@@ -38,22 +39,7 @@ EVERYDAY = ("data", "random_data", "fix", "html", "compute_dtype", "steps")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what the command takes besides the conversion flags."""
     add_source(parser)
-    data = parser.add_mutually_exclusive_group(required=True)
-    data.add_argument("--data", default="", metavar="FEEDS", help="batches: an .npz file, or file.py:FUNCTION")
-    data.add_argument("--random_data", action="store_true", help="made-up batches, typed by each placeholder's use")
-    parser.add_argument("--steps", type=int, default=20, metavar="N", help="training steps (default 20); at most ten of them are measured")
-    parser.add_argument("--batch_size", type=int, default=8, metavar="N", help="where the graph leaves it open (default 8)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random data")
-    parser.add_argument("--checkpoint", default="", metavar="PREFIX", help="start from a checkpoint, not from the initial values")
-    parser.add_argument(
-        "--arithmetic",
-        default="auto",
-        choices=ARITHMETIC,
-        help="half precision by this machine's kernels, or simulated: computed in float32 and rounded (auto: simulated without a GPU)",
-    )
-    parser.add_argument(
-        "--tolerance", type=float, default=0.1, metavar="X", help="how far a weight gradient may be off, relative (default 0.1); losses a tenth of it"
-    )
+    add_steps(parser, required=True, steps=20, note="; at most ten of them are measured")
     parser.add_argument("--fix", default="", metavar="FILE", help="find the nodes to keep in float32; write them into this policy file")
     parser.add_argument("--html", default="", metavar="FILE", help="write a page with the histograms")
     parser.add_argument("-o", "--output", default="", metavar="FILE", help="write the JSON here; `graphmp convert --ranges=FILE` reads it")
@@ -65,15 +51,9 @@ def run(args: argparse.Namespace) -> int:
     for name in (args.fix, args.html, args.output):
         if name:
             check_writable_file(pathlib.Path(name))
-    if args.steps < 1 or args.batch_size < 1 or not args.tolerance > 0:
-        raise GraphmpError(
-            "GMP002",
-            "--steps, --batch_size and --tolerance: found %d, %d, %g; accepted are numbers above zero"
-            % (args.steps, args.batch_size, args.tolerance),
-        )
+    options = options_of_steps(args)
     with quiet_stderr():  # TensorFlow speaks while it is imported
         from graphmp.runtime.audit.run import audit
-    options = Options(args.data, args.steps, args.batch_size, args.seed, args.checkpoint, args.arithmetic)
     with progress(3) as begin:
         conversion = convert_source(args, options_for_graphs(), begin)
     say_what_is_amiss(conversion)

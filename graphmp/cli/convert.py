@@ -11,25 +11,32 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source
+from graphmp.cli.steps import STEPS, TOLERANCE
 from graphmp.cli.summary import summary
-from graphmp.cli.tables import labelled
+from graphmp.cli.tables import labelled, show
 from graphmp.cli.terminal import progress
+from graphmp.cli.verify import as_json as proof_as_json
+from graphmp.cli.verify import claim_lines
+from graphmp.errors import GraphmpError
+from graphmp.runtime.audit.options import Options
 from graphmp.runtime.files import check_writable
 from graphmp.runtime.quiet import quiet_stderr
 
 if TYPE_CHECKING:
     from graphmp.runtime.conversion import Conversion
+    from graphmp.verify.proof import Proof
 
 HELP = "convert a training graph, or the one that a Python file builds, to mixed precision"
 EXAMPLE = """  graphmp convert model.ckpt.meta --compute_dtype=bfloat16
   graphmp convert exported/ --tag=train -o out
   graphmp convert examples/simple_cnn.py
+  graphmp convert model.ckpt.meta --verify
   graphmp convert train.py:build_model --loss_scale=128 --clip_norm=5 -o out -- --batch_size 64
   graphmp convert net.py:build --input images=float32[?,224,224,3] --input labels=int32[?] --arg classes=1000
 
 What stands behind `--` is a Python file's own command line. The file is run up to its first training step, once as it is
-and once converted; no step is trained. Exit status: 0 converted, 1 it can't be converted (with --check: DIR is out of date),
-2 bad input."""
+and once converted; no step is trained. Exit status: 0 converted, 1 it can't be converted (with --check: DIR is out of date; with --verify:
+the conversion is not proved), 2 bad input."""
 FLAGS = conversion_flags()
 EVERYDAY = ("output", "compute_dtype", "loss_scale", "clip_norm", "keep_float32", "check")
 
@@ -41,11 +48,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="DIR", help="folder for original.meta, converted.meta, report.json, diff.html, flags.txt (default: SOURCE_graphmp)"
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 unless DIR holds what SOURCE gives today")
+    parser.add_argument(
+        "--verify", action="store_true", help="then prove what was written, and run it, as `graphmp verify` does; exit 1 unless it is proved"
+    )
+    parser.add_argument(
+        "--data", default="", metavar="FEEDS", help="with --verify: batches, an .npz file or file.py:FUNCTION (default: made-up ones)"
+    )
     parser.add_argument("--json", action="store_true", help="print report.json instead of the summary")
 
 
 def run(args: argparse.Namespace) -> int:
     """Converts, writes the files, prints the summary or the report."""
+    if (args.data and not args.verify) or (args.verify and args.check):
+        raise GraphmpError("GMP001", "--data is accepted with --verify, and --verify without --check, which writes nothing")
     folder = pathlib.Path(args.output or default_output(args.source))
     if not args.check:
         check_writable(folder)
@@ -57,11 +72,26 @@ def run(args: argparse.Namespace) -> int:
         return check(conversion, folder, args)
     written = conversion.save(folder)
     if args.json:
-        sys.stdout.write(as_json(conversion.report).decode("utf-8"))
-        return 0
+        proof = verified(conversion, args.data) if args.verify else None
+        proved = {} if proof is None else {"verify": proof_as_json(proof, str(folder / "original.meta"), str(folder / "converted.meta"))}
+        sys.stdout.write(as_json(dict(conversion.report, **proved)).decode("utf-8"))
+        return 0 if proof is None or proof.ok else 1
     for line in summary(conversion.diff(), written, next_command(folder, conversion.report)):
         print(line)
-    return 0
+    if not args.verify:
+        return 0
+    sys.stdout.flush()  # what follows takes seconds
+    proof = verified(conversion, args.data)
+    show([("blank", ""), *claim_lines(proof)])
+    return 0 if proof.ok else 1
+
+
+def verified(conversion: Conversion, data: str) -> Proof:
+    """The proof of a conversion, with what running it shows."""
+    with quiet_stderr():
+        from graphmp.runtime.executed.check import proof_with_steps
+    with progress(6) as begin:
+        return proof_with_steps(conversion.original, conversion.meta_graph, Options(data, STEPS), TOLERANCE, conversion.report, begin)
 
 
 def check(conversion: Conversion, folder: pathlib.Path, args: argparse.Namespace) -> int:

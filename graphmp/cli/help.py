@@ -47,7 +47,7 @@ GROUPS = (
         "what is printed and written",
         ("policy", "cost", "memory", "wire", "verify_tensor_cores", "output", "report", "html", "plot", "fix", "json"),
     ),
-    Group("for CI", ("check",)),
+    Group("for CI", ("check", "verify")),
     Group("help and messages", ("verbosity", "help", "helpfull", "flagfile", "undefok")),
 )
 # Where a flag takes something else than its own name says.

@@ -18,7 +18,7 @@ import traceback
 import warnings
 import weakref
 from types import TracebackType
-from typing import Any, Dict, List, Optional, Type
+from typing import Any, Dict, List, Optional, Tuple, Type
 
 import tensorflow.compat.v1 as tf
 
@@ -32,9 +32,11 @@ from graphmp.report import facts
 from graphmp.report.report import make_report, sha256
 from graphmp.runtime import legacy
 from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.executed.apart import verified_apart
 from graphmp.runtime.legacy import unfit
 from graphmp.runtime.live.finite import NotFinite
 from graphmp.runtime.live.live_graph import LiveGraph, Observer, known_live_graph
+from graphmp.runtime.live.runs import fed_tensor
 from graphmp.runtime.live.words import Words
 from graphmp.runtime.script import prepare_main, run_main
 from graphmp.runtime.session import convert_every_session
@@ -62,6 +64,7 @@ class Run(Observer):
         self._left: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs that the decorator converted
         self._reports = 0
         self._converted = False
+        self._unverified: Dict[int, Tuple[Any, Any]] = {}  # conversions that no step has begun of, by the number of their graph
 
     def begin(self) -> None:
         """Says what will happen, and listens to sessions."""
@@ -113,6 +116,13 @@ class Run(Observer):
             self._say("warning %s: %s%s" % (row["code"], row["node"] + ": " if row["node"] else "", row["message"]))
         if self._spec["report"]:
             self._write(live)
+        if self._spec["verify"]:
+            self._unverified[live.number] = found.original, found.meta_graph
+
+    def begins(self, live: LiveGraph, feeds: Dict[Any, Any]) -> None:
+        graphs = self._unverified.pop(live.number, None)
+        if graphs is not None:
+            self._say(verified_apart(*graphs, {fed_tensor(key).name: value for key, value in feeds.items()}))
 
     def left(self, graph: Any) -> None:
         if graph not in self._left:
@@ -205,7 +215,7 @@ def scales_in_words(rows: List[Dict[str, Any]]) -> str:
 
 
 def main(spec: Dict[str, Any]) -> None:
-    """Runs a script or module by a spec: path, notes, module, arguments, name, config, report, on_error, debug_overflow, legacy_imports, verbose."""
+    """Runs a script or module by a spec, as `graphmp run` makes it: what to run, its arguments, and the values of the flags."""
     if not spec["verbose"]:
         tf.logging.set_verbosity(tf.logging.ERROR)
         warnings.filterwarnings("ignore", category=DeprecationWarning)

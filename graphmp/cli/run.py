@@ -27,7 +27,7 @@ exit status that `python train.py` gives it. Its graph is converted at its first
 script's; 1 where the graph can't be converted; 2 for bad usage."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "clip_norm", "keep_float32", "report", "debug_overflow")
-_OWN = ("debug_overflow", "legacy_imports", "on_error", "report")
+_OWN = ("debug_overflow", "legacy_imports", "on_error", "report", "verify")
 ON_ERROR = ("stop", "float32")
 # The process finds graphmp where this one did; the script's own folder takes the first place in its path.
 _START = """import sys
@@ -43,6 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module as `python -m MODULE` does")
     parser.add_argument("--report", metavar="DIR", default="", help="write original.meta, converted.meta, report.json, diff.html of what is trained")
     parser.add_argument("--on_error", choices=ON_ERROR, default="stop", help="a graph that can't be converted: stop, or train it in float32")
+    parser.add_argument(
+        "--verify", action="store_true", help="prove the conversion at its first step, and run both graphs on that batch; say so in a line"
+    )
     parser.add_argument("--debug_overflow", action="store_true", help="of a step that is not finite, name the first op that is not")
     parser.add_argument(
         "--legacy_imports",
@@ -82,6 +85,7 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
         "config": asdict(config),
         "report": args.report,
         "on_error": args.on_error,
+        "verify": args.verify,
         "debug_overflow": args.debug_overflow,
         "legacy_imports": args.legacy_imports,
         "verbose": args.verbosity > 0,

@@ -6,11 +6,12 @@ import argparse
 import json
 import pathlib
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from absl import flags
 
 from graphmp.cli.flags import conversion_flags, options_of
+from graphmp.cli.steps import STEPS, add_steps, options_of_steps
 from graphmp.cli.tables import Line, labelled, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 HELP = "prove that a converted graph computes what its original does"
 EXAMPLE = """  graphmp verify model_graphmp/original.meta model_graphmp/converted.meta
   graphmp verify original.meta converted.meta --expect=flags.txt --json
+  graphmp verify original.meta converted.meta --random_data
+  graphmp verify original.meta converted.meta --data batches.npz --steps 10
 
 Neither the report of the conversion nor the names that it gave are trusted: what was put in is recognised by what it computes and
-taken for what it means, and what remains must be the original. Exit status: 0 if every claim is proved, 1 if one failed or could
+taken for what it means, and what remains must be the original. With data, as `graphmp audit` takes it, both graphs are run too: steps in
+float32 leave every variable as the original's do, bit by bit; with infinity in one gradient after the other nothing is written that must
+not be, and the next step trains; half precision agrees as an audit says. Exit status: 0 if every claim is proved, 1 if one failed or could
 not be proved, 2 for trouble."""
 SCHEMA = "graphmp.verify/1"
 _MOST_NODES = 5
@@ -44,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="CPU,GPU",
         help="where nodes without a device may run: what is half needs a kernel there (default: both)",
     )
+    add_steps(parser, required=False, steps=STEPS, note=" where data is given")
     parser.add_argument("--json", action="store_true", help="print it for machines")
 
 
@@ -54,21 +60,27 @@ def run(args: argparse.Namespace) -> int:
     with quiet_stderr():  # TensorFlow speaks while it is imported
         from graphmp.graph.files import read_graph
         from graphmp.policy.half_kernels import DEVICES
+        from graphmp.runtime.executed.check import proof_with_steps
         from graphmp.verify import verify
 
     if not set(devices) <= set(DEVICES):
         raise GraphmpError("GMP001", "--devices=%s: accepted are %s, with commas" % (args.devices, " and ".join(DEVICES)))
-    with progress(3) as begin:
+    options = options_of_steps(args)
+    runs = args.random_data or bool(args.data)
+    with progress(7 if runs else 3) as begin:
         begin("reading %s" % args.original)
         original = read_graph(args.original)
         begin("reading %s" % args.converted)
         converted = read_graph(args.converted)
-        begin("proving")
-        proof = verify(original, converted, expected, devices)
+        if runs:
+            proof = proof_with_steps(original, converted, options, args.tolerance, _report(args.converted), begin, expected, devices)
+        else:
+            begin("proving")
+            proof = verify(original, converted, expected, devices)
     if args.json:
-        sys.stdout.write(json.dumps(_json(proof, args), indent=1, sort_keys=True) + "\n")
+        sys.stdout.write(json.dumps(as_json(proof, args.original, args.converted), indent=1, sort_keys=True) + "\n")
     else:
-        show(_lines(proof, args))
+        show([*claim_lines(proof), ("next", labelled("next", _next(proof, args)))])
     return 0 if proof.ok else 1
 
 
@@ -88,7 +100,17 @@ def _expected(path: str) -> Dict[str, Any]:
     return Config.make(**options_of(values)).as_flags()
 
 
-def _lines(proof: Proof, args: argparse.Namespace) -> List[Line]:
+def _report(converted: str) -> Optional[Dict[str, Any]]:
+    """The report beside a converted graph; None where there is none."""
+    try:
+        found = json.loads((pathlib.Path(converted).parent / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("losses"), list) else None
+
+
+def claim_lines(proof: Proof) -> List[Line]:
+    """The claims with their verdicts, and what these come to."""
     found: List[Line] = []
     for claim in proof.claims:
         found.append((claim.verdict, "%-14s %s: %s" % (claim.verdict, claim.name, claim.text)))
@@ -97,7 +119,7 @@ def _lines(proof: Proof, args: argparse.Namespace) -> List[Line]:
     found.append(("blank", ""))
     verdict = "every claim is proved" if proof.ok else "%s: look at these first" % ", ".join(claim.name for claim in _open(proof))
     found.append(("passed" if proof.ok else "failed", labelled("verify", verdict)))
-    return [*found, ("next", labelled("next", _next(proof, args)))]
+    return found
 
 
 def _open(proof: Proof) -> List[Claim]:
@@ -111,12 +133,13 @@ def _next(proof: Proof, args: argparse.Namespace) -> str:
     return "graphmp diff %s %s --format=html -o diff.html" % (args.original, args.converted)
 
 
-def _json(proof: Proof, args: argparse.Namespace) -> Dict[str, Any]:
+def as_json(proof: Proof, original: str, converted: str) -> Dict[str, Any]:
+    """The claims for machines, with the names of the two files."""
     claims = [dict(claim._asdict(), nodes=list(claim.nodes)) for claim in proof.claims]
     return {
         "schema": SCHEMA,
-        "original": args.original,
-        "converted": args.converted,
+        "original": original,
+        "converted": converted,
         "proved": proof.ok,
         "claims": claims,
         "parameters": proof.parameters,

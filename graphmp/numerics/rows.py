@@ -128,10 +128,19 @@ class Pair:
     def _weight_gradients(self) -> Iterator[Row]:
         """One row a gradient, compared with what the converted graph divides by the scale."""
         for number, loss in enumerate(self.losses):
-            unscales = loss.get("unscale") or []
-            for index, port in enumerate(self._gradients[number]):
-                scaled = self.after.inputs(unscales[index])[0] if index < len(unscales) and unscales[index] in self.after.nodes else port
-                yield self._row(str(self._source(port)), WEIGHT_GRADIENT, str(self._uncast(scaled)), number)
+            divided = {self._source_after(port): port for port in map(self._divided, loss.get("unscale") or []) if port is not None}
+            for port in self._gradients[number]:
+                source = self._source(port)
+                yield self._row(str(source), WEIGHT_GRADIENT, str(self._uncast(divided.get(source, port))), number)
+
+    def _divided(self, unscale: str) -> Optional[Port]:
+        return self.after.inputs(unscale)[0] if unscale in self.after.nodes else None
+
+    def _source_after(self, port: Port) -> Port:
+        """Where a value of the converted graph that identities and casts hand on was computed."""
+        while self.after.nodes[port.node].op == "Identity" or port != self._uncast(port):
+            port = self.after.inputs(port.node)[0]
+        return port
 
     def _uncast(self, port: Port) -> Port:
         """What a cast to float32 that the conversion inserted reads."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -14,6 +15,7 @@ from graphmp.graph.messages import serialize
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
 from tests.support.classifiers import training_graph
+from tests.support.executed import graphs
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,20 @@ def folder(tmp_path_factory):
     (path / "original.meta").write_bytes(serialize(original))
     (path / "converted.meta").write_bytes(serialize(converted))
     (path / "flags.txt").write_text("".join(line + "\n" for line in config.flagfile_lines()))
+    spoilt = tf.MetaGraphDef.FromString(serialize(converted))
+    rate = next(node for node in spoilt.graph_def.node if node.op == "Const" and "learning_rate" in node.name)
+    rate.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(7.0))
+    (path / "spoilt.meta").write_bytes(serialize(spoilt))
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The same of a graph whose steps are finite on made-up data."""
+    path = tmp_path_factory.mktemp("trained")
+    original, converted = graphs(clip_norm=1.0)
+    (path / "original.meta").write_bytes(serialize(original))
+    (path / "converted.meta").write_bytes(serialize(converted))
     spoilt = tf.MetaGraphDef.FromString(serialize(converted))
     rate = next(node for node in spoilt.graph_def.node if node.op == "Const" and "learning_rate" in node.name)
     rate.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(7.0))
@@ -106,3 +122,65 @@ def test_devices(folder, capsys, devices, status):
     found, _, err = run(capsys, folder / "original.meta", folder / "converted.meta", "--devices=%s" % devices)
     assert found == status
     assert (status == 2) == ("accepted are CPU and GPU" in err)
+
+
+def test_with_steps(trained, capsys):
+    """With data the claims of running both graphs follow those of the proof."""
+    status, out, _ = run(capsys, trained / "original.meta", trained / "converted.meta", "--random_data", "--steps=2")
+    assert status == 0
+    lines = out.splitlines()
+    assert [line.split(": ")[0].split(None, 1)[1] for line in lines[6:10]] == ["same steps again", "same steps", "skips when run", "agrees in half"]
+    assert {line.split()[0] for line in lines[:10]} == {"proved"}
+    assert "2 steps leave all" in lines[6] and "its clip taken out" in lines[7] and "in each of 2 gradients in turn" in lines[8]
+
+
+def test_with_steps_of_a_fault(trained, capsys):
+    """Running finds it too; the batches are those of a file."""
+    random = np.random.RandomState(0)
+    np.savez(str(trained / "batches.npz"), x=random.normal(size=(8, 8)).astype(np.float32))
+    arguments = [trained / "original.meta", trained / "spoilt.meta", "--data=%s" % (trained / "batches.npz"), "--steps=1"]
+    status, out, _ = run(capsys, *arguments, "--json")
+    found = {claim["name"]: claim for claim in json.loads(out)["claims"]}
+    assert status == 1 and found["same steps again"]["verdict"] == "proved"
+    assert found["same steps"]["verdict"] == "failed" and "net/first" in found["same steps"]["nodes"]
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--data=gone.npz"], "GMP003: --data=gone.npz: cannot be read"),
+        (["--data=feeds.py"], "GMP002: --data=feeds.py: accepted are"),
+        (["--random_data", "--steps=0"], "GMP002: --steps"),
+        (["--random_data", "--checkpoint=gone"], "GMP003: --checkpoint=gone"),
+        (["--random_data", "--data=gone.npz"], "GMP001"),
+    ],
+)
+def test_bad_data(trained, capsys, arguments, said):
+    """One line, exit 2."""
+    status, out, err = run(capsys, trained / "original.meta", trained / "converted.meta", *arguments)
+    assert status == 2 and out == "" and said in err and len(err.splitlines()) == 1
+
+
+def test_convert_and_verify(trained, tmp_path, capsys):
+    """The claims follow the summary; what is printed for machines has them too."""
+    source, where = str(trained / "original.meta"), str(tmp_path / "out")
+    assert run_command(["graphmp", "convert", source, "-o", where, "--verify"]) == 0
+    out = capsys.readouterr().out
+    assert "wrote " in out and out.endswith("verify       every claim is proved\n") and "proved         skips when run: " in out
+    assert json.loads((tmp_path / "out" / "report.json").read_text()).get("verify") is None
+
+
+@pytest.mark.slow
+def test_convert_and_verify_for_machines(trained, tmp_path, capsys):
+    """The report that is printed has the claims, that of the file doesn't."""
+    assert run_command(["graphmp", "convert", str(trained / "original.meta"), "-o", str(tmp_path / "out"), "--verify", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["verify"]
+    assert found["schema"] == "graphmp.verify/1" and found["proved"] and len(found["claims"]) == 10
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("flags", [["--data=x.npz"], ["--verify", "--check"]])
+def test_convert_takes_data_to_verify(trained, capsys, flags):
+    """One line, exit 2."""
+    assert run_command(["graphmp", "convert", str(trained / "original.meta"), *flags]) == 2
+    assert "GMP001: --data is accepted with --verify" in capsys.readouterr().err

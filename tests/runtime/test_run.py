@@ -59,6 +59,13 @@ def finished(argv, stdin=""):
     return done.returncode, done.stdout.decode(), done.stderr.decode().splitlines()
 
 
+def test_the_first_step_is_verified(folder):
+    """In one line, on its batch; the script trains as without."""
+    status, out, err = run(folder, TRAIN + LOOP, flags=["--verify"])
+    assert status == 0 and len(out.split()) == 2
+    assert [line for line in err if "verified" in line] == ["graphmp: verified on the first step's batch: all 9 claims that apply are proved"]
+
+
 def forked(forks, text, *argv, flags=(), stdin=""):
     """The same without the start of the command: in a fork; with flags=None under plain Python."""
     pathlib.Path("train.py").write_text(text)

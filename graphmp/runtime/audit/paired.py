@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Dict, Iterable, Iterator, List, Sequence, Set
 
 import tensorflow.compat.v1 as tf
@@ -23,6 +22,7 @@ from graphmp.policy.formats import FORMATS
 from graphmp.report.training import fetchable
 from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.live.closure import nodes_to_clone
+from graphmp.runtime.plain_sessions import seeded
 
 
 class PairedGraph:
@@ -57,7 +57,7 @@ class PairedGraph:
         found = fetchable(conversion.report["losses"])
         if not found:
             raise GraphmpError("GMP023", "%s: no training step was found in the graph" % conversion.report["source"])
-        original, converted = _seeded(conversion.original), _seeded(conversion.meta_graph)
+        original, converted = seeded(conversion.original), seeded(conversion.meta_graph)
         _mark_drawing(converted.graph_def)
         pair = Pair(original, converted, found)
         self.rows = [row for row in pair.rows() if row.role in roles]
@@ -127,16 +127,3 @@ def _keep_from_xla(graph_def: tf.GraphDef) -> None:
     """Marks all nodes as none for XLA: 1.15.5 looks for clusters in them at every new set of fetches, in functions too, compiler on or off."""
     for node in graph_def.node:
         node.attr["_XlaCompile"].b = False
-
-
-def _seeded(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
-    """A copy whose random ops have seeds by their names, so that original and clone draw the same; in loops step by step, in order."""
-    copy = tf.MetaGraphDef()
-    copy.CopyFrom(meta_graph)
-    for nodes in [copy.graph_def.node, *(function.node_def for function in copy.graph_def.library.function)]:
-        for node in nodes:
-            if "parallel_iterations" in node.attr:
-                node.attr["parallel_iterations"].i = 1
-            if "seed" in node.attr and "seed2" in node.attr:
-                node.attr["seed"].i, node.attr["seed2"].i = 1 + zlib.crc32(node.name.encode("utf-8")) % 100000, 7
-    return copy

@@ -20,9 +20,9 @@ from graphmp.runtime.audit.options import Options
 from graphmp.runtime.audit.paired import PairedGraph
 from graphmp.runtime.audit.stepping import Step, Stepper
 from graphmp.runtime.conversion import Conversion
-from graphmp.runtime.feeds.attempts import first_line, first_that_runs, random_attempts
-from graphmp.runtime.feeds.batches import Batches, from_function, from_npz
-from graphmp.runtime.feeds.wanted import wanted_tensors
+from graphmp.runtime.feeds.asked import asked_batches
+from graphmp.runtime.feeds.attempts import first_line
+from graphmp.runtime.feeds.batches import Batches
 
 MOST_MEASURED, LEAST_MEASURED = 10, 3  # steps
 ENOUGH_MEASURED = 15000  # tensors in all steps
@@ -75,15 +75,8 @@ def chosen_arithmetic(asked: str) -> str:
 
 def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: Options) -> Batches:
     """The batches that the options ask for; of made-up ones the first kind that the step runs on."""
-    view = GraphView(original.graph_def)
     updates = [op.name for op in stepper.updates]
-    with stepper.graph.as_default():
-        if not options.data:
-            return first_that_runs(stepper.session, stepper.probe, random_attempts(stepper.graph, view, updates, options.batch_size, options.seed))
-        wanted = wanted_tensors(stepper.graph, view, updates)
-        if options.data.endswith(".npz"):
-            return from_npz(options.data, wanted, options.batch_size)
-        return from_function(options.data, wanted)
+    return asked_batches(stepper.session, GraphView(original.graph_def), updates, stepper.probe, options.data, options.batch_size, options.seed)
 
 
 def _run(

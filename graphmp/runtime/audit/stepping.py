@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.errors import GraphmpError
 from graphmp.graph.collector import collector_paused
-from graphmp.graph.live import ancestors
-from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.numerics.instrument import MAXIMA, SUMS
 from graphmp.numerics.measure import COLUMNS
 from graphmp.runtime.audit.paired import PairedGraph
-from graphmp.runtime.feeds.attempts import first_line
+from graphmp.runtime.plain_sessions import initialise, quiet_logging, restore, unoptimised
 from graphmp.runtime.session_config import with_session_config
-
-_CHANNELS_FIRST = (b"NCHW", b"NCDHW")
-_ROUNDS = 4  # an initialiser may read another variable
 
 
 class Step(NamedTuple):
@@ -37,17 +30,6 @@ class Step(NamedTuple):
     converted: List[float]
     finite: List[bool]
     scales: List[float]
-
-
-@contextlib.contextmanager
-def quiet_logging() -> Iterator[None]:
-    """Keeps TensorFlow's own warnings back: what it calls deprecated is not the user's code."""
-    verbosity = tf.logging.get_verbosity()
-    tf.logging.set_verbosity(tf.logging.ERROR)
-    try:
-        yield
-    finally:
-        tf.logging.set_verbosity(verbosity)
 
 
 class Stepper:
@@ -74,7 +56,7 @@ class Stepper:
         self.adapts = self._ops(paired.adapts)
         self._fetches = self._step_fetches()
         self._beside = self._fetches["converted"] if paired.draws else []
-        self.session = tf.Session(graph=self.graph, config=with_session_config(_unoptimised(paired.meta_graph.graph_def)))
+        self.session = tf.Session(graph=self.graph, config=with_session_config(unoptimised(paired.meta_graph.graph_def)))
 
     def _tables_of(self, rows: int) -> Tuple[Any, List[Any]]:
         clear, read = [], []
@@ -112,35 +94,10 @@ class Stepper:
         Raises:
             GraphmpError: GMP003 where that can't be restored.
         """
-        with self.graph.as_default():
-            variables = tf.global_variables() + tf.local_variables()
-        collected = [getattr(variable.initializer, "op", variable.initializer) for variable in variables]
-        waiting = list(dict.fromkeys([*collected, *self._ops(self._paired.initializers)]))
-        at_once = set(filter(_needs_nothing, waiting))
-        if self._runs(list(at_once)):
-            waiting = [op for op in waiting if op not in at_once]
-        for _ in range(_ROUNDS):
-            waiting = [op for op in waiting if not self._runs(op)]
-        for op in self.graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS):
-            self._runs(op)
+        initialise(self.session, self._ops(self._paired.initializers))
         self.session.run(self._clear)  # measurements in while loops run with every step
         if checkpoint:
-            self._restore(checkpoint)
-
-    def _restore(self, checkpoint: str) -> None:
-        if self._saver is None:
-            raise GraphmpError("GMP003", "--checkpoint=%s: the graph has no Saver to restore it with" % checkpoint)
-        try:
-            self._saver.restore(self.session, checkpoint)
-        except (tf.errors.OpError, ValueError) as error:
-            raise GraphmpError("GMP003", "--checkpoint=%s: cannot be restored: %s" % (checkpoint, first_line(error))) from None
-
-    def _runs(self, ops: Any) -> bool:
-        try:
-            self.session.run(ops)
-        except tf.errors.OpError:
-            return False
-        return True
+            restore(self.session, self._saver, checkpoint)
 
     def settled(self, feeds: Dict[str, Any], measured: bool) -> Step:
         """As `compare`; where that would be skipped, again while the loss scales come down, so that a skipped step is one that no scale helps."""
@@ -181,28 +138,6 @@ class Stepper:
 
     def __exit__(self, *_: Any) -> None:
         self.session.close()
-
-
-def _needs_nothing(initializer: Any) -> bool:
-    """Whether an assignment reads nothing that may not be there yet: no variable, no other resource, nothing fed."""
-    if initializer.type not in ("Assign", "AssignVariableOp"):
-        return False
-    read = ancestors([*(tensor.op for tensor in initializer.inputs[1:]), *initializer.control_inputs])
-    return not any(op.type in VARIABLE_OPS or op.type.startswith("Placeholder") or tf.resource in [t.dtype for t in op.outputs] for op in read)
-
-
-def _unoptimised(graph_def: tf.GraphDef) -> tf.ConfigProto:
-    """Options of a session that runs a graph as it is: optimising thousands of measurements takes longer than computing them.
-
-    Channels-first convolutions need one optimizer on a CPU, that of layouts.
-    """
-    config = tf.ConfigProto()
-    if any("data_format" in node.attr and node.attr["data_format"].s in _CHANNELS_FIRST for node in graph_def.node):
-        config.graph_options.rewrite_options.optimizers.append("layout")
-    else:
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-    config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
-    return config
 
 
 def _sum(values: List[Any]) -> float:

@@ -80,6 +80,9 @@ class Observer:
         """A graph can't be converted: whether to train it as it is. Otherwise the run raises."""
         return False
 
+    def begins(self, live: LiveGraph, feeds: Dict[Any, Any]) -> None:
+        """A run that trains is about to begin, with these feeds, as `session.run` takes them."""
+
     def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
         """A training run had a loss or a gradient that is not finite."""
 

@@ -40,6 +40,8 @@ class _Doors:
         if live is None:
             return original(session, handle, targets, fetches, feeds, options, metadata)
         trains = live.prepare(session, targets + [tensor.op for tensor in fetches])
+        if trains:
+            live.observer.begins(live, feeds)
         ops, tensors = [live.op(op) for op in targets], [live.tensor(tensor) for tensor in fetches]
         looks = trains and live.flagged and handle is None  # a partial run gives what its setup named
         key = (*ops, *(tensor.op for tensor in tensors)) if looks else ()
@@ -104,6 +106,8 @@ class _Callable:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         trains = self._live.prepare(self._session, [tensor.op for tensor in self._fetches] + [getattr(item, "op", item) for item in self._targets])
+        if trains:
+            self._live.observer.begins(self._live, dict(zip(self._options_feeds(), args)))
         if self._conversion is not self._live.converted:
             self._conversion = self._live.converted
             self._key = tuple(getattr(self._mapped(item), "op", self._mapped(item)) for item in self._fetches + self._targets)
@@ -145,11 +149,16 @@ def _mapped(live: LiveGraph, item: Any) -> Any:
     return live.tensor(item) if hasattr(item, "value_index") else live.op(item)
 
 
+def fed_tensor(key: Any) -> Any:
+    """The tensor that a key of feeds stands for."""
+    return key.deref() if hasattr(key, "deref") else key
+
+
 def _fed(live: LiveGraph, feeds: Dict[Any, Any]) -> Dict[Any, Any]:
     """Feeds for the original, which may be fetched too, and for its clones. Keys are tensors in 1.15.5, references to them in 2.x."""
     result = dict(feeds)
     for key, value in feeds.items():
-        tensor = key.deref() if hasattr(key, "deref") else key
+        tensor = fed_tensor(key)
         clone = live.tensor(tensor)
         if clone is not tensor:
             fed = value.astype(clone.dtype.as_numpy_dtype) if isinstance(value, np.ndarray) else value

@@ -1,0 +1,57 @@
+"""The data and steps that a command runs a graph on: flags, and the options that they come to."""
+
+from __future__ import annotations
+
+import argparse
+
+from graphmp.errors import GraphmpError
+from graphmp.runtime.audit.options import ARITHMETIC, Options
+
+STEPS = 5  # of a verification
+TOLERANCE = 0.1
+
+
+def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note: str = "") -> None:
+    """Adds the flags.
+
+    Args:
+        parser: of the command.
+        required: whether data must be named.
+        steps: how many steps are run by default.
+        note: what is to be said of them.
+    """
+    data = parser.add_mutually_exclusive_group(required=required)
+    data.add_argument("--data", default="", metavar="FEEDS", help="batches: an .npz file, or file.py:FUNCTION")
+    data.add_argument("--random_data", action="store_true", help="made-up batches, typed by each placeholder's use")
+    parser.add_argument("--steps", type=int, default=steps, metavar="N", help="training steps (default %d)%s" % (steps, note))
+    parser.add_argument("--batch_size", type=int, default=8, metavar="N", help="where the graph leaves it open (default 8)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random data")
+    parser.add_argument("--checkpoint", default="", metavar="PREFIX", help="start from a checkpoint, not from the initial values")
+    parser.add_argument(
+        "--arithmetic",
+        default="auto",
+        choices=ARITHMETIC,
+        help="half precision by this machine's kernels, or simulated: computed in float32 and rounded (auto: simulated without a GPU)",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=TOLERANCE,
+        metavar="X",
+        help="how far a weight gradient may be off, relative (default %g); losses a tenth of it" % TOLERANCE,
+    )
+
+
+def options_of_steps(args: argparse.Namespace) -> Options:
+    """The options that the flags come to.
+
+    Raises:
+        GraphmpError: GMP002 for a number that isn't accepted.
+    """
+    if args.steps < 1 or args.batch_size < 1 or not args.tolerance > 0:
+        raise GraphmpError(
+            "GMP002",
+            "--steps, --batch_size and --tolerance: found %d, %d, %g; accepted are numbers above zero"
+            % (args.steps, args.batch_size, args.tolerance),
+        )
+    return Options(args.data, args.steps, args.batch_size, args.seed, args.checkpoint, args.arithmetic)
