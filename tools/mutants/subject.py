@@ -212,6 +212,10 @@ class Subject:
         """The state of the loss scales."""
         return [name for name in self.own if self.view.nodes[name].op in ("VariableV2", "VarHandleOp")]
 
+    def is_own(self, port: Port) -> bool:
+        """Whether an output is of a node below graphmp/."""
+        return port.node.startswith(OWN)
+
     def is_float(self, port: Port) -> bool:
         """Whether an output is float32 or half precision, and no reference."""
         found = self.port_type(port)
