@@ -13,6 +13,7 @@ from graphmp.diff.roles import CLIP, SCALED, UNSCALE
 from graphmp.graph import shapes
 from graphmp.graph.control_flow import EXITS
 from graphmp.graph.frames import frames
+from graphmp.graph.mark import read_mark
 from graphmp.graph.messages import serialize
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
@@ -62,6 +63,11 @@ class Subject:
     def data(self) -> bytes:
         """The converted graph as bytes."""
         return serialize(self.converted)
+
+    @once
+    def engine(self) -> str:
+        """The engine that made it, by its mark."""
+        return str((read_mark(self.converted) or {}).get("engine", ""))
 
     @once
     def own(self) -> List[str]:
