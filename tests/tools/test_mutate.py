@@ -183,6 +183,87 @@ def test_rules_of_equivalence(mutate, clipped):
     assert rule(lambda plant: plant.graph.collection_def["train_op"].node_list.value.append("train")) == ""
 
 
+@pytest.mark.unit
+def test_the_same_values_in_another_form(mutate, clipped):
+    """An Identity as early as its input, a list in another order, and what half precision holds in float32."""
+    equivalence, casts = module(mutate, "equivalence"), module(mutate, "casts")
+    slot, port = module(mutate, "subject").Slot, module(mutate, "plant").Port
+    float32, float16 = tf.float32.as_datatype_enum, tf.float16.as_datatype_enum
+
+    def rule(change):
+        return equivalence.rule(clipped, changed(mutate, clipped, change))
+
+    def through(*dtypes):
+        def change(plant):
+            port = plant.subject.read(at)
+            for before, after in zip(dtypes, dtypes[1:]):
+                port = casts.cast(plant, port, before, after)
+            plant.connect(at, port)
+
+        return change
+
+    def exchange(name):
+        def change(plant):
+            node = plant.node(name)
+            node.input[0], node.input[1] = node.input[1], node.input[0]
+
+        return change
+
+    passed_on = "gradients/dense_1/MatMul_grad/tuple/control_dependency_1"
+    unscale = clipped.read(slot(passed_on, 0))
+    assert clipped.view.controls(passed_on) and unscale.node in clipped.unscales
+    reader = next(s for s in clipped.readers(unscale) if s.node != passed_on)
+    assert rule(lambda plant: plant.connect(reader, port(passed_on, 0))) == equivalence.SAME_VALUES
+    assert rule(lambda plant: (plant.connect(reader, port(passed_on, 0)), plant.wait(passed_on, "train"))) == ""
+
+    for pack in (pack for pack in clipped.own if clipped.view.nodes[pack].op == "Pack"):
+        assert rule(exchange(pack)) == equivalence.SAME_VALUES
+
+    at = next(slot(name, 0) for name in clipped.view.nodes if clipped.view.nodes[name].op == "Relu")
+    assert rule(through(float16, float32, float16)) == equivalence.SAME_VALUES
+    at = slot("Square", 0)
+    assert rule(through(float32, float16, float32)) == ""
+
+    def in_float32(op):
+        name = next(name for name in clipped.view.nodes if clipped.view.nodes[name].op == op)
+        return equivalence.rule(clipped, casts.computed_in(clipped, name, float32).graph)
+
+    assert in_float32("Relu") == in_float32("ReluGrad") == equivalence.SAME_VALUES
+    assert in_float32("MatMul") == in_float32("BiasAdd") == ""
+
+
+@pytest.mark.unit
+def test_a_scaled_value_that_nobody_reads(mutate):
+    """A gradient with respect to a constant: whoever fetches it gets it scaled, and nothing depends on it."""
+
+    def build():
+        loss = square(tf.matmul(vectors(), tf.get_variable("w", (12, 1)))) / 3.0
+        loss = tf.identity(loss * tf.constant(2.0, name="factor"), name="loss")
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss, name="train")
+
+    subject = subject_of(mutate, build, compute_dtype="float32", **LOW)
+    slot = module(mutate, "subject").Slot
+    equivalence = module(mutate, "equivalence")
+    (seed,) = subject.seeds
+    readers = {bool(subject.view.consumers(s.node)): s for s in subject.readers(module(mutate, "plant").Port(seed, 0))}
+    assert set(readers) == {True, False}
+
+    def rule(read, name=""):
+        def change(plant):
+            plant.connect(read, subject.read(slot(seed, 0)))
+            if name:
+                plant.graph.collection_def["fetched"].node_list.value.append(name)
+
+        named = module(mutate, "subject").Subject("a test", subject.original, changed(mutate, subject, lambda plant: None), subject.train)
+        if name:
+            named.converted.collection_def["fetched"].node_list.value.append(name)
+        return equivalence.rule(named, changed(mutate, subject, change))
+
+    assert rule(readers[False]) == equivalence.UNSEEN
+    assert rule(readers[True]) == ""
+    assert rule(readers[False], readers[False].node + ":0") == ""
+
+
 def test_a_merge_waits_for_no_single_input(mutate):
     """What a path through a Merge leads from need not have run."""
     equivalence = module(mutate, "equivalence")
