@@ -10,8 +10,9 @@ Both start from the same values and go through the same steps on the same batche
     upper bound  the scale is 2^127 and what it multiplies is small: it can't grow
     checkpoint   what the Saver writes; what it restores after more steps, and in a session that initialised nothing; and the original's own file
 
-What is compared after each step, by bytes: all variables, the losses, what step was refused with which error. What differs between two runs of
-the unmutated graph, its nodes in one order and in the other, isn't compared. A mutant that can't be told apart is undecided: nothing says that it is the same.
+What is compared after each step, by bytes: all variables, the losses, what step was refused with which error. What differs between
+two runs of the unmutated graph, its nodes in one order and in the other, isn't compared. A mutant that can't be told apart is
+undecided: nothing says that it is the same.
 """
 
 from __future__ import annotations
