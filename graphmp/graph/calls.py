@@ -6,9 +6,10 @@ from typing import AbstractSet, Any, Iterator, Set
 
 import tensorflow.compat.v1 as tf
 
-CALLS = frozenset(
-    ("Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf", "StatelessWhile", "SymbolicGradient", "While")
-)
+LOOPS = frozenset(("StatelessWhile", "While"))
+CHOICES = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))  # their first input is no argument
+PLAIN = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
+CALLS = LOOPS | CHOICES | PLAIN | {"SymbolicGradient"}
 
 
 def functions_named(node: Any) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -32,3 +32,9 @@ def registered(op_type: str) -> Optional[Any]:
         return op_def(op_type)
     except KeyError:
         return None
+
+
+def defaults(op: Union[str, Any]) -> Dict[str, Any]:
+    """What attributes are that a node doesn't have, by an op type or its OpDef; none of an op type that isn't registered."""
+    definition = registered(op) if isinstance(op, str) else op
+    return {a.name: a.default_value for a in definition.attr if a.HasField("default_value")} if definition is not None else {}

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import FLOAT32
-from graphmp.hooks.op_definitions import op_definitions
+from graphmp.hooks.op_definitions import defaults, op_definitions
 
 # Ops whose later version keeps statistics in float32 (attribute U) while data is half: their types are read as that version's.
 WIDER = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
@@ -85,10 +85,10 @@ def _attribute_key(attributes: Any, name: str, kind: str) -> Any:
 
 
 def _signature(node: tf.NodeDef, definition: Any) -> Optional[Signature]:
-    defaults = {a.name: a.default_value for a in definition.attr if a.HasField("default_value")}
+    unset = defaults(definition)
 
     def value(name: str) -> Any:
-        return node.attr[name] if name in node.attr else defaults.get(name)
+        return node.attr[name] if name in node.attr else unset.get(name)
 
     def ports(arguments: Any) -> List[List[PortType]]:
         return [_argument(a, value) for a in arguments]

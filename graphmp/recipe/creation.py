@@ -19,6 +19,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.graph.calls import CHOICES, LOOPS
 from graphmp.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.live import ASSIGNS, is_tensor, variable_op
 from graphmp.hooks.internals import accepts, op_def
@@ -31,7 +32,6 @@ from graphmp.recipe.plan import FLOATS, SEEDS, Plan, matches
 from graphmp.recipe.refusal import functional_control_flow
 
 LOOKUPS = frozenset(["Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"])
-FUNCTIONAL = frozenset(["Case", "If", "StatelessCase", "StatelessIf", "StatelessWhile", "While"])
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
 # A loop variable or TensorArray is of one dtype throughout; shapes are the same in any.
 CONTROL_FLOW = ENTERS | EXITS | SWITCHES | MERGES | NEXT_ITERATIONS
@@ -64,7 +64,7 @@ class Build:
         """
         if tf.get_default_graph() is not self._graph:  # the body of a function, tf.data's for example
             return None
-        if creation.op_type in FUNCTIONAL and self._has_half(creation.arguments):
+        if creation.op_type in LOOPS | CHOICES and self._has_half(creation.arguments):
             raise functional_control_flow(creation.op_type)
         creation = creation._replace(arguments=_map(creation.arguments, _whole))
         if creation.op_type in ASSIGNS:

@@ -11,7 +11,7 @@ from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.calls import CALLS
+from graphmp.graph.calls import CALLS, CHOICES, LOOPS
 from graphmp.graph.dtypes import COMPLEX, FLOATS, VARIANT
 from graphmp.graph.view import GraphView, Port
 from graphmp.hooks.bodies import ARGUMENT, RESULT, as_graph
@@ -19,8 +19,6 @@ from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.scaling.homogeneity import Analysis, Code, Degree
 
 Results = Optional[Tuple[Degree, ...]]
-_BRANCHES = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))
-_LOOPS = frozenset(("StatelessWhile", "While"))
 
 
 class Calls:
@@ -38,9 +36,9 @@ class Calls:
         """Degrees of what a node returns, for those of what it reads; None where its functions aren't homogeneous."""
         if node.op in self._functions:
             return self._of(node.op, given)
-        if node.op in _LOOPS:
+        if node.op in LOOPS:
             return self._of_loop(node.attr["cond"].func.name, node.attr["body"].func.name, given)
-        if node.op in _BRANCHES:
+        if node.op in CHOICES:
             names = [f.name for f in node.attr["branches"].list.func] if "branches" in node.attr else []
             names = names or [node.attr[branch].func.name for branch in ("then_branch", "else_branch")]
             found = [self._of(name, given[1:]) for name in names]

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.diff.changes import in_body
-from graphmp.graph.calls import functions_named
+from graphmp.graph.calls import CHOICES, LOOPS, PLAIN, functions_named
 from graphmp.graph.dtypes import RESOURCE
 from graphmp.graph.view import parse_input
 from graphmp.loss_scale.scales import BESIDE_CALLS
@@ -22,9 +22,7 @@ from graphmp.rewrite.functions import called_functions
 _HANDLE = re.compile(r"^graphmp/loss_scale(_\d+)?/\w+/handle/of$")
 _REASON = "loss scale state: handed through calls to the functions that use it"
 Row = Tuple[str, str, str]
-_LOOPS = frozenset(("StatelessWhile", "While"))
-_TYPES = {"PartitionedCall": "Tin", "StatefulPartitionedCall": "Tin", "If": "Tin", "StatelessIf": "Tin", "Case": "Tin", "StatelessCase": "Tin"}
-_TYPES.update((op, "T") for op in _LOOPS)
+_TYPES = {**dict.fromkeys(CHOICES | PLAIN, "Tin"), **dict.fromkeys(LOOPS, "T")}
 
 
 def pass_handles(graph_def: tf.GraphDef) -> List[Row]:
@@ -87,14 +85,14 @@ class _Passing:
         """Whether nothing but calls uses the functions, and a loop's body is nothing else."""
         own = [(node, names) for _, node, names in self._calls if self.needed.keys() & set(names)]
         gradients = {name for row in self._graph_def.library.gradient for name in (row.function_name, row.gradient_func)}
-        loops = {node.attr["body"].func.name for node, _ in own if node.op in _LOOPS}
-        others = {name for node, names in own for name in names if node.op not in _LOOPS or name != node.attr["body"].func.name}
+        loops = {node.attr["body"].func.name for node, _ in own if node.op in LOOPS}
+        others = {name for node, names in own for name in names if node.op not in LOOPS or name != node.attr["body"].func.name}
         known = all(node.op in _TYPES or node.op in self._functions for node, _ in own)
         return known and not loops & others and not self.needed.keys() & gradients and self.needed.keys() <= set(called_functions(self._graph_def))
 
     def apply(self) -> None:
         """Changes functions and their callers."""
-        loops = {node.attr["body"].func.name for _, node, _ in self._calls if node.op in _LOOPS}
+        loops = {node.attr["body"].func.name for _, node, _ in self._calls if node.op in LOOPS}
         for caller, node, names in self._calls:
             variables = sorted(self.needed.get(names[0], ()))
             if variables:
@@ -128,7 +126,7 @@ class _Passing:
         node.input[:] = data + handles + [text for text in node.input if text.startswith("^")]
         if node.op in _TYPES:
             node.attr[_TYPES[node.op]].list.type.extend([RESOURCE] * len(handles))
-        if node.op in _LOOPS:
+        if node.op in LOOPS:
             for key in ("output_shapes", "_output_shapes"):
                 more_shapes(node.attr, key, len(handles))
 

@@ -12,7 +12,7 @@ from typing import AbstractSet, Any, Dict, Iterable, Iterator, List, NamedTuple,
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.calls import functions_named
+from graphmp.graph.calls import CHOICES, LOOPS, functions_named
 from graphmp.graph.dtypes import RESOURCE
 from graphmp.graph.gradient_names import gradient_scopes
 from graphmp.graph.gradient_record import Recorded, valid
@@ -25,8 +25,6 @@ from graphmp.hooks.bodies import ARGUMENT, RESULT, as_graph, write_back
 from graphmp.hooks.op_defs import OpDefs
 
 _HANDLE, _RUNS = "VarHandleOp", "graphmp_runs"
-_LOOPS = frozenset(("StatelessWhile", "While"))
-_CHOOSING = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))  # calls whose first input is no argument
 
 
 class _Use(NamedTuple):
@@ -156,11 +154,11 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
     waiting: List[Tuple[str, Any]] = [("", node) for node in graph_def.node if _called(node, functions)]
     while waiting:
         caller, node = waiting.pop()
-        inputs = [text for text in node.input if not text.startswith("^")][1 if node.op in _CHOOSING else 0 :]
+        inputs = [text for text in node.input if not text.startswith("^")][1 if node.op in CHOICES else 0 :]
         for name in _called(node, functions):
             learned = _learned(found[name].calls, found[caller].calls if caller else {node.name})
             learned |= _learned(found[name].compiled, _compiled(node.name, node) | (found[caller].compiled if caller else set()))
-            if node.op not in _LOOPS:
+            if node.op not in LOOPS:
                 learned |= _learned(found[name].once, found[caller].once if caller else {node.name})
             for text, known in zip(inputs, found[name].sources):
                 source = arguments[caller].get(text, {"%s:%s" % (caller, text)}) if caller else _source(view, parse_input(text))

@@ -14,7 +14,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, Sequence, Se
 import tensorflow.compat.v1 as tf
 
 from graphmp.diff.changes import in_body
-from graphmp.graph.calls import functions_named, with_callers
+from graphmp.graph.calls import CHOICES, LOOPS, PLAIN, functions_named, with_callers
 from graphmp.graph.dtypes import BOOL, FLOAT32
 from graphmp.graph.gradient_names import claims, proposed
 from graphmp.rewrite.scaling.handles import Row, more_shapes, signatures, signatures_changed
@@ -22,13 +22,11 @@ from graphmp.rewrite.scaling.handles import Row, more_shapes, signatures, signat
 _REASON = "scale: handed to functions that take gradients; whether these are finite is handed back"
 ARGUMENT = "graphmp_loss_scale"
 _FINITE, _BEFORE = "graphmp_finite", "graphmp_finite_before"
-_LOOPS = frozenset(("StatelessWhile", "While"))
-_CALLS = frozenset(("Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase", "StatelessIf"))
 
 
 def flag_output(node: Any, outputs: int) -> int:
     """Which output of a call will be the flag."""
-    return outputs + 1 if node.op in _LOOPS else outputs
+    return outputs + 1 if node.op in LOOPS else outputs
 
 
 def taking(graph_def: tf.GraphDef, writing: AbstractSet[str]) -> AbstractSet[str]:
@@ -83,9 +81,9 @@ class Threads:
 
     def possible(self, rewritten: AbstractSet[str], writing: AbstractSet[str]) -> bool:
         """Whether nothing but calls uses the functions, and a loop's body and condition are nothing else."""
-        bodies = {name for node in self._calls if node.op in _LOOPS for name in self._called(node)}
-        others = {name for node in self._calls if node.op not in _LOOPS for name in self._called(node)}
-        known = all(node.op in _LOOPS | _CALLS or node.op in self._functions for node in self._calls)
+        bodies = {name for node in self._calls if node.op in LOOPS for name in self._called(node)}
+        others = {name for node in self._calls if node.op not in LOOPS for name in self._called(node)}
+        known = all(node.op in LOOPS | CHOICES | PLAIN or node.op in self._functions for node in self._calls)
         registered = {name for row in self._graph_def.library.gradient for name in (row.function_name, row.gradient_func)}
         return known and not bodies & others and not self._needed & (registered | writing) and self._needed <= rewritten
 
@@ -98,7 +96,7 @@ class Threads:
             one: what other calls there take.
             true: a constant in the main graph.
         """
-        loops = {name: node.attr["body"].func.name == name for node in self._calls if node.op in _LOOPS for name in self._called(node)}
+        loops = {name: node.attr["body"].func.name == name for node in self._calls if node.op in LOOPS for name in self._called(node)}
         before = {name: known - {ARGUMENT} for name, known in signatures(self._graph_def).items()}
         for node in self._graph_def.node:
             if self._needed & set(self._called(node)):
@@ -140,7 +138,7 @@ class Threads:
     def _pass(self, node: Any, scale: str, true: str) -> str:
         """Gives a call the scale. Returns its flag as a body spells it."""
         data, controls = [t for t in node.input if not t.startswith("^")], [t for t in node.input if t.startswith("^")]
-        loop = node.op in _LOOPS
+        loop = node.op in LOOPS
         node.input[:] = [*data, scale, *([true] if loop else []), *controls]
         for key in ("output_shapes", "_output_shapes"):
             more_shapes(node.attr, key, 2 if loop else 1)

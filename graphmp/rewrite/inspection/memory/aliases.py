@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Dict, Mapping, Optional, Tuple
 
+from graphmp.graph.calls import LOOPS
 from graphmp.graph.control_flow import MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.dtypes import VARIANT
 from graphmp.graph.saved_values import POPS, PUSHES
@@ -23,7 +24,6 @@ from graphmp.policy.traits import FORGETS_VALUES, MOVES_NOTHING
 from graphmp.rewrite.inspection.sizes import Sizes
 from graphmp.rewrite.units import TypedGraph
 
-WHILES = frozenset(("StatelessWhile", "While"))
 HANDS_ON = MOVES_NOTHING - FORGETS_VALUES
 _NOTHING: Mapping[Port, Port] = {}
 _ELEMENTS = {"TensorArrayReadV3": 0, "TensorListGetItem": 0, "TensorListPopBack": 1}  # op: the output that is an element
@@ -131,5 +131,5 @@ class Aliases:
         if self._sizes.dtype(port) != VARIANT:
             return None
         inputs = self._graph.view.inputs(port.node)
-        same = inputs[port.output if self._graph.view.nodes[port.node].op in WHILES else 0]
+        same = inputs[port.output if self._graph.view.nodes[port.node].op in LOOPS else 0]
         return same if self._sizes.dtype(same) == VARIANT else None

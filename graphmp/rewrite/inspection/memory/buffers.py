@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
-from graphmp.graph.calls import functions_named
+from graphmp.graph.calls import CHOICES, LOOPS, functions_named
 from graphmp.graph.shapes import UNKNOWN_DIMENSION
 from graphmp.graph.view import Port
 from graphmp.policy.traits import HANDLE_OPS
-from graphmp.rewrite.inspection.memory.aliases import HANDS_ON, WHILES, Aliases
+from graphmp.rewrite.inspection.memory.aliases import HANDS_ON, Aliases
 from graphmp.rewrite.inspection.memory.functions import Library
 from graphmp.rewrite.inspection.sizes import Sizes
 from graphmp.rewrite.units import TypedGraph
@@ -35,7 +35,6 @@ _READ_NOTHING = frozenset(op for op in HANDLE_OPS if op.startswith("TensorArray"
     "TensorArrayReadV3",
 }
 _NOTHING: Mapping[Port, Port] = {}
-_CONDITIONALS = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))  # their first input is no argument
 
 
 class Written(NamedTuple):
@@ -122,11 +121,11 @@ class Buffers:
     def _written_inside(self, name: str, library: Library) -> Iterator[Tuple[Port, Written]]:
         """What the functions write that a node calls, with the handles that it gives them."""
         node, inputs = self._graph.view.nodes[name], self._graph.view.inputs(name)
-        given = inputs[1:] if node.op in _CONDITIONALS else inputs
-        trips = UNKNOWN_DIMENSION if node.op in WHILES else 1
+        given = inputs[1:] if node.op in CHOICES else inputs
+        trips = UNKNOWN_DIMENSION if node.op in LOOPS else 1
         for function in functions_named(node):
             body = library.body(function, [self._sizes.dimensions(port) for port in given], self._sizes.unknown)
             if body is not None:
-                contents = Buffers(body.graph, body.sizes, library, body.looped() if node.op in WHILES else _NOTHING).contents
+                contents = Buffers(body.graph, body.sizes, library, body.looped() if node.op in LOOPS else _NOTHING).contents
                 for port, argument in zip(given, body.arguments):
                     yield from ((port, Written(name, row.dtype, row.bytes * trips)) for row in contents.get(argument, ()))

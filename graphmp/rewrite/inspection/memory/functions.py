@@ -6,11 +6,12 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.calls import LOOPS
 from graphmp.graph.dtypes import VARIANT
 from graphmp.graph.view import Port
 from graphmp.hooks import bodies
 from graphmp.hooks.op_defs import OpDefs
-from graphmp.rewrite.inspection.memory.aliases import WHILES, Aliases
+from graphmp.rewrite.inspection.memory.aliases import Aliases
 from graphmp.rewrite.inspection.sizes import Recorded, Sizes
 from graphmp.rewrite.units import TypedGraph
 
@@ -61,7 +62,7 @@ class Library:
         """Outputs of while loops of a graph that are what went in."""
         found = {}
         for name, node in graph.view.nodes.items():
-            if node.op in WHILES:
+            if node.op in LOOPS:
                 inputs = graph.view.inputs(name)
                 body = self.body(node.attr["body"].func.name, [sizes.dimensions(port) for port in inputs], sizes.unknown)
                 found.update({Port(name, number): inputs[number] for number in (body.unchanged() if body is not None else ())})
