@@ -54,7 +54,7 @@ def report(
             print("%s: %s" % (words % (100 * ENOUGH), ", ".join(names_)))
     escaped = expected.escaped(outcomes)
     for outcome in escaped:
-        print("was caught: %s" % outcome)
+        print("was caught:", outcome)
     return int(bool(new or escaped) or _spoilt(unfit, needed))
 
 
