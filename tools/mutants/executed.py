@@ -254,7 +254,8 @@ class _Run:
         """Runs the init op, and looks at what it has initialised."""
         self._guarded("init", lambda: self._session.run([self._session.graph.get_operation_by_name(name) for name in self._plan.init]) and None)
         self._look("init")
-        self._guarded("initialisers", lambda: _initialise(self._session, self._plan))
+        rest = _initialise if "init: error" in self._found else _initialise_rest  # a second time an initialiser may read what another one writes
+        self._guarded("initialisers", lambda: rest(self._session, self._plan))
         self._look("initialised")
 
     def step(self, label: str, spoilt: Any = None) -> None:
@@ -324,9 +325,14 @@ def _is_there(graph: Any, name: str) -> bool:
 
 
 def _initialise(session: Any, made: Plan) -> None:
-    """Runs the init op where there is one, and the initialisers of what is still uninitialised, each once those before it have run."""
+    """Runs the init op where there is one, and the initialisers of what is still uninitialised."""
+    session.run([session.graph.get_operation_by_name(name) for name in made.init])
+    _initialise_rest(session, made)
+
+
+def _initialise_rest(session: Any, made: Plan) -> None:
+    """Runs the initialisers of tables and of what the init op leaves out, each once those before it have run."""
     graph = session.graph
-    session.run([graph.get_operation_by_name(name) for name in made.init])
     tables = tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
     session.run(tables)
     left = [name for name in made.initializers.values() if not any(name in _controls(graph, init) for init in made.init)]
