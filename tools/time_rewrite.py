@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""Times the rewrite of training graphs of growing size, and the whole command.
+"""Times the rewrite of training graphs of growing size, its proof, and the whole command.
 
-usage: time_rewrite.py [--nodes 20000,50000,100000] [--memory] [--profile] [--json]
+usage: time_rewrite.py [--nodes 20000,50000,100000] [--memory] [--profile[=rewrite|verify]] [--json]
 
     python tools/time_rewrite.py --nodes 5000,20000
     python tools/time_rewrite.py --nodes 20000,100000 --memory
     python tools/time_rewrite.py --nodes 20000 --profile
+    python tools/time_rewrite.py --nodes 20000 --profile=verify
 
 Builds a network of that many nodes with TensorFlow, writes its .meta to a temporary folder, and says for each size the
-seconds of reading the file and of the rewrite, both of processor time, which other work on the
-machine adds nothing to, and of `python -m graphmp convert FILE` in a process of its own, by the clock; where
-that fails, the last line that it wrote. The last line has the growth between sizes: the exponent of the number of nodes, 1 for
-linear. --memory adds the peak memory of the rewrite, reading included, and of the command, each of a process of its own without
-what the imports take, as a multiple of the graph's file. --profile adds what Python's profiler says of the rewrite of the largest
-graph; --json prints one object a size instead.
+seconds of reading the file, of the rewrite and of the static proof of what that made (`graphmp.verify`), all of processor
+time, which other work on the machine adds nothing to, and of `python -m graphmp convert FILE` in a process of its own, by
+the clock; where that fails, the last line that it wrote, and where the proof does, the first claim that isn't proved. The
+last line has the growth between sizes: the exponent of the number of nodes, 1 for linear. --memory adds the peak memory of
+the rewrite, reading included, and of the command, each of a process of its own without what the imports take, as a multiple
+of the graph's file. --profile adds what Python's profiler says of the rewrite, or of the proof, of the largest graph; --json
+prints one object a size instead.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ from graphmp.config import Config
 from graphmp.graph.files import read_graph
 from graphmp.policy import policy
 from graphmp.rewrite import pipeline
+from graphmp.verify import verify
+from graphmp.verify.proof import NOT_APPLICABLE, PROVED
 
 # isort: split
 import peak_memory
@@ -48,7 +52,8 @@ Row = Dict[str, Any]
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = Config.make()
 WARM_UP = 500  # nodes of a graph that is converted first, so that no size pays for what happens once
-TIMED = ("read", "rewrite", "command")
+_HOLDS = (PROVED, NOT_APPLICABLE)
+TIMED = ("read", "rewrite", "verify", "command")
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -60,7 +65,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         folder = pathlib.Path(name)
         path = folder / "train.meta"
         training_graph.write(WARM_UP, path)
-        seconds_to_rewrite(read_graph(path))
+        seconds_to_verify(*seconds_to_rewrite(read_graph(path))[1:])
         rows = []
         for nodes in args.nodes:
             rows.append(dict(nodes=training_graph.write(nodes, path), **measure(path, folder / "out")))
@@ -71,7 +76,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         if not args.json:
             show(rows)
         if args.profile:
-            profile(read_graph(path))
+            profile(args.profile, read_graph(path))
     return int(any("failure" in row for row in rows))
 
 
@@ -80,7 +85,9 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=sizes, default="20000,50000,100000", metavar="N,...", help="sizes (default 20000,50000,100000)")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory")
-    parser.add_argument("--profile", action="store_true", help="also profile the rewrite of the largest graph")
+    parser.add_argument(
+        "--profile", nargs="?", const="rewrite", choices=["rewrite", "verify"], help="also profile the rewrite of the largest graph, or its proof"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object a size")
     return parser.parse_args(argv)
 
@@ -91,15 +98,16 @@ def sizes(text: str) -> List[int]:
 
 
 def measure(path: pathlib.Path, out: pathlib.Path) -> Row:
-    """Seconds of reading, of the rewrite, and of the command or why it failed."""
+    """Seconds of reading, of the rewrite, of its proof, and of the command; or why one of the two last failed."""
     gc.collect()  # what building left behind would be collected while something is timed
     read = min(seconds_to_read(path) for _ in range(3))
     meta_graph = read_graph(path)
-    rewrite = seconds_to_rewrite(meta_graph)
-    del meta_graph  # or the command would share the memory with it
-    row: Row = {"read": read, "rewrite": rewrite}
+    rewrite, *both = seconds_to_rewrite(meta_graph)
+    proof, unproved = seconds_to_verify(*both)
+    del meta_graph, both  # or the command would share the memory with them
+    row: Row = {"read": read, "rewrite": rewrite, "verify": proof}
     row["command"], failure = command(path, out)
-    return dict(row, failure=failure) if failure else row
+    return dict(row, failure=failure or unproved) if failure or unproved else row
 
 
 def memory(path: pathlib.Path, out: pathlib.Path) -> Row:
@@ -121,11 +129,19 @@ def seconds_to_read(path: pathlib.Path) -> float:
     return time.process_time() - start
 
 
-def seconds_to_rewrite(meta_graph: tf.MetaGraphDef) -> float:
-    """Seconds of a rewrite, its check included."""
+def seconds_to_rewrite(meta_graph: tf.MetaGraphDef) -> Tuple[float, tf.MetaGraphDef, tf.MetaGraphDef]:
+    """Seconds of a rewrite, its check included; the graph, and what became of it."""
     start = time.process_time()
-    pipeline.rewrite(meta_graph, CONFIG, policy.load(CONFIG.compute_dtype, ""))
-    return time.process_time() - start
+    converted = pipeline.rewrite(meta_graph, CONFIG, policy.load(CONFIG.compute_dtype, "")).meta_graph
+    return time.process_time() - start, meta_graph, converted
+
+
+def seconds_to_verify(meta_graph: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Tuple[float, str]:
+    """Seconds of a proof, and the first claim that isn't proved."""
+    start = time.process_time()
+    proof = verify(meta_graph, converted)
+    seconds = time.process_time() - start
+    return seconds, "" if proof.ok else next("not proved: %s: %s" % (c.name, c.text) for c in proof.claims if c.verdict not in _HOLDS)
 
 
 def command(path: pathlib.Path, out: pathlib.Path) -> Tuple[float, str]:
@@ -144,7 +160,7 @@ def command(path: pathlib.Path, out: pathlib.Path) -> Tuple[float, str]:
 
 def show(rows: List[Row]) -> None:
     """The table, then how each time grows."""
-    headings = ["nodes", "read s", "rewrite s", "rewrite/read", "command s", "command"]
+    headings = ["nodes", "read s", "rewrite s", "rewrite/read", "verify s", "command s", "command"]
     headings += ["rewrite memory/file", "command memory/file"] if "rewrite_memory" in rows[0] else []
     print_table(headings, [cells(row) for row in rows])
     growth = ["%s %s" % (name, " ".join(exponents(rows, name))) for name in TIMED] if len(rows) > 1 else ["one size alone shows none"]
@@ -157,6 +173,7 @@ def cells(row: Row) -> List[str]:
         format(row["nodes"], ","),
         *("%.2f" % row[name] for name in ("read", "rewrite")),
         "%.1f" % (row["rewrite"] / row["read"]),
+        "%.2f" % row["verify"],
         "%.1f" % row["command"],
         row.get("failure", "ok"),
         *("%.1f" % row[name] for name in ("rewrite_memory", "command_memory") if name in row),
@@ -174,10 +191,13 @@ def exponents(rows: List[Row], name: str) -> List[str]:
     return [slope(a, b) for a, b in zip(rows, rows[1:])]
 
 
-def profile(meta_graph: tf.MetaGraphDef) -> None:
-    """Prints the functions that take longest, by what they call and by themselves."""
+def profile(what: str, meta_graph: tf.MetaGraphDef) -> None:
+    """Prints the functions of the rewrite, or of its proof, that take longest, by what they call and by themselves."""
     profiler = cProfile.Profile(time.process_time)
-    profiler.runcall(seconds_to_rewrite, meta_graph)
+    if what == "rewrite":
+        profiler.runcall(seconds_to_rewrite, meta_graph)
+    else:
+        profiler.runcall(seconds_to_verify, *seconds_to_rewrite(meta_graph)[1:])
     stats = pstats.Stats(profiler, stream=sys.stdout).strip_dirs()
     for order in ("cumulative", "tottime"):
         stats.sort_stats(order).print_stats(40)

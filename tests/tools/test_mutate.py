@@ -183,6 +183,80 @@ def test_rules_of_equivalence(mutate, clipped):
     assert rule(lambda plant: plant.graph.collection_def["train_op"].node_list.value.append("train")) == ""
 
 
+@pytest.mark.unit
+def test_the_same_values_in_another_form(mutate, clipped):
+    """An Identity as early as its input, a list in another order, and what half precision holds in float32."""
+    equivalence, casts = module(mutate, "equivalence"), module(mutate, "casts")
+    slot, port = module(mutate, "subject").Slot, module(mutate, "plant").Port
+    float32, float16 = tf.float32.as_datatype_enum, tf.float16.as_datatype_enum
+
+    def rule(change):
+        return equivalence.rule(clipped, changed(mutate, clipped, change))
+
+    def through(*dtypes):
+        def change(plant):
+            port = plant.subject.read(at)
+            for before, after in zip(dtypes, dtypes[1:]):
+                port = casts.cast(plant, port, before, after)
+            plant.connect(at, port)
+
+        return change
+
+    def exchange(name):
+        def change(plant):
+            node = plant.node(name)
+            node.input[0], node.input[1] = node.input[1], node.input[0]
+
+        return change
+
+    passed_on = "gradients/dense_1/MatMul_grad/tuple/control_dependency_1"
+    unscale = clipped.read(slot(passed_on, 0))
+    assert clipped.view.controls(passed_on) and unscale.node in clipped.unscales
+    reader = next(s for s in clipped.readers(unscale) if s.node != passed_on)
+    assert rule(lambda plant: plant.connect(reader, port(passed_on, 0))) == equivalence.SAME_VALUES
+    assert rule(lambda plant: (plant.connect(reader, port(passed_on, 0)), plant.wait(passed_on, "train"))) == ""
+
+    for pack in (pack for pack in clipped.own if clipped.view.nodes[pack].op == "Pack"):
+        assert rule(exchange(pack)) == equivalence.SAME_VALUES
+
+    at = next(slot(name, 0) for name in clipped.view.nodes if clipped.view.nodes[name].op == "Relu")
+    assert rule(through(float16, float32, float16)) == equivalence.SAME_VALUES
+    at = slot("Square", 0)
+    assert rule(through(float32, float16, float32)) == ""
+
+    def in_float32(op):
+        name = next(name for name in clipped.view.nodes if clipped.view.nodes[name].op == op)
+        return equivalence.rule(clipped, casts.computed_in(clipped, name, float32).graph)
+
+    assert in_float32("Relu") == in_float32("ReluGrad") == equivalence.SAME_VALUES
+    assert in_float32("MatMul") == in_float32("BiasAdd") == ""
+
+
+@pytest.mark.unit
+def test_a_scaled_value_that_nobody_reads(mutate):
+    """The gradient of a constant divisor: whoever fetches it gets it scaled, and nothing depends on it."""
+
+    def build():
+        weights = tf.get_variable("w", (12, 1))
+        loss = tf.divide(tf.reduce_sum(tf.square(tf.matmul(vectors(), weights))), 3.0, name="loss")
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients(zip(tf.gradients(loss, [weights]), [weights]), name="train")
+
+    subject = subject_of(mutate, build, compute_dtype="float32", **LOW)
+    slot, port = module(mutate, "subject").Slot, module(mutate, "plant").Port
+    (seed,) = subject.seeds
+    readers = {subject.view.nodes[read.node].op: read for read in subject.readers(port(seed, 0))}
+    assert set(readers) == {"RealDiv", "Mul"}
+
+    def rule(read):
+        mutated = changed(mutate, subject, lambda plant: plant.connect(read, subject.read(slot(seed, 0))))
+        return module(mutate, "equivalence").rule(subject, mutated)
+
+    assert rule(readers["Mul"]) == module(mutate, "equivalence").UNSEEN
+    assert rule(readers["RealDiv"]) == ""
+    subject.converted.collection_def["fetched"].node_list.value.append(readers["Mul"].node + ":0")
+    assert rule(readers["Mul"]) == ""
+
+
 def test_a_merge_waits_for_no_single_input(mutate):
     """What a path through a Merge leads from need not have run."""
     equivalence = module(mutate, "equivalence")
@@ -300,6 +374,84 @@ def test_shares(mutate, capsys):
     assert mutate.report(outcomes, ["gate_open"], {}, ["s"]) == 1
     outcomes[0] = outcomes[0]._replace(verdict=mutate.EQUIVALENT)
     assert "missed s:gate_open:99  w" in capsys.readouterr().out
+
+
+def outcome(mutate, name, verdict, number=0):
+    return mutate.Outcome("shape/a/clip", name, number, "fault %d" % number, verdict, "")
+
+
+@pytest.mark.unit
+def test_what_is_expected_of_a_check(mutate, tmp_path, capsys):
+    """A class that has holes may have more of them, but a mutant that was caught must not pass."""
+    expected, path = module(mutate, "expected"), tmp_path / "expected.txt"
+    path.write_text("# of a test\nbelow gate_open\n")
+    before = [
+        outcome(mutate, "gate_open", mutate.CAUGHT, 1),
+        outcome(mutate, "gate_open", mutate.MISSED, 2),
+        outcome(mutate, "gate_swapped", mutate.CAUGHT),
+    ]
+    expected.write(path, before)
+    assert path.read_text() == "# of a test\nbelow gate_open\ncaught shape/a/clip:gate_open  fault 1\n"
+    expected.write(path, before)
+    known = expected.read(path)
+
+    def status(*outcomes):
+        return mutate.report(outcomes, ["gate_open", "gate_swapped"], {}, ["shape/a/clip"], known)
+
+    assert status(*before) == 0
+    assert "below 99%, as expected: gate_open" in capsys.readouterr().out
+    assert status(outcome(mutate, "gate_open", mutate.UNDECIDED, 3)) == 0
+    assert status(outcome(mutate, "gate_open", mutate.EQUIVALENT, 1)) == 0
+    assert status(outcome(mutate, "gate_swapped", mutate.UNDECIDED, 3)) == 1
+    capsys.readouterr()
+    assert status(outcome(mutate, "gate_open", mutate.UNDECIDED, 1)) == 1
+    assert "was caught: undecided shape/a/clip:gate_open:1  fault 1" in capsys.readouterr().out
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("line", ["below", "caught nothing", "anything else", "below a  b"])
+def test_a_line_that_says_nothing_is_named(mutate, tmp_path, capsys, line):
+    path = tmp_path / "expected.txt"
+    path.write_text("# first\n%s\n" % line)
+    with pytest.raises(SystemExit, match="2"):
+        mutate.main(["--expected=%s" % path])
+    assert "line 2: neither" in capsys.readouterr().err
+
+
+@pytest.mark.unit
+def test_what_ci_expects_is_of_classes_that_are_there(mutate):
+    """Of open ones: a file that is checked in says nothing of those that are held out."""
+    expected, known = module(mutate, "expected"), set(mutate.classes.chosen())
+    files = sorted((TOOLS / "mutants").glob("expected-*.txt"))
+    assert [path.name for path in files] == ["expected-1.15.5.txt", "expected-2.21.txt"]
+    for path in files:
+        found = expected.read(path)
+        assert found.below and found.below <= known
+        assert {where.rsplit(":", 1)[1] for where, _ in found.caught} <= found.below
+
+
+@pytest.mark.unit
+def test_numbers_alone(mutate, capsys):
+    """Of classes that are held out nobody should read a fault."""
+    outcomes = [outcome(mutate, "gate_open", verdict) for verdict in (mutate.CAUGHT, mutate.UNDECIDED, mutate.EQUIVALENT)]
+    assert mutate.numbers(outcomes, {}, ["s"]) == 1
+    assert capsys.readouterr().out == "caught 1 of 2, 50.00%\n1 of 1 conversions\n"
+    assert mutate.numbers(outcomes[:1], {}, ["s"]) == 0
+
+
+@pytest.mark.unit
+def test_conversions_that_are_not_proved_are_told_apart(mutate, clipped, monkeypatch, capsys):
+    """The recipe's can't be proved, and no mutant there counts; what the rewrite made must be, and what was named must be of use."""
+    settings, task = mutate.Settings(lambda *_: False, None, "1", False), mutate.Task("a/b/c", ("gate_open",), 0, 1, {})
+    monkeypatch.setattr(mutate.subjects, "subject", lambda name, folder: clipped)
+    assert mutate.done(task, settings).unfit == mutate.NOT_PROVED
+    monkeypatch.setitem(vars(clipped), "engine", "recipe")
+    assert mutate.done(task, settings)[1:3] == ([], mutate.BY_RECIPE)
+    assert mutate.report([], ["gate_open"], {"a/b/c": mutate.BY_RECIPE}, ["a/b/c"]) == 0
+    assert "0 of 1 conversions; 1 by the recipe are not proved" in capsys.readouterr().out
+    assert mutate.report([], ["gate_open"], {"a/b/c": mutate.NOT_PROVED}, ["a/b/c"]) == 1
+    assert mutate.report([], ["gate_open"], {"a/b/c": "nothing was put in"}, ["a/b/c"]) == 0
+    assert mutate.report([], ["gate_open"], {"a/b/c": "nothing was put in"}, ["a/b/c"], needed=["a/b/c"]) == 1
 
 
 @pytest.mark.unit

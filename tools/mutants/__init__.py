@@ -9,5 +9,8 @@ several       several faults at once
 held_out      classes kept out of the verifier's development
 subjects      the conversions
 equivalence   the rules by which a mutant computes the same
+outcomes      verdicts and shares
+expected      the holes that a check is known to have
+report        what is printed
 executed      both graphs run, and what differs
 """

@@ -8,18 +8,13 @@ from graphmp.graph.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import BOOL, Slot, Subject
+from mutants.wiring import list_is_shorter
 
 
 @fault
 def gradient_left_out_of_check(subject: Subject, random: Any) -> Optional[Plant]:
     """A list of what is finite is one shorter."""
-    name = pick(random, [name for name in subject.packs if len(subject.view.inputs(name)) > 1])
-    if name is None:
-        return None
-    slot = random.randrange(len(subject.view.inputs(name)))
-    plant = Plant(subject)
-    plant.drop_input(Slot(name, slot))
-    return plant.said("%s has no %s", name, subject.read(Slot(name, slot)))
+    return list_is_shorter(subject, random, subject.packs)
 
 
 @fault

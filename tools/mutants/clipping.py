@@ -9,6 +9,7 @@ from mutants.classes import fault, pick
 from mutants.constants import times
 from mutants.plant import Plant
 from mutants.subject import Slot, Subject
+from mutants.wiring import list_is_shorter
 
 
 @fault
@@ -38,20 +39,10 @@ def update_reads_unclipped_gradient(subject: Subject, random: Any) -> Optional[P
     return plant.said("%s reads %s unclipped", slot.node, subject.read(Slot(name, 0)))
 
 
-def _norms(subject: Subject) -> Any:
-    return [n for n in subject.clips if subject.view.nodes[n].op == "Pack" and len(subject.view.inputs(n)) > 1]
-
-
 @fault
 def norm_leaves_out_a_gradient(subject: Subject, random: Any) -> Optional[Plant]:
     """The norm is of all gradients but one."""
-    name = pick(random, _norms(subject))
-    if name is None:
-        return None
-    slot = random.randrange(len(subject.view.inputs(name)))
-    plant = Plant(subject)
-    plant.drop_input(Slot(name, slot))
-    return plant.said("%s has no %s", name, subject.read(Slot(name, slot)))
+    return list_is_shorter(subject, random, [name for name in subject.clips if subject.view.nodes[name].op == "Pack"])
 
 
 @fault

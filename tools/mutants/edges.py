@@ -11,13 +11,14 @@ from mutants.plant import Plant
 from mutants.subject import Subject
 
 
-def _dropped(subject: Subject, random: Any, edges: Sequence[Tuple[str, str]]) -> Optional[Plant]:
+def dropped(subject: Subject, random: Any, edges: Sequence[Tuple[str, str]], words: str = "no longer waits for") -> Optional[Plant]:
+    """One of some control edges, given by who waits for whom, is not there."""
     edge = pick(random, edges)
     if edge is None:
         return None
     plant = Plant(subject)
     plant.wait_no_longer(*edge)
-    return plant.said("%s no longer waits for %s", *edge)
+    return plant.said("%s %s %s", edge[0], words, edge[1])
 
 
 def control_edges(subject: Subject, names: Any) -> List[Tuple[str, str]]:
@@ -28,13 +29,13 @@ def control_edges(subject: Subject, names: Any) -> List[Tuple[str, str]]:
 @fault
 def control_edge_dropped(subject: Subject, random: Any) -> Optional[Plant]:
     """A control edge of the original's is dropped."""
-    return _dropped(subject, random, control_edges(subject, [n for n in subject.before.nodes if n in subject.view.nodes]))
+    return dropped(subject, random, control_edges(subject, [n for n in subject.before.nodes if n in subject.view.nodes]))
 
 
 @fault
 def own_control_edge_dropped(subject: Subject, random: Any) -> Optional[Plant]:
     """A control edge of what graphmp has put in is dropped."""
-    return _dropped(subject, random, control_edges(subject, subject.outside))
+    return dropped(subject, random, control_edges(subject, subject.outside))
 
 
 @fault
@@ -43,7 +44,7 @@ def train_no_longer_waits(subject: Subject, random: Any) -> Optional[Plant]:
     writes = set(subject.writes)
     alive = {name for name in subject.own if name.endswith("/alive")}
     edges = [edge for edge in control_edges(subject, subject.view.nodes) if edge[1] in writes or edge[1] in alive]
-    return _dropped(subject, random, edges)
+    return dropped(subject, random, edges)
 
 
 @fault

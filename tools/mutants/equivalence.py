@@ -6,24 +6,37 @@
        b waits for x, x reads a, b waits for a  ->  b waits for x, x reads a
 2. The same values. Every node of the original, every op with state and every op of control flow does the same with the same values, in
    the same order. Values are numbered: two ops without state have the same number where op, attributes, the numbers of their inputs
-   (in any order where the op commutes) and of what they wait for are the same; an Identity that waits for nothing has its input's number.
-       Mul(a, b)  ->  Mul(b, a);  a reader of x reads Identity(x);  a node without readers below graphmp/ changes
+   (in any order where the op commutes) and of what they wait for are the same. Furthermore
+   a. an Identity has its input's number where its input has waited for all that it waits for: by 1 it then runs, or is dead, with its input.
+       a reader of x reads Identity(x);  a reader of Identity(x) that waits for what x waits for reads x
+   b. All, Any, Max, Min and Sum of a list of scalars have the same number in whatever order the list is. The first four choose; of a Sum
+      TensorFlow promises no order: its kernels add in packets and shards that differ between machines.
+       All(Pack(a, b))  ->  All(Pack(b, a))
+   c. a value that was computed in half precision has the same number in float32, which holds it exactly, and cast back to that type it is
+      itself; so an op that only moves values, or hands on zeros in their place, gives the same in both types. In float16, whose every number
+      is a normal one of float32, so do those that compare and those that change a sign; one of bfloat16 may be flushed to zero as subnormal.
+       Relu in float16 of x  ->  a cast to float16 of Relu in float32 of a cast of x
+   What is left over is a node without readers below graphmp/, which may change.
+3. Where nobody looks. By 2, the two differ in values of the original's nodes that nothing reads or waits for but such nodes, that no collection
+   or signature names, and that are multiplied by a loss scale in the unmutated graph. Nothing that the graph does depends on them, and who
+   fetches one by its name gets another number than in the original from the unmutated graph too.
+       the gradient with respect to a constant, which nobody reads, starts from a seed that is not scaled
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.control_flow import MERGES, NEXT_ITERATIONS
+from graphmp.graph.dtypes import FLOAT16, FLOAT32, HALF
 from graphmp.graph.messages import serialize
-from graphmp.graph.view import GraphView
-from graphmp.hooks.op_defs import OpDefs
+from graphmp.graph.view import GraphView, Port, parse_input
 from mutants.subject import Subject
 
-IMPLIED, SAME_VALUES = "the same order", "the same values"
+IMPLIED, SAME_VALUES, UNSEEN = "the same order", "the same values", "where nobody looks"
 _COMMUTE = frozenset(
     [
         "Add",
@@ -58,6 +71,29 @@ _CONTROL_FLOW = frozenset(
     ]
 )
 
+_IN_ANY_ORDER = frozenset(("All", "Any", "Max", "Min", "Sum"))
+_MOVE = frozenset(
+    (
+        "BroadcastTo",
+        "ConcatV2",
+        "ExpandDims",
+        "GatherV2",
+        "Identity",
+        "Pack",
+        "Pad",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "StridedSlice",
+        "Tile",
+        "Transpose",
+        "Unpack",
+        "ZerosLike",
+    )
+)
+_COMPARE = frozenset(("Abs", "Maximum", "Minimum", "Neg", "Relu", "ReluGrad", "Select", "SelectV2"))
+
 Edge = Tuple[str, str]
 
 
@@ -68,7 +104,8 @@ def rule(subject: Subject, mutated: tf.MetaGraphDef) -> str:
     view = GraphView(mutated.graph_def)
     if _only_order_differs(subject.view, view):
         return "" if lost_order(subject, view) or _new_order(subject, view) else IMPLIED
-    return SAME_VALUES if _same_values(subject, view) else ""
+    different = _different(subject, view)
+    return SAME_VALUES if not different else UNSEEN if _unseen(subject, view, different) else ""
 
 
 def lost_order(subject: Subject, view: GraphView) -> List[Edge]:
@@ -131,20 +168,52 @@ def _beside_nodes(meta_graph: tf.MetaGraphDef) -> bytes:
     return serialize(rest)
 
 
-def _same_values(subject: Subject, view: GraphView) -> bool:
-    numbers = _Numbers(subject.defs)
+def _different(subject: Subject, view: GraphView) -> Set[str]:
+    """Nodes of the original, and those that are more than their values, that don't do the same."""
+    numbers = _Numbers(subject)
     before, after = numbers.of(subject.view), numbers.of(view)
     wanted = {name for name in subject.view.nodes if name in subject.before.nodes or numbers.stays(subject.view, name)}
     wanted |= {name for name in view.nodes if numbers.stays(view, name)}
-    return all(before.get(name, -1) == after.get(name, -2) for name in wanted)
+    return {name for name in wanted if before.get(name, -1) != after.get(name, -2)}
+
+
+def _unseen(subject: Subject, view: GraphView, names: Set[str]) -> bool:
+    """Whether nothing depends on some nodes, and the unmutated graph gives a multiple of what they are in the original."""
+    numbers = _Numbers(subject)
+    if not names <= _multiplied(subject) or names & _named(subject.converted):
+        return False
+    for graph in (subject.view, view):
+        behind = graph.descendants(names)
+        if any(name in subject.before.nodes or numbers.stays(graph, name) for name in behind - names):
+            return False
+    return not any(numbers.stays(graph, name) for graph in (subject.view, view) for name in names)
+
+
+def _multiplied(subject: Subject) -> Set[str]:
+    """Nodes of the original that a scaled seed leads to by data and over no unscaling."""
+    found: Set[str] = set()
+    waiting = list(subject.seeds)
+    while waiting:
+        readers = {consumer.node for consumer in subject.view.consumers(waiting.pop())} - found - set(subject.unscales)
+        found |= readers
+        waiting += readers
+    return found & set(subject.before.nodes)
+
+
+def _named(meta_graph: tf.MetaGraphDef) -> Set[str]:
+    """Nodes that a collection or a signature names."""
+    names = [name for collection in meta_graph.collection_def.values() for name in collection.node_list.value]
+    names += [info.name for signature in meta_graph.signature_def.values() for info in signature.outputs.values()]
+    return {parse_input(name).node for name in names if name}
 
 
 class _Numbers:
     """Numbers of values, the same ones for several graphs."""
 
-    def __init__(self, defs: OpDefs):
-        self._defs = defs
+    def __init__(self, subject: Subject):
+        self._subject, self._defs = subject, subject.defs
         self._known: Dict[Any, int] = {}
+        self._halves: Dict[int, int] = {}  # of values that a half-precision type holds
 
     def stays(self, view: GraphView, name: str) -> bool:
         """Whether a node is more than its values: it has state, a reference, a handle, or is of control flow."""
@@ -171,32 +240,76 @@ class _Numbers:
         return found
 
     def _number(self, view: GraphView, name: str, found: Dict[str, int]) -> int:
+        number = self._value(view, name, found)
+        half = self._half(view, Port(name, 0), found)
+        if half:
+            self._halves.setdefault(number, half)
+        return number
+
+    def _value(self, view: GraphView, name: str, found: Dict[str, int]) -> int:
         node = view.nodes[name]
-
-        def port_number(port: Any) -> Any:
-            return found.get(port.node, port.node), port.output
-
-        inputs = [port_number(port) for port in view.inputs(name)]
-        controls = sorted({found.get(other, -1) for other in view.controls(name)})
+        inputs = [(found.get(port.node, port.node), port.output) for port in view.inputs(name)]
+        controls = tuple(sorted({found.get(other, -1) for other in view.controls(name)}))
         if self.stays(view, name):
-            return self._intern((name, node.op, _attributes(node), tuple(inputs), tuple(controls)))
-        if node.op == "Identity" and not controls and view.inputs(name)[0].output == 0:
-            before = view.inputs(name)[0].node
-            if before in found:
-                return found[before]
+            return self._intern((name, node.op, _attributes(node), tuple(inputs), controls))
+        if self._is_its_input(view, name, found):
+            return found[view.inputs(name)[0].node]
         if node.op in _COMMUTE:
             inputs.sort(key=str)
-        return self._intern((node.op, _attributes(node), tuple(inputs), tuple(controls)))
+        listed = self._in_any_order(view, name, found)
+        types = ("T",) if self._moves(view, name, found) else ()
+        return self._intern((node.op, _attributes(node, types), listed or tuple(inputs), controls))
+
+    def _is_its_input(self, view: GraphView, name: str, found: Dict[str, int]) -> bool:
+        """Whether a node gives its input's values, and as soon: rules a and c."""
+        node = view.nodes[name]
+        if node.op not in ("Identity", "Cast"):
+            return False
+        port = view.inputs(name)[0]
+        if port.output or port.node not in found or not all(_implied(view, port.node, other) for other in view.controls(name)):
+            return False
+        if node.op == "Identity":
+            return True
+        source, target = node.attr["SrcT"].type, node.attr["DstT"].type
+        half = self._half(view, port, found)
+        return bool(half) and {source, target} <= {half, FLOAT32}
+
+    def _half(self, view: GraphView, port: Port, found: Dict[str, int]) -> Optional[int]:
+        """The half-precision type that holds an output: its own, or that of all that is moved into it; None where there is none."""
+        signature = self._defs.signature(view.nodes[port.node])
+        dtype = signature.outputs[port.output].dtype if signature is not None and port.output < len(signature.outputs) else 0
+        if dtype in HALF:
+            return int(dtype)
+        return self._halves.get(found.get(port.node, -1)) if not port.output else None
+
+    def _moves(self, view: GraphView, name: str, found: Dict[str, int]) -> bool:
+        """Whether a node gives the same in half precision and in float32."""
+        node, signature = view.nodes[name], self._defs.signature(view.nodes[name])
+        if node.op not in _MOVE | _COMPARE or signature is None or len(signature.outputs) != 1:
+            return False
+        typed = [port for port, given in zip(view.inputs(name), signature.inputs) if given.attribute == "T"]
+        halves = {self._half(view, port, found) for port in typed}
+        return len(halves) == 1 and None not in halves and (node.op in _MOVE or halves == {FLOAT16})
+
+    def _in_any_order(self, view: GraphView, name: str, found: Dict[str, int]) -> Any:
+        """The inputs of a node that reduces a list of scalars to one, in an order of their own; None for any other."""
+        node, ports = view.nodes[name], view.inputs(name)
+        if node.op not in _IN_ANY_ORDER or view.nodes[ports[0].node].op != "Pack" or view.controls(ports[0].node):
+            return None
+        listed = view.inputs(ports[0].node)
+        if self._subject.shape(Port(name, 0)) != () or any(self._subject.shape(port) != () for port in listed):
+            return None
+        return tuple(sorted(((found.get(port.node, port.node), port.output) for port in listed), key=str))
 
     def _intern(self, key: Any) -> int:
         return self._known.setdefault(key, len(self._known))
 
 
-def _attributes(node: Any) -> Any:
+def _attributes(node: Any, without: Tuple[str, ...] = ()) -> Any:
     if node.op == "Const":
         value = np.asarray(tf.make_ndarray(node.attr["value"].tensor))
         return node.attr["dtype"].type, value.shape, value.tobytes() if value.dtype != object else repr(value.tolist())
-    return tuple((key, serialize(node.attr[key])) for key in sorted(node.attr) if key != "_output_shapes") + (node.device,)
+    return tuple((key, serialize(node.attr[key])) for key in sorted(node.attr) if key != "_output_shapes" and key not in without) + (node.device,)
 
 
 def _in_order(view: GraphView) -> List[str]:

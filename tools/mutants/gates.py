@@ -8,6 +8,7 @@ from graphmp.graph.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import BOOL, Slot, Subject
+from mutants.wiring import reads_another
 
 
 @fault
@@ -52,13 +53,7 @@ def gate_keeps_anothers_value(subject: Subject, random: Any) -> Optional[Plant]:
 def other_value(subject: Subject, random: Any, place: int) -> Optional[Plant]:
     """One of the two values of a gate is another one of the same kind."""
     name = pick(random, subject.selects)
-    slot = name and Slot(name, place)
-    other = name and pick(random, subject.alike(subject.read(slot), name))
-    if not other:
-        return None
-    plant = Plant(subject)
-    plant.connect(slot, other)
-    return plant.said("input %d of %s is %s in place of %s", place, name, other, subject.read(slot))
+    return reads_another(subject, random, Slot(name, place) if name else None, words="input {slot} of {node} is")
 
 
 def predicates(subject: Subject) -> List[Slot]:
@@ -69,13 +64,7 @@ def predicates(subject: Subject) -> List[Slot]:
 @fault
 def gate_by_another_flag(subject: Subject, random: Any) -> Optional[Plant]:
     """A gate is decided on by another boolean."""
-    slot = pick(random, predicates(subject))
-    other = slot and pick(random, subject.alike(subject.read(slot), slot.node))
-    if not other:
-        return None
-    plant = Plant(subject)
-    plant.connect(slot, other)
-    return plant.said("%s is decided by %s in place of %s", slot.node, other, subject.read(slot))
+    return reads_another(subject, random, pick(random, predicates(subject)), words="{node} is decided by")
 
 
 @fault

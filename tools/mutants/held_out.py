@@ -21,6 +21,7 @@ from mutants.scaling import once_more
 from mutants.several import together
 from mutants.subject import FLOAT32, Slot, Subject
 from mutants.updating import own_assigns
+from mutants.wiring import reads_another
 
 
 @fault
@@ -51,26 +52,14 @@ def clip_by_another_norm(subject: Subject, random: Any) -> Optional[Plant]:
     """What gradients are multiplied by is another number of the clip."""
     scalars = [s for s in subject.slots(subject.clips) if subject.shape(subject.read(s)) == () and subject.dtype(subject.read(s)) == FLOAT32]
     slot = pick(random, scalars)
-    others = slot and [port for port in subject.alike(subject.read(slot), slot.node) if port.node in subject.clips]
-    other = pick(random, others or [])
-    if other is None:
-        return None
-    plant = Plant(subject)
-    plant.connect(slot, other)
-    return plant.said("%s reads %s in place of %s", slot.node, other, subject.read(slot))
+    return reads_another(subject, random, slot, lambda port: port.node in subject.clips, "{node} reads")
 
 
 @fault
 def state_is_assigned_anothers_value(subject: Subject, random: Any) -> Optional[Plant]:
     """The scale or a count is assigned another number of graphmp's."""
     name = pick(random, own_assigns(subject))
-    slot = name and Slot(name, 1)
-    other = name and pick(random, [port for port in subject.alike(subject.read(slot), name) if port.node.startswith("graphmp/")])
-    if not other:
-        return None
-    plant = Plant(subject)
-    plant.connect(slot, other)
-    return plant.said("%s assigns %s in place of %s", name, other, subject.read(slot))
+    return reads_another(subject, random, Slot(name, 1) if name else None, subject.is_own, "{node} assigns")
 
 
 @fault

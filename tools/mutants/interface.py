@@ -6,8 +6,10 @@ from typing import Any, List, Optional
 
 from graphmp.graph.view import Port
 from mutants.classes import fault, pick
+from mutants.edges import dropped
 from mutants.plant import Plant
 from mutants.subject import Slot, Subject
+from mutants.wiring import reads_another
 
 
 def collections(subject: Subject) -> List[str]:
@@ -110,12 +112,7 @@ def initializer_left_out(subject: Subject, random: Any) -> Optional[Plant]:
     """An op that initialises variables leaves one out."""
     inits = set(subject.state.initializers) | {name for name in subject.own if name.endswith("/Assign")}
     edges = [(n, other) for n, node in subject.view.nodes.items() if node.op == "NoOp" for other in subject.view.controls(n) if other in inits]
-    edge = pick(random, edges)
-    if edge is None:
-        return None
-    plant = Plant(subject)
-    plant.wait_no_longer(*edge)
-    return plant.said("%s no longer runs %s", *edge)
+    return dropped(subject, random, edges, "no longer runs")
 
 
 @fault
@@ -123,12 +120,7 @@ def variable_changed(subject: Subject, random: Any) -> Optional[Plant]:
     """An initialiser gives a variable what another one starts with."""
     inits = [name for name in subject.state.initializers if name in subject.view.nodes and len(subject.view.inputs(name)) > 1]
     slot = pick(random, [Slot(name, 1) for name in sorted(inits)])
-    other = slot and pick(random, [port for port in subject.alike(subject.read(slot), slot.node) if not _is_reference(subject, port)])
-    if not other:
-        return None
-    plant = Plant(subject)
-    plant.connect(slot, other)
-    return plant.said("%s assigns %s in place of %s", slot.node, other, subject.read(slot))
+    return reads_another(subject, random, slot, lambda port: not _is_reference(subject, port), "{node} assigns")
 
 
 def _is_reference(subject: Subject, port: Port) -> bool:

@@ -8,6 +8,7 @@ from graphmp.graph.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import FLOAT32, Slot, Subject
+from mutants.wiring import reads_another
 
 
 @fault
@@ -35,13 +36,7 @@ def seed_multiplied_by_another_scale(subject: Subject, random: Any) -> Optional[
 
 def _by_another(subject: Subject, random: Any, names: Any) -> Optional[Plant]:
     name = pick(random, names)
-    slot = name and Slot(name, 1)
-    other = name and pick(random, [port for port in subject.alike(subject.read(slot), name) if port.node.startswith("graphmp/")])
-    if not other:
-        return None
-    plant = Plant(subject)
-    plant.connect(slot, other)
-    return plant.said("%s takes %s in place of %s", name, other, subject.read(slot))
+    return reads_another(subject, random, Slot(name, 1) if name else None, subject.is_own, "{node} takes")
 
 
 @fault

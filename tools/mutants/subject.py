@@ -13,6 +13,7 @@ from graphmp.diff.roles import CLIP, SCALED, UNSCALE
 from graphmp.graph import shapes
 from graphmp.graph.control_flow import EXITS
 from graphmp.graph.frames import frames
+from graphmp.graph.mark import read_mark
 from graphmp.graph.messages import serialize
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port
@@ -62,6 +63,11 @@ class Subject:
     def data(self) -> bytes:
         """The converted graph as bytes."""
         return serialize(self.converted)
+
+    @once
+    def engine(self) -> str:
+        """The engine that made it, by its mark."""
+        return str((read_mark(self.converted) or {}).get("engine", ""))
 
     @once
     def own(self) -> List[str]:
@@ -211,6 +217,10 @@ class Subject:
     def own_variables(self) -> List[str]:
         """The state of the loss scales."""
         return [name for name in self.own if self.view.nodes[name].op in ("VariableV2", "VarHandleOp")]
+
+    def is_own(self, port: Port) -> bool:
+        """Whether an output is of a node below graphmp/."""
+        return port.node.startswith(OWN)
 
     def is_float(self, port: Port) -> bool:
         """Whether an output is float32 or half precision, and no reference."""

@@ -8,6 +8,7 @@ from typing import Any, List, Optional
 from graphmp.graph.view import Port
 from mutants.classes import fault, pick
 from mutants.constants import add_to, numbers, times
+from mutants.edges import dropped
 from mutants.plant import Plant
 from mutants.subject import Slot, Subject
 
@@ -78,7 +79,7 @@ def state_keeps_its_old_value(subject: Subject, random: Any) -> Optional[Plant]:
     slot = Slot(name, 1)
     variable = subject.read(Slot(name, 0)).node
     ends = re.compile(r"/(read|current|Merge|skipped|ReadVariableOp)(_\d+)?$|/cond(_\d+)?/Merge$")
-    olds = [port for port in subject.alike(subject.read(slot), name) if ends.search(port.node) and port.node.startswith("graphmp/")]
+    olds = [port for port in subject.alike(subject.read(slot), name) if ends.search(port.node) and subject.is_own(port)]
     other = pick(random, [port for port in olds if variable in subject.view.ancestors([port.node], control=False)])
     if other is None:
         return None
@@ -92,12 +93,7 @@ def state_is_written_unordered(subject: Subject, random: Any) -> Optional[Plant]
     """A write of the scale's state no longer waits, or what reads it no longer waits for it."""
     state = set(own_assigns(subject))
     edges = [(name, other) for name in subject.own for other in subject.view.controls(name) if name in state or other in state or "/update/" in other]
-    edge = pick(random, edges)
-    if edge is None:
-        return None
-    plant = Plant(subject)
-    plant.wait_no_longer(*edge)
-    return plant.said("%s no longer waits for %s", *edge)
+    return dropped(subject, random, edges)
 
 
 @fault

@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
+from graphmp.graph.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import Slot, Subject
 
 
-def rewired(subject: Subject, random: Any, slots: Sequence[Slot]) -> Optional[Plant]:
-    """One of some inputs reads another tensor of the same kind."""
-    slot = pick(random, slots)
-    other = slot and pick(random, subject.alike(subject.read(slot), slot.node))
-    if not other:
+def reads_another(
+    subject: Subject,
+    random: Any,
+    slot: Optional[Slot],
+    fits: Callable[[Port], bool] = lambda port: True,
+    words: str = "input {slot} of {node} reads",
+) -> Optional[Plant]:
+    """An input, where there is one, reads another tensor of the same kind that fits; the words begin the line that says so."""
+    others = [port for port in subject.alike(subject.read(slot), slot.node) if fits(port)] if slot else []
+    other = pick(random, others)
+    if slot is None or other is None:
         return None
     plant = Plant(subject)
     plant.connect(slot, other)
-    return plant.said("input %d of %s reads %s in place of %s", slot.slot, slot.node, other, subject.read(slot))
+    return plant.said("%s %s in place of %s", words.format(**slot._asdict()), other, subject.read(slot))
+
+
+def list_is_shorter(subject: Subject, random: Any, names: Sequence[str]) -> Optional[Plant]:
+    """One of some nodes that take a list leaves out one of its inputs."""
+    name = pick(random, [name for name in names if len(subject.view.inputs(name)) > 1])
+    if name is None:
+        return None
+    slot = Slot(name, random.randrange(len(subject.view.inputs(name))))
+    plant = Plant(subject)
+    plant.drop_input(slot)
+    return plant.said("%s has no %s", name, subject.read(slot))
+
+
+def rewired(subject: Subject, random: Any, slots: Sequence[Slot]) -> Optional[Plant]:
+    """One of some inputs reads another tensor of the same kind."""
+    return reads_another(subject, random, pick(random, slots))
 
 
 @fault
