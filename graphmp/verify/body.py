@@ -28,6 +28,7 @@ class Body:
         checkpoints: what keeps its scales.
         gates: the gates of its writes.
         erasure: what its added nodes mean.
+        order: who waits for whom.
         calls: the functions that it calls, side by side.
     """
 

@@ -108,7 +108,9 @@ class Erasure:
             return
         given = [self._gates.behind(name, slot, port) for slot, port in enumerate(new)]
         wrong = [slot for slot, (wanted, port) in enumerate(zip(old, given)) if not self.same(port, wanted)]
-        commutes = self._before.nodes[name].op in _COMMUTE and all(map(self.same, reversed(given), old))
+        commutes = (
+            self._before.nodes[name].op in _COMMUTE and self._sides.before.is_float(Port(name, 0)) and all(map(self.same, reversed(given), old))
+        )
         for slot in wrong if not commutes else ():
             self._sides.fault(name, "reads %s in place %d, in the original %s" % (new[slot], slot, old[slot]))
 

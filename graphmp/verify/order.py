@@ -58,7 +58,7 @@ class Order:
         if started and started != set(self._scales.initial):
             self._sides.fault(name, "initialises a part of what the scales keep")
         for extra in sorted(found - wanted):
-            if not self._may_wait(name, extra) and not self._is_one_of(extra, wanted) and not self._follows(name, extra, True):
+            if not (self._may_wait(name, extra) or self._is_one_of(extra, wanted) or self._follows(name, extra, otherwise=True)):
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
 
     def _writes_wait(self) -> None:

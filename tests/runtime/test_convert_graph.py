@@ -222,6 +222,18 @@ def test_the_rewrite_where_the_recipe_does_not_fit(folder, built_in_forks, capfd
     assert report["coverage"]["converted_ops"] == report["coverage"]["tensor_core_ops"] == 6
 
 
+def test_the_rewrite_where_the_recipe_is_not_proved(folder, built_in_forks, capfd):
+    """Counting skipped steps makes another op of the train op's name."""
+    (folder / "net.py").write_text(scripts.script("run"))
+    flags = ["--compute_dtype=float16", "--count_skipped_steps", "--json"]
+    status, out, err = graphmp(capfd, "convert", "net.py", *flags)
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["engine"] == "rewrite" and "can't be proved: same graph" in report["engine_reason"]
+    status, out, err = graphmp(capfd, "convert", "net.py", "--engine_strict", *flags)
+    assert status == 0 and json.loads(out)["engine"] == "recipe", err
+
+
 def test_the_rewrite_of_a_python_file(folder, built_in_forks, capfd):
     (folder / "net.py").write_text(scripts.script("run"))
     status, out, err = graphmp(capfd, "convert", "net.py", "--engine=rewrite", "--loss_scale=none")
