@@ -61,6 +61,19 @@ def ancestors(ops: Iterable[Any], stop: Optional[Callable[[Any], bool]] = None, 
     return seen
 
 
+def descendants(ops: Iterable[Any]) -> Set[Any]:
+    """Ops and all that depends on them, by data or control edges."""
+    seen: Set[Any] = set()
+    waiting = list(ops)
+    while waiting:
+        op = waiting.pop()
+        if op not in seen:
+            seen.add(op)
+            waiting += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
+            waiting += op._control_outputs
+    return seen
+
+
 def as_ops(fetches: Any, graph: Any) -> List[Any]:
     """The ops behind any structure of fetches: tensors, ops, names, variables, sparse values; unknown ones are left out."""
     found = []

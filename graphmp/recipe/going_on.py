@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Sequence, Set
+from typing import Any, Dict, Iterator, List, Set
 
 from graphmp.graph.building import is_own
-from graphmp.graph.live import ancestors, is_initializer, is_write
+from graphmp.graph.live import ancestors, descendants, is_initializer, is_write
 from graphmp.graph.state_kinds import GO_ON, kind
 from graphmp.recipe import state as states
 
@@ -19,7 +19,7 @@ def going_on(graph: Any, state: states.GraphState, scope: str) -> List[Dict[str,
     counted = state.always.get(scope, {})
     gated = set(state.applied.get(scope, ())) - counted.keys()
     updates = [graph.get_operation_by_name(name) for name in state.applied.get(scope, ())]
-    return [{"node": op.name, "why": why} for op, why in _changes(ancestors(_after(updates)), gated, counted)]
+    return [{"node": op.name, "why": why} for op, why in _changes(ancestors(descendants(updates)), gated, counted)]
 
 
 def _changes(step: Set[Any], gated: Set[str], counted: Dict[str, str]) -> Iterator[Any]:
@@ -40,16 +40,3 @@ def _by_value(op: Any) -> str:
     if "accumulators" in made:
         return ""
     return _BY_VALUE if "moving_averages" in made else _BESIDE
-
-
-def _after(ops: Sequence[Any]) -> Set[Any]:
-    """Ops and all that depends on them."""
-    seen: Set[Any] = set()
-    waiting = list(ops)
-    while waiting:
-        op = waiting.pop()
-        if op not in seen:
-            seen.add(op)
-            waiting += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
-            waiting += op._control_outputs
-    return seen

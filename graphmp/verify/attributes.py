@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Container, Iterator, List, Optional, Tuple
+from typing import Any, Iterator, List, Optional, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -17,16 +17,16 @@ _WIDER = "U"  # of WIDER: the dtype of statistics
 _LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895314e38}
 
 
-def changed(before: tf.NodeDef, after: tf.NodeDef, library: Container[str] = ()) -> Optional[str]:
+def changed(before: tf.NodeDef, after: tf.NodeDef, are_calls: bool = False) -> Optional[str]:
     """What differs between two nodes that no rule allows, in words; None where nothing does.
 
     Args:
         before: the original's.
         after: the other.
-        library: the functions of the converted graph: a call may be of another one, whose body is compared.
+        are_calls: whether both are calls of functions, whose bodies are compared, not their names.
     """
-    wider = WIDER.get(before.op) == after.op or after.op in library
-    if before.op != after.op and not wider:
+    wider = WIDER.get(before.op) == after.op
+    if before.op != after.op and not wider and not are_calls:
         return "is a %s, in the original a %s" % (after.op, before.op)
     if before.device != after.device:
         return "is on device %r, in the original on %r" % (after.device, before.device)
@@ -51,10 +51,17 @@ def _allowed(op: str, old: tf.AttrValue, new: tf.AttrValue) -> bool:
     if kind == "tensor":
         return op == "Const" and _rounded(old.tensor, new.tensor)
     if kind == "func":
-        return True  # the bodies are compared
+        return _same_arguments(old.func, new.func)
     if kind == "list" and old.list.type:
         return len(old.list.type) == len(new.list.type) and all(o == n or _narrowed(o, n) for o, n in zip(old.list.type, new.list.type))
-    return kind == "list" and bool(old.list.func) and len(old.list.func) == len(new.list.func)
+    if kind != "list" or not old.list.func or len(old.list.func) != len(new.list.func):
+        return False
+    return all(map(_same_arguments, old.list.func, new.list.func))
+
+
+def _same_arguments(old: Any, new: Any) -> bool:
+    """Whether two attributes name functions and give them the same attributes; the bodies are compared elsewhere."""
+    return bool(new.name) and old.attr == new.attr
 
 
 def _narrowed(old: int, new: int) -> bool:
@@ -62,7 +69,7 @@ def _narrowed(old: int, new: int) -> bool:
 
 
 def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:
-    """Whether a constant holds the float32 one rounded, and nothing in it became infinite or lost its sign of being there."""
+    """Whether a constant holds the float32 one rounded, and nothing in it became infinite."""
     if not _narrowed(old.dtype, new.dtype):
         return False
     value, half = tf.make_ndarray(old), tf.make_ndarray(new)

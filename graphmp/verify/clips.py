@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, FrozenSet, Iterator, NamedTuple, Optional, Set
+from typing import Dict, FrozenSet, Iterable, Iterator, NamedTuple, Optional, Set
 
 from graphmp.graph.view import GraphView, Port
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Fault, Sides
-
-if TYPE_CHECKING:
-    from graphmp.verify.erase import Erasure
 
 
 class Clip(NamedTuple):
@@ -92,27 +89,29 @@ class Clips:
         self.nodes |= set(self._matcher.keep(found).get("", ()))
 
 
-def clip_faults(sides: Sides, scales: Scales, clips: Clips, erasure: Erasure) -> Iterator[Fault]:
-    """Gradients that reach a write past a clip, and norms of other values than those that are clipped by them."""
+def clip_faults(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[Port]) -> Iterator[Fault]:
+    """Gradients that reach a write past a clip, and norms of other values than those that are clipped by them.
+
+    `unscaled`: what has been divided by a loss scale.
+    """
     view, state = sides.after.view, sides.after.state
-    own = {variable for scale in scales.dynamic for variable in scale.variables}
     multiplied: Dict[Clip, Set[Port]] = {}
     for name, factor in clips.multiplied.items():
         multiplied.setdefault(clips.by_factor[factor], set()).add(clips.plain(view.inputs(name)[0]))
     for clip, clipped in multiplied.items():
         for port in sorted(clip.of - clipped):
             yield Fault(port.node, "counts in the norm of a clip, and is not clipped by it")
-    past = _past(sides, scales, clips, erasure)
+    past = _past(sides, scales, clips, unscaled)
     for name in sorted(past & set(state.writes)):
-        if not state.written(name) & own and "Accumulator" not in view.nodes[name].op:
+        if not state.written(name) & scales.initial.keys() and "Accumulator" not in view.nodes[name].op:
             yield Fault(name, "takes a gradient that is not clipped")
 
 
-def _past(sides: Sides, scales: Scales, clips: Clips, erasure: Erasure) -> Set[str]:
+def _past(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[Port]) -> Set[str]:
     """Nodes that unscaled gradients, and what norms are of, lead to by data, not over a clip."""
     view = sides.after.view
     seen: Set[str] = set()
-    waiting = [name for name, step in erasure.steps.items() if step is not None and step.power < 0]
+    waiting = [port.node for port in unscaled]
     waiting += [port.node for clip in clips.by_factor.values() for port in clip.of]
     while waiting:
         for consumer in view.consumers(waiting.pop()):

@@ -22,6 +22,7 @@ from graphmp.verify.sides import Sides, attribute
 Called = Callable[[str, Tuple[Any, ...]], Tuple[List[Any], str]]
 Degree = Optional[Tuple[Tuple[str, float], ...]]  # None: any
 ONE: Degree = ()
+_MOST_VISITS = 50  # a value that enters a loop changes a degree a few times, and one that has none keeps changing
 _CARRY = frozenset((*FLOATS, *COMPLEX, VARIANT))
 _ARRAYS = frozenset(("TensorArrayV2", "TensorArrayV3", "TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape"))
 _ZEROS = frozenset(("ZerosLike", "EmptyTensorList", "TensorListReserve"))
@@ -54,7 +55,6 @@ class Degrees:
         arguments = [name for name, node in self._view.nodes.items() if node.op == ARGUMENT]
         self._given = dict(zip(arguments, given))
         self.of: Dict[Port, Degree] = {}
-        self._read: Dict[str, List[Degree]] = {}
         self._held: Dict[Tuple[str, ...], Degree] = {}
         self._takers: Dict[Tuple[str, ...], Set[str]] = collections.defaultdict(set)
         self.problems: Dict[str, str] = {}
@@ -72,7 +72,7 @@ class Degrees:
             name = waiting.popleft()
             queued.discard(name)
             visits[name] += 1
-            if visits[name] > 50:
+            if visits[name] > _MOST_VISITS:
                 self.problems[name] = "has another degree of a loss scale in each iteration"
                 continue
             for reader in self._update(name):
@@ -121,7 +121,7 @@ class Degrees:
         return [self.of.get(port) if self._carries(port) else ONE for port in self._view.inputs(name)]
 
     def _carries(self, port: Port) -> bool:
-        return self._sides.after.dtype(port) % 100 in _CARRY
+        return self._sides.after.dtype(port) in _CARRY
 
     def _outputs(self, name: str) -> List[Degree]:
         node, count = self._view.nodes[name], self._sides.after.outputs(name)

@@ -17,9 +17,9 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.control_flow import MERGES
 from graphmp.graph.dtypes import FLOAT32, FLOATS, HALF
-from graphmp.graph.values import strings
 from graphmp.graph.view import Port
 from graphmp.verify import attributes
+from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher, same_op
@@ -48,15 +48,17 @@ class Erasure:
 
     Attributes:
         steps: the added nodes that multiply or divide by a loss scale.
+        copies: the added nodes that compute what one of the original does, with that.
         used: added nodes that have been explained.
         calls: pairs of functions that nodes of the two sides call.
     """
 
-    def __init__(self, sides: Sides, matcher: Matcher, scales: Scales, clips: Clips, gates: Gates):
+    def __init__(self, sides: Sides, matcher: Matcher, scales: Scales, clips: Clips, gates: Gates, checkpoints: Checkpoints):
         self._sides, self._matcher, self._scales, self._clips, self._gates = sides, matcher, scales, clips, gates
+        self._checkpoints = checkpoints
         self._before, self._after = sides.before.view, sides.after.view
         self._known: Dict[Tuple[Port, Port], bool] = {}
-        self._copies: Dict[str, str] = {}
+        self.copies: Dict[str, str] = {}
         self.steps: Dict[str, Optional[Step]] = {}
         self.used = matcher.used
         self.calls: Set[Tuple[str, str]] = set()
@@ -73,7 +75,10 @@ class Erasure:
             if not self.same(self._after.inputs(name)[0], Port(name, 0), moved=True):
                 self._sides.fault(name, "does not give what it does in the original, where it is a %s" % before.op)
             return
-        text = attributes.changed(before, after, self._sides.after.library) if before.op != "SaveV2" else None
+        if before.op == "SaveV2":
+            self._checkpoints.compare_saves(name, self.same)
+            return
+        text = attributes.changed(before, after, self._sides.are_calls(before, after))
         if text is not None:
             self._sides.fault(name, text)
         self.calls.update(attributes.functions(before, after))
@@ -81,9 +86,6 @@ class Erasure:
 
     def _inputs(self, name: str) -> None:
         old, new = self._before.inputs(name), self._after.inputs(name)
-        if self._before.nodes[name].op == "SaveV2":
-            self._saves(name)
-            return
         if len(old) != len(new):
             self._sides.fault(name, "has %d inputs, in the original %d" % (len(new), len(old)))
             return
@@ -156,16 +158,18 @@ class Erasure:
     def _is_copy(self, port: Port, wanted: Port) -> bool:
         """Whether an added node computes what one of the original does."""
         before, after = self._before.nodes[wanted.node], self._after.nodes[port.node]
-        if port.output != wanted.output or (before.op != after.op and after.op not in self._sides.after.library):
+        if port.output != wanted.output or (before.op != after.op and not self._sides.are_calls(before, after)):
             return False
-        if attributes.changed(self._placed_like(before, after), after, self._sides.after.library) is not None or self._keeps_state(wanted.node):
+        if attributes.changed(self._placed_like(before, after), after, self._sides.are_calls(before, after)) is not None or self._keeps_state(
+            wanted.node
+        ):
             return False
         old, new = self._before.inputs(wanted.node), self._after.inputs(port.node)
         if len(old) != len(new) or not all(self.same(self._gates.behind(port.node, slot, n), o) for slot, (n, o) in enumerate(zip(new, old))):
             return False
         self.used.add(port.node)
         self.calls.update(attributes.functions(before, after))
-        self._copies[port.node] = wanted.node
+        self.copies[port.node] = wanted.node
         return True
 
     def _keeps_state(self, name: str) -> bool:
@@ -191,30 +195,9 @@ class Erasure:
             port = inner
         return not controls
 
-    def _saves(self, name: str) -> None:
-        """A Saver may save more than it did: the variables of a scale, by their names."""
-        old, new = self._before.inputs(name), self._after.inputs(name)
-        names = [strings(view.nodes[ports[1].node]) for view, ports in ((self._before, old), (self._after, new))]
-        slices = [strings(view.nodes[ports[2].node]) for view, ports in ((self._before, old), (self._after, new))]
-        count = len(names[0])
-        kept = names[1][:count] == names[0] and slices[1][:count] == slices[0] and len(names[1]) == len(new) - 3 and self.same(new[0], old[0])
-        if not kept or not all(self.same(n, o) for n, o in zip(new[3 : 3 + count], old[3:])):
-            self._sides.fault(name, "saves something else, or under other names, than in the original")
-            return
-        self.used.update(port.node for port in new[1:3])
-        for text, shape_and_slice, port in zip(names[1][count:], slices[1][count:], new[3 + count :]):
-            if shape_and_slice or not self._is_saved_scale(text, port):
-                self._sides.fault(name, "saves %s under the name %s, which is no variable of a loss scale" % (port, text))
-
-    def _is_saved_scale(self, name: str, port: Port) -> bool:
-        for scale in self._scales.dynamic:
-            for variable in scale.variables:
-                first = scale.parameters["loss_scale_initial"] if variable == scale.variables[0] else 0.0
-                found = self._matcher.match("saved", port, {"v": Port(variable, 0), "INITIAL": first}) if variable == name else None
-                if found is not None:
-                    self._matcher.keep(found)
-                    return True
-        return False
+    def divisions(self) -> Dict[Port, str]:
+        """The outputs that are divided by a loss scale, with that."""
+        return {Port(name, 0): step.scale for name, step in self.steps.items() if step is not None and step.power < 0}
 
     def is_unscaled(self, name: str) -> bool:
         """Whether a node is a copy of what has been divided by a scale, itself or by way of added nodes."""
@@ -247,7 +230,3 @@ class Erasure:
     def _casts(self, name: str, *dtypes: int) -> bool:
         node = self._after.nodes[name]
         return node.op == "Cast" and attribute(node, "DstT").type in dtypes and attribute(node, "SrcT").type in FLOATS
-
-    def copied(self) -> Iterator[Tuple[str, str]]:
-        """Added nodes that compute what one of the original does, with that."""
-        yield from self._copies.items()

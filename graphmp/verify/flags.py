@@ -48,9 +48,8 @@ class Flags:
         """
         port = self._matcher.plain(port)
         if value is not None:
-            found = self._matcher.match("finite_element", port, {"x": value})
+            found = self._matcher.take("finite_element", port, {"x": value})
             if found is not None:
-                self._matcher.keep(found)
                 return Finite(frozenset((value,)), "")
         if port not in self._known:
             self._known[port] = self._read(port)
@@ -59,26 +58,21 @@ class Flags:
     def _read(self, port: Port) -> Optional[Flag]:
         for scale in self._scales.dynamic:
             if port in scale.flags:
-                return Finite(scale.checked, scale.variables[0])
+                return Finite(scale.checked, scale.name)
         for template, kind in (("both", AllOf), ("either", AnyOf)):
-            found = self._matcher.match(template, port)
+            found = self._matcher.take(template, port)
             if found is not None:
                 sides = (self.of(found["a"]), self.of(found["b"]))
-                self._matcher.keep(found)
                 return None if None in sides else kind(sides)  # type: ignore[arg-type]
-        every = self._matcher.match("all_finite", port)
+        every = self._matcher.take("all_finite", port)
         if every is not None:
             flags = [self.of(each) for each in every["flags"]]
-            self._matcher.keep(every)
             return None if None in flags else AllOf(tuple(flags))  # type: ignore[arg-type]
         checked = self._scales.checked(port)
         if checked is not None:
             return Finite(checked, "")
-        inside = self._matcher.match("in_branch", port)
-        if inside is not None:
-            self._matcher.keep(inside)
-            return self.of(inside["predicate"])
-        return None
+        inside = self._matcher.take("in_branch", port)
+        return None if inside is None else self.of(inside["predicate"])
 
 
 def said_finite(flag: Flag) -> FrozenSet[Port]:

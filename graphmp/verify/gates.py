@@ -60,8 +60,8 @@ class Gates:
         return port if found is None else found
 
     def _shown(self, port: Port) -> Port:
-        found = self._matcher.match("shown", port)
-        return port if found is None else self._matcher.keep(found)["x"]
+        found = self._matcher.take("shown", port)
+        return port if found is None else found["x"]
 
     def _dying(self, name: str, port: Port) -> Optional[Port]:
         found = self._matcher.match("taken", port)
@@ -125,9 +125,8 @@ class Gates:
     def alive(self, port: Port) -> Optional[Port]:
         """What a Merge stands for that lives whether or not a write does: what the write returns; None for any other."""
         for template in ("alive_reference", "alive_value"):
-            found = self._matcher.match(template, port)
+            found = self._matcher.take(template, port)
             if found is not None:
-                self._matcher.keep(found)
                 return Port(found["write"].node, found["write"].output)
         return None
 
@@ -135,8 +134,7 @@ class Gates:
         """The write that a node stands for where others wait for it; the node itself where it stands for none."""
         if name in self._sides.added:
             for template in ("alive", "alive_reference", "alive_value", "applied"):
-                found = self._matcher.match(template, Port(name, 0))
+                found = self._matcher.take(template, Port(name, 0))
                 if found is not None:
-                    self._matcher.keep(found)
                     return str(found["write"].node)
         return name

@@ -14,12 +14,8 @@ from graphmp.verify.patterns import LIKE, Hole, Named, Node, Rest, Templates, Us
 
 Bindings = Dict[str, Any]
 SAME = {"AddV2": "Add", "SelectV2": "Select", "RefIdentity": "Identity"}  # ops that compute the same
-_COSMETIC = (
-    "_class",
-    "_has_manual_control_dependencies",
-    "_output_shapes",
-    "N",
-)  # they change no value
+# They change no value.
+_COSMETIC = frozenset(("_class", "_has_manual_control_dependencies", "_output_shapes", "N"))
 _NODES = ""  # the key of a match's nodes in its bindings
 
 
@@ -44,8 +40,12 @@ class Matcher:
 
     def match(self, name: str, port: Port, bindings: Optional[Bindings] = None) -> Optional[Bindings]:
         """What the holes of a template stand for, where an output matches it; None where it doesn't."""
-        found = self._use(name, (), {}, self.plain(port), dict(bindings or {}))
-        return found
+        return self._use(name, (), {}, self.plain(port), dict(bindings or {}))
+
+    def take(self, name: str, port: Port, bindings: Optional[Bindings] = None) -> Optional[Bindings]:
+        """The same, and counts the nodes of the match as explained."""
+        found = self.match(name, port, bindings)
+        return None if found is None else self.keep(found)
 
     def has(self, name: str) -> bool:
         """Whether there is a template of that name."""
@@ -134,17 +134,21 @@ class Matcher:
             inner = _bound(pattern.rest, tuple(map(self.plain, self._view.inputs(port.node))), inner or {})
         else:
             inner = self._inputs(pattern.inputs, scope, self._view.inputs(port.node), inner)
-        controls = [Port(name, 0) for name in self._view.controls(port.node)]
         for key, value in pattern.attributes.items():
             if isinstance(value, Hole) and inner is not None:
                 inner = _bound(value.name, _spelled(node, key), inner)
-        if inner is None or pattern.after is None:
-            return inner
+        return None if inner is None else self._controls(pattern, scope, port, inner)
+
+    def _controls(self, pattern: Node, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+        """Matches what a node waits for."""
+        if pattern.after is None:
+            return found
+        controls = [Port(name, 0) for name in self._view.controls(port.node)]
         if len(pattern.after) == 1 and isinstance(pattern.after[0], Rest):
-            return _bound(pattern.after[0].name, tuple(controls), inner)
+            return _bound(pattern.after[0].name, tuple(controls), found)
         if len(controls) != len(pattern.after):
             return None
-        return next(self._waits(pattern.after, scope, controls, inner), None)
+        return next(self._waits(pattern.after, scope, controls, found), None)
 
     def _number(self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
         """Matches the value of a constant, whatever that waits for."""

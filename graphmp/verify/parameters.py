@@ -7,9 +7,12 @@ from typing import Any, Dict, Iterator, Mapping, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import HALF
+from graphmp.graph.gradient_code import gradient_nodes
 from graphmp.graph.mark import read_mark
+from graphmp.policy.policy import tensor_core_ops
 from graphmp.verify.body import Body
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, PROVED, Claim
+from graphmp.verify.sides import Side
 
 _NAME = "parameters"
 
@@ -18,7 +21,7 @@ def read_off(body: Body) -> Dict[str, Any]:
     """What a converted graph says by its nodes, by the names of the flags of `graphmp convert`; a list where several parts of it differ."""
     dynamic = [scale.parameters for scale in body.scales.dynamic]
     used = {step.scale for step in body.erasure.steps.values() if step is not None}
-    fixed = sorted(float(scale) for scale in used - {scale.variables[0] for scale in body.scales.dynamic})
+    fixed = sorted(float(scale) for scale in used - {scale.name for scale in body.scales.dynamic})
     found: Dict[str, Any] = {"loss_scale": ["dynamic"] * bool(dynamic) + [_short(scale) for scale in fixed] or ["none"]}
     for key in sorted(set().union(*dynamic)):
         found[key] = sorted({row[key] for row in dynamic})
@@ -37,23 +40,35 @@ def _half_types(body: Body) -> Iterator[str]:
     return (tf.as_dtype(number).name for number in found)
 
 
-def parameters_claim(converted: tf.MetaGraphDef, found: Mapping[str, Any], expected: Optional[Mapping[str, Any]]) -> Claim:
+def parameters_claim(body: Body, found: Mapping[str, Any], expected: Optional[Mapping[str, Any]]) -> Claim:
     """Compares what was read off with what was asked for, or, where nobody says, with what the conversion's mark says."""
-    mark = read_mark(converted)
+    mark = read_mark(body.sides.after.meta_graph)
     wanted = expected if expected is not None else mark["flags"] if mark is not None else None
     text = ", ".join("%s %s" % (key, value) for key, value in found.items())
     if wanted is None:
         return Claim(_NAME, NOT_APPLICABLE, "nobody says what was asked for; found: %s" % text)
     source = "asked for" if expected is not None else "claimed by the graph's mark"
-    wrong = [(key, wanted[key]) for key in found if key in wanted and not _same(key, found[key], wanted[key], found)]
+    trains = found["compute_dtype"] != "float32" and _trains(body.sides.before)
+    wrong = [(key, wanted[key]) for key in found if key in wanted and not _same(key, found[key], wanted[key], trains)]
     if wrong:
         return Claim(_NAME, FAILED, "; ".join("%s is %s, %s is %s" % (key, found[key], source, value) for key, value in wrong))
     return Claim(_NAME, PROVED, "as %s: %s" % (source, text))
 
 
-def _same(key: str, found: Any, wanted: Any, every: Mapping[str, Any]) -> bool:
-    if wanted in (None, "") or (key == "compute_dtype" and found == "float32") or (key == "clip_norm" and every["loss_scale"] == "none"):
-        return True  # left open, or there was nothing to convert or to train
+def _trains(side: Side) -> bool:
+    """Whether matmuls or convolutions of gradient code lead to a write of a variable that they are made of."""
+    view = side.view
+    gradients = [name for name in gradient_nodes(view) if view.nodes[name].op in tensor_core_ops()]
+    made_of = view.ancestors(gradients)
+    taking = view.descendants(gradients, control=False)
+    return any(name in taking and side.state.written(name) & made_of for name in side.state.writes)
+
+
+def _same(key: str, found: Any, wanted: Any, trains: bool) -> bool:
+    if wanted in (None, "") or (key == "compute_dtype" and found == "float32"):
+        return True  # left open, or there was nothing to convert
+    if key in ("loss_scale", "clip_norm") and found in ("none", 0.0) and not trains:
+        return True
     if key == "loss_scale":
-        return found == "none" or str(found) == str(wanted) or (str(wanted) != "dynamic" and found == _short(float(wanted)))
+        return str(found) == str(wanted) or (str(wanted) not in ("dynamic", "none") and found == _short(float(wanted)))
     return not isinstance(found, list) and found == wanted

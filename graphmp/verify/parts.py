@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Iterator
+from typing import Any, Iterator
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.messages import parse
+from graphmp.graph.mark import COLLECTION as MARK
 from graphmp.graph.state import variable_keys
 from graphmp.graph.view import parse_input
+from graphmp.verify.body import Body
 from graphmp.verify.sides import Fault
 
-_OURS = frozenset(("graphmp", "graphmp_loss_scale"))  # the mark of a conversion, and the state of its scales
+_STATE = "graphmp_loss_scale"  # the collection of the scales' state
 _CONTEXTS = frozenset(("cond_context", "while_context"))  # what lies in which loop or branch: added nodes do too
 
 
-def part_faults(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, state: AbstractSet[str]) -> Iterator[Fault]:
-    """What differs that may not. `state`: the variables of the scales."""
-    old, new = original.collection_def, converted.collection_def
-    for key in sorted(set(old) | set(new)):
-        if key in _OURS:
-            continue
-        if key not in old or key not in new:
-            yield Fault("collection %s" % key, "is new" if key in new else "is gone")
-        elif old[key] != new[key] and not _may_differ(original, key, old[key], new[key], state):
-            yield Fault("collection %s" % key, "is not as in the original")
+def part_faults(body: Body) -> Iterator[Fault]:
+    """What differs that may not, given the main graph."""
+    original, converted = body.sides.before.meta_graph, body.sides.after.meta_graph
+    yield from _collection_faults(body)
     for name in sorted(set(original.signature_def) | set(converted.signature_def)):
         if name not in original.signature_def or original.signature_def[name] != converted.signature_def[name]:
             yield Fault("signature %s" % name, "is not as in the original")
@@ -32,16 +27,26 @@ def part_faults(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, state: Ab
         yield Fault("the Saver", "is not as in the original")
 
 
-def _may_differ(original: tf.MetaGraphDef, key: str, old: Any, new: Any, state: AbstractSet[str]) -> bool:
+def _collection_faults(body: Body) -> Iterator[Fault]:
+    old, new = body.sides.before.meta_graph.collection_def, body.sides.after.meta_graph.collection_def
+    for key in sorted((set(old) | set(new)) - {MARK, _STATE}):
+        if key not in old or key not in new:
+            yield Fault("collection %s" % key, "is new" if key in new else "is gone")
+        elif old[key] != new[key] and not _may_differ(body, key, old[key], new[key]):
+            yield Fault("collection %s" % key, "is not as in the original")
+    if _STATE not in old and _names(new, _STATE) != sorted(body.scales.initial):
+        yield Fault("collection %s" % _STATE, "does not list the variables of the loss scales, and nothing else")
+
+
+def _names(collections: Any, key: str) -> Any:
+    return sorted(parse_input(name).node for name in collections[key].node_list.value) if key in collections else []
+
+
+def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:
     if key in _CONTEXTS:
         return len(old.bytes_list.value) == len(new.bytes_list.value)
-    if key in variable_keys(original):
-        before, after = list(old.bytes_list.value), list(new.bytes_list.value)
-        added = sorted(_variable(data) for data in after[len(before) :])
-        return after[: len(before)] == before and key == tf.GraphKeys.GLOBAL_VARIABLES and added == sorted(state)
-    return False
-
-
-def _variable(data: bytes) -> str:
-    found = parse("tensorflow.VariableDef", data)
-    return parse_input(found.variable_name).node if found is not None else ""
+    if key not in variable_keys(body.sides.before.meta_graph) or key != tf.GraphKeys.GLOBAL_VARIABLES:
+        return False
+    before, after = list(old.bytes_list.value), list(new.bytes_list.value)
+    added = [body.checkpoints.described(data) for data in after[len(before) :]]
+    return after[: len(before)] == before and None not in added and sorted(filter(None, added)) == sorted(body.scales.initial)

@@ -116,15 +116,13 @@ def _pattern(tree: Any) -> Any:
         assert isinstance(tree.left, ast.Name) and isinstance(tree.op, ast.MatMult)
         return Named(tree.left.id, _pattern(tree.right))
     if isinstance(tree, ast.Subscript):
-        return _pattern(tree.value)._replace(output=ast.literal_eval(getattr(tree.slice, "value", tree.slice) if _is_index(tree) else tree.slice))
+        index: Any = tree.slice
+        if type(index).__name__ == "Index":  # Python wraps it before 3.9
+            index = index.value
+        return _pattern(tree.value)._replace(output=ast.literal_eval(index))
     if isinstance(tree, ast.Call):
         return _node(tree)
     return Value(ast.literal_eval(tree))
-
-
-def _is_index(tree: Any) -> bool:
-    """Whether Python wraps what stands in brackets, as it did before 3.9."""
-    return type(tree.slice).__name__ == "Index"
 
 
 def _node(tree: ast.Call) -> Any:

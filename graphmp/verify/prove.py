@@ -8,9 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.mark import read_mark
 from graphmp.graph.view import Port
-from graphmp.verify.body import Body, Functions
+from graphmp.verify.body import Body
 from graphmp.verify.clips import clip_faults
 from graphmp.verify.degrees import ONE, Degrees
+from graphmp.verify.functions import Functions
 from graphmp.verify.parameters import parameters_claim, read_off
 from graphmp.verify.parts import part_faults
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
@@ -35,14 +36,13 @@ def verify(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, expected: Opti
     functions.compare(body.calls)
     degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called)
     found = read_off(body)
-    claims = (_same(body, functions, original, converted), _scaled(body, degrees), _skipped(body), _clipped(body), _types(body))
-    return Proof((*claims, parameters_claim(converted, found, expected)), found)
+    claims = (_same(body, functions), _scaled(body, degrees), _skipped(body), _clipped(body), _types(body, functions))
+    return Proof((*claims, parameters_claim(body, found, expected)), found)
 
 
-def _same(body: Body, functions: Functions, original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Claim:
-    state = {variable for scale in body.scales.dynamic for variable in scale.variables}
-    faults = [*body.sides.faults, *body.unexplained(), *functions.faults, *part_faults(original, converted, state)]
-    mark = read_mark(converted) or {}
+def _same(body: Body, functions: Functions) -> Claim:
+    faults = [*body.sides.faults, *body.unexplained(), *functions.faults, *part_faults(body)]
+    mark = read_mark(body.sides.after.meta_graph) or {}
     if faults and mark.get("engine") == "recipe":
         text = "the recipe built a graph of its own, whose nodes have no counterparts; --engine=rewrite makes one that can be proved"
         return Claim("same graph", NOT_PROVED, text, tuple(fault.node for fault in faults))
@@ -84,15 +84,15 @@ def _clipped(body: Body) -> Claim:
     name = "clip"
     if not body.clips.by_factor:
         return Claim(name, NOT_APPLICABLE, "graphmp put no clip into the graph")
-    faults = list(clip_faults(body.sides, body.scales, body.clips, body.erasure))
+    faults = list(clip_faults(body.sides, body.scales, body.clips, body.erasure.divisions()))
     norms = sorted({clip.norm for clip in body.clips.by_factor.values()})
     text = "every gradient that a write takes is clipped by a global norm, of %s" % " and ".join("%g" % norm for norm in norms)
     return _claim(name, faults, text)
 
 
-def _types(body: Body) -> Claim:
+def _types(body: Body, functions: Functions) -> Claim:
     text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(half_nodes(body.sides))
-    return _claim("types", list(type_faults(body.sides)), text)
+    return _claim("types", [*type_faults(body.sides), *functions.type_faults], text)
 
 
 def _claim(name: str, faults: List[Fault], text: str) -> Claim:

@@ -39,18 +39,28 @@ class DynamicScale(NamedTuple):
     flags: FrozenSet[Port]
     parameters: Dict[str, float]
 
+    @property
+    def name(self) -> str:
+        """The name of the variable that holds it."""
+        return self.variables[0]
+
 
 class Scales:
     """All loss scales of one body.
 
     Attributes:
         dynamic: those with a state.
-        nodes: the nodes that keep and adapt that.
+        initial: the initial value of each variable of their states.
+        nodes: the nodes that keep and adapt these.
     """
 
     def __init__(self, sides: Sides, matcher: Matcher):
         self._sides, self._matcher, self._view = sides, matcher, sides.after.view
         self.dynamic: List[DynamicScale] = list(self._dynamic())
+        self.initial: Dict[str, float] = {}
+        for scale in self.dynamic:
+            self.initial.update(dict.fromkeys(scale.variables, 0.0))
+            self.initial[scale.name] = scale.parameters["loss_scale_initial"]
         self.nodes = frozenset(matcher.kept) - {port.node for scale in self.dynamic for port in scale.values}
 
     def at(self, port: Port) -> Optional[str]:
@@ -58,7 +68,7 @@ class Scales:
         port = self._behind(port)
         for scale in self.dynamic:
             if port in scale.values:
-                return scale.variables[0]
+                return scale.name
         number = self._matcher.scalar(port)
         if number is None or not 0 < number < float("inf") or self._sides.after.dtype(port) not in FLOATS:
             return None
@@ -95,7 +105,7 @@ class Scales:
                 flags.append(Port(name, 0))
         values = [found["current"]]
         if "first_step" in found:
-            values = [Port(name, 0) for name in self._readers(found["current"]) if self._matches("in_step", Port(name, 0), found)]
+            values = [Port(name, 0) for name in self._readers(found["current"]) if self._matcher.take("in_step", Port(name, 0), found)]
         checked = self.checked(found["finite"])
         if not flags or not values or checked is None or not self._largest(found, checked):
             return None
@@ -109,12 +119,6 @@ class Scales:
 
     def _readers(self, port: Port) -> List[str]:
         return [c.node for c in self._view.consumers(port.node) if c.output == port.output and c.node in self._sides.added]
-
-    def _matches(self, name: str, port: Port, found: Bindings) -> bool:
-        matched = self._matcher.match(name, port, found)
-        if matched is not None:
-            self._matcher.keep(matched)
-        return matched is not None
 
     def _declared(self, name: str, initial: float) -> bool:
         """Whether a variable is a scalar, and all that takes it for itself is known: its initialiser, and what was matched."""
@@ -130,14 +134,12 @@ class Scales:
 
     def checked(self, port: Port) -> Optional[FrozenSet[Port]]:
         """The outputs that a flag says to be finite; None where it says anything else."""
-        one = self._matcher.match("finite_of", port)
+        one = self._matcher.take("finite_of", port)
         if one is not None:
-            self._matcher.keep(one)
             return frozenset((one["x"],))
-        every = self._matcher.match("all_finite", port)
+        every = self._matcher.take("all_finite", port)
         if every is None:
             return None
-        self._matcher.keep(every)
         found = [self.checked(flag) for flag in every["flags"]]
         return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
 
@@ -149,10 +151,9 @@ class Scales:
         return None not in looked and checked <= {port for ports in looked for port in ports or ()}
 
     def _of_dtype(self, port: Port, found: Bindings) -> Optional[List[Port]]:
-        matched = self._matcher.match("largest_of_dtype", port)
+        matched = self._matcher.take("largest_of_dtype", port)
         if matched is None:
             return None
-        self._matcher.keep(matched)
         looked = [self._of_one(each, found) for each in matched["sizes"]]
         return None if None in looked else [port for port in looked if port is not None]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, List, NamedTuple, Set
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.branches import Conditions, conditions
+from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.hooks.bodies import ARGUMENT
@@ -57,6 +58,10 @@ class Side:
         outputs = signature.outputs if signature is not None else ()
         return outputs[port.output].dtype if port.output < len(outputs) else 0
 
+    def is_float(self, port: Port) -> bool:
+        """Whether an output is of a real floating-point dtype."""
+        return self.dtype(port) in FLOATS
+
     def outputs(self, name: str) -> int:
         """How many outputs a node has."""
         signature = self.op_defs.signature(self.view.nodes[name])
@@ -97,13 +102,9 @@ class Sides:
         """Notes something wrong."""
         self.faults.append(Fault(node, text))
 
-    def variable(self, name: str) -> Optional[str]:
-        """The variable of the converted graph that a node is, refers to or reads."""
-        return self.after.state.variable(name)
-
-    def writes(self) -> Tuple[str, ...]:
-        """Writes of the model's own variables, in the converted graph."""
-        return tuple(name for name in self.after.state.writes)
+    def are_calls(self, before: tf.NodeDef, after: tf.NodeDef) -> bool:
+        """Whether two nodes are calls of functions by their ops."""
+        return before.op in self.before.library and after.op in self.after.library
 
 
 def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:

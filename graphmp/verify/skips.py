@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set
 
-from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.live import READS, UPDATE_PREFIXES
 from graphmp.graph.state_kinds import kind
 from graphmp.graph.variables import VARIABLE_OPS
@@ -36,17 +35,15 @@ class Skips:
 
     def __init__(self, sides: Sides, scales: Scales, gates: Gates, erasure: Erasure):
         self._sides, self._scales, self._erasure, self._view = sides, scales, erasure, sides.after.view
-        own = {variable for scale in scales.dynamic for variable in scale.variables}
-        state = sides.after.state
-        self._writes = [name for name in state.writes if name in sides.before.view.nodes or name in dict(erasure.copied())]
-        self._writes = [name for name in self._writes if not state.written(name) & own and not self._is_moved(name)]
+        self._writes = [name for name in sides.after.state.writes if self._is_the_models(name)]
         self._gates = gates.of
         self._flags: Dict[str, Flag] = {name: _all([gate.flag for gate in found]) for name, found in gates.of.items()}
         self.faults: List[Fault] = []
         self.counted: List[str] = []
         self.gated = sum(name in self._flags for name in self._writes)
+        self._divisions = erasure.divisions()
         if scales.dynamic:
-            self._sources = set(self._unscaled()) | set(self._taken_out()) | set(self._fed())
+            self._sources = {port for port, scale in self._divisions.items() if scale in scales.initial} | set(self._taken_out()) | set(self._fed())
             self._look_at_ways()
             self._look_at_scales()
             self._look_at_steps()
@@ -58,18 +55,13 @@ class Skips:
         for name in self._writes:
             for gate in self._gates.get(name, ()):
                 of_values = by_value(gate.flag)
-                if of_values and gate.value not in of_values and self._sides.after.dtype(gate.value) % 100 in FLOATS:
+                if of_values and gate.value not in of_values and self._sides.after.is_float(gate.value):
                     self.faults.append(Fault(name, "waits for a flag that looks at the values of others, and not at its own"))
 
-    def _is_moved(self, name: str) -> bool:
-        """Whether a write's name only stands for what another node does."""
-        return self._view.nodes[name].op == "Identity"
-
-    def _unscaled(self) -> Iterator[Port]:
-        dynamic = {scale.variables[0] for scale in self._scales.dynamic}
-        for name, step in self._erasure.steps.items():
-            if step is not None and step.power < 0 and step.scale in dynamic:
-                yield Port(name, 0)
+    def _is_the_models(self, name: str) -> bool:
+        """Whether a write is one of the original, or stands for one, and writes no state of the scales."""
+        known = name in self._erasure.copies or (name in self._sides.before.view.nodes and self._view.nodes[name].op != "Identity")
+        return known and not self._sides.after.state.written(name) & self._scales.initial.keys()
 
     def _taken_out(self) -> Iterator[Port]:
         for name, node in self._view.nodes.items():
@@ -101,7 +93,7 @@ class Skips:
         waiting = list(ports)
         while waiting:
             port = waiting.pop()
-            if port in seen or self._sides.after.dtype(port) % 100 not in FLOATS:
+            if port in seen or not self._sides.after.is_float(port):
                 continue
             seen.add(port)
             if self._view.nodes[port.node].op in _PLACEHOLDERS:
@@ -123,13 +115,11 @@ class Skips:
 
     def _look_at_scales(self) -> None:
         """What takes gradients of a scale goes by the flag that this scale adapts to."""
-        divisions = {Port(name, 0): step.scale for name, step in self._erasure.steps.items() if step is not None and step.power < 0}
         for scale in self._scales.dynamic:
-            own = scale.variables[0]
-            starts = {port for port, divisor in divisions.items() if divisor == own}
-            takes = self._reached(starts, divisions.keys() - starts)
+            starts = {port for port, divisor in self._divisions.items() if divisor == scale.name}
+            takes = self._reached(starts, self._divisions.keys() - starts)
             for name in self._writes:
-                if name in takes and name in self._flags and own not in mentioned(self._flags[name]):
+                if name in takes and name in self._flags and scale.name not in mentioned(self._flags[name]):
                     self.faults.append(Fault(name, "takes gradients of a loss, and does not go by its flag"))
 
     def _reached(self, sources: AbstractSet[Port], stops: AbstractSet[Port]) -> Set[str]:
@@ -187,7 +177,7 @@ class Skips:
         node = self._view.nodes[name]
         if kind(node.op) or "Accumulator" in node.op:
             return
-        values = [port for port in self._view.inputs(name)[1:] if self._sides.after.dtype(port) % 100 in FLOATS]
+        values = [port for port in self._view.inputs(name)[1:] if self._sides.after.is_float(port)]
         if values:
             self.faults.append(Fault(name, "follows updates that are skipped, and is not"))
         else:

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.config import Config
-from graphmp.policy.policy import Policy
-from graphmp.rewrite.pipeline import rewrite
+from graphmp.graph.messages import parse
 from graphmp.verify import verify
+from tests.support.proved import converted, open_claims
 
 SCALE = "graphmp/loss_scale/"
 
@@ -33,8 +32,7 @@ def graphs():
     with tf.Graph().as_default():
         model()
         original = tf.train.export_meta_graph()
-    found = rewrite(original, Config.make(clip_norm=1.0), Policy.default("float16")).meta_graph
-    return original, found.parsed() if hasattr(found, "parsed") else found
+    return original, converted(original, clip_norm=1.0)
 
 
 class Planted:
@@ -246,12 +244,34 @@ def collection_gone(graph):
     del graph.meta_graph.collection_def["trainable_variables"]
 
 
+def state_not_listed(graph):
+    graph.meta_graph.collection_def["graphmp_loss_scale"].node_list.value.pop()
+
+
+def another_listed(graph):
+    graph.meta_graph.collection_def["graphmp_loss_scale"].node_list.value[0] = "net/first:0"
+
+
+def described_by_others(graph):
+    """The scale's initialiser is that of its count of steps."""
+    listed = graph.meta_graph.collection_def["variables"].bytes_list.value
+    found = parse("tensorflow.VariableDef", listed[-3])
+    found.initializer_name = found.initializer_name.replace("scale/Assign", "good_steps/Assign")
+    listed[-3] = found.SerializeToString()
+
+
+def op_becomes_a_call(graph):
+    function = graph.meta_graph.graph_def.library.function.add()
+    function.signature.name = "graphmp_relu"
+    graph.nodes["net/Relu"].op = "graphmp_relu"
+
+
 FAULTS = [
     divided_by_one, another_gradient, exchanged_gradients, not_unscaled, left_out_of_the_check, one_check_less, gate_turned, switch_turned,
     no_gate, gate_always_open, not_waited_for, waited_for_dead, larger_norm, one_norm_of_two, past_the_clip, norm_of_one, backs_off_upwards,
     grows_soon, scale_stays, flag_does_not_wait, learning_rate, seed_scaled_twice, seed_not_scaled, saved_under_other_names,
     restored_into_others, scale_not_initialised, transposed, nesterov, half_variable, cast_missing, added_write, doubled_on_the_way,
-    collection_gone,
+    collection_gone, state_not_listed, another_listed, described_by_others, op_becomes_a_call,
 ]  # fmt: skip
 
 
@@ -272,3 +292,12 @@ def test_fault(graphs, fault):
     fault(planted)
     assert planted.meta_graph != converted
     assert not verify(original, planted.meta_graph).ok
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("flags", [{"loss_scale": "none"}, {"loss_scale": 128.0}, {}])
+def test_another_conversion(graphs, flags):
+    """A conversion without a scale, with another one, or without the clip, is not what was asked for."""
+    original, _ = graphs
+    wanted = {"loss_scale": "dynamic", "clip_norm": 1.0}
+    assert list(open_claims(original, converted(original, **flags), wanted)) == ["parameters"]

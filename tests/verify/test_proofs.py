@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.config import Config
 from graphmp.graph.files import read_graph
 from graphmp.graph.messages import serialize
-from graphmp.policy.policy import Policy
-from graphmp.rewrite.pipeline import rewrite
 from graphmp.verify import verify
 from tests.support.corpus import recorded
+from tests.support.proved import converted, open_claims
 from tests.support.training_graphs import SHAPES
 
 HOW = {"dynamic": {}, "clip": {"clip_norm": 1.0}, "fixed": {"loss_scale": 128.0}, "none": {"loss_scale": "none"}}
@@ -19,9 +17,7 @@ HOW = {"dynamic": {}, "clip": {"clip_norm": 1.0}, "fixed": {"loss_scale": 128.0}
 
 def unproved(original, **flags):
     """The claims that don't hold for the conversion of a graph."""
-    found = rewrite(original, Config.make(**flags), Policy.default("float16")).meta_graph
-    proof = verify(original, found.parsed() if hasattr(found, "parsed") else found)
-    return [claim for claim in proof.claims if claim.verdict in ("failed", "not proved")]
+    return open_claims(original, converted(original, **flags))
 
 
 def built(name, resource):
@@ -42,13 +38,13 @@ def cases():
 @pytest.mark.parametrize("name, how, resource", cases())
 def test_shapes(name, how, resource):
     """Training code of many shapes."""
-    assert unproved(built(name, resource), **HOW[how]) == []
+    assert unproved(built(name, resource), **HOW[how]) == {}
 
 
 @recorded()
 def test_recorded(paths):
     """What other people wrote."""
-    assert {path.name: unproved(read_graph(str(path)), clip_norm=1.0) for path in paths} == {path.name: [] for path in paths}
+    assert {path.name: unproved(read_graph(str(path)), clip_norm=1.0) for path in paths} == {path.name: {} for path in paths}
 
 
 @pytest.mark.unit
@@ -66,16 +62,14 @@ def test_the_original_is_its_own_conversion():
 def test_graphs_stay_as_they_are():
     """What is looked at is not changed by that: protobuf adds what is asked for."""
     graph = built("towers", True)
-    found = rewrite(graph, Config.make(clip_norm=1.0), Policy.default("float16")).meta_graph
-    converted = found.parsed() if hasattr(found, "parsed") else found
-    before = serialize(graph), serialize(converted)
-    assert verify(graph, converted).ok
-    assert (serialize(graph), serialize(converted)) == before
+    other = converted(graph, clip_norm=1.0)
+    before = serialize(graph), serialize(other)
+    assert verify(graph, other).ok
+    assert (serialize(graph), serialize(other)) == before
 
 
 @pytest.mark.unit
 def test_other_way_round():
     """An original is no conversion of its conversion."""
     graph = built("plain", False)
-    converted = rewrite(graph, Config.make(), Policy.default("float16")).meta_graph
-    assert not verify(converted.parsed() if hasattr(converted, "parsed") else converted, graph).ok
+    assert not verify(converted(graph), graph).ok
