@@ -98,9 +98,10 @@ def function_on_either_side(clip):
 
 @program(clips=False)
 def function_that_applies_anothers_gradients(clip):
-    """A tf.function that calls one that takes gradients."""
+    """A tf.function that calls one that takes gradients; a function writes no reference."""
     x, y = data()
-    variables = two_weights()
+    with tf.variable_scope(tf.get_variable_scope(), use_resource=True):
+        variables = two_weights()
     gradients = by_function(variables)
 
     @tf.function
