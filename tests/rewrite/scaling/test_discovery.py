@@ -34,6 +34,18 @@ def found(meta_graph):
 AS_ONE_CALL = {"given_by_another_gradient"}
 
 
+RECORDED = [
+    "AmmarRashed__PPOng__Pong_model.ckpt",
+    "DeepBlurt__vae__model.ckpt",
+    "Lornatang__tensorflow-dcgan__DCGAN.model-22502",
+    "XiangweiTang__Word2Vec__model.ckpt",
+    "captured__dcgan",
+    "captured__slimhead_resnet",
+    "captured__tfcnn",
+    "taiguangxing__Wide_n_deep__model.ckpt-2010",
+]
+
+
 def exported(name):
     meta_graph = tf.train.export_meta_graph(graph=shaped(name))
     meta_graph.ClearField("collection_def")
@@ -57,7 +69,7 @@ def test_renamed_graphs_are_converted_alike(name):
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("name", ["captured__dcgan", "captured__tfcnn", "AmmarRashed__PPOng__Pong_model.ckpt", "DeepBlurt__vae__model.ckpt"])
+@pytest.mark.parametrize("name", RECORDED)
 def test_recorded_graphs_are_converted_alike(name):
     """What a loss is called is another matter: where its value is computed shows in its gradient code alone."""
     meta_graph = tf.MetaGraphDef.FromString(corpus_folder().joinpath("corpus", "meta", name + ".meta").read_bytes())

@@ -96,6 +96,23 @@ def function_on_either_side(clip):
     momentum(clip(tf.cond(rises(x), lambda: gradients(x, y), lambda: gradients(x, -y))), variables)
 
 
+@program(clips=False)
+def function_that_applies_anothers_gradients(clip):
+    """A tf.function that calls one that takes gradients; a function writes no reference."""
+    x, y = data()
+    with tf.variable_scope(tf.get_variable_scope(), use_resource=True):
+        variables = two_weights()
+    gradients = by_function(variables)
+
+    @tf.function
+    def step(features, target):
+        moved = [v.assign_sub(0.25 * g) for v, g in zip(variables, clip(gradients(features, target)))]
+        with tf.control_dependencies(moved):
+            return tf.constant(True)
+
+    tf.identity(step(x, y), name="train")
+
+
 @program()
 def function_in_a_loop(clip):
     """A tf.function that takes gradients, called by tf.map_fn; of examples that ask for it."""
