@@ -12,6 +12,7 @@ from typing import AbstractSet, Any, Callable, Deque, Dict, List, Optional, Sequ
 
 from graphmp.graph.calls import CALLS, CHOICES, LOOPS, functions_named
 from graphmp.graph.dtypes import COMPLEX, FLOATS, VARIANT
+from graphmp.graph.order import in_order
 from graphmp.graph.values import all_equal
 from graphmp.graph.view import Port
 from graphmp.hooks.bodies import ARGUMENT, RESULT
@@ -22,7 +23,7 @@ from graphmp.verify.sides import Sides, attribute
 Called = Callable[[str, Tuple[Any, ...]], Tuple[List[Any], str]]
 Degree = Optional[Tuple[Tuple[str, float], ...]]  # None: any
 ONE: Degree = ()
-_MOST_VISITS = 50  # a value that enters a loop changes a degree a few times, and one that has none keeps changing
+_MOST_CHANGES = 50  # of the degree of one node: that of a value which has none in a loop keeps changing
 _CARRY = frozenset((*FLOATS, *COMPLEX, VARIANT))
 _ARRAYS = frozenset(("TensorArrayV2", "TensorArrayV3", "TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape"))
 _ZEROS = frozenset(("ZerosLike", "EmptyTensorList", "TensorListReserve"))
@@ -65,17 +66,19 @@ class Degrees:
         return self.of.get(port)
 
     def _run(self) -> None:
-        waiting: Deque[str] = collections.deque(self._view.nodes)
+        nodes = self._view.nodes
+        waiting: Deque[str] = collections.deque(dict.fromkeys([*in_order(self._view, nodes.keys()), *nodes]))  # those of a cycle have no order
         queued = set(waiting)
-        visits: Dict[str, int] = collections.defaultdict(int)
+        changes: Dict[str, int] = collections.defaultdict(int)
         while waiting:
             name = waiting.popleft()
             queued.discard(name)
-            visits[name] += 1
-            if visits[name] > _MOST_VISITS:
+            readers = self._update(name)
+            changes[name] += bool(readers)
+            if changes[name] > _MOST_CHANGES:
                 self.problems[name] = "has another degree of a loss scale in each iteration"
                 continue
-            for reader in self._update(name):
+            for reader in readers:
                 if reader not in queued:
                     queued.add(reader)
                     waiting.append(reader)
