@@ -94,6 +94,13 @@ def by_value(flag: Flag) -> FrozenSet[Port]:
     return frozenset().union(*map(by_value, flag.flags))
 
 
+def is_mixed(flag: Flag) -> bool:
+    """Whether a flag may hold by values alone where a scale's flag doesn't, or the other way round."""
+    if isinstance(flag, Finite):
+        return False
+    return any(map(is_mixed, flag.flags)) or (isinstance(flag, AnyOf) and bool(by_value(flag)))
+
+
 def mentioned(flag: Flag) -> FrozenSet[str]:
     """All scales whose flags a flag is made of."""
     if isinstance(flag, Finite):

@@ -15,7 +15,7 @@ from graphmp.graph.state_kinds import kind
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.verify.erase import Erasure
-from graphmp.verify.flags import AllOf, Flag, by_value, mentioned, said_finite
+from graphmp.verify.flags import AllOf, Flag, by_value, is_mixed, mentioned, said_finite
 from graphmp.verify.gates import Gates
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Fault, Sides
@@ -55,6 +55,8 @@ class Skips:
         for name in self._writes:
             for gate in self._gates.get(name, ()):
                 of_values = by_value(gate.flag)
+                if is_mixed(gate.flag):
+                    self.faults.append(Fault(name, "is written where either of two flags holds, and needs both"))
                 if of_values and gate.value not in of_values and self._sides.after.is_float(gate.value):
                     self.faults.append(Fault(name, "waits for a flag that looks at the values of others, and not at its own"))
 
