@@ -114,13 +114,13 @@ class Arithmetic:
             finite = self._all_finite() if self.scale.skips or self._given is not None else None
             flag = self._adapted(finite)
             self.given = dict(self._given_to_calls())
+            self.first_step = self._first_step()
             self._clip()
             self._connect_readers()
         self._connect()
         self.waits = {t.op.name: [c.node for c in self._editor.controls(p.node)] for p, t in self.divisions.items() if p in self._moved}
         self._flag, self._flag_outside = flag, None
         self.finite = "" if finite is None else finite.op.name
-        self.first_step = self._first_step()
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
         self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm and self._given is None and not self.unclipped else ""
         self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self.divisions.values()) if self.current and name.startswith("graphmp/")]
