@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.config import Config
 from graphmp.errors import GraphmpError
+from graphmp.graph.view import GraphView
+from graphmp.hooks.gradient_calls import noted
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.recognise import recognise
 from graphmp.version import __version__
 from tests.support.painting import built, chain, converted, graph, half_nodes, rewrite, verified
 from tests.support.structure import EYE, W, X, _trained, codes, of_op
@@ -145,3 +150,24 @@ def test_a_conversion_without_its_mark_is_refused(name):
 @pytest.mark.unit
 def test_names_that_only_look_like_a_conversion():
     assert half_nodes(converted(graph(X, W, "graphmp_float16 MatMul x w", "x_graphmp_float16y Sin x", w=EYE)))
+
+
+@pytest.mark.unit
+def test_a_tape_in_a_function_is_training():
+    with tf.Graph().as_default() as graph:
+        weight = tf.get_variable("weight", (3, 3), use_resource=True)
+
+        @tf.function
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.tanh(tf.matmul(x, weight)) ** 2)
+            weight.assign_sub(tape.gradient(loss, weight))
+            return loss
+
+        tf.identity(step(tf.placeholder(tf.float32, (4, 3))), name="train")
+        meta_graph = tf.train.export_meta_graph()
+    for function in meta_graph.graph_def.library.function:
+        assert not any("_grad/" in node.name for node in function.node_def)
+    given = meta_graph, GraphView(meta_graph.graph_def), Config.make(), Policy.default("float16"), frozenset()
+    assert [row["code"] for row in recognise(*given).warnings] == ["GMP105"]
+    assert recognise(*given, noted(graph)).warnings == []

@@ -114,14 +114,13 @@ class Arithmetic:
             finite = self._all_finite() if self.scale.skips or self._given is not None else None
             flag = self._adapted(finite)
             self.given = dict(self._given_to_calls())
-            looked_at = {port: self._result(port) for port in self._outside() if self._place(port) == _OUTSIDE}  # as they are before the clip
+            self.first_step = self._first_step()
             self._clip()
             self._connect_readers()
         self._connect()
         self.waits = {t.op.name: [c.node for c in self._editor.controls(p.node)] for p, t in self.divisions.items() if p in self._moved}
         self._flag, self._flag_outside = flag, None
         self.finite = "" if finite is None else finite.op.name
-        self.first_step = self._first_step([self._part.port(tensor) for tensor in looked_at.values()])
         self.current = self._part.port(self.scale.current).node if isinstance(self.scale, scales.FixedLossScale) else ""
         self.clip = "graphmp/%s/clip_by_global_norm" % self._scope if self._config.clip_norm and self._given is None and not self.unclipped else ""
         self.unscaled = [name for name in dict.fromkeys(t.op.name for t in self.divisions.values()) if self.current and name.startswith("graphmp/")]
@@ -214,10 +213,12 @@ class Arithmetic:
             found[side] = Branch(entered(inner, predicate, self._scope) if inner else predicate, side[1], apart)
         return list(reversed(list(found.values())))
 
-    def _first_step(self, checked: List[Port]) -> Optional[FirstStep]:
+    def _first_step(self) -> Optional[FirstStep]:
         if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
             return None
-        if len(checked) < len(self._outside()):  # what is taken in a branch is seen where it comes out
+        ports = self._outside()
+        checked = [self._part.port(self._result(port)) for port in ports if self._place(port) == _OUTSIDE]
+        if len(checked) < len(ports):  # what is taken in a branch is seen where it comes out
             checked += [port for port in (self._graph.view.inputs(name)[slot] for name, slot in self._entries()) if self._place(port) == _OUTSIDE]
         elsewhere = self._loss.arrivals or self._loss.reduced  # gradient code runs in another step, or holds other values in other processes
         nodes = frozenset() if elsewhere else frozenset(name for scope in self._loss.scopes for name in scope.nodes)
