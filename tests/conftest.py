@@ -6,6 +6,7 @@ import subprocess
 
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # a worker a core: sessions with more threads wait for each other
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's: threads that wait for each other turn meanwhile
 
 import pytest
 
@@ -42,6 +43,14 @@ def pytest_collection_modifyitems(config, items):
 def pytest_collection_finish():
     """Keeps what is imported by now out of garbage collections: each would look through all of TensorFlow."""
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """The same for what the tests of a file leave in caches, once garbage is gone: benches collect before each timing."""
+    if nextitem is None or nextitem.fspath != item.fspath:
+        gc.collect()
+        gc.freeze()
 
 
 def skip(items, mark, reason):

@@ -128,6 +128,7 @@ class Plugin:
 
     def start(self) -> None:
         """Imports TensorFlow, which is counted by itself, and begins to watch."""
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as tests/conftest.py has it, for NumPy comes with TensorFlow
         with self._clock.at("import"):
             import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its settings when it is imported
             import tensorflow.compat.v1  # noqa: F401

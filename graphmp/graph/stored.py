@@ -14,7 +14,8 @@ from graphmp.graph.wire_format import counted, counted_key, fields
 from graphmp.once import once
 
 _GRAPH_DEF, _NODE = 2, 1  # fields of MetaGraphDef and GraphDef (tensorflow/core/protobuf/meta_graph.proto, framework/graph.proto)
-_KEPT = 16  # nodes that stay parsed: a restore op has thousands of readers, each of which looks at it, and as many outputs
+_SMALL = 1 << 20  # bytes of a graph whose nodes all stay parsed: that is a few megabytes, and each is looked at a dozen times
+_KEPT = 16  # of a larger graph: a restore op has thousands of readers, each of which looks at it, and as many outputs
 
 
 class StoredMetaGraph:
@@ -61,7 +62,7 @@ class StoredNodes(Mapping[str, tf.NodeDef]):
     def __init__(self, data: bytes, bounds: array[int]):
         """`bounds` has two numbers a node, where it starts and ends in `data`."""
         self._data, self._bounds = data, bounds
-        self._parsed = functools.lru_cache(maxsize=_KEPT)(functools.partial(_node, data, bounds))
+        self._parsed = functools.lru_cache(maxsize=None if len(data) <= _SMALL else _KEPT)(functools.partial(_node, data, bounds))
 
     @once
     def _numbers(self) -> Dict[str, int]:

@@ -38,6 +38,7 @@ class Policy:
     keep_float32: Tuple[str, ...] = ()
 
     @classmethod
+    @functools.lru_cache(maxsize=None)
     def default(cls, compute_dtype: str) -> Policy:
         """The shipped lists for "float16" or "bfloat16" ("float32": nothing is allowed)."""
         if compute_dtype == "float32":

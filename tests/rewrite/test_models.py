@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.support import training
-from tests.support.models import MODELS
+from tests.support.models import LIKE_OTHERS, MODELS
 from tests.support.training import AS_WRITTEN, rewritten, tensor_core_dtypes
 
 TOLERANCE = {"float16": 0.01, "bfloat16": 0.05}
@@ -23,10 +23,6 @@ def test_model(name):
     assert tensor_core_dtypes(converted.graph)["float16"] == counts["float32"]
     np.testing.assert_allclose(converted.losses, original.losses, rtol=TOLERANCE["float16"])
     assert_same_updates(original, converted, 0.99)
-
-
-# Without a decorator their graphs have nothing that those of the other models don't have.
-LIKE_OTHERS = ("called_twice", "layers_from_outside", "logits_returned", "loss_returned", "recurrent", "tensors_from_outside")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow if name in LIKE_OTHERS else []) for name in sorted(MODELS)])

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.errors import GraphmpError
-from tests.support.models import MODELS, batch_for
+from tests.support.models import LIKE_OTHERS, MODELS, batch_for
 from tests.support.training import load, run_steps, undecorated
 
 RNG = np.random.RandomState(0)
@@ -272,9 +272,7 @@ def test_bad_options():
         graphmp.Session(compute_dtype="int8")
 
 
-# Those that differ from another in what is decorated, which is nothing here, run with --slow.
-SAME_GRAPHS = {"logits_returned", "layers_from_outside"}
-NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in SAME_GRAPHS else []) for name in sorted(MODELS)]
+NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in LIKE_OTHERS else []) for name in sorted(MODELS)]
 
 
 @pytest.mark.parametrize("name", NAMES)

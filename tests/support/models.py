@@ -393,3 +393,7 @@ def batch_for(name):
     if name in ("regularised", "batch_norm", "unfused_batch_norm"):
         return PICTURES, CLASSES
     return (IDS if name == "embedding" else VECTORS), TARGETS
+
+
+# Without a decorator their graphs have nothing that those of the other models don't have.
+LIKE_OTHERS = ("called_twice", "layers_from_outside", "logits_returned", "loss_returned", "recurrent", "tensors_from_outside")

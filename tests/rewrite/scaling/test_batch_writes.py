@@ -14,6 +14,7 @@ from tests.support.scaled import changed, session, trained
 from tests.support.structure import of_op
 from tests.support.training import state
 from tests.support.training_graphs import adam, sgd, square
+from tests.support.turns import in_turn
 
 X = np.random.RandomState(0).uniform(0.5, 1.0, (6, 8)).astype(np.float32)
 FEED = {"x:0": X, "ids:0": np.array([0, 1, 2, 1, 0, 3], np.int32), "factor:0": 1.0}
@@ -132,8 +133,7 @@ def taken(values):
 CASES = [(place, kind) for place in (grouped, ahead, behind, part_of_it) for kind in KINDS if (place, kind) != (part_of_it, centres)]
 
 
-@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
-@pytest.mark.parametrize("place, kind", CASES)
+@pytest.mark.parametrize("place, kind, use_resource", in_turn(CASES, [False, True]))
 def test_all_are_written_or_none(place, kind, use_resource):
     result = converted(place, kind, use_resource)
     (loss,) = result.report["losses"]
@@ -156,8 +156,7 @@ def test_all_are_written_or_none(place, kind, use_resource):
         assert "dense/kernel" in changed(last, state(sess))
 
 
-@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
-@pytest.mark.parametrize("place, kind", CASES)
+@pytest.mark.parametrize("place, kind, use_resource", in_turn(CASES, [True, False]))
 def test_a_finite_step_writes_what_it_wrote(place, kind, use_resource):
     meta_graph = graph_of(place, kind, use_resource)
     start, expected = trained(meta_graph, feed=FEED, as_written=True)

@@ -15,6 +15,7 @@ from tests.support.programs.running import copies
 from tests.support.scaled import changed, session
 from tests.support.structure import not_lowered
 from tests.support.training import imported, state
+from tests.support.turns import in_turn
 
 Defun = importlib.import_module("tensorflow.python.framework.function").Defun
 TURNS = 4
@@ -141,6 +142,7 @@ LOOPS = [mapped, clipped_by_value, nested, in_a_branch, two_loops]
 FUNCTIONS = [*map(in_functions, LOOPS), called, legacy]
 SHAPES = [*LOOPS, accumulated, *FUNCTIONS]
 WAYS = ["rewritten", "as_written", "not_lowered"]
+SCALES = [1024.0, "dynamic"]
 
 
 @functools.lru_cache(maxsize=None)
@@ -157,23 +159,35 @@ def conversion(shape, **options):
     return graphmp.convert(original(shape), **options)
 
 
+@functools.lru_cache(maxsize=None)
+def trained(shape):
+    """The original before and after three steps."""
+    return run(original(shape), [ONES] * 3)
+
+
 def run(meta_graph, factors, start=None, way="rewritten"):
+    states = run_each(meta_graph, factors, start, way)
+    return states[0], states[-1]
+
+
+def run_each(meta_graph, factors, start=None, way="rewritten"):
+    """All variables before, and after each step."""
     if way == "not_lowered":
         meta_graph = not_lowered(meta_graph)
     with session(meta_graph, start, way != "rewritten") as sess:
-        before = copies(state(sess))
+        states = [copies(state(sess))]
         for each in factors:
             sess.run("train", {"x:0": ROWS, "factors:0": each})
-        return before, copies(state(sess))
+            states.append(copies(state(sess)))
+        return states
 
 
-@pytest.mark.parametrize("loss_scale", [1024.0, "dynamic"])
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("shape, loss_scale", [*in_turn([*LOOPS, accumulated], SCALES), *in_turn(FUNCTIONS, SCALES[::-1])])
 def test_updates_are_the_originals(shape, loss_scale):
     converted = conversion(shape, compute_dtype="float32", loss_scale=loss_scale)
     assert converted.report["warnings"] == [] and len(converted.report["losses"]) == 1
     assert [row["name"] for row in converted.report["checks"] if row["status"] == "failed"] == []
-    start, expected = run(original(shape), [ONES] * 3)
+    start, expected = trained(shape)
     for way in WAYS if shape in FUNCTIONS else WAYS[:1]:
         _, found = run(converted.meta_graph, [ONES] * 3, start, way)
         agree(start, expected, found)
@@ -193,11 +207,10 @@ def test_an_overflow_in_a_turn_skips_the_step(shape, way):
     for turn in range(TURNS):
         factors = ONES.copy()
         factors[turn] = np.inf
-        start, after = run(converted.meta_graph, [factors], way=way)
+        start, after, later = run_each(converted.meta_graph, [factors, ONES], way=way)
         counts = ["global_step"] if shape is accumulated else []
         own = ["graphmp/loss_scale/scale", "graphmp/loss_scale/skipped_steps"]
         assert changed(start, after) == sorted(own + counts) and after[own[0]] == 32.0 and after[own[1]] == 1
-        _, later = run(converted.meta_graph, [factors, ONES], start, way)
         assert later["global_step"] == 1 + len(counts) and all(np.isfinite(value).all() for value in later.values())
 
 

@@ -19,9 +19,11 @@ from graphmp.rewrite.inspection.overview import inspect
 from graphmp.rewrite.inspection.training_step import find_training
 from graphmp.rewrite.scaling.handles import pass_handles
 from tests.support.painting import built
+from tests.support.programs.running import copies
 from tests.support.scaled import changed, session
 from tests.support.structure import needs_tf2, not_lowered
 from tests.support.training import AS_WRITTEN, imported, initialise, state
+from tests.support.turns import in_turn
 
 Defun = importlib.import_module("tensorflow.python.framework.function").Defun
 OWN = ["graphmp/loss_scale/%s" % name for name in ("scale", "good_steps", "skipped_steps")]
@@ -208,13 +210,26 @@ def conversion(shape, **options):
 
 def run(meta_graph, steps, start=None, way="rewritten"):
     """Trains a step for each row of factors; returns all variables before and after."""
+    states = run_each(meta_graph, steps, start, way)
+    return states[0], states[-1]
+
+
+def run_each(meta_graph, steps, start=None, way="rewritten"):
+    """All variables before, and after each step; there is a step for each row of factors."""
     if way == "not_lowered":
         meta_graph = not_lowered(meta_graph)
     with session(meta_graph, start, way != "rewritten") as sess:
-        before = state(sess)
+        states = [copies(state(sess))]
         for factors in steps:
             sess.run("train", {"x:0": VECTORS, "factors:0": factors})
-        return before, state(sess)
+            states.append(copies(state(sess)))
+        return states
+
+
+@functools.lru_cache(maxsize=None)
+def trained(shape, way):
+    """The original before and after three steps."""
+    return run(original(shape), [ONES] * 3, way=way)
 
 
 def overflow_at(number):
@@ -228,36 +243,26 @@ def assert_updates_agree(start, expected, found):
         np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-6 * max(np.abs(value - start[name]).max(), 1e-30), err_msg=name)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@pytest.mark.parametrize("loss_scale", [1024.0, "dynamic"])
+@pytest.mark.parametrize("shape, loss_scale", in_turn(SHAPES, [1024.0, "dynamic"]))
 def test_updates_are_the_originals(shape, loss_scale):
     converted = conversion(shape, compute_dtype="float32", loss_scale=loss_scale)
     assert [row for row in converted.report["warnings"] if row["code"] in ("GMP110", "GMP111", "GMP112")] == []
     for way in WAYS:
-        start, expected = run(original(shape), [ONES] * 3, way=way)
+        start, expected = trained(shape, way)
         assert_updates_agree(start, expected, run(converted.meta_graph, [ONES] * 3, start, way)[1])
 
 
-def in_turn():
-    """Shapes and ways to run them; by default each shape has one way."""
-    for number, shape in enumerate(SHAPES):
-        for place, way in enumerate(WAYS):
-            late = [] if place == number % len(WAYS) else [pytest.mark.slow]
-            yield pytest.param(shape, way, id="%s-%s" % (shape.__name__, way), marks=late)
-
-
-@pytest.mark.parametrize("shape, way", in_turn())
+@pytest.mark.parametrize("shape, way", in_turn(SHAPES, WAYS))
 def test_an_overflow_skips_its_step_alone(shape, way):
     converted = conversion(shape, compute_dtype="float32", loss_scale="dynamic", loss_scale_initial=64.0)
     calls = 5 if shape in LOOPS else 2 if shape is called_twice else 1
+    start, _ = trained(shape, way)
     for number in range(calls):
-        start, _ = run(original(shape), [], way=way)
-        _, after = run(converted.meta_graph, [overflow_at(number)], start, way)
+        _, after, later = run_each(converted.meta_graph, [overflow_at(number), ONES], start, way)
         assert [after[name] for name in OWN] == [32.0, calls - 1 - number, 1]
         assert after["net/steps"] == calls - 1 and all(np.isfinite(value).all() for value in after.values())
         if calls == 1:
             assert changed(start, after) == []
-        _, later = run(converted.meta_graph, [overflow_at(number), ONES], start, way)
         assert later["net/steps"] == 2 * calls - 1 and [later[name] for name in OWN] == [32.0, 2 * calls - 1 - number, 1]
 
 
@@ -333,7 +338,7 @@ def test_half_precision_inside(shape):
     graph_def = converted.meta_graph.graph_def
     matmuls = [node for nodes in [graph_def.node, *(f.node_def for f in graph_def.library.function)] for node in nodes if "MatMul" in node.op]
     assert len(matmuls) >= 5 and all(node.attr["T"].type == half for node in matmuls)
-    start, expected = run(original(shape), [ONES] * 3)
+    start, expected = trained(shape, "rewritten")
     _, found = run(converted.meta_graph, [ONES] * 3, start)
     assert found["net/steps"] == expected["net/steps"] and found[OWN[2]] == 0
     for name in ("net/w", "net/v"):
@@ -343,7 +348,7 @@ def test_half_precision_inside(shape):
 @pytest.mark.parametrize("shape", [called, loop, old_loop], ids=lambda shape: shape.__name__)
 def test_tiny_gradients_train_with_the_scale_alone(shape):
     tiny = ONES * np.float32(1e-8)
-    start, _ = run(original(shape), [])
+    start, _ = trained(shape, "rewritten")
     _, without = run(conversion(shape, loss_scale="none").meta_graph, [tiny], start)
     _, scaled = run(conversion(shape, loss_scale=2.0**20).meta_graph, [tiny], start)
     assert not without["net/momentum"].any() and scaled["net/momentum"].any()
@@ -352,7 +357,7 @@ def test_tiny_gradients_train_with_the_scale_alone(shape):
 @pytest.mark.parametrize("shape", [called, loop, old_loop], ids=lambda shape: shape.__name__)
 def test_the_clip_is_tensorflows(shape):
     converted = conversion(shape, compute_dtype="float32", loss_scale=1024.0, clip_norm=0.01)
-    start, _ = run(original(shape), [])
+    start, _ = trained(shape, "rewritten")
     _, after = run(converted.meta_graph, [ONES], start)
     taken = [(start["net/v"] - after["net/v"]) / 0.1, after["net/momentum"]]
     norm = np.sqrt(sum(np.square(each.astype(np.float64)).sum() for each in taken))

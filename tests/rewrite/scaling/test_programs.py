@@ -16,6 +16,7 @@ FAILS: list = []
 
 TOLERANCE = 1e-6
 KINDS = ("reference", "resource")
+SCALES = (1024, "dynamic")
 TINY = [
     "plain", "consensus", "two_segments", "checkpointed_by_hand", "checkpointed_with_a_shared_weight", "glow",
     "two_losses_one_apply", "one_gradient_clipped_below_its_name", "gradients_clipped_below_their_names", "loss_below_a_gradients_name",
@@ -29,15 +30,30 @@ TINY = [
 RELATIVES = frozenset(module.__name__ for module in (calls, loops, published))  # variations on the other programs
 
 
-def cases(names, of_all=False):
-    """Programs with both kinds of variables; by default they take turns, and of relatives only the tests `of_all` run."""
-    params = []
+def _cases(names, of_all):
+    """A number, a program, a kind of variables, and whether it is run with --slow alone."""
     for number, name in enumerate(names):
         for kind in KINDS:
             left_out = PROGRAMS[name].build.__module__ in RELATIVES and not of_all
-            late = [pytest.mark.slow] if left_out or number % 2 != KINDS.index(kind) else []
-            params.append(pytest.param((name, kind == "resource"), id="%s-%s" % (name, kind), marks=late))
+            yield number, name, kind, left_out or number % 2 != KINDS.index(kind)
+
+
+def cases(names, of_all=False):
+    """Programs with both kinds of variables; by default they take turns, and of relatives only the tests `of_all` run."""
+    params = []
+    for _, name, kind, late in _cases(names, of_all):
+        params.append(pytest.param((name, kind == "resource"), id="%s-%s" % (name, kind), marks=[pytest.mark.slow] * late))
     return pytest.mark.parametrize("case", params, scope="module")
+
+
+def scaled_cases(of_all=False):
+    """All programs, as `cases`, with both kinds of scale: each by turns, so that both scales meet both kinds of variables."""
+    params = []
+    for number, name, kind, late in _cases(PROGRAMS, of_all):
+        for scale in SCALES:
+            marks = [pytest.mark.slow] * (late or number // 2 % 2 != SCALES.index(scale))
+            params.append(pytest.param((name, kind == "resource"), scale, id="%s-%s-%s" % (name, kind, scale), marks=marks))
+    return pytest.mark.parametrize("case, loss_scale", params, scope="module")
 
 
 @pytest.fixture(autouse=True)
@@ -50,24 +66,20 @@ def known(request, case):
             request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
 
 
-@cases(PROGRAMS)
-def test_scales(case):
+@scaled_cases()
+def test_scales(case, loss_scale):
     """Every seed that trains is scaled, by as many scales as there are steps; nothing is left out with a warning."""
-    program = PROGRAMS[case[0]]
-    for loss_scale in (1024, "dynamic"):
-        found = converted(*case, "float32", loss_scale)
-        assert [row for row in found.report["warnings"] if row["code"] in ("GMP110", "GMP111", "GMP112")] == []
-        assert [row["name"] for row in found.report["checks"] if row["status"] == "failed"] == []
-        assert all(row["scale"] for row in found.report["losses"])
-        assert len({row["scale"] for row in found.report["losses"]}) == program.scales
-        graph = built(*case)
-        assert unprotected(graph, found) == []
-        gradients = {name.split(":")[0].split("/pfor/")[0] for row in found.report["losses"] for name in row["gradients"]}
-        assert gradients <= {name for call in graph.calls for name in call.ops}
+    found, graph = converted(*case, "float32", loss_scale), built(*case)
+    assert [row for row in found.report["warnings"] if row["code"] in ("GMP110", "GMP111", "GMP112")] == []
+    assert [row["name"] for row in found.report["checks"] if row["status"] == "failed"] == []
+    assert all(row["scale"] for row in found.report["losses"])
+    assert len({row["scale"] for row in found.report["losses"]}) == PROGRAMS[case[0]].scales
+    assert unprotected(graph, found) == []
+    gradients = {name.split(":")[0].split("/pfor/")[0] for row in found.report["losses"] for name in row["gradients"]}
+    assert gradients <= {name for call in graph.calls for name in call.ops}
 
 
-@pytest.mark.parametrize("loss_scale", [1024, "dynamic"])
-@cases(PROGRAMS, of_all=True)
+@scaled_cases(of_all=True)
 def test_updates(case, loss_scale):
     """They are those of the original."""
     assert differences(converted(*case, "float32", loss_scale).meta_graph, case[0], states(*case), TOLERANCE) == []

@@ -80,15 +80,19 @@ def program(
     return register
 
 
-@functools.lru_cache(maxsize=None)
 def built(name: str, use_resource: bool, form: str = "") -> Built:
-    """A program's graph with reference or resource variables.
+    """A program's graph with reference or resource variables; each is made once.
 
     Args:
         name: the program.
         use_resource: its variables are resources.
         form: "clipped": its gradients are, by tf.clip_by_global_norm; "tiny": its losses are, and its gradients are made as large again.
     """
+    return _built(name, use_resource, form)
+
+
+@functools.lru_cache(maxsize=None)
+def _built(name: str, use_resource: bool, form: str) -> Built:
     done = {"": list, "clipped": clip, "tiny": lambda gradients: [g / TINY for g in gradients]}[form]
     with tf.Graph().as_default() as graph, recorded(graph) as calls, losses_times(TINY if form == "tiny" else 1.0):
         tf.set_random_seed(1)
