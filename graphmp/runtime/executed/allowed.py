@@ -60,7 +60,7 @@ class Allowed:
         """The variables that must stay as they are where gradients of these scales are infinite."""
         names = {scale.variables[0] for scale in scales}
         others = [scale.variables[0] for scale in self._found.dynamic if scale.variables[0] not in names]
-        taking = set().union(*(self._taking[name] for name in names))
+        taking = set().union(*(self._taking[name] for name in names)) - set().union(*(self._taking[name] for name in others))
         wanted = self._run_with(names)
         if others:
             after = set().union(*(self._behind[name] for name in names)) - set().union(*(self._behind[name] for name in others))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -133,16 +134,14 @@ class Executed:
         return Config.make(**flags)
 
     def _batches(self, train: Sequence[str]) -> Any:
-        with Session(self._original, checkpoint=self._options.checkpoint, on_gpu=True) as session:
+        view, options = GraphView(self._original.graph_def), self._options
+        with _of_original(), Session(self._original, checkpoint=options.checkpoint, on_gpu=True) as session:
             probe = [session.graph.get_operation_by_name(name) for name in train]
-            view, options = GraphView(self._original.graph_def), self._options
             return asked_batches(session.session, view, train, probe, options.data, options.batch_size, options.seed)
 
     def _expected(self) -> same.Expected:
-        try:
+        with _of_original():
             return same.expected(self._original, self._steps, self._options.checkpoint)
-        except (tf.errors.OpError, ValueError, TypeError) as error:
-            raise GraphmpError("GMP024", "the original's step does not run: %s" % first_line(error)) from None
 
     def _same_again(self, again: Conversion) -> Claim:
         if self._is_recipe:
@@ -245,6 +244,15 @@ class Executed:
         return Claim(_AGREES, FAILED, "%s are not the original's up to a relative %g" % (what, self._tolerance), nodes)
 
 
+@contextlib.contextmanager
+def _of_original() -> Iterator[None]:
+    """Makes an error of what TensorFlow raises while the original is run."""
+    try:
+        yield
+    except (tf.errors.OpError, ValueError, TypeError) as error:
+        raise GraphmpError("GMP024", "the original does not run: %s" % first_line(error)) from None
+
+
 def in_float32(config: Config, scale: float) -> Config:
     """The options of the same conversion in float32, with a scale and without a clip."""
     options = dict(config.as_flags(), compute_dtype="float32", clip_norm=0.0, keep_float32=(), force_compute=(), op_policy="", ranges="")
@@ -270,6 +278,8 @@ def _not_audited(view: GraphView, train: Sequence[str], losses: List[Dict[str, A
     """Why an audit can't hold two steps side by side; empty where it can."""
     step = view.ancestors(train)
     updates = {name for loss in losses for name in loss["updates"]}
+    if not fetchable(losses):
+        return "gradients are taken in a function or a loop that trains, into which an audit does not look"
     for loss in fetchable(losses):
         gradients = [parse_input(text).node for text in loss["gradients"]]
         if not step.issuperset(gradients):

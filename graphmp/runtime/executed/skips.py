@@ -90,9 +90,10 @@ class Skips:
                 idle = [number for number in idle if not self._gradient(number, after, later)]
             activations = [self._activation(name, before, after) for name in self._by_name]
             if len(self._by_name) > 1 and self._middles:
-                first = {name: number for number, (name, _) in reversed(list(enumerate(self._sources)))}
-                numbers = sorted(first.values())
-                self._look(numbers, list(self._by_name.values()), self._sources[numbers[0]][1].node, before, after)
+                first = {name: number for number, (name, _) in reversed(list(enumerate(self._sources))) if self._is_direct(number)}
+                if len(first) == len(self._by_name):
+                    numbers = sorted(first.values())
+                    self._look(numbers, list(first), self._sources[numbers[0]][1].node, before, after)
         names = [self._sources[number][1].node for number in idle]
         return Seen(self._faults, len(self._sources) - len(idle), list(filter(None, activations)), names, self._written, False)
 
@@ -119,28 +120,39 @@ class Skips:
         return [name for name, count in names if count in after and not np.array_equal(after[count], before.get(count, np.zeros_like(after[count])))]
 
     def _gradient(self, number: int, before: Values, good: Values) -> bool:
-        """One division with infinity at its input; whether that reached anything."""
+        """One gradient that is infinite; whether that reached anything. What its loss's flag looks at itself must skip the step."""
         name, source = self._sources[number]
-        return self._look([number], [self._by_name[name]], source.node, before, good)
+        bad = self._stepped(before, number)
+        if not changed(good, bad):
+            return False
+        direct = self._is_direct(number)
+        skipped = self._skipped(before, bad)
+        if direct or skipped or not_finite(bad):
+            self._look([number], [name] if direct or not skipped else skipped, source.node, before, good)
+        return True  # else something on its way made it finite again
+
+    def _is_direct(self, number: int) -> bool:
+        """Whether a loss's flag looks at a gradient itself."""
+        name, source = self._sources[number]
+        return source.reader is None or Port(source.node, 0) in self._by_name[name].checked
 
     def _activation(self, scale: str, before: Values, good: Values) -> str:
         """The first activation gradient of a loss whose infinity reaches a variable's gradient; empty where none does."""
         for number, (of, name) in enumerate(self._middles, len(self._sources)):
             if of == scale:
-                found = self._stepped(before, number)
-                if self._skipped(before, found) or not_finite(found):
-                    self._look([number], [self._by_name[scale]], name, before, good)
+                bad = self._stepped(before, number)
+                skipped = self._skipped(before, bad)
+                if skipped or not_finite(bad):
+                    self._look([number], skipped or [scale], name, before, good)
                     return name
         return ""
 
-    def _look(self, numbers: Sequence[int], scales: List[Dynamic], node: str, before: Values, good: Values) -> bool:
-        """A step with infinities, and the next one; whether the first one wasn't the good one."""
+    def _look(self, numbers: Sequence[int], names: Sequence[str], node: str, before: Values, good: Values) -> None:
+        """A step with infinities, which some scales must skip, and the next one."""
         bad = self._stepped(before, *numbers)
-        if not changed(good, bad):
-            return False
+        scales = [self._by_name[name] for name in names]
         for text in self._wrong(scales, before, good, bad) or self._stuck(scales, before, good, bad):
             self._faults.append(Fault(node, text))
-        return True
 
     def _wrong(self, scales: List[Dynamic], before: Values, good: Values, bad: Values) -> List[str]:
         for scale in scales:

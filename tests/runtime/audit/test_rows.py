@@ -14,6 +14,7 @@ from graphmp.graph.view import GraphView, parse_input
 from graphmp.numerics.rows import ACTIVATION, ACTIVATION_GRADIENT, ROLES, WEIGHT, WEIGHT_GRADIENT, Pair
 from tests.support.audited import graph_of
 from tests.support.models import MODELS
+from tests.support.scaled import shaped
 from tests.support.training import undecorated
 
 pytestmark = pytest.mark.unit
@@ -30,6 +31,13 @@ def test_rows_stand_behind_all_that_they_depend_on():
     for row in rows:
         before = view.ancestors([parse_input(row.name).node]) - {parse_input(row.name).node}
         assert all(other.order < row.order for other in rows if parse_input(other.name).node in before)
+
+
+def test_weight_gradients_are_compared_with_themselves():
+    """Also where more is divided by the scale: a gradient that another one starts from."""
+    meta_graph = tf.train.export_meta_graph(graph=shaped("given_by_another_gradient"))
+    rows = [row for row in rows_of(meta_graph) if row.role == WEIGHT_GRADIENT]
+    assert len(rows) == 4 and all(row.converted == row.name for row in rows)
 
 
 def test_rows_of_a_model():

@@ -90,3 +90,12 @@ def test_a_graph_that_does_not_run(planted):
     nodes["net/MatMul"].input[0] = "x"
     found, still = verdicts(graphs()[0], copy)
     assert found[SKIPS] == "not proved" and "does not run" in still[SKIPS]
+
+
+def test_an_original_that_can_not_be_converted():
+    """Then nothing is proved."""
+    original = tf.MetaGraphDef()
+    original.CopyFrom(graphs()[0])
+    next(node for node in original.graph_def.node if node.name == "net/Square").attr["T"].type = tf.int32.as_datatype_enum
+    found, still = verdicts(original, graphs()[1])
+    assert set(found.values()) == {"not proved"} and "the original can't be converted again: " in still[SAME]
