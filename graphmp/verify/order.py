@@ -149,12 +149,14 @@ class Order:
     def _lives(self) -> None:
         """What died in no case dies in none, but for writes that have a gate; what died with a branch does."""
         before, after = self._sides.before.conditions, self._sides.after.conditions
+        writes = frozenset(self._sides.after.state.writes)
         for name in self._before.nodes:
             if name not in self._after.nodes:
                 continue
             more = after.get(name, _EMPTY) - before.get(name, _EMPTY)
             less = before.get(name, _EMPTY) - after.get(name, _EMPTY)
-            gates = {(self._source(gate.predicate), 1) for gate in self._gates.of.get(name, ()) if gate.dies}
+            dying = self._gates.of.get(name, ()) if name in writes else ()
+            gates = {(self._source(gate.predicate), 1) for gate in dying if gate.dies}
             if less or not (more <= gates or self._only_for_writes(name, more)):
                 self._sides.fault(name, "runs where it does not in the original, or the other way round")
 
