@@ -28,6 +28,7 @@ class Order:
         self._sides, self._matcher, self._scales, self._gates, self._erasure = sides, matcher, scales, gates, erasure
         self._checkpoints = checkpoints
         self._before, self._after = sides.before.view, sides.after.view
+        self._known: Dict[str, str] = {}
 
     def compare(self) -> None:
         """Notes every node that doesn't wait for what it waits for in the original, waits for more, or dies where it didn't."""
@@ -52,13 +53,13 @@ class Order:
         found = {self.stands_for(control) for control in controls}
         moved = self._after.nodes[name].op == "Identity" != self._before.nodes[original].op  # what computes it waits
         for missing in sorted(wanted - found) if not moved else ():
-            if not self._follows(name, missing):
+            if not self._follows(name, {missing}):
                 self._sides.fault(name, "does not wait for %s, as in the original" % missing)
         started = {variable for variable in map(self._checkpoints.initialises, found - wanted) if variable in self._scales.initial}
         if started and started != set(self._scales.initial):
             self._sides.fault(name, "initialises a part of what the scales keep")
         for extra in sorted(found - wanted):
-            if not (self._may_wait(name, extra) or self._is_one_of(extra, wanted) or self._follows(name, extra, otherwise=True)):
+            if not (self._may_wait(name, extra) or self._is_one_of(extra, wanted) or self._follows(name, {extra}, but=extra)):
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
 
     def _writes_wait(self) -> None:
@@ -94,30 +95,34 @@ class Order:
 
     def stands_for(self, name: str) -> str:
         """What others wait for where they wait for a node: a write that may be dead, also by way of a group that waits for nothing else."""
+        if name not in self._known:
+            self._known[name] = self._stands_for(name)
+        return self._known[name]
+
+    def _stands_for(self, name: str) -> str:
         found = self._gates.waited_for(name)
         if found != name or name not in self._sides.added or self._after.nodes[name].op != "NoOp":
             return found
         stands = {control: self._gates.waited_for(control) for control in self._after.controls(name)}
-        writes = sorted({write for control, write in stands.items() if write != control and write in self._before.nodes})
-        if len(writes) != 1 or not all(write in writes or self._follows(writes[0], write) for write in stands.values()):
+        writes = {write for control, write in stands.items() if write != control and write in self._before.nodes}
+        if len(writes) != 1 or not self._follows(min(writes), set(stands.values()) - writes):
             return name
         self._matcher.used.add(name)
-        return writes[0]
+        return min(writes)
 
-    def _follows(self, name: str, other: str, otherwise: bool = False) -> bool:
-        """Whether a node runs after another one, in the same iteration; `otherwise`: even if it did not wait for that itself."""
-        view = self._after
-        starts = [port.node for port in view.inputs(name)] + [c for c in view.controls(name) if not otherwise or c != other]
-        seen, waiting = set(starts), list(starts)
-        while waiting:
+    def _follows(self, name: str, others: Set[str], but: str = "") -> bool:
+        """Whether a node runs after some others, in the same iteration; `but`: a node that it waits for, which doesn't count."""
+        view, left = self._after, set(others)
+        waiting = [*(port.node for port in view.inputs(name)), *(control for control in view.controls(name) if control != but)]
+        seen = set(waiting)
+        while waiting and left:
             found = waiting.pop()
-            if found == other:
-                return True
+            left.discard(found)
             if view.nodes[found].op not in _STOPS:
                 more = {port.node for port in view.inputs(found)}.union(view.controls(found)) - seen
                 seen |= more
                 waiting.extend(more)
-        return False
+        return not left
 
     def _may_wait(self, name: str, extra: str) -> bool:
         if extra in self._sides.added and (self._only_where(extra) or self._adapts(name, extra)):
@@ -144,12 +149,14 @@ class Order:
     def _lives(self) -> None:
         """What died in no case dies in none, but for writes that have a gate; what died with a branch does."""
         before, after = self._sides.before.conditions, self._sides.after.conditions
+        writes = frozenset(self._sides.after.state.writes)
         for name in self._before.nodes:
             if name not in self._after.nodes:
                 continue
             more = after.get(name, _EMPTY) - before.get(name, _EMPTY)
             less = before.get(name, _EMPTY) - after.get(name, _EMPTY)
-            gates = {(self._source(gate.predicate), 1) for gate in self._gates.of.get(name, ()) if gate.dies}
+            dying = self._gates.of.get(name, ()) if name in writes else ()
+            gates = {(self._source(gate.predicate), 1) for gate in dying if gate.dies}
             if less or not (more <= gates or self._only_for_writes(name, more)):
                 self._sides.fault(name, "runs where it does not in the original, or the other way round")
 

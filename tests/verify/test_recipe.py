@@ -221,6 +221,14 @@ def forward_value_dies(graph):
     graph.nodes["x_graphmp_float16"].input[0] = "graphmp/dies:1"
 
 
+def initialiser_by_a_flag(graph):
+    """It would be left out where a step is skipped, and need what a step is fed."""
+    node = graph.nodes["twice/weight/Assign"]
+    switch = graph.update("twice/weight").input[0]
+    assert node.input[0] == "twice/weight"
+    node.input[0] = switch
+
+
 def another_seed(graph):
     node = next(node for node in graph.nodes.values() if node.op == "RandomUniform")
     node.attr["seed2"].i += 1
