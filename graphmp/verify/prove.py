@@ -21,6 +21,7 @@ from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Cla
 from graphmp.verify.sides import Fault, Side, Sides, fetched
 from graphmp.verify.skips import Skips
 from graphmp.verify.types import half_nodes, type_faults
+from graphmp.verify.wellformed import broken
 
 
 @collector_paused()
@@ -38,9 +39,13 @@ def verify(
     Returns:
         The claims with their verdicts, and the parameters that were read off the converted graph.
     """
-    converted, had = aligned(original, converted)
-    body = Body(Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)))
-    functions = Functions(original, converted, devices)
+    before, after = (Side(graph, graph.graph_def) for graph in (original, converted))
+    faults = [*broken(before), *broken(after)]
+    if faults:
+        return Proof((_claim("same graph", faults, ""),), {})
+    renamed, had = aligned(original, converted)
+    body = Body(Sides(before, after if renamed is converted else Side(renamed, renamed.graph_def)))
+    functions = Functions(original, renamed, devices)
     functions.compare(body.calls)
     degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called)
     found = read_off(body)

@@ -1,0 +1,24 @@
+"""What must hold of a graph before anything can be proved of it."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from graphmp.graph.cycles import find_cycle
+from graphmp.verify.sides import Fault, Side
+
+
+def broken(side: Side) -> Iterator[Fault]:
+    """Nodes that no graph may have: those that wait for themselves, and those that lack inputs or read outputs that aren't there."""
+    cycle = find_cycle(side.view)
+    if cycle is not None:
+        yield Fault(cycle, "waits for itself")
+    for name, node in side.view.nodes.items():
+        definition, signature, found = side.op_defs.get(node.op), side.op_defs.signature(node), len(side.view.inputs(name))
+        single = sum(not (each.number_attr or each.type_list_attr) for each in definition.input_arg) if definition is not None else 0
+        wanted = single if signature is None else len(signature.inputs)
+        if found < wanted or (signature is not None and found != wanted):
+            yield Fault(name, "has %d inputs, and a %s takes %d" % (found, node.op, wanted))
+        for port in side.view.inputs(name):
+            if port.output >= side.outputs(port.node):
+                yield Fault(name, "reads %s, an output that a %s does not have" % (port, side.view.nodes[port.node].op))
