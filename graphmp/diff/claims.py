@@ -21,6 +21,7 @@ from graphmp.graph.variables import Variable, saved_names, variables
 from graphmp.graph.view import GraphView, parse_input
 from graphmp.verify import FAILED, NOT_APPLICABLE, PROVED, Claim, verify
 
+OF_REPORT = ("explained", "report")  # the claims about a report
 _OURS = SCOPE + "/"
 _MOST_CHARACTERS = 160
 

@@ -30,6 +30,10 @@ def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
             yield Fault(name, "has another attribute %s than in the original" % key)
 
 
+def _is_longer(before: Any, after: Any) -> bool:
+    return len(after.input_arg) > len(before.input_arg) or len(after.output_arg) > len(before.output_arg)
+
+
 def _related(function: Any, gradients: Mapping[str, str]) -> List[str]:
     """The functions that a FunctionDef names as its gradient, or that it is the gradient of; empty names where it names none."""
     named = [function.attr[key].s.decode() if key in function.attr else "" for key in _NAMES]
@@ -42,6 +46,7 @@ class Functions:
     Attributes:
         faults: what is wrong with bodies that are compared.
         type_faults: what is wrong with the types in them.
+        are_extended: whether one takes or returns more than in the original.
     """
 
     def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef, devices: Sequence[str]):
@@ -52,6 +57,7 @@ class Functions:
         self._known: Dict[Tuple[str, Tuple[Degree, ...]], Tuple[List[Degree], str]] = {}
         self.faults: List[Fault] = []
         self.type_faults: List[Fault] = []
+        self.are_extended = False
 
     def compare(self, calls: Set[Tuple[str, str]]) -> None:
         """Compares the functions of some calls, those that they call, and those of the same name, once each."""
@@ -64,6 +70,7 @@ class Functions:
                 self._bodies[pair] = body = self._body(*pair)
                 if body is not None:
                     functions = (before[pair[0]], after[pair[1]])
+                    self.are_extended |= _is_longer(*(function.signature for function in functions))
                     self.faults += interface_faults(*functions, body)
                     self._look_at(pair[1], body)
                     waiting += sorted(body.calls)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -43,28 +43,45 @@ def verify(
     faults = [*broken(before), *broken(after)]
     if faults:
         return Proof((_claim("same graph", faults, ""),), {})
-    renamed, had = aligned(original, converted)
-    body = Body(Sides(before, after if renamed is converted else Side(renamed, renamed.graph_def)))
-    functions = Functions(original, renamed, devices)
+    found = _proof(Sides(before, after), expected, devices)
+    renamed, had = (converted, str) if found.ok else aligned(original, converted)
+    if renamed is converted:
+        return found
+    anew = _proof(Sides(before, Side(renamed, renamed.graph_def)), expected, devices)
+    if not anew.ok and not _is_built_anew(converted):
+        return found
+    return anew._replace(claims=tuple(claim._replace(nodes=tuple(map(had, claim.nodes))) for claim in anew.claims))
+
+
+def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequence[str]) -> Proof:
+    """The claims of two graphs whose nodes are counterparts where their names are the same."""
+    body = Body(sides)
+    functions = Functions(sides.before.meta_graph, sides.after.meta_graph, devices)
     functions.compare(body.calls)
     degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called)
     found = read_off(body)
     claims = (_same(body, functions), _scaled(body, degrees), _skipped(body), _clipped(body), _types(body, functions, devices))
-    every = [_covered(claim, body) for claim in (*claims, parameters_claim(body, found, expected))]
-    return Proof(tuple(claim._replace(nodes=tuple(map(had, claim.nodes))) for claim in every), found)
+    every = (*claims, parameters_claim(body, found, expected))
+    return Proof(_covered(every, body, functions), found)
 
 
-def _covered(claim: Claim, body: Body) -> Claim:
-    """A claim that failed is only not proved where a scale keeps its state by handles, for functions and loops: templates don't cover that."""
-    handles = [name for name in body.sides.added if body.sides.after.view.nodes[name].op == "VarHandleOp"]
-    return claim._replace(verdict=NOT_PROVED) if claim.verdict == FAILED and handles else claim
+def _is_built_anew(converted: tf.MetaGraphDef) -> bool:
+    """Whether the recipe says that it made a graph: a node of it that isn't found may have been given another name."""
+    return (read_mark(converted) or {}).get("engine") == "recipe"
+
+
+def _covered(claims: Sequence[Claim], body: Body, functions: Functions) -> Tuple[Claim, ...]:
+    """Claims that failed are only not proved where a scale goes into functions or loops, as an argument or by handles: templates don't cover that."""
+    handles = any(body.sides.after.view.nodes[name].op == "VarHandleOp" for name in body.sides.added)
+    if not handles and not functions.are_extended:
+        return tuple(claims)
+    return tuple(claim._replace(verdict=NOT_PROVED) if claim.verdict == FAILED else claim for claim in claims)
 
 
 def _same(body: Body, functions: Functions) -> Claim:
     faults = [*body.sides.faults, *body.unexplained(), *functions.faults, *part_faults(body)]
     claim = _claim("same graph", faults, "every node and edge is the original's, once all that was put in is taken for what it means")
-    built_anew = (read_mark(body.sides.after.meta_graph) or {}).get("engine") == "recipe"  # a node that isn't found may have been given another name
-    return claim._replace(verdict=NOT_PROVED) if faults and built_anew else claim
+    return claim._replace(verdict=NOT_PROVED) if faults and _is_built_anew(body.sides.after.meta_graph) else claim
 
 
 def _scaled(body: Body, degrees: Degrees) -> Claim:
