@@ -24,6 +24,7 @@ def type_faults(sides: Sides, devices: Sequence[str] = DEVICES) -> Iterator[Faul
     """What is wrong with the types of a converted body. `devices`: the kinds of device that a node without one may run on."""
     yield from _edges(sides)
     yield from _kept(sides)
+    yield from _stored(sides)
     yield from _kernels(sides, devices)
 
 
@@ -53,6 +54,16 @@ def _kept(sides: Sides) -> Iterator[Fault]:
                 yield Fault(name, "has another type than in the original, which a %s keeps" % node.op)
         elif name in named and sides.before.dtype(Port(name, 0)) != sides.after.dtype(Port(name, 0)):
             yield Fault(name, "is an output or a loss, and is %s" % dtype_text(sides.after.dtype(Port(name, 0))))
+
+
+def _stored(sides: Sides) -> Iterator[Fault]:
+    """What a variable starts from, and what a checkpoint gives or gets, is not rounded."""
+    view, state = sides.before.view, sides.before.state
+    restores, saves = ([name for name, node in view.nodes.items() if node.op == op] for op in ("RestoreV2", "SaveV2"))
+    ends = {*saves, *state.initializers, *(view.descendants(restores, control=False) & set(state.writes))}
+    for name in sorted(sides.after.view.ancestors(ends & sides.after.view.nodes.keys(), control=False)):
+        if _became_half(sides, name, sides.after.view.nodes[name]):
+            yield Fault(name, "is half precision, on the way of a variable's first value, or of a checkpoint")
 
 
 def _is_type(attribute: tf.AttrValue) -> bool:

@@ -260,6 +260,27 @@ def described_by_others(graph):
     listed[-3] = found.SerializeToString()
 
 
+def in_half(graph, name):
+    """Has a float32 node compute in half precision, between casts."""
+    node = graph.nodes[name]
+    node.attr["T"].type = 19
+    for place, text in enumerate(list(node.input)):
+        cast = "graphmp/down_%d" % place
+        graph.add(cast, "Cast", [text], SrcT=tf.AttrValue(type=1), DstT=tf.AttrValue(type=19))
+        node.input[place] = cast
+    for other in graph.nodes.values():
+        other.input[:] = ["graphmp/up" if text == name else text for text in other.input]
+    graph.add("graphmp/up", "Cast", [name], SrcT=tf.AttrValue(type=19), DstT=tf.AttrValue(type=1))
+
+
+def first_value_in_half(graph):
+    in_half(graph, "net/first/Initializer/random_uniform")
+
+
+def seed_in_half(graph):
+    in_half(graph, SCALE + "scaled_seed")
+
+
 def op_becomes_a_call(graph):
     function = graph.meta_graph.graph_def.library.function.add()
     function.signature.name = "graphmp_relu"
@@ -271,7 +292,8 @@ FAULTS = [
     no_gate, gate_always_open, not_waited_for, waited_for_dead, larger_norm, one_norm_of_two, past_the_clip, norm_of_one, backs_off_upwards,
     grows_soon, scale_stays, flag_does_not_wait, learning_rate, seed_scaled_twice, seed_not_scaled, saved_under_other_names,
     restored_into_others, scale_not_initialised, transposed, nesterov, half_variable, cast_missing, added_write, doubled_on_the_way,
-    collection_gone, state_not_listed, another_listed, described_by_others, op_becomes_a_call,
+    collection_gone, state_not_listed, another_listed, described_by_others, op_becomes_a_call, first_value_in_half,
+    seed_in_half,
 ]  # fmt: skip
 
 
