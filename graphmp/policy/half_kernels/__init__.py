@@ -9,29 +9,33 @@ from typing import Dict, FrozenSet, List, Mapping
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph import tables
-from graphmp.graph.dtypes import FLOATS
+from graphmp.graph.dtypes import BFLOAT16, FLOATS
 
 DEVICES = ("CPU", "GPU")
-_VERSIONS = {"1": "1.15.5", "2": "2.21"}  # the tables by TensorFlow's first number
+_OLD, _NEW = "1.15.5", "2.21"
 
 _Row = Mapping[str, FrozenSet[int]]
 
 
 def has_kernel(op: str, types: Mapping[str, int], device: str) -> bool:
-    """Whether a device has a kernel for an op whose type attributes are these, by the table of the running TensorFlow.
+    """Whether a device has a kernel for an op with these type attributes, by the table of the running TensorFlow.
+
+    bfloat16 goes by the tables of 2.21: 1.15.5 lacks most.
 
     Args:
         op: the op's type.
         types: numbers of the DataType enum by attribute.
         device: one of DEVICES.
     """
-    return any(all(types.get(name) not in FLOATS or types[name] in allowed for name, allowed in row.items()) for row in _table(device).get(op, ()))
+    version = _OLD if tf.__version__.startswith("1.") and BFLOAT16 not in types.values() else _NEW
+    rows = _table(version, device).get(op, ())
+    return any(all(types.get(name) not in FLOATS or types[name] in allowed for name, allowed in row.items()) for row in rows)
 
 
 @functools.lru_cache(maxsize=None)
-def _table(device: str) -> Dict[str, List[_Row]]:
+def _table(version: str, device: str) -> Dict[str, List[_Row]]:
     found: Dict[str, List[_Row]] = {}
-    for op, *words in tables.rows(pathlib.Path(__file__).parent / ("%s-%s.txt" % (_VERSIONS[tf.__version__.split(".")[0]], device))):
+    for op, *words in tables.rows(pathlib.Path(__file__).parent / ("%s-%s.txt" % (version, device))):
         found.setdefault(op, []).append({name: _numbers(names) for name, _, names in (word.partition("=") for word in words)})
     return found
 
