@@ -57,12 +57,15 @@ class Body:
 
     def _aside(self) -> Set[str]:
         """By-products of gradients that were put in: they compute something, and nobody reads it."""
-        view, found = self.sides.after.view, set()
+        view = self.sides.after.view
+        found: Set[str] = set()
         waiting = list(self.sides.added - self._matcher.used)
         while waiting:
             name = waiting.pop()
-            is_step = self.erasure.step(name) is not None
-            if name in found or not (is_step or view.nodes[name].op in _BY_PRODUCTS) or any(c.node not in found for c in view.consumers(name)):
+            is_one = self.erasure.step(name) is not None or view.nodes[name].op in _BY_PRODUCTS
+            # An Identity of gradients waits for their group, that of a tf.cond for nothing.
+            is_led = view.nodes[name].op == "Identity" and any(view.nodes[other].op != "NoOp" for other in view.controls(name))
+            if name in found or not is_one or is_led or any(c.node not in found for c in view.consumers(name)):
                 continue
             found.add(name)
             waiting.extend(port.node for port in view.inputs(name) if port.node in self.sides.added)

@@ -46,7 +46,8 @@ def _names(collections: Any, key: str) -> Any:
 
 def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:
     if key in _CONTEXTS:
-        return len(old.bytes_list.value) <= len(new.bytes_list.value)
+        count = len(new.bytes_list.value)
+        return len(old.bytes_list.value) <= count == len(set(new.bytes_list.value))
     if key == tf.GraphKeys.TRAIN_OP:
         return _stand_for(body, old.node_list.value, new.node_list.value)
     if key not in variable_keys(body.sides.before.meta_graph) or key != tf.GraphKeys.GLOBAL_VARIABLES:
