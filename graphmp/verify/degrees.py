@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import itertools
-from typing import AbstractSet, Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Callable, Deque, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from graphmp.graph.calls import CALLS, CHOICES, LOOPS, functions_named
 from graphmp.graph.dtypes import COMPLEX, FLOATS, VARIANT
@@ -57,7 +57,7 @@ class Degrees:
         self._given = dict(zip(arguments, given))
         self.of: Dict[Port, Degree] = {}
         self._held: Dict[Tuple[str, ...], Degree] = {}
-        self._takers: Dict[Tuple[str, ...], Set[str]] = collections.defaultdict(set)
+        self._takers: Dict[Tuple[str, ...], Dict[str, None]] = collections.defaultdict(dict)
         self.problems: Dict[str, str] = {}
         self._run()
 
@@ -83,25 +83,25 @@ class Degrees:
                     queued.add(reader)
                     waiting.append(reader)
 
-    def _update(self, name: str) -> Set[str]:
+    def _update(self, name: str) -> List[str]:
         """Computes a node; the nodes that read what changed."""
         self.problems.pop(name, None)
         found = self._outputs(name)
-        changed: Set[str] = set()
+        changed: List[str] = []
         for output, degree in enumerate(found):
             port = Port(name, output)
             if degree is not None and self.of.get(port) != degree:
                 self.of[port] = degree
-                changed.update(c.node for c in self._view.consumers(name) if c.output == output)
+                changed += [c.node for c in self._view.consumers(name) if c.output == output]
         slot = _PUTS.get(self._view.nodes[name].op)
-        return changed if slot is None else changed | self._put(name, self._in(name)[slot])
+        return changed if slot is None else [*changed, *self._put(name, self._in(name)[slot])]
 
-    def _put(self, name: str, degree: Degree) -> Set[str]:
+    def _put(self, name: str, degree: Degree) -> Iterable[str]:
         """Puts a value into a container; the nodes that take values out of it, where that changes what they get."""
         container = self._container(name)
         known = self._held.get(container)
         if degree is None or known == degree:
-            return set()
+            return ()
         if known is not None:
             self.problems[name] = "puts values of another degree of the loss scale where others are"
         self._held[container] = degree
@@ -143,7 +143,7 @@ class Degrees:
             return [None] * count
         if node.op in _TAKES:
             container = self._container(name)
-            self._takers[container].add(name)
+            self._takers[container][name] = None
             return [self._held.get(container), *[ONE] * (count - 1)]
         if node.op in CALLS or node.op in self._sides.after.library:
             return self._of_call(name, known, count)
@@ -182,10 +182,14 @@ class Degrees:
         return results
 
     def _joined(self, name: str, degrees: Sequence[Degree]) -> Degree:
-        found = set(degrees) - {None}
+        return self._one_of(name, degrees, "gives values of different degrees of the loss scale")
+
+    def _one_of(self, name: str, degrees: Iterable[Degree], problem: str) -> Degree:
+        """The degree that all have which have one; the first, and a problem, where they differ."""
+        found = list(dict.fromkeys(degree for degree in degrees if degree is not None))
         if len(found) > 1:
-            self.problems[name] = "gives values of different degrees of the loss scale"
-        return next(iter(found), None)
+            self.problems[name] = problem
+        return found[0] if found else None
 
     def results(self) -> List[Degree]:
         """The degrees of what the body returns."""
@@ -200,8 +204,7 @@ class Degrees:
         if law.name == "none":
             return [ONE] * count
         if law.name == "compared":
-            if len({known[slot] for slot in carried} - {None}) > 1:
-                self.problems[name] = "compares values of different degrees of the loss scale"
+            self._one_of(name, (known[slot] for slot in carried), "compares values of different degrees of the loss scale")
             return [ONE] * count
         slots = [slot for slot in carried if law.slots is None or slot in law.slots]
         terms = law.terms(slots)
@@ -212,10 +215,8 @@ class Degrees:
             return [ONE] * count
         parts = []
         for term in terms:
-            joined = {known[slot] for slot in term.slots if slot in slots} - {None}
-            if len(joined) > 1:
-                self.problems[name] = "adds up or chooses between values of different degrees of the loss scale"
-            parts.append((next(iter(joined), None), term.power))
+            joined = (known[slot] for slot in term.slots if slot in slots)
+            parts.append((self._one_of(name, joined, "adds up or chooses between values of different degrees of the loss scale"), term.power))
         if any(degree is None and power > 0 for degree, power in parts):
             degree: Degree = None
         else:

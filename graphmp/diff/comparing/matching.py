@@ -14,7 +14,7 @@ and casts between floating dtypes are looked through, so that a renamed node is 
 from __future__ import annotations
 
 import collections
-from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -89,7 +89,7 @@ class _Side:
     def inputs(self, name: str) -> List[Edge]:
         """Who is read, in which slot, and which output; through casts."""
         data = [self._behind(port) for port in self.view.inputs(name)]
-        controls = [Edge(node, CONTROL, CONTROL) for node in set(self.view.controls(name))]
+        controls = [Edge(node, CONTROL, CONTROL) for node in dict.fromkeys(self.view.controls(name))]
         return [Edge(port.node, slot, port.output) for slot, port in enumerate(data)] + controls
 
     def consumers(self, name: str) -> List[Edge]:
@@ -150,13 +150,20 @@ def _folded(side: _Side, edges_of: Callable[[str], List[Edge]], number: Callable
     waiting = [name for name, count in missing.items() if not count]
     while waiting:
         name = waiting.pop()
-        known = ((side.known(edge.node) if edge.node not in side.free else result.get(edge.node), edge.slot, edge.output) for edge in edges[name])
+        known = ((_word_of(side, name, edge.node, result), edge.slot, edge.output) for edge in edges[name])
         result[name] = number((side.looks[name], tuple(sorted(known, key=repr))))
         for reader in readers.pop(name, ()):
             missing[reader] -= 1
             if not missing[reader]:
                 waiting.append(reader)
     return result
+
+
+def _word_of(side: _Side, name: str, other: str, folded: Mapping[str, int]) -> Union[None, str, int]:
+    """A neighbour's common name or number; None beyond an edge that is cut, though the neighbour may have a number by now."""
+    if other not in side.free:
+        return side.known(other)
+    return folded[other] if _comes_first(side, name, other) else None
 
 
 def _comes_first(side: _Side, name: str, other: str) -> bool:
@@ -167,7 +174,7 @@ def _comes_first(side: _Side, name: str, other: str) -> bool:
 def _match_neighbours(sides: _Sides) -> None:
     """Rules 2 to 4: a match makes more known of its neighbours, and so leads to the next ones."""
     indices = (_Index(sides[0]), _Index(sides[1]))
-    waiting = collections.deque(sorted(indices[0].nodes, key=repr))
+    waiting = collections.deque(list(indices[0].nodes))
     while True:
         while waiting:
             waiting.extend(_match(indices, waiting.popleft()))
