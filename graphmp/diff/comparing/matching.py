@@ -159,7 +159,7 @@ def _folded(side: _Side, edges_of: Callable[[str], List[Edge]], number: Callable
     return result
 
 
-def _word_of(side: _Side, name: str, other: str, folded: Mapping[str, int]) -> Union[None, str, int]:
+def _word_of(side: _Side, name: str, other: str, folded: Mapping[str, int]) -> Union[str, int, None]:
     """A neighbour's common name or number; None beyond an edge that is cut, though the neighbour may have a number by now."""
     if other not in side.free:
         return side.known(other)
