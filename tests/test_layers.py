@@ -8,7 +8,7 @@ from tests.support.places import ROOT
 
 # From top to bottom.
 LAYERS = ["cli", "runtime", "recipe", "performance", "numerics", "rewrite", "report", "loss_scale", "diff", "verify", "policy", "hooks", "graph"]
-BOTTOM = ["config", "errors", "environment", "once", "version"]  # beside each other, below all layers
+BOTTOM = ["config", "errors", "environment", "once", "version", "words"]  # beside each other, below all layers
 ENTRY_POINTS = ["graphmp", "graphmp.__main__"]
 INSIDE_FUNCTIONS = {
     # (how the module's name begins, how the name of what it imports there begins): why not at the top

@@ -17,6 +17,7 @@ from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.runtime.quiet import quiet_stderr
+from graphmp.words import some
 
 if TYPE_CHECKING:
     from graphmp.policy.policy import Policy
@@ -133,13 +134,13 @@ def _kept(found: Inspection) -> List[Line]:
 
 def _constants(found: Inspection, dtype: str) -> List[Line]:
     """Those that keep anything in float32; the others in one line."""
-    rows = [("%g" % row.value, like(row.node, row.nodes), _some(row.kept)) for row in found.constants if row.kept]
+    rows = [("%g" % row.value, like(row.node, row.nodes), some(row.kept)) for row in found.constants if row.kept]
     idle = [row for row in found.constants if not row.kept]
     heading = "constants that %s can't hold, and what they keep in float32" % dtype
     lines = section(heading, rows, MOST)
     if idle:
         lines = lines or [("row", ""), ("heading", heading)]
-        lines.append(("row", "  without effect, for all that reads them is float32 anyway: %s" % _some([like(row.node, row.nodes) for row in idle])))
+        lines.append(("row", "  without effect, for all that reads them is float32 anyway: %s" % some([like(row.node, row.nodes) for row in idle])))
     return lines
 
 
@@ -154,10 +155,6 @@ def _islands(found: Inspection) -> List[Line]:
 def _shapes(found: Inspection) -> List[Line]:
     rows = [(", ".join("%s %d -> %d" % dimension for dimension in row.dimensions), row.op, like(row.node, row.nodes)) for row in found.shapes]
     return section("dimensions that are no multiple of 8, as Tensor Cores want them; the most work first", rows, MOST)
-
-
-def _some(names: List[str], most: int = 3) -> str:
-    return ", ".join(names[:most]) + (" and %s more" % format(len(names) - most, ",") if len(names) > most else "")
 
 
 def _next(found: Inspection, name: str) -> str:

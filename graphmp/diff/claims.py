@@ -16,10 +16,12 @@ from graphmp.diff.values import plural
 from graphmp.graph.building import SCOPE
 from graphmp.graph.dtypes import FLOAT32, FLOAT64, INVALID, compute_dtype, dtype_text
 from graphmp.graph.messages import serialize
+from graphmp.graph.state_kinds import PLACEHOLDERS
 from graphmp.graph.stored import StoredMetaGraph
 from graphmp.graph.variables import Variable, saved_names, variables
 from graphmp.graph.view import GraphView, parse_input
 from graphmp.verify import FAILED, NOT_APPLICABLE, PROVED, Claim, verify
+from graphmp.words import some
 
 OF_REPORT = ("explained", "report")  # the claims about a report
 _OURS = SCOPE + "/"
@@ -98,7 +100,7 @@ def _checkpoint(body: Body) -> Claim:
 
 
 def _inputs(body: Body) -> Claim:
-    names = [name for name, node in body.before.nodes.items() if node.op in ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")]
+    names = [name for name, node in body.before.nodes.items() if node.op in PLACEHOLDERS]
     if not names:
         return Claim("inputs", NOT_APPLICABLE, "the graph has no placeholders")
     wrong = [name for name in names if _fed(body.before, name) != _fed(body.after, body.renamed.get(name, name))]
@@ -134,5 +136,4 @@ def _loss(view: GraphView, losses: Iterable[str]) -> Claim:
     wrong = [name for name, dtype in dtypes.items() if dtype not in (FLOAT32, FLOAT64)]
     if wrong:
         return Claim("loss", FAILED, "%s is %s" % (wrong[0], dtype_text(dtypes[wrong[0]])), tuple(wrong))
-    rest = " and %d more" % (len(dtypes) - 1) if len(dtypes) > 1 else ""
-    return Claim("loss", PROVED, "float32: %s%s" % (next(iter(dtypes)), rest), tuple(dtypes))
+    return Claim("loss", PROVED, "float32: %s" % some(list(dtypes), 1), tuple(dtypes))

@@ -29,6 +29,16 @@ def parse(name: str, data: bytes) -> Optional[Any]:
     return message
 
 
+def with_nodes_reversed(meta_graph: Any) -> Any:
+    """A copy of a MetaGraphDef with its nodes in the opposite order."""
+    copy = type(meta_graph)()
+    copy.CopyFrom(meta_graph)
+    nodes = list(reversed(copy.graph_def.node))
+    del copy.graph_def.node[:]
+    copy.graph_def.node.extend(nodes)
+    return copy
+
+
 def serialize(message: Any) -> bytes:
     """The binary form of a message: the same bytes for the same message, in any process. So NaN equals itself, and 0 is not -0."""
     data: bytes = message.SerializeToString(deterministic=True)

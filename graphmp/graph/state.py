@@ -91,21 +91,9 @@ class State:
 
     def _takers(self, variable: str) -> Set[str]:
         """What takes the reference or handle that a node gives, and isn't known to leave alone what is behind it."""
-        found: Set[str] = set()
-        seen: Set[Port] = set()
         is_handle = self._view.nodes[variable].op not in REFERENCED
-        waiting = [Port(variable, 0)]
-        while waiting:
-            port = waiting.pop()
-            if port in seen:
-                continue
-            seen.add(port)
-            for consumer in self._view.consumers(port.node):
-                if consumer.output == port.output:
-                    if not self._leaves_alone(consumer, is_handle):
-                        found.add(consumer.node)
-                    waiting.extend(Port(consumer.node, output) for output in self._handed_on(consumer, is_handle))
-        return found
+        readers = self._view.handed_on(Port(variable, 0), lambda consumer: self._handed_on(consumer, is_handle))
+        return {consumer.node for consumer in readers if not self._leaves_alone(consumer, is_handle)}
 
     def _leaves_alone(self, consumer: Consumer, is_handle: bool) -> bool:
         node = self._view.nodes[consumer.node]

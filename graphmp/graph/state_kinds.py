@@ -24,7 +24,8 @@ GO_ON = {  # kinds of ops that change what is no variable, in a skipped step too
 PASS_REFERENCES, PASS_HANDLES = _KINDS["passes_reference"], _KINDS["passes_handle"]
 ACCUMULATORS = frozenset(("ConditionalAccumulator", "ResourceConditionalAccumulator", "SparseConditionalAccumulator"))
 REFERENCED = frozenset(("Variable", "VariableV2", "AutoReloadVariable", "ConditionalAccumulator", "SparseConditionalAccumulator"))
-ARGUMENTS = frozenset(("Placeholder", "PlaceholderWithDefault", "PlaceholderV2", "_Arg"))
+PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
+ARGUMENTS = PLACEHOLDERS | {"_Arg"}
 MAY_BE_STATE = VARIABLE_OPS | ACCUMULATORS | ARGUMENTS  # what gives references and handles that can be written by; other handles are of no variable
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 from types import MappingProxyType
-from typing import Callable, Dict, Iterable, List, Mapping, NamedTuple, Set, Tuple, Union
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Set, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -115,6 +115,20 @@ class GraphView:
             return [consumer[0] for consumer in self.consumers(name)] + (list(self.control_consumers(name)) if control else [])
 
         return _closure(names, after)
+
+    def handed_on(self, start: Port, onwards: Callable[[Consumer], Iterable[int]]) -> Iterator[Consumer]:
+        """Who reads an output, and who reads the outputs of these that `onwards` says to be the same memory or value."""
+        seen: Set[Port] = set()
+        waiting = [start]
+        while waiting:
+            port = waiting.pop()
+            if port in seen:
+                continue
+            seen.add(port)
+            for consumer in self.consumers(port.node):
+                if consumer.output == port.output:
+                    yield consumer
+                    waiting.extend(Port(consumer.node, output) for output in onwards(consumer))
 
     def followed(self, starts: Iterable[str], through: Callable[[str], bool]) -> Set[str]:
         """The nodes that data leads to, those given included, by way of nodes for which `through` holds; others don't count."""

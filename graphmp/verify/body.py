@@ -12,6 +12,7 @@ from graphmp.verify.flags import Flags
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.order import Order
+from graphmp.verify.roundings import roundings
 from graphmp.verify.scales import TEMPLATES, Scales
 from graphmp.verify.sides import Fault, Sides
 
@@ -44,7 +45,7 @@ class Body:
         self.gates.by_waiting()
         self.order = Order(sides, self._matcher, self.scales, self.gates, self.checkpoints, self.erasure)
         self.order.compare()
-        sides.faults += self.erasure.roundings()
+        sides.faults += roundings(sides, self.erasure)
         self.calls = self.erasure.calls
 
     def unexplained(self) -> Iterator[Fault]:

@@ -11,12 +11,12 @@
 
 from __future__ import annotations
 
-from typing import Container, Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.control_flow import MERGES
-from graphmp.graph.dtypes import FLOAT32, FLOATS, HALF
+from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.view import Port, parse_input
 from graphmp.verify import attributes
 from graphmp.verify.checkpoints import Checkpoints
@@ -24,11 +24,9 @@ from graphmp.verify.clips import Clips
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher, same_op
 from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Fault, Sides, attribute, fetched
+from graphmp.verify.sides import Sides, attribute, fetched
 
 _COPIES = frozenset(("Identity", "RefIdentity", "Snapshot"))
-
-
 _COMMUTE = frozenset(("Add", "AddV2", "Mul"))
 
 
@@ -133,7 +131,7 @@ class Erasure:
     def _same(self, port: Port, wanted: Port) -> bool:
         original = self._before.nodes[wanted.node]
         if port.node in self._sides.added:
-            inner = self._through(port)
+            inner = self.through(port)
             if inner is not None:
                 if self.same(inner, wanted):
                     self.used.add(port.node)
@@ -146,7 +144,7 @@ class Erasure:
             return self.same(port, self._before.inputs(wanted.node)[0]) and self._waits_for_the_same(port, wanted.node)
         return False
 
-    def _through(self, port: Port) -> Optional[Port]:
+    def through(self, port: Port) -> Optional[Port]:
         """The input of an added node that its output is, up to rounding, scale and clip; None where it is no such node."""
         node, inputs = self._after.nodes[port.node], self._after.inputs(port.node)
         if port.output:
@@ -198,11 +196,10 @@ class Erasure:
     def _is_copy(self, port: Port, wanted: Port) -> bool:
         """Whether an added node computes what one of the original does."""
         before, after = self._before.nodes[wanted.node], self._after.nodes[port.node]
-        if port.output != wanted.output or (before.op != after.op and not self._sides.are_calls(before, after)):
+        are_calls = self._sides.are_calls(before, after)
+        if port.output != wanted.output or not (before.op == after.op or are_calls) or self._keeps_state(wanted.node):
             return False
-        if attributes.changed(self._placed_like(before, after), after, self._sides.are_calls(before, after)) is not None or self._keeps_state(
-            wanted.node
-        ):
+        if attributes.changed(self._placed_like(before, after), after, are_calls) is not None:
             return False
         old, new = self._before.inputs(wanted.node), self._after.inputs(port.node)
         if len(old) != len(new) or not all(self.same(self._gates.behind(port.node, slot, n), o) for slot, (n, o) in enumerate(zip(new, old))):
@@ -231,7 +228,7 @@ class Erasure:
         passed = []
         while inner.node in self._sides.added and self._after.nodes[inner.node].op != "AddN":
             passed.append(inner.node)
-            behind = self._through(inner)
+            behind = self.through(inner)
             if behind is None:
                 break
             inner = behind
@@ -267,7 +264,7 @@ class Erasure:
         controls = set(self._before.controls(name))
         while controls and port.node in self._sides.added:
             controls -= set(self._after.controls(port.node))
-            inner = self._through(port)
+            inner = self.through(port)
             if inner is None:
                 break
             port = inner
@@ -287,35 +284,11 @@ class Erasure:
             step = self.step(port.node)
             if step is not None and step.power < 0:
                 return True
-            inner = self._through(port)
+            inner = self.through(port)
             if inner is not None and inner.node in self._sides.added:
                 waiting.append(inner)
         return False
 
-    def roundings(self) -> Iterator[Fault]:
-        """Casts from half precision of what another cast took there, but for a gradient of a cast: nothing between computes in it."""
-        back = {"%s_grad/Cast" % name for name in self._sides.added if self._casts(name, FLOAT32)}
-        for name in sorted(self._sides.added):
-            if self._casts(name, FLOAT32):
-                port = self._after.inputs(name)[0]
-                while port.node in self._sides.added and not self._casts(port.node, *HALF):
-                    inner = self._through(port)
-                    if inner is None:
-                        break
-                    port = inner
-                if port.node in self._sides.added and self._casts(port.node, *HALF) and not _below(port.node, back):
-                    yield Fault(name, "gives back what %s has rounded, and nothing between them computes in half precision" % port.node)
-
-    def _casts(self, name: str, *dtypes: int) -> bool:
-        node = self._after.nodes[name]
-        return node.op == "Cast" and attribute(node, "DstT").type in dtypes and attribute(node, "SrcT").type in FLOATS
-
     def is_found(self, name: str) -> bool:
         """Whether something in the converted graph holds what a node of the original does."""
         return any(wanted.node == name and same for (_, wanted), same in self._known.items())
-
-
-def _below(name: str, names: Container[str]) -> bool:
-    """Whether a node has one of some names in a scope."""
-    parts = name.split("/")
-    return any("/".join(parts[start:]) in names for start in range(len(parts)))

@@ -12,6 +12,7 @@ from graphmp.verify.body import Body
 from graphmp.verify.degrees import ONE, Degree, Degrees
 from graphmp.verify.sides import Fault, Side, Sides
 from graphmp.verify.types import type_faults
+from graphmp.verify.wellformed import broken
 
 _NAMES = ("forward_function_name", "backward_function_name")
 
@@ -91,7 +92,9 @@ class Functions:
                 self.faults.append(Fault(name, "is a function that can't be compared: %s" % why))
                 return None
             sides.append(Side(graph, graph_def))
-        return Body(Sides(*sides))
+        faults = [Fault("library/%s/%s" % (name, fault.node), fault.text) for name, side in zip((before, after), sides) for fault in broken(side)]
+        self.faults += faults
+        return None if faults else Body(Sides(*sides))
 
     def called(self, function: str, given: Tuple[Degree, ...]) -> Tuple[List[Degree], str]:
         """The degrees of what a function of the converted graph returns, by those of its arguments, and what is wrong in it."""

@@ -13,6 +13,7 @@ from typing import Callable, Dict, Iterator, List, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.state_kinds import PLACEHOLDERS
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.verify.sides import fetched
@@ -20,7 +21,7 @@ from graphmp.verify.sides import fetched
 _COUNTED = re.compile(r"(.*/)?gradients(_\d+)?/(AddN|zeros_like)(_\d+)?")  # what gradient code makes under such names
 _COUNTED_OPS = frozenset(("AddN", "ZerosLike"))
 _APART = "~"  # behind the name of a node whose own name another one has got: no name of TensorFlow's has it
-_OUTSIDE = VARIABLE_OPS | {"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"}
+_OUTSIDE = VARIABLE_OPS | PLACEHOLDERS
 _BEHIND = frozenset(("Cast", "Identity", "Switch", "RefSwitch"))
 
 

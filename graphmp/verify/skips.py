@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set
 
 from graphmp.graph.live import READS, UPDATE_PREFIXES
-from graphmp.graph.state_kinds import kind
+from graphmp.graph.state_kinds import PLACEHOLDERS, kind
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.verify.erase import Erasure
@@ -20,7 +20,6 @@ from graphmp.verify.gates import Gates
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Fault, Sides
 
-_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
 _NOTHING: FrozenSet[Port] = frozenset()
 
 
@@ -72,7 +71,7 @@ class Skips:
 
     def _fed(self) -> Iterator[Port]:
         """What is fed for gradients: the placeholders that flags look at, and those that update kernels take past their flags."""
-        yield from (port for port in self._checked() if self._view.nodes[port.node].op in _PLACEHOLDERS)
+        yield from (port for port in self._checked() if self._view.nodes[port.node].op in PLACEHOLDERS)
         taken: Dict[FrozenSet[Port], List[Port]] = {}
         for name, flag in self._flags.items():
             slot = self._gradient(name) if self._view.nodes[name].op.startswith(UPDATE_PREFIXES) else -1
@@ -98,7 +97,7 @@ class Skips:
             if port in seen or not self._sides.after.is_float(port):
                 continue
             seen.add(port)
-            if self._view.nodes[port.node].op in _PLACEHOLDERS:
+            if self._view.nodes[port.node].op in PLACEHOLDERS:
                 yield port
             elif self._view.nodes[port.node].op not in VARIABLE_OPS:
                 waiting.extend(self._view.inputs(port.node))

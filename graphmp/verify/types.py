@@ -8,7 +8,7 @@ from typing import Iterator, List, Sequence
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.dtypes import HALF, INVALID, dtype_text
-from graphmp.graph.state_kinds import kind
+from graphmp.graph.state_kinds import PLACEHOLDERS, kind
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.hooks.bodies import ARGUMENT, RESULT
@@ -16,7 +16,7 @@ from graphmp.policy.half_kernels import DEVICES, has_kernel
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.verify.sides import Fault, Sides, answers, attribute
 
-_OUTSIDE = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "RestoreV2", "SaveV2"))  # what the world outside sees
+_OUTSIDE = PLACEHOLDERS | {"RestoreV2", "SaveV2"}  # what the world outside sees
 _NOTHING = tf.NodeDef()
 
 

@@ -16,10 +16,10 @@ from graphmp.diff.compare import compare
 from graphmp.diff.values import attribute_text
 from graphmp.errors import GraphmpError
 from graphmp.graph.files import read_graph
-from graphmp.graph.messages import serialize
+from graphmp.graph.messages import serialize, with_nodes_reversed
 from tests.support.corpus import recorded
 from tests.support.places import ROOT
-from tests.support.tiny import meta_graph, report, with_nodes_reversed
+from tests.support.tiny import meta_graph, report
 
 
 def found(before, after, **kwargs):

@@ -13,9 +13,10 @@ from graphmp.diff.compare import compare
 from graphmp.diff.model import CATEGORIES, Change, Diff
 from graphmp.diff.values import printable
 from graphmp.errors import GraphmpError
+from graphmp.graph.messages import with_nodes_reversed
 from graphmp.verify import Claim
 from tests.support.corpus import recorded
-from tests.support.tiny import meta_graph, report, with_nodes_reversed
+from tests.support.tiny import meta_graph, report
 
 pytestmark = pytest.mark.unit
 

@@ -42,15 +42,6 @@ def _add(node: tf.NodeDef, word: str) -> None:
         node.input.append(word)
 
 
-def with_nodes_reversed(graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
-    """The same graph with its node list backwards."""
-    result = tf.MetaGraphDef()
-    result.CopyFrom(graph)
-    del result.graph_def.node[:]
-    result.graph_def.node.extend(reversed(graph.graph_def.node))
-    return result
-
-
 def report(**reasons: str) -> Dict[str, Any]:
     """A conversion's report with a reason for each node."""
     return {"changes": [{"node": node, "change": "", "reason": reason} for node, reason in reasons.items()]}

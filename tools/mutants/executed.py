@@ -26,6 +26,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.messages import with_nodes_reversed
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.runtime.feeds.attempts import first_that_runs, random_attempts
 from mutants.subject import OWN, Slot, Subject
@@ -85,7 +86,7 @@ class Comparison:
             self._old = _original_checkpoint(subject, self.plan, pathlib.Path(folder) / "old")
             self._files = {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
         self._expected = self._observed(subject.converted)
-        again = self._observed(_turned_round(subject.converted))
+        again = self._observed(with_nodes_reversed(subject.converted))
         self._stable = [key for key, value in self._expected.items() if again.get(key) == value]
         refused = [key for key in self._expected if key.startswith("growth") and key.endswith("error")]
         if refused:
@@ -186,15 +187,6 @@ def _copy(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
         for node in nodes:
             if "seed" in node.attr and "seed2" in node.attr and not (node.attr["seed"].i or node.attr["seed2"].i):
                 node.attr["seed"].i, node.attr["seed2"].i = 1, zlib.crc32(node.name.encode())
-    return copy
-
-
-def _turned_round(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
-    """A copy with its nodes in the other order."""
-    copy = tf.MetaGraphDef()
-    copy.CopyFrom(meta_graph)
-    del copy.graph_def.node[:]
-    copy.graph_def.node.extend(reversed(meta_graph.graph_def.node))
     return copy
 
 

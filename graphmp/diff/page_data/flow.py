@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Sequence, Tuple
 
 from graphmp.diff.page_data.strings import Strings
 from graphmp.diff.page_data.tree import Tree
+from graphmp.words import some
 
 if TYPE_CHECKING:
     from graphmp.diff.model import Diff
@@ -38,7 +39,7 @@ def flow_stages(diff: Diff) -> List[List[Stage]]:
 
 def _stages(flow: Flow, loss: Dict[str, Any]) -> Iterator[Stage]:
     losses = loss.get("loss") or [source.partition(":")[0] for source, _ in flow.enters]
-    yield "loss", _first(losses), PLAIN, losses
+    yield "loss", some(losses, 1) or "none", PLAIN, losses
     yield "\u00d7 scale", _scale(flow), OURS, [product for _, product in flow.enters] + [flow.scale]
     scope = loss.get("gradient_scope") or ""
     yield "gradient code", scope or "scaled gradients", SCALED, [scope] if scope else loss.get("gradients") or []
@@ -69,10 +70,6 @@ def _scale(flow: Flow) -> str:
     if flow.initial is None:
         return "dynamic" if flow.is_dynamic else "a tensor"
     return ("dynamic from %s" if flow.is_dynamic else "fixed %s") % format(flow.initial, ",.7g")
-
-
-def _first(names: Sequence[str]) -> str:
-    return names[0] + (" and %d more" % (len(names) - 1) if len(names) > 1 else "") if names else "none"
 
 
 def _last(name: str) -> str:

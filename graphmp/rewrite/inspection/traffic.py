@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from graphmp.graph.shapes import UNKNOWN_RANK, recorded_elements
+from graphmp.graph.state_kinds import PLACEHOLDERS
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.hooks.op_defs import OpDefs
@@ -25,7 +26,7 @@ from graphmp.rewrite.pipeline import rewrite
 from graphmp.rewrite.units import TypedGraph
 
 _SIZES = {FLOAT32: 4, FLOAT64: 8, FLOAT16: 2, BFLOAT16: 2}
-_SOURCES = VARIABLE_OPS | {"Placeholder", "PlaceholderWithDefault"}  # they hold what others read
+_SOURCES = VARIABLE_OPS | PLACEHOLDERS  # they hold what others read
 _ALL: AbstractSet[str] = frozenset()
 
 

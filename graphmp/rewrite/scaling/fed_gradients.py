@@ -10,13 +10,13 @@ import collections
 from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from graphmp.graph.shapes import inferred_shapes
+from graphmp.graph.state_kinds import PLACEHOLDERS
 from graphmp.graph.variables import variables
 from graphmp.graph.view import Port
 from graphmp.rewrite.scaling.model import GradientScope, Loss
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
 _SUMS = frozenset(("AccumulateNV2", "AddN"))
-_PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
 
 
 def fed_losses(graph: TrainingGraph, idle: List[GradientScope], chosen: Optional[AbstractSet[str]], taken: AbstractSet[str]) -> Iterator[Loss]:
@@ -78,7 +78,7 @@ def _placeholders(graph: TrainingGraph, gradient: Port) -> List[Port]:
     before = graph.view.ancestors([gradient.node], control=False)
     if before & graph.gradients:
         return []
-    return [Port(name, 0) for name in sorted(before) if graph.view.nodes[name].op in _PLACEHOLDERS and graph.is_float(Port(name, 0))]
+    return [Port(name, 0) for name in sorted(before) if graph.view.nodes[name].op in PLACEHOLDERS and graph.is_float(Port(name, 0))]
 
 
 def _results(graph: TrainingGraph, scope: GradientScope) -> Dict[str, List[Port]]:

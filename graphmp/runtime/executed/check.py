@@ -34,10 +34,10 @@ from graphmp.runtime.feeds.attempts import first_line
 from graphmp.runtime.stages import Stages
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
 from graphmp.verify.prove import verify
+from graphmp.words import some
 
 _SCALES = (4.0**7, 4.0**4, 4.0)  # a wrong power of the scale shows with each; what overflows or is subnormal with one may not with another
 _AGAIN, _GIVEN, _SKIPS, _AGREES = "same steps again", "same steps", "skips when run", "agrees in half"
-_MOST_NAMED = 3
 
 _Trial = Tuple[float, tf.MetaGraphDef, Mapping[str, Any]]  # a scale, a graph with it, and values of variables
 
@@ -181,9 +181,9 @@ class Executed:
                 return Claim(name, PROVED, "%s: %s" % (label, _equal(wanted)))
         excuse = out_of_range(self._original, graph, wanted, given, scale)
         if excuse.explains:
-            why = "%s: %s differ behind values that overflow or are subnormal, in %s" % (label, _some(differing), _some(excuse.nodes))
+            why = "%s: %s differ behind values that overflow or are subnormal, in %s" % (label, some(differing), some(excuse.nodes))
             return Claim(name, NOT_PROVED, why, tuple(excuse.nodes))
-        why = "%s: %d steps leave %s with other values than the original" % (label, wanted.steps.number, _some(differing))
+        why = "%s: %d steps leave %s with other values than the original" % (label, wanted.steps.number, some(differing))
         return Claim(name, FAILED, why, tuple(differing))
 
     def _skips(self, found: Found) -> Claim:
@@ -240,7 +240,7 @@ class Executed:
             return Claim(
                 _AGREES, PROVED, "losses and weight gradients of %d steps are the original's up to a relative %g" % (found.steps, self._tolerance)
             )
-        what = "the weight gradients %s" % _some(nodes) if nodes else "the losses, or which steps are skipped,"
+        what = "the weight gradients %s" % some(nodes) if nodes else "the losses, or which steps are skipped,"
         return Claim(_AGREES, FAILED, "%s are not the original's up to a relative %g" % (what, self._tolerance), nodes)
 
 
@@ -291,7 +291,7 @@ def _not_audited(view: GraphView, train: Sequence[str], losses: List[Dict[str, A
 
 def _equal(wanted: same.Expected) -> str:
     text = "%d steps leave all %d variables bit-equal to the original's" % (wanted.steps.number, len(wanted.end))
-    return text + ("; two runs of the original differ in %s, which is compared within that" % _some(sorted(wanted.apart)) if wanted.apart else "")
+    return text + ("; two runs of the original differ in %s, which is compared within that" % some(sorted(wanted.apart)) if wanted.apart else "")
 
 
 def _state(found: Found, scale: float) -> Mapping[str, np.ndarray]:
@@ -323,14 +323,9 @@ def _skipped(seen: Seen, simulated: bool) -> Claim:
         return Claim(_SKIPS, NOT_PROVED, "a step on this data reaches no division by a dynamic scale", tuple(seen.idle))
     text = "with infinity in each of %d gradients in turn%s%s nothing is written%s, and the next step trains%s" % (
         seen.gradients,
-        " and in %s" % _some(seen.activations) if seen.activations else "",
+        " and in %s" % some(seen.activations) if seen.activations else "",
         " (half precision widened to float32 but for the first gradient of each loss)" if simulated else "",
-        " but %s" % _some(sorted(seen.written)) if seen.written else "",
-        "; the step does not reach %s" % _some(seen.idle) if seen.idle else "",
+        " but %s" % some(sorted(seen.written)) if seen.written else "",
+        "; the step does not reach %s" % some(seen.idle) if seen.idle else "",
     )
     return Claim(_SKIPS, PROVED, text)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = " and %d more" % (len(names) - _MOST_NAMED) if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more

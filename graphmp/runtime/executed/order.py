@@ -55,17 +55,5 @@ def in_this_order(meta_graph: tf.MetaGraphDef, edges: Edges) -> tf.MetaGraphDef:
 
 def _readers(view: GraphView, variable: str) -> Set[str]:
     """The nodes that look at the memory of a variable."""
-    found: Set[str] = set()
-    seen: Set[Port] = set()
-    waiting = [Port(variable, 0)]
-    while waiting:
-        port = waiting.pop()
-        if port in seen:
-            continue
-        seen.add(port)
-        for consumer in view.consumers(port.node):
-            if consumer.output == port.output:
-                shares = view.nodes[consumer.node].op in _SHARE
-                waiting += [Port(consumer.node, 0)] * shares
-                found |= set() if shares else {consumer.node}
-    return found
+    readers = view.handed_on(Port(variable, 0), lambda consumer: [0] * (view.nodes[consumer.node].op in _SHARE))
+    return {consumer.node for consumer in readers if view.nodes[consumer.node].op not in _SHARE}

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.collector import collector_paused
+from graphmp.graph.messages import with_nodes_reversed
 from graphmp.graph.state import State
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import GraphView
@@ -46,11 +47,7 @@ class Session:
             GraphmpError: GMP003 where the checkpoint can't be restored.
             Exception: whatever TensorFlow raises where it can't import the graph.
         """
-        copy = seeded(meta_graph)
-        if backwards:
-            nodes = list(reversed(copy.graph_def.node))
-            del copy.graph_def.node[:]
-            copy.graph_def.node.extend(nodes)
+        copy = seeded(with_nodes_reversed(meta_graph) if backwards else meta_graph)
         with collector_paused(), quiet_logging(), tf.Graph().as_default() as self.graph:
             saver = tf.train.import_meta_graph(copy, clear_devices=True)
             self._names = [node.name for node in copy.graph_def.node if node.op in VARIABLE_OPS]

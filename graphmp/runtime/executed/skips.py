@@ -19,6 +19,7 @@ from graphmp.runtime.executed.infinities import Infinities, Spot
 from graphmp.runtime.executed.same import Steps
 from graphmp.runtime.executed.scales import Dynamic, Found, Source
 from graphmp.runtime.executed.session import Session, Values, changed, not_finite
+from graphmp.words import some
 
 _MOST_TO_SETTLE = 48  # steps until a dynamic scale fits
 _TRIED = 5  # activation gradients of a loss
@@ -163,17 +164,17 @@ class Skips:
         moved = set(changed(before, bad))
         wrong = sorted(moved & self._allowed.unchanged(scales))
         if wrong:
-            return ["is infinite, and the step writes %s" % _some(wrong)]
+            return ["is infinite, and the step writes %s" % some(wrong)]
         spoilt = sorted(name for name in not_finite(bad) if name not in not_finite(before))
         if spoilt:
-            return ["is infinite, and so is %s after the step" % _some(spoilt)]
+            return ["is infinite, and so is %s after the step" % some(spoilt)]
         group = self._allowed.before_flags(scales) & set(changed(before, good))
         if group & moved and group - moved:
-            return ["is infinite, and the step writes %s without %s" % (_some(sorted(group & moved)), _some(sorted(group - moved)))]
+            return ["is infinite, and the step writes %s without %s" % (some(sorted(group & moved)), some(sorted(group - moved)))]
         goes_on = moved - self._allowed.own - self._allowed.other_runs(scales) if len(scales) == len(self._by_name) else set()
         self._written |= goes_on
         unlisted = sorted(name for name in goes_on if self._listed is not None and not self._is_listed(name))
-        return ["is infinite, and the step writes %s, which the report does not list" % _some(unlisted)] if unlisted else []
+        return ["is infinite, and the step writes %s, which the report does not list" % some(unlisted)] if unlisted else []
 
     def _stuck(self, scales: List[Dynamic], before: Values, good: Values, bad: Values) -> List[str]:
         """What is wrong with the next step; one that the scale is too large for doesn't count."""
@@ -185,17 +186,13 @@ class Skips:
             bad, after = after, self._step()
         spoilt = sorted(name for name in not_finite(after) if name not in not_finite(before))
         if spoilt:
-            return ["was infinite, and after the next step so is %s" % _some(spoilt)]
+            return ["was infinite, and after the next step so is %s" % some(spoilt)]
         if wanted and not wanted & set(changed(bad, after)):
-            return ["was infinite, and the next step does not train %s" % _some(sorted(wanted))]
+            return ["was infinite, and the next step does not train %s" % some(sorted(wanted))]
         return []
 
     def _is_listed(self, variable: str) -> bool:
         return any(name in (self._listed or ()) for name in self._allowed.writers(variable))
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (" and %d more" % (len(names) - 3) if len(names) > 3 else "")
 
 
 def _spots(found: Found, sources: Sequence[Source]) -> Iterator[Spot]:

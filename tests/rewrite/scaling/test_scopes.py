@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from graphmp.config import Config
+from graphmp.graph.messages import with_nodes_reversed
 from graphmp.graph.view import Port
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.rewrite.scaling.scopes import gradient_scope
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from tests.support.painting import graph
-from tests.support.tiny import with_nodes_reversed
 
 pytestmark = pytest.mark.unit
 

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.frames import frames, is_invariant
 from graphmp.graph.order import in_order
+from graphmp.graph.state_kinds import PLACEHOLDERS
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.hooks.op_defs import OpDefs
@@ -21,8 +22,7 @@ from graphmp.rewrite.inspection.sizes import Recorded, Sizes
 from graphmp.rewrite.inspection.training_step import Training, is_gradient_code, late_nodes, step_nodes
 from graphmp.rewrite.units import TypedGraph
 
-_FED = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
-_HELD = VARIABLE_OPS | _FED | {"Const"}
+_HELD = VARIABLE_OPS | PLACEHOLDERS | {"Const"}
 
 
 class Tensor(NamedTuple):
@@ -110,7 +110,7 @@ class _Step:
 
     def memory(self) -> Memory:
         lives = self._lives()
-        fed = {buffer for buffer in lives if self._op(buffer) in _FED}
+        fed = {buffer for buffer in lives if self._op(buffer) in PLACEHOLDERS}
         made = {buffer: life for buffer, life in lives.items() if self._op(buffer) not in _HELD}
         kept = {buffer: self._kept_bytes(buffer) for buffer in made if buffer in self._readers}
         copies = {buffer: size for buffer, size in kept.items() if self._copies_variable(buffer)}
