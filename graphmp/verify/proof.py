@@ -24,10 +24,17 @@ class Claim(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """The claims about one conversion, and the parameters that were read off it."""
+    """The claims about one conversion.
+
+    Attributes:
+        claims: all of them.
+        parameters: what was read off the converted graph.
+        is_broken: whether a graph is none that TensorFlow would load: it was looked at no further, and must not be run.
+    """
 
     claims: Tuple[Claim, ...]
     parameters: Dict[str, Any]
+    is_broken: bool = False
 
     @property
     def ok(self) -> bool:

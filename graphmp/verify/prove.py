@@ -43,7 +43,7 @@ def verify(
     before, after = (Side(graph, graph.graph_def) for graph in (original, converted))
     faults = [*broken(before), *broken(after)]
     if faults:
-        return Proof((_claim("same graph", faults, ""),), {})
+        return Proof((_claim("same graph", faults, ""),), {}, is_broken=True)
     found = _proof(Sides(before, after), expected, devices)
     renamed, had = (converted, str) if found.ok else aligned(original, converted)
     if renamed is converted:

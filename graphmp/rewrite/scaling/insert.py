@@ -93,7 +93,8 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
     scopes = ("loss_scale_%d" % number if number else "loss_scale" for number in itertools.count())
     editor, part = Editor(graph.meta_graph.graph_def), Fragment()
     made = _scale(graph, editor, part, config, plan, scopes, result)
-    given, applied = _given(made), {}  # type: Dict[str, str], Dict[str, Dict[str, Applied]]
+    given = _given(made)
+    applied: Dict[str, Dict[str, Applied]] = {}
     states = [ScaleState(each.scale.variables, _trained(graph, loss)) for loss, each in zip(plan.losses, made)]
     for loop in plan.loops:
         states += _insert_in_loop(loop, graph.meta_graph, editor, part, config, scopes, result, given)

@@ -13,15 +13,15 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.mark import read_mark
 from graphmp.graph.state import State
 from graphmp.graph.stored import stored
-from graphmp.graph.view import GraphView, parse_input
+from graphmp.graph.view import GraphView
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.half_kernels import DEVICES
-from graphmp.report.training import fetchable
 from graphmp.runtime.audit.options import Options
-from graphmp.runtime.audit.run import audit, chosen_arithmetic
+from graphmp.runtime.audit.run import chosen_arithmetic
 from graphmp.runtime.built_graph import Identity, convert_graph
 from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.executed import same
+from graphmp.runtime.executed.agreement import AGREES, agreement
 from graphmp.runtime.executed.allowed import Allowed
 from graphmp.runtime.executed.order import open_order
 from graphmp.runtime.executed.ranges import out_of_range
@@ -37,7 +37,7 @@ from graphmp.verify.prove import verify
 from graphmp.words import some
 
 _SCALES = (4.0**7, 4.0**4, 4.0)  # a wrong power of the scale shows with each; what overflows or is subnormal with one may not with another
-_AGAIN, _GIVEN, _SKIPS, _AGREES = "same steps again", "same steps", "skips when run", "agrees in half"
+_AGAIN, _GIVEN, _SKIPS = "same steps again", "same steps", "skips when run"
 
 _Trial = Tuple[float, tf.MetaGraphDef, Mapping[str, Any]]  # a scale, a graph with it, and values of variables
 
@@ -52,7 +52,7 @@ def proof_with_steps(
     expected: Optional[Mapping[str, Any]] = None,
     devices: Sequence[str] = DEVICES,
 ) -> Proof:
-    """The proof of a conversion, its claims followed by those of running it.
+    """The proof of a conversion, its claims followed by those of running it, but for a graph that is broken.
 
     Args:
         original: the graph before.
@@ -69,6 +69,8 @@ def proof_with_steps(
     """
     begin("proving")
     proof = verify(original, converted, expected, devices)
+    if proof.is_broken:
+        return proof
     claims = Executed(original, converted, options, tolerance, report, begin).claims()
     return proof._replace(claims=(*proof.claims, *claims))
 
@@ -109,7 +111,7 @@ class Executed:
         try:
             again = self._again(_SCALES[0])
         except GraphmpError as error:
-            return [Claim(name, NOT_PROVED, "the original can't be converted again: %s" % error.message) for name in (_AGAIN, _SKIPS, _AGREES)]
+            return [Claim(name, NOT_PROVED, "the original can't be converted again: %s" % error.message) for name in (_AGAIN, _SKIPS, AGREES)]
         train = _train(again)
         if not train:
             return [Claim(_AGAIN, NOT_APPLICABLE, "no training step was found in the original")]
@@ -221,27 +223,16 @@ class Executed:
 
     def _agrees(self) -> Claim:
         if not self._is_half:
-            return Claim(_AGREES, NOT_APPLICABLE, "nothing is in half precision")
+            return Claim(AGREES, NOT_APPLICABLE, "nothing is in half precision")
         if self._is_recipe:
-            return Claim(_AGREES, NOT_PROVED, "the recipe built a graph of its own, whose gradients can't be compared node by node")
+            return Claim(AGREES, NOT_PROVED, "the recipe built a graph of its own, whose gradients can't be compared node by node")
         self._begin("auditing")
         try:
             report = self._convert(self._config()).report
-            why = _not_audited(GraphView(self._original.graph_def), self._steps.train, report["losses"])
-            if why:
-                return Claim(_AGREES, NOT_APPLICABLE, why)
-            found = audit(Conversion(self._original, self._converted, report), self._options, self._tolerance)
         except GraphmpError as error:
-            return Claim(_AGREES, NOT_PROVED, error.message)
-        except Exception as error:  # TensorFlow raises what it likes
-            return Claim(_AGREES, NOT_PROVED, "the given graph does not run: %s" % first_line(error))
-        nodes = tuple(finding.range.row.name for finding in found.disagreeing)
-        if found.agrees:
-            return Claim(
-                _AGREES, PROVED, "losses and weight gradients of %d steps are the original's up to a relative %g" % (found.steps, self._tolerance)
-            )
-        what = "the weight gradients %s" % some(nodes) if nodes else "the losses, or which steps are skipped,"
-        return Claim(_AGREES, FAILED, "%s are not the original's up to a relative %g" % (what, self._tolerance), nodes)
+            return Claim(AGREES, NOT_PROVED, error.message)
+        conversion = Conversion(self._original, self._converted, report)
+        return agreement(conversion, self._steps.train, self._options, self._tolerance)
 
 
 @contextlib.contextmanager
@@ -272,21 +263,6 @@ def _train(again: Conversion) -> List[str]:
     largest = sorted(writes, key=lambda name: len(writes[name]), reverse=True)
     kept = [name for place, name in enumerate(largest) if not any(writes[name] <= writes[other] for other in largest[:place])]
     return [name for name in writes if name in kept]
-
-
-def _not_audited(view: GraphView, train: Sequence[str], losses: List[Dict[str, Any]]) -> str:
-    """Why an audit can't hold two steps side by side; empty where it can."""
-    step = view.ancestors(train)
-    updates = {name for loss in losses for name in loss["updates"]}
-    if not fetchable(losses):
-        return "gradients are taken in a function or a loop that trains, into which an audit does not look"
-    for loss in fetchable(losses):
-        gradients = [parse_input(text).node for text in loss["gradients"]]
-        if not step.issuperset(gradients):
-            return "an update takes gradients that are fed: there are no two steps to hold against each other"
-        if view.ancestors(gradients) & updates:
-            return "gradients are computed behind the update of another loss: the two steps can't be computed side by side"
-    return ""
 
 
 def _equal(wanted: same.Expected) -> str:

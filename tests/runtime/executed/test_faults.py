@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.runtime.audit.options import Options
+from graphmp.runtime.executed.check import proof_with_steps
 from tests.support.executed import graphs, verdicts
 
 SAME, GIVEN, SKIPS, AGREES = "same steps again", "same steps", "skips when run", "agrees in half"
@@ -99,3 +101,24 @@ def test_an_original_that_can_not_be_converted():
     next(node for node in original.graph_def.node if node.name == "net/Square").attr["T"].type = tf.int32.as_datatype_enum
     found, still = verdicts(original, graphs()[1])
     assert set(found.values()) == {"not proved"} and "the original can't be converted again: " in still[SAME]
+
+
+BROKEN = [(["one two", "two one"], "waits for itself"), (["one net/first:7"], "an output that a")]
+
+
+def added(planted, *lines):
+    """Adds Identities, each a name and its input."""
+    nodes, graph = planted
+    for name, source in (line.split() for line in lines):
+        node = graph.graph_def.node.add(name=name, op="Identity", input=[source])
+        node.attr["T"].type = tf.float32.as_datatype_enum
+    nodes["graphmp/loss_scale/unscale"].input[1] = lines[0].split()[0]
+    return graph
+
+
+@pytest.mark.parametrize("lines, said", BROKEN, ids=["cycle", "output"])
+def test_what_tensorflow_would_not_load_is_not_run(planted, lines, said):
+    stages = []
+    proof = proof_with_steps(graphs()[0], added(planted, *lines), Options(steps=3), 0.1, None, stages.append)
+    assert stages == ["proving"] and proof.is_broken
+    assert [claim.verdict for claim in proof.claims] == ["failed"] and said in proof.claims[0].text
