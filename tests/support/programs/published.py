@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow.compat.v1 as tf
 
 from tests.support.programs.optimizers import model
-from tests.support.programs.registry import apply, data, error, net, program, sgd, two_weights, weights
+from tests.support.programs.registry import apply, data, error, net, program, sgd, taken, two_weights, weights
 from tests.support.programs.state import embedded, ids, kept
 
 
@@ -204,7 +204,7 @@ def sparse_and_decayed(clip):
 def unique_rows(clip):
     """Gradients of the same row are added up by hand, by tf.unique."""
     table, second, rows, looked_up, loss = embedded()
-    by_rows, by_second = tf.gradients(loss, [looked_up, second])
+    by_rows, by_second = taken(tf.gradients(loss, [looked_up, second]))  # the rows' gradient reads the second variable, which the step writes
     unique, places = tf.unique(rows)
     summed = tf.unsorted_segment_sum(by_rows, places, tf.size(unique))
     update = apply([by_second], [second], "step")
