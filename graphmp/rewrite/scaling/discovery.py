@@ -21,7 +21,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from graphmp.graph.calls import CALLS
-from graphmp.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
+from graphmp.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.order import in_order
 from graphmp.graph.values import all_equal
 from graphmp.graph.variables import VARIABLE_OPS
@@ -34,6 +34,7 @@ from graphmp.rewrite.scaling.backward import Backward, differentiated_nodes
 
 _MOST_SOURCES = 100
 _SUMS = frozenset(("AccumulateNV2", "AddN"))
+_ADDS = frozenset(("Add", "AddV2", "Identity"))
 _LAST = KEEPS_VALUES - {"Enter", "ExpandDims", "Merge", "Switch"} | {"BiasAddGrad", "Sum"}
 _TRANSPOSES = (("transpose_a", "transpose_b"), ("adj_x", "adj_y"))
 _FACTORS = {"product": None, "quotient": 0, "solution": 1}  # the input that gradients come by; of a product any, but one alone
@@ -109,7 +110,7 @@ class _Discovery:
         self._alone.update((seed, nodes) for seed, nodes in regions.items() if self._goes_back(seed, nodes))
         candidates = regions.keys() & self._alone.keys()
         parts = {seed for seed in candidates if self._is_part(seed, {other: regions[other] for other in candidates})}
-        for seed in sorted(candidates, key=lambda seed: (seed in parts, -len(regions[seed]), seed)):
+        for seed in sorted(candidates, key=lambda seed: (seed in parts, self._is_weight(seed, regions[seed]), -len(regions[seed]), seed)):
             with_seed = self._linear([*self._chosen, seed]) if not regions[seed] <= region else region
             if region < with_seed:
                 self._chosen, region = [*self._chosen, seed], with_seed
@@ -122,6 +123,11 @@ class _Discovery:
         """Whether all that ones lead to comes from others, that lead further: they multiply gradients of several calls."""
         others = [nodes for other, nodes in regions.items() if other != seed and not nodes <= regions[seed]]
         return len(others) > 1 and regions[seed] <= set().union(*others)
+
+    def _is_weight(self, seed: Port, region: AbstractSet[str]) -> bool:
+        """Whether some that read ones give no multiple of them, such as a sum of weights and an epsilon: nothing but gradients is made of a seed."""
+        readers = (consumer.node for consumer in self._view.consumers(seed.node))
+        return any(name in self._needed and name not in region and self._floats.carries(Port(name, 0)) for name in readers)
 
     def _add_given(self, regions: Dict[Port, Set[str]], left: Set[str]) -> None:
         """Chooses among the user's own values those that gradients come from which are left, first what most come from."""
@@ -144,24 +150,47 @@ class _Discovery:
         ahead = [name for name in self._all if self._view.nodes[name].op in starts and name not in region]
         forward = self._view.followed(ahead, lambda name: name not in region)
         counts = region & self._needed | self._idle(region)
-        last = [name for name in counts if self._needs_forward(name, region, forward)]
-        nodes = self._within(last, region)
-        for name in (name for name in self._all if name in counts and name not in nodes):
-            if self._may_end(name, nodes, region):
-                nodes |= self._within([name], region)
-        nodes |= {seed.node for seed in seeds}
+        leading = self._view.ancestors(forward, control=False) - region - outside
+        last = [name for name in counts if self._needs_forward(name, region, forward) or self._multiplies_as(name, leading)]
+        nodes = self._to_its_end(self._within(last, region), counts, region) | {seed.node for seed in seeds}
         whole = nodes | self._for_it_alone(nodes, seeds)
         return Discovered(
             whole, tuple(seeds), differentiated_nodes(Backward(self._view, self._all, whole, nodes, seeds, outside - nodes, self._floats.carries))
         )
 
+    def _to_its_end(self, nodes: Set[str], counts: AbstractSet[str], region: AbstractSet[str]) -> Set[str]:
+        """Gradient code with what ends it and reads no value of the forward pass: sums, copies, what a while loop adds up."""
+        known = 0
+        while len(nodes) > known:
+            known = len(nodes)
+            for name in (name for name in self._all if name in counts and name not in nodes):
+                if self._may_end(name, nodes, region):
+                    nodes |= self._within([name], region)
+            for merge, again in self._from_zeros.items():
+                if again in counts and self._adds_up(merge, again, nodes):
+                    nodes |= self._within([again], region)
+        return nodes
+
+    def _adds_up(self, merge: str, again: str, nodes: AbstractSet[str]) -> bool:
+        """Whether a variable of a while loop is nothing but a sum of gradients over its iterations."""
+        terms, waiting = set(), [again]
+        while waiting:
+            name = waiting.pop()
+            if name not in nodes and self._view.nodes[name].op in NEXT_ITERATIONS | _SUMS | _ADDS:
+                waiting += [port.node for port in self._values(name)]
+            else:
+                terms.add(name)
+        before = {name for name in terms if self._view.nodes[name].op in SWITCHES and self._view.inputs(name)[0].node == merge}
+        return len(before) == 1 and before < terms and terms <= nodes | before
+
     def _may_end(self, name: str, nodes: AbstractSet[str], region: AbstractSet[str]) -> bool:
         """Whether a node belongs to gradient code though it reads no value of the forward pass; a copy that nobody reads is the user's."""
         op = self._view.nodes[name].op
         fetched = op == "Identity" and not self._view.consumers(name) and not self._view.controls(name)
-        if fetched or not (op in _LAST | _SUMS or op.endswith("Grad")):
+        values = {port.node for port in self._values(name) if port.node in nodes or not self._is_zero(port)}
+        of_branch = op in MERGES and len(values) < len(self._view.inputs(name))  # a gradient where a branch is taken, else zeros
+        if fetched or not (op in _LAST | _SUMS or op.endswith("Grad") or of_branch):
             return False
-        values = {port.node for port in self._values(name) if not self._is_zero(port)}
         return bool(nodes & values) and values <= (region if op in _SUMS else nodes)
 
     def _within(self, names: Iterable[str], region: AbstractSet[str]) -> Set[str]:
@@ -199,6 +228,12 @@ class _Discovery:
         law = rule(op)
         by_slot = law.slots is not None and law.name == "linear"
         return op in self._allow or by_slot or any(port.node in forward and port.node not in region for port in self._values(name))
+
+    def _multiplies_as(self, name: str, leading: AbstractSet[str]) -> bool:
+        """Whether a node multiplies by what an op of its type, which the forward pass is made of, multiplies by: 1 / sqrt(variance)."""
+        op = self._view.nodes[name].op
+        readers = (consumer.node for port in self._values(name) if port.node in leading for consumer in self._view.consumers(port.node))
+        return rule(op).name in _FACTORS and any(reader in leading and self._view.nodes[reader].op == op for reader in readers)
 
     def _is_source(self, name: str) -> bool:
         """Whether a node may be the user's own `grad_ys`."""
