@@ -7,7 +7,7 @@ from typing import Dict, Iterator, List, NamedTuple, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.branches import Conditions, conditions
-from graphmp.graph.dtypes import FLOATS
+from graphmp.graph.dtypes import FLOATS, HALF
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.hooks.bodies import ARGUMENT
@@ -15,6 +15,7 @@ from graphmp.hooks.op_defs import OpDefs
 from graphmp.once import once
 
 _NONE = tf.AttrValue()
+_NOTHING = tf.NodeDef()
 
 
 def attribute(node: tf.NodeDef, key: str) -> tf.AttrValue:
@@ -105,6 +106,12 @@ class Sides:
     def fault(self, node: str, text: str) -> None:
         """Notes something wrong."""
         self.faults.append(Fault(node, text))
+
+    def became_half(self, name: str) -> List[int]:
+        """The half-precision types of a node of the converted graph that it has not in the original."""
+        before = self.before.view.nodes.get(name, _NOTHING)
+        found = {key: value.type for key, value in self.after.view.nodes[name].attr.items() if value.type in HALF}
+        return [dtype for key, dtype in found.items() if attribute(before, key).type != dtype]
 
     def may_call(self, node: tf.NodeDef) -> bool:
         """Whether a node of the original may name functions: its op is one, takes one as an attribute, or is not known."""
