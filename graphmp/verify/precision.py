@@ -11,9 +11,10 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Callable, Dict, Iterator, Sequence, Set
+from typing import AbstractSet, Callable, Dict, Iterable, Iterator, Mapping, Sequence, Set
 
-from graphmp.graph.gradient_names import Claim, claims
+from graphmp.graph.gradient_code import gradient_nodes
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.live import READS
 from graphmp.graph.values import all_equal, elements
 from graphmp.graph.variables import VARIABLE_OPS
@@ -21,7 +22,8 @@ from graphmp.graph.view import Port
 from graphmp.once import once
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
-from graphmp.verify.erase import Erasure, Step
+from graphmp.verify.erase import Erasure
+from graphmp.verify.gates import Gate
 from graphmp.verify.sides import Fault, Sides
 
 _ARITHMETIC = frozenset(
@@ -37,8 +39,9 @@ _BY_ELEMENT = KEEPS_VALUES | READS | _ARITHMETIC
 class Precision:
     """Looks for half precision where it is wrong, in the main graph."""
 
-    def __init__(self, sides: Sides, erasure: Erasure):
-        self._sides, self._erasure = sides, erasure
+    def __init__(self, sides: Sides, erasure: Erasure, gates: Mapping[str, Sequence[Gate]]):
+        """`gates`: those of each write."""
+        self._sides, self._erasure, self._gates = sides, erasure, gates
         self._before, self._after = sides.before.view, sides.after.view
         self._half = {name for name in self._after.nodes if sides.became_half(name)}
 
@@ -69,10 +72,11 @@ class Precision:
     def _differentiated(self, name: str) -> Iterator[str]:
         """What gradients are taken of that start from a scaled value, where that is ones; a gradient that a program gives is of no loss."""
         step = self._erasure.steps[name]
-        if isinstance(step, Step) and self._is_one(self._after.inputs(name)[step.slot]):
+        if step is not None and self._is_one(self._after.inputs(name)[step.slot]):
             readers = self._after.followed([name], lambda reader: reader in self._sides.added)
-            for reader in {consumer.node for node in readers for consumer in self._after.consumers(node)} & self._gradients.keys():
-                yield self._gradients[reader].forward
+            for reader in {consumer.node for node in readers for consumer in self._after.consumers(node)} & self._gradients:
+                loss = differentiated(reader, self._before.nodes.keys())
+                yield from [loss] if loss is not None else ()
 
     def _is_one(self, port: Port) -> bool:
         """Whether an output is the number 1: what the gradients of a loss start from."""
@@ -88,8 +92,8 @@ class Precision:
         yield from self._found(taken - divisions, "between a division by a loss scale and a write")
 
     def _is_outside(self, name: str) -> bool:
-        """Whether a node is no gradient code, or only hands on what that gives."""
-        return name not in self._gradients or self._after.nodes[name].op == "Identity"
+        """Whether a node is no gradient code, or only hands on or adds up what that gives."""
+        return name not in self._gradients or self._after.nodes[name].op in ("AddN", "Identity")
 
     def _of_state(self) -> Iterator[Fault]:
         variables: Dict[str, Set[str]] = {}
@@ -111,18 +115,22 @@ class Precision:
         """The nodes on ways of data from some nodes to others, by way of nodes for which `through` holds, and not over a model or a write."""
         stops = self._model | self._writes
         ahead = self._after.followed(starts, lambda name: name in starts or (name not in stops and through(name)))
-        found: Set[str] = set()
-        waiting = list(ends)
+        found = {port.node for name in ends for port in self._taken(name)} & ahead
+        waiting = list(found)
         while waiting:
             fresh = {port.node for port in self._after.inputs(waiting.pop())} & ahead - found
             found |= fresh
             waiting.extend(fresh)
         return found
 
+    def _taken(self, name: str) -> Iterable[Port]:
+        """What a write takes, and what goes into its gates."""
+        return [*self._after.inputs(name), *(gate.value for gate in self._gates.get(name, ()))]
+
     @once
-    def _gradients(self) -> Dict[str, Claim]:
-        """Gradient code, by what names say."""
-        return claims(self._before.nodes.keys())
+    def _gradients(self) -> AbstractSet[str]:
+        """Gradient code."""
+        return gradient_nodes(self._before)
 
     @once
     def _writes(self) -> AbstractSet[str]:

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.branches import Conditions, conditions
 from graphmp.graph.dtypes import FLOATS, HALF
-from graphmp.graph.state import State
+from graphmp.graph.state import State, definitions, variable_keys
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.hooks.bodies import ARGUMENT
 from graphmp.hooks.op_defs import OpDefs
@@ -128,6 +128,13 @@ def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:
     names = [info.name for signature in meta_graph.signature_def.values() for info in signature.outputs.values()]
     if tf.GraphKeys.LOSSES in meta_graph.collection_def:
         names += meta_graph.collection_def[tf.GraphKeys.LOSSES].node_list.value
+    return {parse_input(name).node for name in names if name}
+
+
+def described(meta_graph: tf.MetaGraphDef) -> Set[str]:
+    """Nodes by which a program gets what a variable holds, or starts from."""
+    found = [definition for key in variable_keys(meta_graph) for definition in definitions(meta_graph, key)]
+    names = [name for definition in found for name in (definition.snapshot_name, definition.initial_value_name)]
     return {parse_input(name).node for name in names if name}
 
 

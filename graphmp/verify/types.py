@@ -14,7 +14,7 @@ from graphmp.graph.view import Port
 from graphmp.hooks.bodies import ARGUMENT, RESULT
 from graphmp.policy.half_kernels import DEVICES, has_kernel
 from graphmp.policy.policy import tensor_core_ops
-from graphmp.verify.sides import Fault, Sides, answers, attribute
+from graphmp.verify.sides import Fault, Sides, answers, attribute, described
 
 _OUTSIDE = PLACEHOLDERS | {"RestoreV2", "SaveV2"}  # what the world outside sees
 
@@ -40,7 +40,7 @@ def _edges(sides: Sides) -> Iterator[Fault]:
 
 def _kept(sides: Sides) -> Iterator[Fault]:
     """Variables, what is fed, saved or fetched by name, and state of other kinds keep their types."""
-    named = answers(sides.before.meta_graph)
+    named = answers(sides.before.meta_graph) | described(sides.before.meta_graph)
     for name, node in sides.before.view.nodes.items():
         if name not in sides.after.view.nodes:
             continue
@@ -51,7 +51,7 @@ def _kept(sides: Sides) -> Iterator[Fault]:
             ):
                 yield Fault(name, "has another type than in the original, which a %s keeps" % node.op)
         elif name in named and sides.before.dtype(Port(name, 0)) != sides.after.dtype(Port(name, 0)):
-            yield Fault(name, "is an output or a loss, and is %s" % dtype_text(sides.after.dtype(Port(name, 0))))
+            yield Fault(name, "is an output, a loss or a variable's value, and is %s" % dtype_text(sides.after.dtype(Port(name, 0))))
 
 
 def _is_type(attribute: tf.AttrValue) -> bool:
