@@ -2,7 +2,7 @@
 
 1. On the way of a variable's first value, and of what a checkpoint gives or gets.
 2. In a loss that gradients are taken of, and in the product of a scale with what these start from.
-3. Between a division by a scale and the write that takes it.
+3. Between a division by a scale, or a clip, and the write that takes it.
 4. Between a variable's value and a write, where the one goes into the other element by element and either the write is of that variable or nothing
    but variables and constants goes into it: slots, powers of decay, averages, counts.
 
@@ -16,7 +16,7 @@ from typing import AbstractSet, Callable, Dict, Iterable, Iterator, Mapping, Seq
 from graphmp.graph.gradient_code import gradient_nodes
 from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.live import READS
-from graphmp.graph.values import all_equal, elements
+from graphmp.graph.values import is_one
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
 from graphmp.once import once
@@ -39,9 +39,9 @@ _BY_ELEMENT = KEEPS_VALUES | READS | _ARITHMETIC
 class Precision:
     """Looks for half precision where it is wrong, in the main graph."""
 
-    def __init__(self, sides: Sides, erasure: Erasure, gates: Mapping[str, Sequence[Gate]]):
-        """`gates`: those of each write."""
-        self._sides, self._erasure, self._gates = sides, erasure, gates
+    def __init__(self, sides: Sides, erasure: Erasure, clipped: Iterable[str], gates: Mapping[str, Sequence[Gate]]):
+        """`clipped`: the nodes that multiply by the factor of a clip; `gates`: those of each write."""
+        self._sides, self._erasure, self._clipped, self._gates = sides, erasure, clipped, gates
         self._before, self._after = sides.before.view, sides.after.view
         self._half = {name for name in self._after.nodes if sides.became_half(name)}
 
@@ -72,24 +72,16 @@ class Precision:
     def _differentiated(self, name: str) -> Iterator[str]:
         """What gradients are taken of that start from a scaled value, where that is ones; a gradient that a program gives is of no loss."""
         step = self._erasure.steps[name]
-        if step is not None and self._is_one(self._after.inputs(name)[step.slot]):
+        if step is not None and is_one(self._after, self._after.inputs(name)[step.slot].node):
             readers = self._after.followed([name], lambda reader: reader in self._sides.added)
             for reader in {consumer.node for node in readers for consumer in self._after.consumers(node)} & self._gradients:
                 loss = differentiated(reader, self._before.nodes.keys())
                 yield from [loss] if loss is not None else ()
 
-    def _is_one(self, port: Port) -> bool:
-        """Whether an output is the number 1: what the gradients of a loss start from."""
-        node, inputs = self._after.nodes[port.node], self._after.inputs(port.node)
-        if node.op != "Fill":
-            return all_equal(node, 1) and not node.attr["value"].tensor.tensor_shape.dim
-        dims, value = (self._after.nodes[each.node] for each in inputs)
-        return all_equal(value, 1) and dims.op == "Const" and not elements(dims.attr["value"].tensor)
-
     def _unscaled(self) -> Iterator[Fault]:
-        divisions = {port.node for port in self._erasure.divisions()}
-        taken = self._between(divisions, self._writes, self._is_outside)
-        yield from self._found(taken - divisions, "between a division by a loss scale and a write")
+        starts = {*self._clipped, *(port.node for port in self._erasure.divisions())}
+        taken = self._between(starts, self._writes, self._is_outside)
+        yield from self._found(taken, "between a division by a loss scale, or a clip, and a write")
 
     def _is_outside(self, name: str) -> bool:
         """Whether a node is no gradient code, or only hands on or adds up what that gives."""
@@ -109,7 +101,7 @@ class Precision:
         yield from self._found(taken, "between a variable's value and a write that takes it")
 
     def _by_element(self, name: str) -> bool:
-        return self._after.nodes[name].op in _BY_ELEMENT and name not in self._gradients
+        return self._after.nodes[name].op in _BY_ELEMENT and self._is_outside(name)
 
     def _between(self, starts: AbstractSet[str], ends: AbstractSet[str], through: Callable[[str], bool]) -> Set[str]:
         """The nodes on ways of data from some nodes to others, by way of nodes for which `through` holds, and not over a model or a write."""

@@ -130,7 +130,7 @@ def _clipped(body: Body) -> Claim:
 def _types(body: Body, functions: Functions, devices: Sequence[str]) -> Claim:
     half = half_nodes(body.sides)
     text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(half)
-    wrong = Precision(body.sides, body.erasure, body.gates.of).faults()
+    wrong = Precision(body.sides, body.erasure, body.clips.multiplied, body.gates.of).faults()
     return _claim("types", [*type_faults(body.sides, devices), *functions.type_faults, *wrong], text, half)
 
 
