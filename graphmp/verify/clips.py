@@ -105,6 +105,16 @@ def clip_faults(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[P
     for name in sorted(past & set(state.writes)):
         if not state.written(name) & scales.initial.keys() and "Accumulator" not in view.nodes[name].op:
             yield Fault(name, "takes a gradient that is not clipped")
+    taken = view.ancestors(state.writes, control=False)
+    for name in sorted(_readers(sides, clips) - taken):
+        yield Fault(name, "gives a gradient that is clipped to whoever fetches it, and no write takes that")
+
+
+def _readers(sides: Sides, clips: Clips) -> Set[str]:
+    """The nodes of the original that read a clipped gradient, as it is or by way of added nodes."""
+    view = sides.after.view
+    by_added = view.followed(clips.multiplied, lambda name: name in sides.added)
+    return {consumer.node for name in by_added for consumer in view.consumers(name)} - sides.added
 
 
 def _past(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[Port]) -> Set[str]:
