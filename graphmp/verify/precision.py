@@ -105,14 +105,14 @@ class Precision:
 
     def _between(self, starts: AbstractSet[str], ends: AbstractSet[str], through: Callable[[str], bool]) -> Set[str]:
         """The nodes on ways of data from some nodes to others, by way of nodes for which `through` holds, and not over a model or a write."""
-        stops = self._model | self._writes
-        ahead = self._after.followed(starts, lambda name: name in starts or (name not in stops and through(name)))
-        found = {port.node for name in ends for port in self._taken(name)} & ahead
-        waiting = list(found)
+        ahead = self._after.followed(starts, lambda name: name in starts or (name not in self._stops and through(name)))
+        found: Set[str] = set()
+        waiting = [port.node for name in ends for port in self._taken(name)]
         while waiting:
-            fresh = {port.node for port in self._after.inputs(waiting.pop())} & ahead - found
-            found |= fresh
-            waiting.extend(fresh)
+            name = waiting.pop()
+            if name in ahead and name not in found:
+                found.add(name)
+                waiting.extend(port.node for port in self._after.inputs(name))
         return found
 
     def _taken(self, name: str) -> Iterable[Port]:
@@ -129,12 +129,12 @@ class Precision:
         return frozenset(self._sides.after.state.writes)
 
     @once
-    def _model(self) -> AbstractSet[str]:
-        """Matmuls and convolutions, what reads one, as it is or moved, and what multiplies or divides by a scale."""
+    def _stops(self) -> AbstractSet[str]:
+        """Writes, matmuls and convolutions, what reads one, as it is or moved, and what multiplies or divides by a scale."""
         nodes = self._after.nodes
         products = [name for name, node in nodes.items() if node.op in tensor_core_ops()]
         steps = (name for name, step in self._erasure.steps.items() if step is not None)
-        return {*steps, *products, *(consumer.node for name in self._moved(products) for consumer in self._after.consumers(name))}
+        return {*self._writes, *steps, *products, *(consumer.node for name in self._moved(products) for consumer in self._after.consumers(name))}
 
     def _moved(self, names: Sequence[str]) -> Set[str]:
         """Nodes and what hands on their values."""

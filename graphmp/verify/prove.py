@@ -90,8 +90,8 @@ def _scaled(body: Body, degrees: Degrees) -> Claim:
     steps = [node for node, step in body.erasure.steps.items() if step is not None]
     faults = [Fault(node, text) for node, text in degrees.problems.items()]
     scaled = sorted(port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE))
-    # In the original others read it, who read it unscaled now, or it is divided by the scale itself: someone may fetch it.
-    result = {name for name in scaled if body.sides.before.view.consumers(name) or body.erasure.is_unscaled(name)}
+    # In the original others read it, who read it unscaled now, or it is divided by the scale itself, or stands for what is: someone may fetch it.
+    result = {n for n in scaled if body.sides.before.view.consumers(n) or body.sides.is_moved(n) or body.erasure.is_unscaled(n)}
     named = fetched(body.sides.before.meta_graph) | result
     faults += [Fault(node, "is fetched while it is multiplied by a loss scale") for node in scaled if node in named]
     if not steps and not faults:

@@ -113,6 +113,10 @@ class Sides:
         found = {key: value.type for key, value in self.after.view.nodes[name].attr.items() if value.type in HALF}
         return [dtype for key, dtype in found.items() if attribute(before, key).type != dtype]
 
+    def is_moved(self, name: str) -> bool:
+        """Whether a node only hands on what another one computes in its place."""
+        return self.after.view.nodes[name].op == "Identity" != self.before.view.nodes[name].op
+
     def may_call(self, node: tf.NodeDef) -> bool:
         """Whether a node of the original may name functions: its op is one, takes one as an attribute, or is not known."""
         definition = self.before.op_defs.get(node.op)

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.messages import parse
 from graphmp.verify import verify
 from tests.support.proved import converted, open_claims
+from tests.support.training_graphs import SHAPES
 
 SCALE = "graphmp/loss_scale/"
 
@@ -321,6 +322,20 @@ def test_fault(graphs, fault):
     fault(planted)
     assert planted.meta_graph != converted
     assert not verify(original, planted.meta_graph).ok
+
+
+@pytest.mark.unit
+def test_scaled_where_it_is_fetched():
+    """A gradient that nobody reads is there to be fetched: what stands for it under its name has been divided by the scale."""
+    with tf.Graph().as_default():
+        SHAPES["fed_to_another_copy"].build()
+        original = tf.train.export_meta_graph()
+    planted = Planted(converted(original))
+    one = next(node for node in unscales(planted) if node.input[0].startswith("gradients/worker_0/b/MatMul_grad/"))
+    readers = [node for node in planted.nodes.values() if one.name in node.input]
+    assert verify(original, planted.meta_graph).ok and [node.op for node in readers] == ["Identity"]
+    readers[0].input[0] = one.input[0]
+    assert "scale cancels" in open_claims(original, planted.meta_graph)
 
 
 @pytest.mark.unit

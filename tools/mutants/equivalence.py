@@ -39,7 +39,7 @@ from graphmp.graph.view import GraphView, Port, parse_input
 from mutants.subject import Subject
 
 IMPLIED, SAME_VALUES, UNSEEN = "the same order", "the same values", "where nobody looks"
-_COMMUTE = frozenset(
+COMMUTE = frozenset(
     [
         "Add",
         "AddV2",
@@ -264,7 +264,7 @@ class _Numbers:
             return self._intern((name, node.op, _attributes(node), tuple(inputs), controls))
         if self._is_its_input(view, name, found):
             return found[view.inputs(name)[0].node]
-        if node.op in _COMMUTE or (node.op == "AddN" and len(inputs) == 2):
+        if node.op in COMMUTE or (node.op == "AddN" and len(inputs) == 2):
             inputs.sort(key=str)
         listed = self._in_any_order(view, name, found)
         types = ("T",) if self._moves(view, name, found) else ()
