@@ -4,7 +4,8 @@
    for the one before it: a node that waits for all of its inputs runs, or is dead, only after they have run, or where one is dead. Merge,
    which runs as soon as one input is there, ends a path unless the edge into it is a control edge; so does NextIteration.
        b waits for x, x reads a, b waits for a  ->  b waits for x, x reads a
-   A node without state that the conversion has put in may run sooner where all that read it or wait for it wait for the same: nobody sees that.
+   A node without state, and no group, that the conversion has put in may run sooner where all that read it or wait for it wait for the same,
+   or where there are none: nobody sees that.
        y reads x, both wait for a  ->  y reads x and waits for a
 2. The same values. Every node of the original, every op with state and every op of control flow does the same with the same values, in
    the same order. Values are numbered: two ops without state have the same number where op, attributes, the numbers of their inputs
@@ -117,9 +118,9 @@ def lost_order(subject: Subject, view: GraphView) -> List[Edge]:
 
 
 def _is_read_later(subject: Subject, view: GraphView, name: str, other: str) -> bool:
-    """Whether a node that was put in keeps no state, and whoever comes after it waits for another one."""
+    """Whether a node that was put in is no more than its values, and whoever comes after it, if anybody, waits for another one."""
     readers = {consumer.node for consumer in view.consumers(name)}.union(view.control_consumers(name))
-    if name in subject.before.nodes or not readers or _Numbers(subject).stays(view, name):
+    if name in subject.before.nodes or view.nodes[name].op == "NoOp" or _Numbers(subject).stays(view, name):
         return False
     return all(view.nodes[reader].op not in MERGES and _implied(view, reader, other) for reader in readers)
 
