@@ -268,18 +268,26 @@ def test_a_merge_waits_for_no_single_input(mutate):
 
 
 @pytest.mark.unit
-def test_what_nobody_reads_may_run_sooner(mutate, clipped):
-    """TensorFlow's conditionals leave constants unread; a gradient that has been divided by the scale is read."""
-    equivalence, view = module(mutate, "equivalence"), clipped.view
-    unread = [name for name in clipped.own if view.nodes[name].op == "Const" and view.controls(name) and not view.consumers(name)]
-    assert unread and all(
-        equivalence.rule(clipped, changed(mutate, clipped, lambda plant, name=name: plant.wait_no_longer(name, view.controls(name)[0])))
-        == equivalence.IMPLIED
-        for name in unread
-    )
-    group = "gradients/dense/MatMul_grad/tuple/group_deps"
-    (waits,) = [name for name in view.control_consumers(group) if name in clipped.own]
-    assert equivalence.rule(clipped, changed(mutate, clipped, lambda plant: plant.wait_no_longer(waits, group))) == ""
+def test_what_nobody_sees_may_run_sooner(mutate, clipped):
+    """Nobody reads it, or who does waits for the same; a gradient that has been divided by the scale is read."""
+    equivalence, port = module(mutate, "equivalence"), module(mutate, "plant").Port
+    group, float32 = "gradients/dense/MatMul_grad/tuple/group_deps", tf.float32.as_datatype_enum
+    (unscale,) = [name for name in clipped.view.control_consumers(group) if name in clipped.own]
+
+    def with_two(plant):
+        one = plant.add("one", "Neg", [port(unscale, 0)], T=float32)
+        for added in (one, plant.add("other", "Neg", [one], T=float32)):
+            plant.wait(added.node, STEP)
+
+    graph = changed(mutate, clipped, with_two)
+    subject = module(mutate, "subject").Subject("a test", clipped.original, graph)
+    added = [name for name in subject.own if name not in clipped.view.nodes]
+
+    def without(name, other):
+        return equivalence.rule(subject, changed(mutate, subject, lambda plant: plant.wait_no_longer(name, other)))
+
+    assert [without(name, STEP) for name in added] == [equivalence.IMPLIED] * 2
+    assert without(unscale, group) == ""
 
 
 @pytest.mark.unit
