@@ -56,7 +56,8 @@ def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:
     before, after = list(old.bytes_list.value), list(new.bytes_list.value)
     added = [data for data in after if data not in before]
     described = [body.checkpoints.described(data) for data in added]
-    return after[: len(before)] == before and None not in described and sorted(filter(None, described)) == sorted(body.scales.initial)
+    kept = [data for data in after if data not in added]
+    return kept == before and None not in described and sorted(filter(None, described)) == sorted(body.scales.initial)
 
 
 def _stand_for(body: Body, before: Sequence[str], after: Sequence[str]) -> bool:
