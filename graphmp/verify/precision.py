@@ -6,13 +6,14 @@
 4. Between a variable's value and a write, where the one goes into the other element by element and either the write is of that variable or nothing
    but variables and constants goes into it: slots, powers of decay, averages, counts.
 
-3 and 4 end at the model: at a matmul or convolution, at what reads one, at gradient code, and at what multiplies or divides by a scale.
+3 and 4 end at the model: at a matmul or convolution, at what reads one, at gradient code, for 4 where a loop ends, and at what multiplies or divides by a scale.
 """
 
 from __future__ import annotations
 
 from typing import AbstractSet, Callable, Dict, Iterable, Iterator, Mapping, Sequence, Set
 
+from graphmp.graph.control_flow import EXITS
 from graphmp.graph.gradient_code import gradient_nodes
 from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.live import READS
@@ -33,7 +34,7 @@ _ARITHMETIC = frozenset(
     ]
 )
 _MOVES = KEEPS_VALUES | {"Cast"}
-_BY_ELEMENT = KEEPS_VALUES | READS | _ARITHMETIC
+_BY_ELEMENT = (KEEPS_VALUES | READS | _ARITHMETIC) - EXITS  # a loop is a model: it may go round no time
 
 
 class Precision:
