@@ -6,7 +6,8 @@
 4. Between a variable's value and a write, where the one goes into the other element by element and either the write is of that variable or nothing
    but variables and constants goes into it: slots, powers of decay, averages, counts.
 
-3 and 4 end at the model: at a matmul or convolution, at what reads one, at gradient code, for 4 where a loop ends, and at what multiplies or divides by a scale.
+3 and 4 end at the model: at a matmul or convolution, at what reads one, at gradient code, and at what multiplies or divides by a scale; 4 also
+where a loop ends.
 """
 
 from __future__ import annotations
