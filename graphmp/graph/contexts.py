@@ -6,7 +6,7 @@ inside has to be listed too, else the graph runs but its gradient can't be taken
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -15,6 +15,11 @@ from graphmp.graph.messages import parse, serialize
 
 _KINDS = {"while_context": "tensorflow.WhileContextDef", "cond_context": "tensorflow.CondContextDef"}
 _ENTRANCES = frozenset(("Enter", "Switch"))
+
+
+def context_names(key: str, data: Sequence[bytes]) -> List[str]:
+    """The names of the contexts of a collection, in its order."""
+    return [context.context_name for context in (parse(_KINDS[key], each) for each in data) if context is not None]
 
 
 class Contexts:

@@ -9,12 +9,23 @@ from typing import Any, List, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.view import GraphView
+
 
 def all_equal(node: tf.NodeDef, number: float) -> bool:
     """Whether a node is a constant of numbers that are all the same given one. NumPy's own comparisons refuse 1.15.5's bfloat16."""
     if node.op != "Const" or "value" not in node.attr or not tf.as_dtype(node.attr["value"].tensor.dtype).is_floating:
         return False
     return bool(np.all(compact(node.attr["value"].tensor).astype(np.float32) == number))
+
+
+def is_one(view: GraphView, name: str) -> bool:
+    """Whether a node gives the number 1, from which the gradients of a loss start."""
+    node = view.nodes[name]
+    if node.op != "Fill":
+        return all_equal(node, 1) and elements(node.attr["value"].tensor) == 1
+    dims, value = (view.nodes[port.node] for port in view.inputs(name))
+    return all_equal(value, 1) and dims.op == "Const" and elements(dims.attr["value"].tensor) == 0
 
 
 def elements(tensor: Any) -> int:

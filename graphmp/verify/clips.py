@@ -105,6 +105,17 @@ def clip_faults(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[P
     for name in sorted(past & set(state.writes)):
         if not state.written(name) & scales.initial.keys() and "Accumulator" not in view.nodes[name].op:
             yield Fault(name, "takes a gradient that is not clipped")
+    for name in sorted(_fetched(sides, clips)):
+        yield Fault(name, "gives a clipped gradient to whoever fetches it, and is there for nothing else")
+
+
+def _fetched(sides: Sides, clips: Clips) -> Iterator[str]:
+    """The copies of the original's, such as gradients end with, that hand on a clipped gradient, as it is or by way of added nodes, to no node."""
+    view = sides.after.view
+    by_added = view.followed(clips.multiplied, lambda name: name in sides.added)
+    for name in {consumer.node for each in by_added for consumer in view.consumers(each)} - sides.added:
+        if view.nodes[name].op == "Identity" and not view.consumers(name):
+            yield name
 
 
 def _past(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[Port]) -> Set[str]:

@@ -6,6 +6,7 @@ from typing import Any, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.contexts import context_names
 from graphmp.graph.mark import COLLECTION as MARK
 from graphmp.graph.state import variable_keys
 from graphmp.graph.view import parse_input
@@ -13,7 +14,7 @@ from graphmp.verify.body import Body
 from graphmp.verify.sides import Fault
 
 _STATE = "graphmp_loss_scale"  # the collection of the scales' state
-_CONTEXTS = frozenset(("cond_context", "while_context"))  # what lies in which loop or branch: added nodes do too
+_CONTEXTS = frozenset(("cond_context", "while_context"))  # what lies in which loop or branch, an inner one behind an outer one: added nodes do too
 
 
 def part_faults(body: Body) -> Iterator[Fault]:
@@ -46,8 +47,8 @@ def _names(collections: Any, key: str) -> Any:
 
 def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:
     if key in _CONTEXTS:
-        count = len(new.bytes_list.value)
-        return len(old.bytes_list.value) <= count == len(set(new.bytes_list.value))
+        had, has = (context_names(key, each.bytes_list.value) for each in (old, new))
+        return len(set(has)) == len(has) and [name for name in has if name in had] == had
     if key == tf.GraphKeys.TRAIN_OP:
         return _stand_for(body, old.node_list.value, new.node_list.value)
     if key not in variable_keys(body.sides.before.meta_graph) or key != tf.GraphKeys.GLOBAL_VARIABLES:

@@ -7,7 +7,6 @@ from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, T
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.collector import collector_paused
-from graphmp.graph.dtypes import HALF
 from graphmp.graph.mark import read_mark
 from graphmp.graph.view import Port
 from graphmp.policy.half_kernels import DEVICES
@@ -18,6 +17,7 @@ from graphmp.verify.functions import Functions
 from graphmp.verify.names import aligned
 from graphmp.verify.parameters import parameters_claim, read_off
 from graphmp.verify.parts import part_faults
+from graphmp.verify.precision import Precision
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim, Proof
 from graphmp.verify.sides import Fault, Side, Sides, fetched
 from graphmp.verify.skips import Skips
@@ -90,8 +90,8 @@ def _scaled(body: Body, degrees: Degrees) -> Claim:
     steps = [node for node, step in body.erasure.steps.items() if step is not None]
     faults = [Fault(node, text) for node, text in degrees.problems.items()]
     scaled = sorted(port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE))
-    # In the original others read it, who read it unscaled now, or it is divided by the scale itself: someone may fetch it.
-    result = {name for name in scaled if body.sides.before.view.consumers(name) or body.erasure.is_unscaled(name)}
+    # In the original others read it, who read it unscaled now, or it is divided by the scale itself, or stands for what is: someone may fetch it.
+    result = {n for n in scaled if body.sides.before.view.consumers(n) or body.sides.is_moved(n) or body.erasure.is_unscaled(n)}
     named = fetched(body.sides.before.meta_graph) | result
     faults += [Fault(node, "is fetched while it is multiplied by a loss scale") for node in scaled if node in named]
     if not steps and not faults:
@@ -130,9 +130,8 @@ def _clipped(body: Body) -> Claim:
 def _types(body: Body, functions: Functions, devices: Sequence[str]) -> Claim:
     half = half_nodes(body.sides)
     text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(half)
-    seeds = [Port(name, 0) for name, step in body.erasure.steps.items() if step is not None and step.power > 0]
-    small = [Fault(port.node, "multiplies by a loss scale in half precision") for port in seeds if body.sides.after.dtype(port) in HALF]
-    return _claim("types", [*type_faults(body.sides, devices), *functions.type_faults, *small], text, half)
+    wrong = Precision(body.sides, body.erasure, body.clips.multiplied, body.gates.of).faults()
+    return _claim("types", [*type_faults(body.sides, devices), *functions.type_faults, *wrong], text, half)
 
 
 def _claim(name: str, faults: List[Fault], text: str, about: Iterable[str] = ()) -> Claim:

@@ -7,14 +7,15 @@ from typing import Dict, Iterator, List, NamedTuple, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.branches import Conditions, conditions
-from graphmp.graph.dtypes import FLOATS
-from graphmp.graph.state import State
+from graphmp.graph.dtypes import FLOATS, HALF
+from graphmp.graph.state import State, definitions, variable_keys
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.hooks.bodies import ARGUMENT
 from graphmp.hooks.op_defs import OpDefs
 from graphmp.once import once
 
 _NONE = tf.AttrValue()
+_NOTHING = tf.NodeDef()
 
 
 def attribute(node: tf.NodeDef, key: str) -> tf.AttrValue:
@@ -106,6 +107,16 @@ class Sides:
         """Notes something wrong."""
         self.faults.append(Fault(node, text))
 
+    def became_half(self, name: str) -> List[int]:
+        """The half-precision types of a node of the converted graph that it has not in the original."""
+        before = self.before.view.nodes.get(name, _NOTHING)
+        found = {key: value.type for key, value in self.after.view.nodes[name].attr.items() if value.type in HALF}
+        return [dtype for key, dtype in found.items() if attribute(before, key).type != dtype]
+
+    def is_moved(self, name: str) -> bool:
+        """Whether a node only hands on what another one computes in its place."""
+        return self.after.view.nodes[name].op == "Identity" != self.before.view.nodes[name].op
+
     def may_call(self, node: tf.NodeDef) -> bool:
         """Whether a node of the original may name functions: its op is one, takes one as an attribute, or is not known."""
         definition = self.before.op_defs.get(node.op)
@@ -121,6 +132,13 @@ def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:
     names = [info.name for signature in meta_graph.signature_def.values() for info in signature.outputs.values()]
     if tf.GraphKeys.LOSSES in meta_graph.collection_def:
         names += meta_graph.collection_def[tf.GraphKeys.LOSSES].node_list.value
+    return {parse_input(name).node for name in names if name}
+
+
+def described(meta_graph: tf.MetaGraphDef) -> Set[str]:
+    """Nodes by which a program gets what a variable holds, or starts from."""
+    found = [definition for key in variable_keys(meta_graph) for definition in definitions(meta_graph, key)]
+    names = [name for definition in found for name in (definition.snapshot_name, definition.initial_value_name)]
     return {parse_input(name).node for name in names if name}
 
 

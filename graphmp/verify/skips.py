@@ -4,11 +4,12 @@
    output that the write's flag says to be finite.
 2. A write that follows an update of a loss, or that is grouped with one and takes something of the batch, goes by that loss's flag too.
 3. A flag looks at nothing but such values.
+4. Where a write's flag looks at the value of another write, both go by one flag, unless that other one comes first or may be run alone.
 """
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set
+from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set, Tuple
 
 from graphmp.graph.live import READS, UPDATE_PREFIXES
 from graphmp.graph.state_kinds import PLACEHOLDERS, kind
@@ -48,6 +49,7 @@ class Skips:
             self._look_at_steps()
             self._look_at_flags()
         self._look_at_values()
+        self._look_at_pairs()
 
     def _look_at_values(self) -> None:
         """A flag that looks at values themselves looks at that of the write, too."""
@@ -58,6 +60,28 @@ class Skips:
                     self.faults.append(Fault(name, "is written where either of two flags holds, and needs both"))
                 if of_values and gate.value not in of_values and self._sides.after.is_float(gate.value):
                     self.faults.append(Fault(name, "waits for a flag that looks at the values of others, and not at its own"))
+
+    def _look_at_pairs(self) -> None:
+        """Writes whose values are looked at together are written together."""
+        kinds: Dict[Tuple[FrozenSet[Port], FrozenSet[str]], List[str]] = {}
+        for name in self.gated:
+            kinds.setdefault((by_value(self._flags[name]), mentioned(self._flags[name])), []).append(name)
+        for (looked, scales), names in kinds.items():
+            for other in self.gated:
+                differs = by_value(self._flags[other]) != looked or mentioned(self._flags[other]) != scales
+                if differs and any(gate.value in looked for gate in self._gates[other]) and any(self._is_beside(other, name) for name in names):
+                    self.faults.append(Fault(other, "goes by another flag than %s, by which its value is looked at" % names[0]))
+
+    def _is_beside(self, name: str, other: str) -> bool:
+        """Whether one write doesn't come before another, and whatever runs it runs the other too."""
+        ends = self._ends(name)
+        return bool(ends) and ends <= self._ends(other) and name not in self._view.ancestors([other])
+
+    def _ends(self, name: str) -> Set[str]:
+        """What comes last behind a node in the original, but for reads of variables, which TensorFlow puts behind each write."""
+        view = self._sides.before.view
+        behind = view.descendants([name]) if name in view.nodes else ()
+        return {each for each in behind if view.nodes[each].op not in READS and not self._after(each)}
 
     def _is_the_models(self, name: str) -> bool:
         """Whether a write is one of the original, or stands for one, and writes no state of the scales."""

@@ -14,17 +14,15 @@ from graphmp.graph.view import Port
 from graphmp.hooks.bodies import ARGUMENT, RESULT
 from graphmp.policy.half_kernels import DEVICES, has_kernel
 from graphmp.policy.policy import tensor_core_ops
-from graphmp.verify.sides import Fault, Sides, answers, attribute
+from graphmp.verify.sides import Fault, Sides, answers, attribute, described
 
 _OUTSIDE = PLACEHOLDERS | {"RestoreV2", "SaveV2"}  # what the world outside sees
-_NOTHING = tf.NodeDef()
 
 
 def type_faults(sides: Sides, devices: Sequence[str] = DEVICES) -> Iterator[Fault]:
     """What is wrong with the types of a converted body. `devices`: the kinds of device that a node without one may run on."""
     yield from _edges(sides)
     yield from _kept(sides)
-    yield from _stored(sides)
     yield from _kernels(sides, devices)
 
 
@@ -42,7 +40,7 @@ def _edges(sides: Sides) -> Iterator[Fault]:
 
 def _kept(sides: Sides) -> Iterator[Fault]:
     """Variables, what is fed, saved or fetched by name, and state of other kinds keep their types."""
-    named = answers(sides.before.meta_graph)
+    named = answers(sides.before.meta_graph) | described(sides.before.meta_graph)
     for name, node in sides.before.view.nodes.items():
         if name not in sides.after.view.nodes:
             continue
@@ -53,17 +51,7 @@ def _kept(sides: Sides) -> Iterator[Fault]:
             ):
                 yield Fault(name, "has another type than in the original, which a %s keeps" % node.op)
         elif name in named and sides.before.dtype(Port(name, 0)) != sides.after.dtype(Port(name, 0)):
-            yield Fault(name, "is an output or a loss, and is %s" % dtype_text(sides.after.dtype(Port(name, 0))))
-
-
-def _stored(sides: Sides) -> Iterator[Fault]:
-    """What a variable starts from, and what a checkpoint gives or gets, is not rounded."""
-    view, state = sides.before.view, sides.before.state
-    restores, saves = ([name for name, node in view.nodes.items() if node.op == op] for op in ("RestoreV2", "SaveV2"))
-    ends = {*saves, *state.initializers, *(view.descendants(restores, control=False) & set(state.writes))}
-    for name in sorted(sides.after.view.ancestors(ends & sides.after.view.nodes.keys(), control=False)):
-        if _became_half(sides, name, sides.after.view.nodes[name]):
-            yield Fault(name, "is half precision, on the way of a variable's first value, or of a checkpoint")
+            yield Fault(name, "is an output, a loss or a variable's value, and is %s" % dtype_text(sides.after.dtype(Port(name, 0))))
 
 
 def _is_type(attribute: tf.AttrValue) -> bool:
@@ -80,7 +68,7 @@ def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
     """What became half has a kernel where it may run; two half types in one graph are a mistake."""
     seen = set()
     for name, node in sides.after.view.nodes.items():
-        half = _became_half(sides, name, node)
+        half = sides.became_half(name)
         seen.update(half)
         if not half or node.op in (ARGUMENT, RESULT) or node.op in sides.after.library:
             continue
@@ -90,13 +78,6 @@ def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
             yield Fault(name, "is %s, for which a %s has no kernel on the %s" % (dtype_text(half[0]), node.op, " and the ".join(missing)))
         elif len(seen) > 1:
             yield Fault(name, "is %s, where other nodes are of the other half-precision type" % dtype_text(half[0]))
-
-
-def _became_half(sides: Sides, name: str, node: tf.NodeDef) -> List[int]:
-    """The half-precision types of a node that it has not in the original."""
-    before = sides.before.view.nodes.get(name, _NOTHING)
-    found = {key: value.type for key, value in node.attr.items() if value.WhichOneof("value") == "type" and value.type in HALF}
-    return [dtype for key, dtype in found.items() if attribute(before, key).type != dtype]
 
 
 def _runs_on(node: tf.NodeDef, devices: Sequence[str]) -> Sequence[str]:

@@ -19,3 +19,16 @@ def test_a_normalisation_tells_why_its_data_is_float32():
         tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(last)))
     reasons = {node: row["reason"] for row in graphmp.convert(graph).report["float32_nodes"] for node in row["nodes"]}
     assert "within" not in reasons and reasons["last"] == "infer: leads to no other half-precision op"
+
+
+def test_a_loss_that_bfloat16_could_hold_is_float32():
+    """It stands in a scope that looks like gradient code, between ops that are half."""
+    with tf.Graph().as_default() as graph:
+        weights = [tf.get_variable("w%d" % number, [8, 8]) for number in range(2)]
+        output = tf.matmul(tf.tanh(tf.matmul(tf.placeholder(tf.float32, [8, 8]), weights[0])), weights[1])
+        with tf.name_scope("gradients_1/loss_grad"):
+            loss = tf.reduce_mean(tf.square(output), name="loss")
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    report = graphmp.convert(graph, compute_dtype="bfloat16", loss_scale=128.0).report
+    reasons = {node: row["reason"] for row in report["float32_nodes"] for node in row["nodes"]}
+    assert reasons[loss.op.name] == "loss: computed in float32 (loss scale: gradients of this loss are multiplied by it)"

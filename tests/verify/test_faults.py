@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.messages import parse
 from graphmp.verify import verify
 from tests.support.proved import converted, open_claims
+from tests.support.training_graphs import SHAPES
 
 SCALE = "graphmp/loss_scale/"
 
@@ -156,6 +157,13 @@ def past_the_clip(graph):
     gate.input[0] = multiplied.input[0]
 
 
+def clipped_where_it_is_fetched(graph):
+    """No update reads the original's gradient: who fetches it gets it as it was."""
+    unscaled = {node.name for node in unscales(graph)}
+    kept = next(node for node in graph.nodes.values() if node.op == "Identity" and node.input[0] in unscaled)
+    kept.input[0] = next(name for name, node in graph.nodes.items() if node.op == "Mul" and node.input[0] == kept.input[0])
+
+
 def norm_of_one(graph):
     stack = graph.ours("clip_by_global_norm/stack")
     stack.input[1] = stack.input[0]
@@ -293,7 +301,7 @@ FAULTS = [
     grows_soon, scale_stays, flag_does_not_wait, learning_rate, seed_scaled_twice, seed_not_scaled, saved_under_other_names,
     restored_into_others, scale_not_initialised, transposed, nesterov, half_variable, cast_missing, added_write, doubled_on_the_way,
     collection_gone, state_not_listed, another_listed, described_by_others, op_becomes_a_call, first_value_in_half,
-    seed_in_half,
+    seed_in_half, clipped_where_it_is_fetched,
 ]  # fmt: skip
 
 
@@ -313,6 +321,36 @@ def test_fault(graphs, fault):
     planted = Planted(converted)
     fault(planted)
     assert planted.meta_graph != converted
+    assert not verify(original, planted.meta_graph).ok
+
+
+@pytest.mark.unit
+def test_scaled_where_it_is_fetched():
+    """A gradient that nobody reads is there to be fetched: what stands for it under its name has been divided by the scale."""
+    with tf.Graph().as_default():
+        SHAPES["fed_to_another_copy"].build()
+        original = tf.train.export_meta_graph()
+    planted = Planted(converted(original))
+    one = next(node for node in unscales(planted) if node.input[0].startswith("gradients/worker_0/b/MatMul_grad/"))
+    readers = [node for node in planted.nodes.values() if one.name in node.input]
+    assert verify(original, planted.meta_graph).ok and [node.op for node in readers] == ["Identity"]
+    readers[0].input[0] = one.input[0]
+    assert "scale cancels" in open_claims(original, planted.meta_graph)
+
+
+@pytest.mark.unit
+def test_contexts_in_another_order():
+    """What lies in another context is imported after it."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [4, 8])
+        chosen = [tf.cond(x[0, 0] > bound, lambda: 2.0 * x, lambda: x) for bound in (0.0, 1.0)]
+        loss = tf.reduce_mean(tf.square(tf.matmul(sum(chosen), tf.get_variable("w", [8, 8]))))
+        tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        original = tf.train.export_meta_graph()
+    planted = Planted(converted(original))
+    contexts = planted.meta_graph.collection_def["cond_context"].bytes_list.value
+    assert verify(original, planted.meta_graph).ok
+    contexts[:] = [contexts[1], contexts[0], *contexts[2:]]
     assert not verify(original, planted.meta_graph).ok
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+import re
+from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.gradient_code import gradient_nodes
+from graphmp.graph.gradient_names import differentiated
 from graphmp.graph.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import FLOAT32, FLOATS, Slot, Subject
 
 FLOAT16, BFLOAT16 = tf.float16.as_datatype_enum, tf.bfloat16.as_datatype_enum
+_PRODUCT = re.compile("MatMul|Conv[23]D|DepthwiseConv|Einsum|LSTM|GRU|CudnnRNN")
 _HALVES = {FLOAT16: BFLOAT16, BFLOAT16: FLOAT16}
 
 
@@ -51,8 +55,65 @@ def _one(subject: Subject, random: Any, names: List[str], dtypes: List[int]) -> 
 
 @fault
 def computed_in_half(subject: Subject, random: Any) -> Optional[Plant]:
-    """A float32 op of the original computes in half precision."""
-    return _one(subject, random, _typed(subject, subject.before.nodes, (FLOAT32,)), [FLOAT16, BFLOAT16])
+    """A float32 op of the original computes in half precision where that is wrong whatever the policy.
+
+    That is on the way of a variable's first value or of a checkpoint, in a loss, between an unscaling and an update, and between a variable's value
+    and an update of it. Elsewhere, in the sum of a variable's gradient for example, a conversion may choose, and no proof can say that it is wrong.
+    """
+    return _one(subject, random, _typed(subject, sorted(_float32(subject) & subject.before.nodes.keys()), (FLOAT32,)), [FLOAT16, BFLOAT16])
+
+
+def _float32(subject: Subject) -> Set[str]:
+    """Nodes that no policy has in half precision."""
+    model = _model(subject)
+    found = _stored(subject) | _losses(subject) | _between(subject, subject.unscales, subject.updates, lambda name: name not in model)
+    for update in subject.updates:
+        for variable in subject.state.written(update):
+            alike = {name for name in subject.view.nodes if name not in model and subject.shape(Port(name, 0)) == _shape(subject, variable)}
+            found |= _between(subject, [variable], [update], alike.__contains__)
+    return found
+
+
+def _shape(subject: Subject, variable: str) -> Tuple[int, ...]:
+    return tuple(int(dim.size) for dim in subject.view.nodes[variable].attr["shape"].shape.dim)
+
+
+def _stored(subject: Subject) -> Set[str]:
+    """What gives variables their first values, and what lies between them and checkpoints."""
+    view = subject.view
+    restored = view.descendants([n for n, node in view.nodes.items() if node.op == "RestoreV2"], control=False)
+    saved = [name for name, node in view.nodes.items() if node.op == "SaveV2"]
+    return view.ancestors([*saved, *subject.state.initializers, *restored.intersection(subject.state.writes)], control=False)
+
+
+def _losses(subject: Subject) -> Set[str]:
+    """The numbers that gradients are taken of, by the names of what reads the scaled seeds."""
+    readers = (slot.node for name in subject.seeds for slot in subject.readers(Port(name, 0)))
+    named = {differentiated(name, subject.before.nodes.keys()) for name in readers}
+    return {name for name in named if name is not None and subject.shape(Port(name, 0)) == ()}
+
+
+def _model(subject: Subject) -> Set[str]:
+    """Matmuls, convolutions and what reads one, and what gradient code computes."""
+    products = [name for name, node in subject.view.nodes.items() if _PRODUCT.search(node.op)]
+    code = gradient_nodes(subject.before)
+    return {
+        *products,
+        *(consumer.node for name in products for consumer in subject.view.consumers(name)),
+        *(name for name in code if subject.view.nodes[name].op != "Identity"),
+    }
+
+
+def _between(subject: Subject, starts: Sequence[str], ends: Sequence[str], through: Callable[[str], bool]) -> Set[str]:
+    """What lies on ways of data between nodes, themselves left out."""
+    ahead = subject.view.followed(starts, lambda name: name in starts or (name not in ends and through(name))) - set(starts)
+    found: Set[str] = set()
+    waiting = list(ends)
+    while waiting:
+        before = {port.node for port in subject.view.inputs(waiting.pop())} & ahead - found
+        found |= before
+        waiting.extend(before)
+    return found
 
 
 @fault
@@ -66,12 +127,6 @@ def computed_in_the_other_half(subject: Subject, random: Any) -> Optional[Plant]
     """A half-precision op computes in the other half type."""
     name = pick(random, _typed(subject, subject.view.nodes, tuple(_HALVES)))
     return None if name is None else computed_in(subject, name, _HALVES[subject.view.nodes[name].attr["T"].type])
-
-
-@fault
-def computed_in_float32(subject: Subject, random: Any) -> Optional[Plant]:
-    """A half-precision op computes in float32, between casts that nobody explains."""
-    return _one(subject, random, _typed(subject, subject.view.nodes, tuple(_HALVES)), [FLOAT32])
 
 
 def _through(subject: Subject, random: Any, names: Any, dtypes: List[int]) -> Optional[Plant]:

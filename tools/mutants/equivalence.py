@@ -4,6 +4,9 @@
    for the one before it: a node that waits for all of its inputs runs, or is dead, only after they have run, or where one is dead. Merge,
    which runs as soon as one input is there, ends a path unless the edge into it is a control edge; so does NextIteration.
        b waits for x, x reads a, b waits for a  ->  b waits for x, x reads a
+   A node without state, and no group, that the conversion has put in may run sooner where all that read it or wait for it wait for the same,
+   or where there are none: nobody sees that.
+       y reads x, both wait for a  ->  y reads x and waits for a
 2. The same values. Every node of the original, every op with state and every op of control flow does the same with the same values, in
    the same order. Values are numbered: two ops without state have the same number where op, attributes, the numbers of their inputs
    (in any order where the op commutes) and of what they wait for are the same. Furthermore
@@ -37,7 +40,7 @@ from graphmp.graph.view import GraphView, Port, parse_input
 from mutants.subject import Subject
 
 IMPLIED, SAME_VALUES, UNSEEN = "the same order", "the same values", "where nobody looks"
-_COMMUTE = frozenset(
+COMMUTE = frozenset(
     [
         "Add",
         "AddV2",
@@ -110,8 +113,16 @@ def rule(subject: Subject, mutated: tf.MetaGraphDef) -> str:
 
 def lost_order(subject: Subject, view: GraphView) -> List[Edge]:
     """Control edges of the unmutated graph that a mutant of the same nodes neither has nor implies: (who waited, for whom)."""
-    dropped = _edges(subject.view) - _edges(view)
-    return sorted((name, other) for name, other in dropped if name in view.nodes and not _implied(view, name, other))
+    dropped = [(name, other) for name, other in _edges(subject.view) - _edges(view) if name in view.nodes]
+    return sorted((name, other) for name, other in dropped if not _implied(view, name, other) and not _is_read_later(subject, view, name, other))
+
+
+def _is_read_later(subject: Subject, view: GraphView, name: str, other: str) -> bool:
+    """Whether a node that was put in is no more than its values, and whoever comes after it, if anybody, waits for another one."""
+    readers = {consumer.node for consumer in view.consumers(name)}.union(view.control_consumers(name))
+    if name in subject.before.nodes or view.nodes[name].op == "NoOp" or _Numbers(subject).stays(view, name):
+        return False
+    return all(view.nodes[reader].op not in MERGES and _implied(view, reader, other) for reader in readers)
 
 
 def loses_order_alone(subject: Subject, mutated: tf.MetaGraphDef) -> bool:
@@ -254,7 +265,7 @@ class _Numbers:
             return self._intern((name, node.op, _attributes(node), tuple(inputs), controls))
         if self._is_its_input(view, name, found):
             return found[view.inputs(name)[0].node]
-        if node.op in _COMMUTE or (node.op == "AddN" and len(inputs) == 2):
+        if node.op in COMMUTE or (node.op == "AddN" and len(inputs) == 2):
             inputs.sort(key=str)
         listed = self._in_any_order(view, name, found)
         types = ("T",) if self._moves(view, name, found) else ()

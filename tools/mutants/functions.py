@@ -6,6 +6,7 @@ from typing import Any, Iterator, Optional, Tuple
 
 from mutants.classes import fault, pick
 from mutants.constants import add_to, times, value_of
+from mutants.equivalence import COMMUTE
 from mutants.ops import alike
 from mutants.plant import Plant
 from mutants.subject import FLOAT32, Subject
@@ -20,7 +21,7 @@ def _places(subject: Subject) -> Iterator[Tuple[int, int, str]]:
                 yield number, place, "whole number"
             if len([text for text in node.input if text.startswith("^")]):
                 yield number, place, "control"
-            if len(node.input) > 1 and len(set(node.input[:2])) == 2 and not node.input[1].startswith("^"):
+            if len(node.input) > 1 and len(set(node.input[:2])) == 2 and not node.input[1].startswith("^") and node.op not in COMMUTE:
                 yield number, place, "order"
             if alike(subject, node):
                 yield number, place, "op"

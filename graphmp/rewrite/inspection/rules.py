@@ -16,7 +16,7 @@ RULES = {
     "last activation": "a model's last Softmax, LogSoftmax or Sigmoid computes in float32",
     "look-up": "a look-up reads a variable as it is; the rows that it gives are cast, not the table, unless they are known to be the larger by far",
     "no kernel": "half precision is for ops that have a kernel of it, on CPU and GPU",
-    "loss scale": "what the loss scale is multiplied into, what scaled gradients are compared with, and what gives them unscaled, is float32",
+    "loss scale": "a scaled loss, what it is multiplied into, what scaled gradients are compared with, and what gives them unscaled, is float32",
     "own cast": "casts of the model's own stay as they are",
     "range guard": "what half precision can't hold keeps the ops that use it in float32",
     "statistics": "batch normalisation keeps its statistics in float32",

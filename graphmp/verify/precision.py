@@ -1,0 +1,144 @@
+"""Where half precision is wrong whatever the policy says.
+
+1. On the way of a variable's first value, and of what a checkpoint gives or gets.
+2. In a loss that gradients are taken of, and in the product of a scale with what these start from.
+3. Between a division by a scale, or a clip, and the write that takes it.
+4. Between a variable's value and a write, where the one goes into the other element by element and either the write is of that variable or nothing
+   but variables and constants goes into it: slots, powers of decay, averages, counts.
+
+3 and 4 end at the model: at a matmul or convolution, at what reads one, at gradient code, and at what multiplies or divides by a scale; 4 also
+where a loop ends.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Callable, Dict, Iterable, Iterator, Mapping, Sequence, Set
+
+from graphmp.graph.control_flow import EXITS
+from graphmp.graph.gradient_code import gradient_nodes
+from graphmp.graph.gradient_names import differentiated
+from graphmp.graph.live import READS
+from graphmp.graph.values import is_one
+from graphmp.graph.variables import VARIABLE_OPS
+from graphmp.graph.view import Port
+from graphmp.once import once
+from graphmp.policy.policy import tensor_core_ops
+from graphmp.policy.traits import KEEPS_VALUES
+from graphmp.verify.erase import Erasure
+from graphmp.verify.gates import Gate
+from graphmp.verify.sides import Fault, Sides
+
+_ARITHMETIC = frozenset(
+    [
+        *("Abs", "Add", "AddN", "AddV2", "Cast", "Div", "DivNoNan", "Maximum", "Minimum", "Mul", "Neg", "Pow", "RealDiv", "Reciprocal"),
+        *("Rsqrt", "Sign", "Sqrt", "Square", "SquaredDifference", "Sub"),
+    ]
+)
+_MOVES = KEEPS_VALUES | {"Cast"}
+_BY_ELEMENT = (KEEPS_VALUES | READS | _ARITHMETIC) - EXITS  # a loop is a model: it may go round no time
+
+
+class Precision:
+    """Looks for half precision where it is wrong, in the main graph."""
+
+    def __init__(self, sides: Sides, erasure: Erasure, clipped: Iterable[str], gates: Mapping[str, Sequence[Gate]]):
+        """`clipped`: the nodes that multiply by the factor of a clip; `gates`: those of each write."""
+        self._sides, self._erasure, self._clipped, self._gates = sides, erasure, clipped, gates
+        self._before, self._after = sides.before.view, sides.after.view
+        self._half = {name for name in self._after.nodes if sides.became_half(name)}
+
+    def faults(self) -> Iterator[Fault]:
+        """All that is found."""
+        if self._half:
+            yield from self._stored()
+            yield from self._losses()
+            yield from self._unscaled()
+            yield from self._of_state()
+
+    def _found(self, names: AbstractSet[str], text: str) -> Iterator[Fault]:
+        yield from (Fault(name, "is half precision, " + text) for name in sorted(names & self._half))
+
+    def _stored(self) -> Iterator[Fault]:
+        view, state = self._before, self._sides.before.state
+        restores, saves = ([name for name, node in view.nodes.items() if node.op == op] for op in ("RestoreV2", "SaveV2"))
+        ends = {*saves, *state.initializers, *(view.descendants(restores, control=False) & set(state.writes))}
+        stored = self._after.ancestors(ends & self._after.nodes.keys(), control=False)
+        yield from self._found(stored, "on the way of a variable's first value, or of a checkpoint")
+
+    def _losses(self) -> Iterator[Fault]:
+        starts = {name for name, step in self._erasure.steps.items() if step is not None and step.power > 0}
+        yield from self._found(starts, "and multiplies by a loss scale")
+        losses = {loss for name in starts for loss in self._differentiated(name)}
+        yield from self._found(losses, "and a loss")
+
+    def _differentiated(self, name: str) -> Iterator[str]:
+        """What gradients are taken of that start from a scaled value, where that is ones; a gradient that a program gives is of no loss."""
+        step = self._erasure.steps[name]
+        if step is not None and is_one(self._after, self._after.inputs(name)[step.slot].node):
+            readers = self._after.followed([name], lambda reader: reader in self._sides.added)
+            for reader in {consumer.node for node in readers for consumer in self._after.consumers(node)} & self._gradients:
+                loss = differentiated(reader, self._before.nodes.keys())
+                yield from [loss] if loss is not None else ()
+
+    def _unscaled(self) -> Iterator[Fault]:
+        starts = {*self._clipped, *(port.node for port in self._erasure.divisions())}
+        taken = self._between(starts, self._writes, self._is_outside)
+        yield from self._found(taken, "between a division by a loss scale, or a clip, and a write")
+
+    def _is_outside(self, name: str) -> bool:
+        """Whether a node is no gradient code, or only hands on or adds up what that gives."""
+        return name not in self._gradients or self._after.nodes[name].op in ("AddN", "Identity")
+
+    def _of_state(self) -> Iterator[Fault]:
+        variables: Dict[str, Set[str]] = {}
+        for name in self._writes:
+            for variable in self._sides.after.state.written(name):
+                variables.setdefault(variable, set()).add(name)
+        sources = {name for name, node in self._after.nodes.items() if node.op in VARIABLE_OPS or node.op == "Const"}
+        apart = {name for name in self._after.nodes if not self._by_element(name)} - sources
+        mixed = self._after.descendants(apart, control=False)
+        taken = self._between(sources, self._writes, lambda name: name not in mixed)
+        for variable, writes in variables.items():
+            taken |= self._between({variable}, writes, self._by_element)
+        yield from self._found(taken, "between a variable's value and a write that takes it")
+
+    def _by_element(self, name: str) -> bool:
+        return self._after.nodes[name].op in _BY_ELEMENT and self._is_outside(name)
+
+    def _between(self, starts: AbstractSet[str], ends: AbstractSet[str], through: Callable[[str], bool]) -> Set[str]:
+        """The nodes on ways of data from some nodes to others, by way of nodes for which `through` holds, and not over a model or a write."""
+        ahead = self._after.followed(starts, lambda name: name in starts or (name not in self._stops and through(name)))
+        found: Set[str] = set()
+        waiting = [port.node for name in ends for port in self._taken(name)]
+        while waiting:
+            name = waiting.pop()
+            if name in ahead and name not in found:
+                found.add(name)
+                waiting.extend(port.node for port in self._after.inputs(name))
+        return found
+
+    def _taken(self, name: str) -> Iterable[Port]:
+        """What a write takes, and what goes into its gates."""
+        return [*self._after.inputs(name), *(gate.value for gate in self._gates.get(name, ()))]
+
+    @once
+    def _gradients(self) -> AbstractSet[str]:
+        """Gradient code."""
+        return gradient_nodes(self._before)
+
+    @once
+    def _writes(self) -> AbstractSet[str]:
+        return frozenset(self._sides.after.state.writes)
+
+    @once
+    def _stops(self) -> AbstractSet[str]:
+        """Writes, matmuls and convolutions, what reads one, as it is or moved, and what multiplies or divides by a scale."""
+        nodes = self._after.nodes
+        products = [name for name, node in nodes.items() if node.op in tensor_core_ops()]
+        steps = (name for name, step in self._erasure.steps.items() if step is not None)
+        return {*self._writes, *steps, *products, *(consumer.node for name in self._moved(products) for consumer in self._after.consumers(name))}
+
+    def _moved(self, names: Sequence[str]) -> Set[str]:
+        """Nodes and what hands on their values."""
+        starts = set(names)
+        return self._after.followed(names, lambda name: name in starts or self._after.nodes[name].op in _MOVES)

@@ -1,0 +1,115 @@
+"""Half precision where no policy may have it is found: in a loss, behind an unscale, in what the value of a variable goes into."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.verify import verify
+from tests.support.proved import converted
+
+HALF, FLOAT = tf.float16.as_datatype_enum, tf.float32.as_datatype_enum
+
+
+def model():
+    """Two layers, Adam, a norm by hand, averages of weights and of what a layer gives, a rate that falls."""
+    x = tf.placeholder(tf.float32, [4, 8], name="x")
+    first, second = (tf.get_variable(name, [8, 8]) for name in ("first", "second"))
+    hidden = tf.nn.relu(tf.matmul(x, first) + tf.get_variable("bias", [8]))
+    loss = tf.reduce_mean(tf.square(tf.matmul(hidden, second)), name="loss")
+    mean = tf.get_variable("mean", [8], trainable=False)
+    seen = tf.assign_sub(mean, tf.multiply(0.1, mean - tf.reduce_mean(hidden, 0), name="step"), name="seen")
+    step = tf.train.get_or_create_global_step()
+    rate = tf.divide(0.1, tf.cast(step, tf.float32) + 1.0, name="rate")
+    gradients = tf.gradients(loss, [first, second])
+    norm = tf.sqrt(sum(tf.reduce_sum(tf.square(each)) for each in gradients), name="norm")
+    pairs = [(tf.divide(each, norm, name="shrunk"), variable) for each, variable in zip(gradients, [first, second])]
+    with tf.control_dependencies([seen, tf.train.AdamOptimizer(rate).apply_gradients(pairs, step)]):
+        tf.train.ExponentialMovingAverage(0.9, name="average").apply([first])
+    tf.global_variables_initializer()
+    tf.train.Saver()
+
+
+@pytest.fixture(scope="module")
+def original():
+    with tf.Graph().as_default():
+        model()
+        return tf.train.export_meta_graph()
+
+
+def in_half(graph, name):
+    """A copy in which a float32 node computes in half precision, between casts."""
+    changed = tf.MetaGraphDef()
+    changed.CopyFrom(graph)
+    nodes = {node.name: node for node in changed.graph_def.node}
+    assert nodes[name].attr["T"].type == FLOAT
+    nodes[name].attr["T"].type = HALF
+    for place, text in enumerate(nodes[name].input):
+        if not text.startswith("^") and (nodes[name].op not in ("Mean", "Sum") or place == 0):
+            nodes[name].input[place] = _cast(changed, "graphmp/down_%d" % place, text, FLOAT, HALF)
+    for node in nodes.values():
+        if node.name != name:
+            node.input[:] = ["graphmp/up" if text == name else text for text in node.input]
+    _cast(changed, "graphmp/up", name, HALF, FLOAT)
+    return changed
+
+
+def _cast(graph, name, of, source, target):
+    types = {"SrcT": tf.AttrValue(type=source), "DstT": tf.AttrValue(type=target)}
+    node = graph.graph_def.node.add(name=name, op="Cast", input=[of])
+    for key, value in types.items():
+        node.attr[key].CopyFrom(value)
+    return name
+
+
+def types(original, changed):
+    """The claim of types."""
+    return next(claim for claim in verify(original, changed).claims if claim.name == "types")
+
+
+CASES = {
+    "loss": "and a loss",
+    "graphmp/loss_scale/scaled_seed": "and multiplies by a loss scale",
+    "shrunk": "between a division by a loss scale, or a clip, and a write",
+    "norm": "between a division by a loss scale, or a clip, and a write",
+    "rate": "between a variable's value and a write that takes it",
+    "step": "between a variable's value and a write that takes it",
+    "beta1_power/read": "is an output, a loss or a variable's value, and is float16",
+    "average/AssignMovingAvg/sub_1": "between a variable's value and a write that takes it",
+    "average/AssignMovingAvg/mul": "between a variable's value and a write that takes it",
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("scale", ["dynamic", 128.0])
+@pytest.mark.parametrize("name", CASES)
+def test_half_where_it_is_wrong(original, name, scale):
+    found = types(original, in_half(converted(original, loss_scale=scale), name))
+    assert found.verdict == "failed" and CASES[name] in found.text
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", ["rate", "step", "average/AssignMovingAvg/sub_1"])
+def test_without_a_scale(original, name):
+    """A variable's own value is as exact in a conversion that only computes in half."""
+    assert types(original, in_half(converted(original, loss_scale="none"), name)).verdict == "failed"
+
+
+@pytest.mark.unit
+def test_behind_a_clip_alone(original):
+    graph = converted(original, loss_scale="none", clip_norm=1.0)
+    assert "between a division" in types(original, in_half(graph, "shrunk")).text
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("name", ["Square", "gradients/Square_grad/Mul", "gradients/loss_grad/truediv"])
+def test_half_where_a_policy_may_have_it(original, name):
+    assert types(original, in_half(converted(original), name)).verdict == "proved"
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    "flags", [{}, {"clip_norm": 1.0}, {"loss_scale": "none"}, {"compute_dtype": "bfloat16"}, {"compute_dtype": "bfloat16", "loss_scale": 128.0}]
+)
+def test_unspoilt(original, flags):
+    assert types(original, converted(original, **flags)).verdict == "proved"

@@ -1,0 +1,44 @@
+"""What a batch gives to several variables is written to all of them or to none: a flag that looks at less is found."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.verify import verify
+from tests.support.proved import converted
+
+
+def model(ahead):
+    """Two averages of what a layer gives, ahead of the gradients or beside the update."""
+    x = tf.placeholder(tf.float32, [4, 8])
+    weights = tf.get_variable("weights", [8, 8])
+    hidden = tf.matmul(x, weights)
+    mean, size = (tf.get_variable(name, [8], trainable=False, use_resource=True) for name in ("mean", "size"))
+    statistics = [tf.assign_sub(mean, 0.5 * (mean - tf.reduce_mean(hidden, 0)), name="to_mean")]
+    statistics += [tf.assign_sub(size, 0.5 * (size - tf.reduce_sum(tf.abs(hidden), 0)), name="to_size")]
+    with tf.control_dependencies(statistics if ahead else []):
+        update = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(hidden)))
+    tf.group(update, *statistics, name="train")
+
+
+LESS = {  # a flag that looks at less than that of both, by whether the writes come ahead of the gradients
+    True: "graphmp/moving_averages/AssignSubVariableOp/all_finite",  # at its own value alone
+    False: "graphmp/moving_averages/all_finite",  # at no gradient
+}
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("ahead", LESS)
+def test_one_goes_by_less_than_the_other(ahead):
+    with tf.Graph().as_default():
+        model(ahead)
+        original = tf.train.export_meta_graph()
+    found = converted(original)
+    assert verify(original, found).ok
+    nodes = {node.name: node for node in found.graph_def.node}
+    one, other = (node for name, node in nodes.items() if name.endswith("/selected"))
+    assert one.input[0] == other.input[0] and LESS[ahead] in nodes
+    one.input[0] = LESS[ahead]
+    claim = next(claim for claim in verify(original, found).claims if claim.verdict == "failed")
+    assert claim.text.startswith("AssignSubVariableOp goes by another flag than AssignSubVariableOp_1, by which its value is looked at")
