@@ -10,7 +10,7 @@ from graphmp.graph.live import READS
 from graphmp.graph.view import Port
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.erase import Erasure
-from graphmp.verify.flags import mentioned
+from graphmp.verify.formulas import mentioned
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.scales import Scales

@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.mark import COLLECTION as MARK
 from graphmp.graph.state import variable_keys
-from graphmp.graph.view import parse_input
 from graphmp.verify.body import Body
 from graphmp.verify.sides import Fault
 
@@ -36,12 +35,12 @@ def _collection_faults(body: Body) -> Iterator[Fault]:
             yield Fault("collection %s" % key, "is new" if key in new else "is gone")
         elif old[key] != new[key] and not _may_differ(body, key, old[key], new[key]):
             yield Fault("collection %s" % key, "is not as in the original")
-    if _STATE not in old and _names(new, _STATE) != sorted(body.scales.initial):
+    if _STATE not in old and sorted(map(body.checkpoints.listed, _names(new, _STATE))) != sorted(body.scales.initial):
         yield Fault("collection %s" % _STATE, "does not list the variables of the loss scales, and nothing else")
 
 
 def _names(collections: Any, key: str) -> Any:
-    return sorted(parse_input(name).node for name in collections[key].node_list.value) if key in collections else []
+    return list(collections[key].node_list.value) if key in collections else []
 
 
 def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:
