@@ -68,7 +68,7 @@ class Checkpoints:
         variable, initializer, snapshot, value = ports
         number = self._initial[variable.node]
         is_set = self._matcher.match("initial", initializer, {"v": variable, "INITIAL": number}) is not None
-        is_read = self._matcher.plain(snapshot) == variable or self._matcher.take("value", snapshot, {"v": variable}) is not None
+        is_read = self._matcher.plain(snapshot) == variable or self._matcher.take("read_as_it_is", snapshot, {"v": variable}) is not None
         is_so = is_set and is_read and self._matcher.scalar(value) == number
         return variable.node if is_so else None
 

@@ -59,7 +59,7 @@ class Handles:
             return None
         if node.op == "VariableV2":
             return None if unusual(node, ("shape",)) else port.node
-        return None if unusual(node, ("shape", "shared_name")) else _shared(port.node, node)
+        return None if unusual(node, ("shape", "shared_name", "debug_name")) else _shared(port.node, node)
 
     def is_the_models(self, name: str) -> bool:
         """Whether a handle is one of a variable of the original."""

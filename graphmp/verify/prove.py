@@ -78,7 +78,7 @@ def _inside(function: str, node: str) -> str:
 
 
 def _same(body: Body, functions: Functions) -> Claim:
-    faults = [*body.sides.faults, *body.unexplained(), *functions.faults, *part_faults(body)]
+    faults = [*body.sides.faults, *part_faults(body), *body.unexplained(), *functions.faults]
     claim = _claim("same graph", faults, "every node and edge is the original's, once all that was put in is taken for what it means")
     return claim._replace(verdict=NOT_PROVED) if faults and _is_built_anew(body.sides.after.meta_graph) else claim
 

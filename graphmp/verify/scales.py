@@ -218,7 +218,7 @@ class Scales:
         return set(self.checks.always(checked)) <= looked
 
     def _of_dtype(self, port: Port, found: Bindings) -> Optional[List[Port]]:
-        matched = self._matcher.take("largest_of_dtype", port)
+        matched = self._matcher.take("largest_of_dtype", port, {"first_step": found["first_step"]})
         if matched is None:
             return None
         looked = [self._of_one(each, found) for each in matched["sizes"]]
