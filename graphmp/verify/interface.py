@@ -51,9 +51,9 @@ class Interface:
         return {place: frozenset(scales) for place, scales in sorted(found.items())}
 
     def reached(self, starts: Sequence[Port], stops: AbstractSet[Port] = frozenset()) -> Set[int]:
-        """The results that some outputs of the body lead to, not over others."""
+        """The results, of those that the original has, that some outputs of the body lead to, not over others."""
         nodes = self._body.ways.reached(starts, stops)
-        return {place for place, name in enumerate(self._results) if name in nodes}
+        return {place for place, name in enumerate(self._results[: self._known]) if name in nodes}
 
     def unchecked(self, flag: int, given: AbstractSet[int]) -> Set[int]:
         """The results that gradients get to past all that a flag looks at: those that it takes itself, and those in some of its arguments."""
