@@ -47,6 +47,7 @@ class Checks:
             found = self._matcher.match(template, port)
             if found is not None and self._on_sides(found["value"]) == found["predicate"]:
                 self._matcher.keep(found)
+                self._matcher.used.add(found["predicate"].node)
                 return OnSide(found["here"], (source(self._view, found["predicate"]), side))
         return None
 
