@@ -138,7 +138,10 @@ class Calls:
                 yield from self._misfits(call, function)
                 for name, port in self.bound(call, function).items():
                     if not self._fits(function.dtype(name), port, scales):
-                        yield Fault(call.name, "hands %s to the argument %s of %s, which is no such loss scale, variable or flag" % (port, name, function.name))
+                        yield Fault(
+                            call.name,
+                            "hands %s to the argument %s of %s, which is no such loss scale, variable or flag" % (port, name, function.name),
+                        )
         yield from self._used_otherwise()
 
     def _fits(self, dtype: int, port: Port, scales: Any) -> bool:

@@ -6,7 +6,7 @@ other; or it is what a function says of the gradients that it takes.
 
 from __future__ import annotations
 
-from typing import FrozenSet, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
 
 from graphmp.graph.branches import sides as sides_of
 from graphmp.graph.branches import source
@@ -55,12 +55,15 @@ class Checks:
         """Whether outputs are there on one side of a conditional alone."""
         return all(side in sides_of(self._view, self._sides.after.conditions, port) for port in ports)
 
-    def always(self, ports: Iterable[Port]) -> Iterator[Port]:
-        """Those of some outputs that are there once in each step: in no loop, on no side of a conditional, and in no function."""
-        found = self._sides.after
-        for port in ports:
-            if not (sides_of(self._view, found.conditions, port) or found.frames.get(port.node) or self._calls.is_call(port.node)):
-                yield port
+    def beside(self, ports: Iterable[Port], flag: Port) -> FrozenSet[Port]:
+        """Those of some outputs that are there once wherever a flag is: in no loop and on no side of a conditional that it isn't in, and in no function."""
+        return frozenset(port for port in ports if self.lives_with(port, flag) and not self._calls.is_call(port.node))
+
+    def lives_with(self, port: Port, flag: Port) -> bool:
+        """Whether an output is there once wherever a flag is."""
+        conditions, frames = self._sides.after.conditions, self._sides.after.frames
+        there = sides_of(self._view, conditions, port) <= sides_of(self._view, conditions, flag)
+        return there and frames.get(port.node, ()) == frames.get(flag.node, ())
 
     def _of(self, port: Port, where: Bindings) -> Optional[Checked]:
         """The same. `where`: what templates bind of the loop whose iteration the flag is of."""

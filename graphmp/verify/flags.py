@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Dict, Optional
+from typing import Dict, Iterable, Optional
 
 from graphmp.graph.dtypes import BOOL
 from graphmp.graph.view import Port
 from graphmp.verify.formulas import AllOf, AnyOf, Finite, Flag, said_finite
-from graphmp.verify.matcher import Matcher
+from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Sides
 
@@ -52,6 +52,9 @@ class Flags:
             return Finite(checked, "")
         if port.node in self._sides.more_arguments:  # what a loop's iterations before say
             return Finite(frozenset((port,)), "") if self._sides.after.dtype(port) == BOOL else None
+        skipped = self._matcher.match("none_skipped", port)
+        if skipped is not None:
+            return self._none_skipped(skipped)
         for template, kind in (("both", AllOf), ("either", AnyOf)):
             found = self._matcher.take(template, port)
             if found is not None:
@@ -67,3 +70,17 @@ class Flags:
             return there if there is not None and self._scales.checks.lie_on(said_finite(there), on_side.side) else None
         inside = self._matcher.take("in_branch", port)
         return None if inside is None else self.of(inside["predicate"])
+
+    def _none_skipped(self, found: Bindings) -> Optional[Flag]:
+        """What a count of skipped steps says that is the same behind all calls by whose scale they are skipped as it was ahead of them."""
+        count, behind = self._scales.handles.name(found["v"]), {port.node for port in found["calls"]}
+        scale = next((state.variables[0] for state in self._scales.states if state.variables[2] == count), None)
+        calls = {name for name, scales in self._scales.skipping.items() if scale in scales}
+        controls = self._sides.after.view.controls
+        if not calls or calls != behind or not all(self._is_ahead(found["ahead"], controls(name)) for name in calls):
+            return None
+        self._matcher.keep(found)
+        return Finite(frozenset(), str(scale))
+
+    def _is_ahead(self, port: Port, controls: Iterable[str]) -> bool:
+        return any(self._matcher.plain(Port(name, 0)) == port for name in controls if name in self._sides.added)

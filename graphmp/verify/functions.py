@@ -30,10 +30,10 @@ def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
     for node in sorted(set(before.control_ret.values()) - run):
         yield Fault("library/%s/%s" % (name, node), "does not run with its function, as in the original")
     for key in sorted({*before.attr, *after.attr}.difference(_NAMES)):
-        old, new = (function.attr[key] if key in function.attr else None for function in (before, after))
-        if old is not None and new is not None and key == "_input_shapes":
-            new = without_more(old, new)
-        if old != new:
+        given, found = (function.attr[key] if key in function.attr else None for function in (before, after))
+        if given is not None and found is not None and key == "_input_shapes":
+            found = without_more(given, found)
+        if given != found:
             yield Fault(name, "has another attribute %s than in the original" % key)
 
 

@@ -61,6 +61,7 @@ class Scales:
         checks: what its flags look at.
         dynamic: those that it adapts.
         states: what these keep, and those of functions that it calls.
+        skipping: the calls of functions that skip steps, with the names of the scales by which they do.
         adapting: the names of these scales, and of those that the body is given.
         initial: the initial value of each variable of theirs that is the body's own, by its node.
         variables: all nodes that refer to variables of theirs.
@@ -73,6 +74,7 @@ class Scales:
         self.checks = Checks(sides, matcher, calls)
         self.initial: Dict[str, float] = {}
         self.dynamic: List[DynamicScale] = list(self._dynamic())
+        self.skipping: Dict[str, Set[str]] = {}
         self.states = self._all_states()
         names = frozenset(name for state in self.states for name in state.variables)
         self.variables = self.handles.nodes(names)
@@ -92,6 +94,7 @@ class Scales:
                 for state in function.states:
                     variables = tuple(str(names.get(name, name)) for name in state.variables)
                     found.append(State(variables, state.initial))  # type: ignore[arg-type]
+                    self.skipping.setdefault(call.name, set()).add(variables[0])
         return list(dict.fromkeys(found))
 
     def _declare(self) -> None:
@@ -186,7 +189,6 @@ class Scales:
 
     def _declared(self, name: str, initial: float) -> bool:
         """Whether a variable is a scalar, and all that takes it for itself is known: its initialiser, and what was matched."""
-        node = self._view.nodes[name]
         if self._view.controls(name) or self.handles.is_the_models(name):
             return False
         self._matcher.used.add(name)
@@ -203,7 +205,11 @@ class Scales:
         if not found.get("sizes"):
             return True
         looked = [self._of_dtype(port, found) for port in found["sizes"]]
-        return None not in looked and set(self.checks.always(checked)) <= {port for ports in looked for port in ports or ()}
+        return None not in looked and self._to_look_at(checked, found) <= {self._behind(port) for ports in looked for port in ports or ()}
+
+    def _to_look_at(self, checked: FrozenSet[Port], found: Bindings) -> Set[Port]:
+        """Those of some outputs that a first step must look at, before they are cast."""
+        return set(map(self._behind, self.checks.beside(checked, found["finite"])))
 
     def _taken(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
         """The same, where all that is looked at lies in one branch."""
@@ -211,11 +217,11 @@ class Scales:
         for port in found["sizes_taken"]:
             matched = self._matcher.match("largest_taken", port, {"first_step": found["first_step"]})
             matched = matched or self._matcher.match("least", port, {"first_step": found["first_step"]})
-            if matched is None or ("x" in matched and self._sides.after.conditions.get(matched["x"].node)):
+            if matched is None or ("x" in matched and not self.checks.lives_with(matched["x"], found["finite"])):
                 return False
             self._matcher.keep(matched)
             looked.update([matched["x"]] if "x" in matched else [])
-        return set(self.checks.always(checked)) <= looked
+        return self._to_look_at(checked, found) <= set(map(self._behind, looked))
 
     def _of_dtype(self, port: Port, found: Bindings) -> Optional[List[Port]]:
         matched = self._matcher.take("largest_of_dtype", port, {"first_step": found["first_step"]})
@@ -226,7 +232,7 @@ class Scales:
 
     def _of_one(self, port: Port, found: Bindings) -> Optional[Port]:
         matched = self._matcher.match("largest_of_one", port, {"first_step": found["first_step"]})
-        if matched is None or self._sides.after.conditions.get(matched["x"].node):
+        if matched is None or not self.checks.lives_with(matched["x"], found["finite"]):
             return None
         self._matcher.keep(matched)
         return Port(*matched["x"])

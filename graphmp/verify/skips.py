@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set, Tuple
+from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set
 
 from graphmp.graph.live import READS, UPDATE_PREFIXES
 from graphmp.graph.state_kinds import PLACEHOLDERS, kind
@@ -32,7 +32,7 @@ class Skips:
 
     def __init__(self, body: Body):
         self._body, self._sides, self._scales, self._view = body, body.sides, body.scales, body.sides.after.view
-        self._inside = dict(self._skipping_calls())
+        self._inside = {name: frozenset(scales) for name, scales in self._scales.skipping.items()}
         self._writes = [name for name in self._sides.after.state.writes if self._is_the_models(name)]
         self._gates = body.gates.of
         self._flags: Dict[str, Flag] = {name: _all([gate.flag for gate in found]) for name, found in self._gates.items()}
@@ -61,14 +61,6 @@ class Skips:
         """Whether a write is one of the original, or stands for one, and writes no state of the scales."""
         known = name in self._body.erasure.copies or (name in self._sides.before.view.nodes and self._view.nodes[name].op != "Identity")
         return known and (self._body.called.is_call(name) or not self._sides.after.state.written(name) & self._scales.variables)
-
-    def _skipping_calls(self) -> Iterator[Tuple[str, FrozenSet[str]]]:
-        """Calls of functions that skip steps, with the scales by which they do."""
-        called = self._body.called
-        for call in called:
-            states = [(called.bound(call, function), state) for function in call.functions for state in function.states]
-            if states:
-                yield call.name, frozenset(str(self._scales.named_at(state.variables[0], bound)) for bound, state in states)
 
     def _taken_out(self) -> Iterator[Port]:
         for name, node in self._view.nodes.items():
@@ -104,7 +96,8 @@ class Skips:
                 continue
             seen.add(port)
             if self._view.nodes[port.node].op in PLACEHOLDERS:
-                yield port
+                if not {source.node for source in self._body.sources} & self._reached({port}, _NOTHING):  # else it is data
+                    yield port
             elif self._view.nodes[port.node].op not in VARIABLE_OPS:
                 waiting.extend(self._view.inputs(port.node))
 
