@@ -56,7 +56,7 @@ class Checks:
         return all(side in sides_of(self._view, self._sides.after.conditions, port) for port in ports)
 
     def beside(self, ports: Iterable[Port], flag: Port) -> FrozenSet[Port]:
-        """Those of some outputs that are there once wherever a flag is: in no loop and on no side of a conditional that it isn't in, and in no function."""
+        """Those of some outputs that are there once wherever a flag is, in no loop and branch of their own, and in no function."""
         return frozenset(port for port in ports if self.lives_with(port, flag) and not self._calls.is_call(port.node))
 
     def lives_with(self, port: Port, flag: Port) -> bool:

@@ -30,7 +30,7 @@ def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
     for node in sorted(set(before.control_ret.values()) - run):
         yield Fault("library/%s/%s" % (name, node), "does not run with its function, as in the original")
     for key in sorted({*before.attr, *after.attr}.difference(_NAMES)):
-        given, found = (function.attr[key] if key in function.attr else None for function in (before, after))
+        given, found = (function.attr.get(key) for function in (before, after))
         if given is not None and found is not None and key == "_input_shapes":
             found = without_more(given, found)
         if given != found:
@@ -78,7 +78,7 @@ class Functions:
                 if body is not None:
                     functions = (before[pair[0]], after[pair[1]])
                     self.faults += interface_faults(*functions, body)
-                    self._look_at(pair[1], body)
+                    self._look_at(pair, body)
                     waiting += sorted(body.calls)
                     waiting += zip(*map(_related, functions, gradients))
 
@@ -88,7 +88,7 @@ class Functions:
             self._look_at_degrees(name, body)
 
     def interface(self, pair: Tuple[str, str]) -> Optional[Interface]:
-        """What a function of the converted graph means to who calls it; None where it can't be compared with that of the original, or calls itself."""
+        """What a function of the converted graph means to who calls it; None where it can't be compared, or calls itself."""
         if pair not in self._interfaces:
             self._interfaces[pair] = None
             body = self._body(pair)
@@ -100,8 +100,11 @@ class Functions:
         before, after = ([argument.name for argument in library[name].signature.input_arg] if name in library else [] for library in self._libraries)
         return len(after) > len(before)
 
-    def _look_at(self, name: str, body: Body) -> None:
-        inside = "library/%s/%%s" % name
+    def _look_at(self, pair: Tuple[str, str], body: Body) -> None:
+        inside = "library/%s/%%s" % pair[1]
+        interface = self.interface(pair)
+        if interface is not None and interface.unsaid():
+            self.faults.append(Fault(pair[1], "returns gradients that it takes, and no flag that looks at them"))
         self.faults += [Fault(inside % node, text) for node, text in (*body.sides.faults, *body.unexplained())]
         self.type_faults += [Fault(inside % node, text) for node, text in type_faults(body.sides, self._devices)]
 

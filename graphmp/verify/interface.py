@@ -8,7 +8,7 @@ from graphmp.graph.view import Port
 from graphmp.hooks.bodies import RESULT
 from graphmp.once import once
 from graphmp.verify.formulas import Flag, said_finite
-from graphmp.verify.handles import State
+from graphmp.verify.handles import State, is_argument
 
 
 class Interface:
@@ -61,6 +61,13 @@ class Interface:
         starts = [port for port in self._body.sources if port not in said]
         starts += [Port(self.arguments[place], 0) for place in given]
         return self.reached(starts, self._body.stops(said))
+
+    def unsaid(self) -> Set[int]:
+        """The results that gradients get to which it divides by a scale that it is given, and that no flag of it looks at."""
+        given = {place for place, scales in self.gradients.items() if any(map(is_argument, scales))}
+        for flag in self.flags:
+            given &= self.unchecked(flag, frozenset())
+        return given
 
     def hands_on(self, place: int) -> bool:
         """Whether a result is the argument of its place, or a flag that holds where that does."""

@@ -110,6 +110,10 @@ class Scales:
                     self.initial[own[0]] = initial
                 seen.add(name)
 
+    def nodes_of_states(self) -> List[List[str]]:
+        """The nodes of the variables of each scale."""
+        return [[node for name in state.variables for node in self.handles.named(name) if node in self.initial] for state in self.states]
+
     def named_at(self, name: str, bound: Mapping[str, Port]) -> Optional[str]:
         """What a function calls a scale, as this body calls it. `bound`: what is handed to the function."""
         port = next((port for argument, port in bound.items() if of_argument(argument) == name), None)
