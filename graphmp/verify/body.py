@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, FrozenSet, Iterator, Optional, Set
+from typing import Any, Dict, FrozenSet, Iterator, Optional, Set
 
 from graphmp.graph.view import Port
 from graphmp.hooks.bodies import RESULT
@@ -17,7 +17,7 @@ from graphmp.verify.order import Order
 from graphmp.verify.roundings import roundings
 from graphmp.verify.scales import TEMPLATES, Scales
 from graphmp.verify.sides import Fault, Sides
-from graphmp.verify.ways import Ways
+from graphmp.verify.ways import Ways, hidden
 
 _BY_PRODUCTS = frozenset(("BroadcastGradientArgs", "Const", "Identity", "Mul", "NoOp", "Reshape", "Shape", "Sum"))
 
@@ -77,7 +77,7 @@ class Body:
         for call in self.called:
             for place, scales in self.called.gradients(call).items():
                 named = (self.scales.named_at(scale, self.called.bound(call, function)) for function, scale in scales)
-                found[Port(call.name, place)] = frozenset(scale for scale in named if scale is not None)
+                found[hidden(Port(call.name, place))] = frozenset(scale for scale in named if scale is not None)
         adapting = {port: scales & self.scales.adapting for port, scales in found.items()}
         return {port: scales for port, scales in adapting.items() if scales}
 
@@ -90,10 +90,6 @@ class Body:
     def plain(self, port: Port) -> Port:
         """The output that a copy is of."""
         return self._matcher.plain(port)
-
-    def stops(self, said: AbstractSet[Port]) -> AbstractSet[Port]:
-        """Where values get no further that are said to be finite: what a call is given goes on past what its flag says of it."""
-        return {port for port in said if not self.called.is_call(port.node)}
 
     def unexplained(self) -> Iterator[Fault]:
         """Added nodes that fit no template."""

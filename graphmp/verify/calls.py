@@ -16,6 +16,7 @@ from graphmp.verify import attributes
 from graphmp.verify.interface import Interface
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.sides import Fault, Sides
+from graphmp.verify.ways import hidden
 
 
 class Call(NamedTuple):
@@ -104,7 +105,7 @@ class Calls:
         return found
 
     def said_finite(self, port: Port) -> Optional[FrozenSet[Port]]:
-        """The results of a call that one of its results says to be made of finite gradients alone; None where it is no flag."""
+        """The gradients inside of what a call calls that one of its results says to be finite; None where it is no flag."""
         if port not in self._said:
             self._said[port] = self._checked(port)
         return self._said[port]
@@ -121,7 +122,7 @@ class Calls:
             while call.loops and function.unchecked(port.output, found) - found:
                 found |= function.unchecked(port.output, found)
             past |= found
-        return frozenset(Port(port.node, place) for place in self.gradients(call).keys() - past)
+        return frozenset(hidden(Port(port.node, place)) for place in self.gradients(call).keys() - past)
 
     def _holds_throughout(self, call: Call, place: int) -> bool:
         """Whether the flag of a loop starts as true, and stays false once it is."""

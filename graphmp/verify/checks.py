@@ -15,6 +15,7 @@ from graphmp.graph.view import Port
 from graphmp.verify.calls import Calls
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.sides import Sides
+from graphmp.verify.ways import is_hidden
 
 Checked = FrozenSet[Port]
 
@@ -57,7 +58,7 @@ class Checks:
 
     def beside(self, ports: Iterable[Port], flag: Port) -> FrozenSet[Port]:
         """Those of some outputs that are there once wherever a flag is, in no loop and branch of their own, and in no function."""
-        return frozenset(port for port in ports if self.lives_with(port, flag) and not self._calls.is_call(port.node))
+        return frozenset(port for port in ports if self.lives_with(port, flag) and not is_hidden(port))
 
     def lives_with(self, port: Port, flag: Port) -> bool:
         """Whether an output is there once wherever a flag is."""

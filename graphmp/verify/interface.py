@@ -50,17 +50,18 @@ class Interface:
                 found.setdefault(place, set()).add(scale)
         return {place: frozenset(scales) for place, scales in sorted(found.items())}
 
-    def reached(self, starts: Sequence[Port], stops: AbstractSet[Port] = frozenset()) -> Set[int]:
-        """The results, of those that the original has, that some outputs of the body lead to, not over others."""
-        nodes = self._body.ways.reached(starts, stops)
+    def reached(self, starts: Sequence[Port]) -> Set[int]:
+        """The results that some outputs of the body lead to."""
+        return self._places(self._body.ways.reached(starts, frozenset()))
+
+    def _places(self, nodes: AbstractSet[str]) -> Set[int]:
+        """The results, of those that the original has, that are some nodes."""
         return {place for place, name in enumerate(self._results[: self._known]) if name in nodes}
 
     def unchecked(self, flag: int, given: AbstractSet[int]) -> Set[int]:
         """The results that gradients get to past all that a flag looks at: those that it takes itself, and those in some of its arguments."""
-        said = said_finite(self.flags[flag])
-        starts = [port for port in self._body.sources if port not in said]
-        starts += [Port(self.arguments[place], 0) for place in given]
-        return self.reached(starts, self._body.stops(said))
+        starts = [*self._body.sources, *(Port(self.arguments[place], 0) for place in given)]
+        return self._places(self._body.ways.past(starts, said_finite(self.flags[flag])))
 
     def unsaid(self) -> Set[int]:
         """The results that gradients get to which it divides by a scale that it is given, and that no flag of it looks at."""

@@ -107,7 +107,7 @@ class Skips:
             said = said_finite(self._flags[name]) if name in self._flags else _NOTHING
             by_flag.setdefault(said, []).append(name)
         for said, names in by_flag.items():
-            reached = self._reached(self._sources - said, self._body.stops(said))
+            reached = self._body.ways.past(self._sources, said)
             for name in names:
                 if name in reached and kind(self._view.nodes[name].op) == "" and "Accumulator" not in self._view.nodes[name].op:
                     what = "waits for no flag that looks at" if said else "has no gate that looks at"
@@ -117,7 +117,7 @@ class Skips:
         """What takes gradients of a scale goes by the flag that this scale adapts to."""
         for scale in self._scales.dynamic:
             starts = {port for port, scales in self._body.sources.items() if scale.name in scales}
-            takes = self._reached(starts, self._body.stops(self._body.sources.keys() - starts))
+            takes = self._reached(starts, self._body.sources.keys() - starts)
             for name in self._writes:
                 if name in takes and name in self._flags and scale.name not in mentioned(self._flags[name]):
                     self.faults.append(Fault(name, "takes gradients of a loss, and does not go by its flag"))
