@@ -193,7 +193,11 @@ class Scales:
 
     def _declared(self, name: str, initial: float) -> bool:
         """Whether a variable is a scalar, and all that takes it for itself is known: its initialiser, and what was matched."""
-        if self._view.controls(name) or self.handles.is_the_models(name) or attribute(self._view.nodes[name], "shared_name").s not in (b"", name.encode()):
+        if (
+            self._view.controls(name)
+            or self.handles.is_the_models(name)
+            or attribute(self._view.nodes[name], "shared_name").s not in (b"", name.encode())
+        ):
             return False
         self._matcher.used.add(name)
         for reader in self._readers(Port(name, 0)):
