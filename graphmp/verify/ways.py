@@ -11,7 +11,6 @@ from typing import AbstractSet, Iterable, Set
 from graphmp.graph.view import Port
 from graphmp.verify.sides import Sides
 
-
 _FIRST = -2  # the number for output 0; -1 stands for an edge of control
 
 
