@@ -1,28 +1,12 @@
 """Shared by all tests: TensorFlow 1 behaviour, a fresh graph, and the slow ones on demand."""
 
 import gc
+import importlib
 import os
 import subprocess
 
-os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # a worker a core: sessions with more threads wait for each other
-os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's: threads that wait for each other turn meanwhile
-
 import pytest
 
-import graphmp.environment  # noqa: F401  # first: TensorFlow reads its settings when it is imported
-from graphmp.runtime.quiet import quiet_stderr
-
-with quiet_stderr():  # what TensorFlow writes while it starts, in each worker
-    import tensorflow.compat.v1 as tf
-
-if tf.__version__ > "2":
-    verbosity = tf.logging.get_verbosity()
-    tf.logging.set_verbosity(tf.logging.ERROR)  # it warns of what is asked for
-    tf.disable_v2_behavior()
-    tf.logging.set_verbosity(verbosity)
-
-from graphmp.runtime import builds
 from tests.support.corpus import VARIABLE, corpus_graphs
 from tests.support.forks import NET, Forks, builds_in_forks
 
@@ -31,6 +15,12 @@ NO_CORPUS = "no corpus: set %s to the folder with corpus/meta" % VARIABLE
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="also run the tests that take long")
+
+
+def pytest_configure(config):
+    """Starts TensorFlow, but for the process that hands out tests to workers: these can begin at once."""
+    if config.getoption("dist", "no") == "no" or hasattr(config, "workerinput"):
+        importlib.import_module("tests.support.started")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -63,6 +53,8 @@ def skip(items, mark, reason):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
     """Holds unit tests and their fixtures to what they are."""
+    import tensorflow.compat.v1 as tf
+
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker("unit"):
             for owner, name in ((tf.Session.__base__, "__init__"), (subprocess.Popen, "__init__"), (os, "fork")):
@@ -85,6 +77,8 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.fixture
 def graph():
     """A fresh graph, the default one for the test."""
+    import tensorflow.compat.v1 as tf
+
     with tf.Graph().as_default() as fresh:
         yield fresh
 
@@ -99,7 +93,7 @@ def forks():
 @pytest.fixture
 def built_in_forks(forks, tmp_path_factory, monkeypatch):
     """Has `graphmp convert` build a script's graphs in forks: TensorFlow is imported once, not by each process."""
-    monkeypatch.setattr(builds, "subprocess", builds_in_forks(forks, tmp_path_factory.mktemp("builds")))
+    monkeypatch.setattr("graphmp.runtime.builds.subprocess", builds_in_forks(forks, tmp_path_factory.mktemp("builds")))
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ class Plugin:
 
     def start(self) -> None:
         """Imports TensorFlow, which is counted by itself, and begins to watch."""
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as tests/conftest.py has it, for NumPy comes with TensorFlow
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as tests/support/started.py has it, for NumPy comes with TensorFlow
         with self._clock.at("import"):
             import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its settings when it is imported
             import tensorflow.compat.v1  # noqa: F401
@@ -155,7 +155,7 @@ class Plugin:
 
 _plugin = Plugin()
 if __name__ != "__main__":
-    _plugin.start()  # before tests/conftest.py imports TensorFlow
+    _plugin.start()  # before tests/support/started.py imports TensorFlow
 
 
 def pytest_configure(config: Any) -> None:

@@ -23,7 +23,7 @@ from graphmp.numerics.measure import COLUMNS, SHARED, call, measuring_function
 from graphmp.numerics.reduction import signs
 from graphmp.policy.formats import Format
 
-PREFIX = SCOPE + "/audit"
+PREFIX = SCOPE + "/measurement"  # no graph that is measured has it
 SUMS, MAXIMA = PREFIX + "/sums", PREFIX + "/maxima"
 TOGETHER = (16, 4, 1)  # how many tensors a call measures: few numbers, since each is a function
 MOST_ELEMENTS = 2**17

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -29,8 +29,9 @@ class Row(NamedTuple):
         op: the op type.
         converted: the converted graph's output; empty where there is none to compare with.
         dtype: its half-precision dtype, a DataType; 0 where it is float32.
-        loss: which of the report's losses scales it; -1 for none.
+        loss: which of the report's losses it is a gradient of; -1 for none.
         order: how many of the rows come before it in a step, each behind all that it depends on.
+        power: of that loss's scale in front of what is converted, 1 but for gradients that were divided by it on the way; 0 for no loss.
     """
 
     name: str
@@ -40,35 +41,43 @@ class Row(NamedTuple):
     dtype: int
     loss: int
     order: int = 0
+    power: float = 0
 
 
 class Pair:
     """An original and its conversion, looked at from the training step."""
 
-    def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef, losses: List[Dict[str, Any]]):
+    def __init__(
+        self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef, losses: List[Dict[str, Any]], powers: Optional[Mapping[Port, float]] = None
+    ):
         """Reads both graphs.
 
         Args:
             original: before.
             converted: after.
             losses: the report's.
+            powers: of the loss scales in front of outputs of the converted graph, 1 for gradients of which it isn't known.
         """
         self.before, self.after = GraphView(original.graph_def), GraphView(converted.graph_def)
         self.losses = losses
+        self._powers = powers or {}
         self._op_defs = {id(self.before): OpDefs(original), id(self.after): OpDefs(converted)}
         self._gradients = [[parse_input(text) for text in loss["gradients"]] for loss in losses]
         self._computed_gradients = {self._source(port) for ports in self._gradients for port in ports}
         self._scaled = [self._between(loss["seeds"], gradients) for loss, gradients in zip(losses, self._gradients)]
 
     def rows(self) -> List[Row]:
-        """What to measure, in the order of the graph; of a value that several nodes hand on, where it was computed."""
+        """What to measure, in the order of the graph; of a value that several nodes hand on, where it was computed.
+
+        Values of other powers of the scale than 0 and 1 are left out: these are always float32.
+        """
         forward = self.before.ancestors(node for loss in self.losses for node in map(_node, loss["loss"]))
         found = [*self._weights(forward)]
         for name in self.before.nodes:
             number = next((n for n, scaled in enumerate(self._scaled) if name in scaled), -1)
             if number >= 0 or name in forward:
                 found += self._computed(name, ACTIVATION if number < 0 else ACTIVATION_GRADIENT, number)
-        return self._ordered(found + [*self._weight_gradients()])
+        return self._ordered([row for row in [*found, *self._weight_gradients()] if row.power in (0, 1)])
 
     def dtype(self, view: GraphView, text: str) -> int:
         """The DataType of an output of `before` or `after`; 0 where it is unknown."""
@@ -156,7 +165,8 @@ class Pair:
 
     def _row(self, name: str, role: str, converted: str, loss: int) -> Row:
         dtype = self.dtype(self.after, converted)
-        return Row(name, role, self.before.nodes[_node(name)].op, converted if dtype else "", dtype if dtype in HALF else 0, loss)
+        power = self._powers.get(parse_input(converted), 1) if loss >= 0 else 0
+        return Row(name, role, self.before.nodes[_node(name)].op, converted if dtype else "", dtype if dtype in HALF else 0, loss, power=power)
 
     def _ordered(self, rows: List[Row]) -> List[Row]:
         """The rows with their places in a step."""

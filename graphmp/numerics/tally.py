@@ -78,7 +78,7 @@ class Tally:
             finite: whether its gradients were finite; those of a skipped step don't count for the error.
         """
         count = len(self._rows)
-        scale = np.array([scales[row.loss] if row.loss >= 0 else 1.0 for row in self._rows])
+        scale = np.array([scales[row.loss] if row.power else 1.0 for row in self._rows])
         compared = np.array([row.loss < 0 or finite[row.loss] for row in self._rows], bool)
         original = stats(sums[:count], maxima[:count], self._format)
         converted = stats(sums[count:], maxima[count:], self._format)

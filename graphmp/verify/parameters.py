@@ -46,6 +46,10 @@ def _short(number: float) -> str:
     return "%g" % number
 
 
+def _shown(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _half_types(body: Body) -> Iterator[str]:
     nodes = body.sides.after.view.nodes
     found = {node.attr["DstT"].type for name, node in nodes.items() if node.op == "Cast" and name in body.sides.added} & set(HALF)
@@ -56,14 +60,14 @@ def parameters_claim(body: Body, found: Mapping[str, Any], expected: Optional[Ma
     """Compares what was read off with what was asked for, or, where nobody says, with what the conversion's mark says."""
     mark = read_mark(body.sides.after.meta_graph)
     wanted = expected if expected is not None else mark["flags"] if mark is not None else None
-    text = ", ".join("%s %s" % (key, value) for key, value in found.items())
+    text = ", ".join("%s %s" % (key, _shown(value)) for key, value in found.items())
     if wanted is None:
         return Claim(_NAME, NOT_APPLICABLE, "nobody says what was asked for; found: %s" % text)
     source = "asked for" if expected is not None else "claimed by the graph's mark"
     trains = found["compute_dtype"] != "float32" and _trains(body.sides.before)
     wrong = [(key, wanted[key]) for key in found if key in wanted and not _same(key, found[key], wanted[key], trains)]
     if wrong:
-        return Claim(_NAME, FAILED, "; ".join("%s is %s, %s is %s" % (key, found[key], source, value) for key, value in wrong))
+        return Claim(_NAME, FAILED, "; ".join("%s is %s, %s is %s" % (key, _shown(found[key]), source, _shown(value)) for key, value in wrong))
     return Claim(_NAME, PROVED, "as %s: %s" % (source, text))
 
 

@@ -350,6 +350,7 @@ def test_codes(capsys):
     assert explained(capsys, "GMP105")["code"] == "GMP105"
 
 
+@pytest.mark.slow
 def test_nothing_but_the_result_in_a_process_of_its_own(folder):
     done = subprocess.run(
         [sys.executable, "-m", "graphmp", "explain", "model.meta", "exp_graphmp_float16", "--json"],

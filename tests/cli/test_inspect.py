@@ -304,6 +304,7 @@ def test_help_has_an_example(capsys):
     assert "example:\n  graphmp inspect model.ckpt.meta" in out and "--keep_float32" in out and "--tag" in out
 
 
+@pytest.mark.slow
 def test_nothing_but_the_result_in_a_process_of_its_own(folder):
     done = subprocess.run([sys.executable, "-m", "graphmp", "inspect", "model.meta", "--json"], env=environment(), capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -91,9 +91,10 @@ def test_a_second_rewrite_changes_nothing(build):
     assert [row["code"] for row in twice.record["warnings"]] == ["GMP108"] and twice.record["done"] == []
 
 
+@pytest.mark.slow
 def test_the_same_bytes_in_any_process(tmp_path):
     script = (
-        "import tests.conftest, hashlib, sys\n"
+        "import tests.support.started, hashlib, sys\n"
         "from tests.support import painting\n"
         "from graphmp.graph.files import read_graph\n"
         "from graphmp.graph.messages import serialize\n"

@@ -59,9 +59,9 @@ def finished(argv, stdin=""):
     return done.returncode, done.stdout.decode(), done.stderr.decode().splitlines()
 
 
-def test_the_first_step_is_verified(folder):
+def test_the_first_step_is_verified(forks, folder):
     """In one line, on its batch; the script trains as without."""
-    status, out, err = run(folder, TRAIN + LOOP, flags=["--verify"])
+    status, out, err = forked(forks, TRAIN + LOOP, flags=["--verify"])
     assert status == 0 and len(out.split()) == 2
     assert [line for line in err if "verified" in line] == ["graphmp: verified on the first step's batch: all 9 claims that apply are proved"]
 

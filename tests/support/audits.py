@@ -29,7 +29,7 @@ def finding(name, role, counts, half=True, reason=REASON, op="MatMul", dtype="fl
     """A tensor; `numbers` are those of its Range that are not zero."""
     values = dict(overflow=0, flushed=0, subnormal=0, largest=1.0, not_finite=0, original_not_finite=0, error=0.001, norm=1.0, converted_norm=1.0)
     values.update(numbers)
-    row = Row(name, role, op, name, BY_NAME[dtype] if half else 0, 0 if "gradient" in role else -1)
+    row = Row(name, role, op, name, BY_NAME[dtype] if half else 0, 0 if "gradient" in role else -1, power=int("gradient" in role))
     elements = int(counts.sum())
     return Finding(Range(row, counts, elements, elements, **values), half, reason, "--keep_float32='^%s$'" % name if half else "")
 

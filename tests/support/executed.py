@@ -35,7 +35,7 @@ def graphs(**flags):
     return original, converted(original, **flags)
 
 
-def verdicts(original, other, report=None, steps=3, **options):
+def verdicts(original, other, report=None, steps=3, tolerance=0.1, **options):
     """The verdict of each claim that running two graphs makes, by name, and the texts of those that are open."""
-    claims = Executed(original, other, Options(steps=steps, **options), 0.1, report).claims()
+    claims = Executed(original, other, Options(steps=steps, **options), tolerance, report).claims()
     return {claim.name: claim.verdict for claim in claims}, {claim.name: claim.text for claim in claims if claim.verdict in ("failed", "not proved")}

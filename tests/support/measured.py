@@ -100,4 +100,4 @@ def tensors(draw):
 
 
 def row(role=ACTIVATION, loss=-1):
-    return Row("x", role, "MatMul", "x", tf.float16.as_datatype_enum, loss)
+    return Row("x", role, "MatMul", "x", tf.float16.as_datatype_enum, loss, power=int(loss >= 0))

@@ -15,7 +15,7 @@ from graphmp.graph.dtypes import FLOAT32
 from graphmp.graph.frames import frames
 from graphmp.graph.state import State
 from graphmp.graph.view import GraphView, parse_input
-from graphmp.numerics.instrument import PREFIX, Instrument, Measured
+from graphmp.numerics.instrument import Instrument, Measured
 from graphmp.numerics.rows import Pair, Row
 from graphmp.numerics.simulate import Simulation, simulated
 from graphmp.policy.formats import FORMATS
@@ -23,6 +23,9 @@ from graphmp.report.training import fetchable
 from graphmp.runtime.conversion import Conversion
 from graphmp.runtime.live.closure import nodes_to_clone
 from graphmp.runtime.plain_sessions import seeded
+from graphmp.verify.powers import powers
+
+_CLONES = SCOPE + "/audit"  # where the clones are
 
 
 class PairedGraph:
@@ -59,7 +62,7 @@ class PairedGraph:
             raise GraphmpError("GMP023", "%s: no training step was found in the graph" % conversion.report["source"])
         original, converted = seeded(conversion.original), seeded(conversion.meta_graph)
         _mark_drawing(converted.graph_def)
-        pair = Pair(original, converted, found)
+        pair = Pair(original, converted, found, powers(conversion.original, conversion.meta_graph))
         self.rows = [row for row in pair.rows() if row.role in roles]
         simulation = Simulation(converted, {}) if native else simulated(converted)
         rounded = [simulation.rounded.get(row.converted, row.converted) for row in self.rows]
@@ -72,7 +75,7 @@ class PairedGraph:
         draws = {function.signature.name for function in converted.graph_def.library.function if "_graphmp_draws" in function.attr}
         self.draws = any("seed2" in after.nodes[name].attr or draws & set(functions_named(after.nodes[name])) for name in self._clones)
         self.meta_graph = original
-        self.meta_graph.graph_def.MergeFrom(cloned(after, original.graph_def, self._clones, PREFIX))
+        self.meta_graph.graph_def.MergeFrom(cloned(after, original.graph_def, self._clones, _CLONES))
         self.scales = list(map(self._clone, scales))
         self.losses = [(loss["loss"], list(map(self._clone, loss["loss"]))) for loss in found]
         self.finite = [self._clone(loss.get("finite", "")) for loss in found]
@@ -91,7 +94,7 @@ class PairedGraph:
 
     def _originals(self, pair: Pair) -> Iterator[Measured]:
         for row in self.rows:
-            scale = self.scales[row.loss] if row.loss >= 0 else ""
+            scale = self.scales[row.loss] if row.power else ""
             yield Measured(row.name, pair.dtype(pair.before, row.name), scale, pair.elements(row.name))
 
     def _converted(self, pair: Pair, texts: Sequence[str], native: bool) -> Iterator[Measured]:
@@ -106,7 +109,7 @@ def _names(before: tf.GraphDef, after: GraphView, run: Iterable[str]) -> Dict[st
     needed = after.ancestors({parse_input(text).node for text in run} & set(after.nodes))
     wanted = nodes_to_clone(before, after, _shared_random(originals, after)) & needed
     return {
-        name: name if name.startswith(SCOPE + "/") and name not in originals else "%s/%s" % (PREFIX, name) for name in after.nodes if name in wanted
+        name: name if name.startswith(SCOPE + "/") and name not in originals else "%s/%s" % (_CLONES, name) for name in after.nodes if name in wanted
     }
 
 

@@ -84,8 +84,8 @@ class Stepper:
 
     @property
     def probe(self) -> List[Any]:
-        """What an update reads, to see whether the step runs without taking it."""
-        read = [tensor for op in self.updates for tensor in op.inputs if tensor.dtype in (tf.float16, tf.float32, tf.float64)]
+        """The ops that updates read, to see whether the step runs without taking it; not their outputs, which a conditional may leave out."""
+        read = [tensor.op for op in self.updates for tensor in op.inputs if tensor.dtype in (tf.float16, tf.float32, tf.float64)]
         return [read, self._beside]
 
     def initialise(self, checkpoint: str = "") -> None:

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence
+
+import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.view import GraphView, parse_input
+from graphmp.numerics.agreement import LOSSES
+from graphmp.numerics.audit import Audit
 from graphmp.report.training import fetchable
 from graphmp.runtime.audit.options import Options
 from graphmp.runtime.audit.run import audit
 from graphmp.runtime.conversion import Conversion
+from graphmp.runtime.executed.rounded import rounded
 from graphmp.runtime.feeds.attempts import first_line
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Claim
 from graphmp.words import some
 
 AGREES = "agrees in half"
+_NOISE = 3.0  # times what rounding batch and weights changes: a step rounds what it computes from them as well
 
 
-def agreement(conversion: Conversion, train: Sequence[str], options: Options, tolerance: float) -> Claim:
+def agreement(conversion: Conversion, exact: Callable[[], Conversion], train: Sequence[str], options: Options, tolerance: float) -> Claim:
     """Whether losses and weight gradients of some steps are the original's, up to a relative tolerance.
+
+    Rectifiers and batch normalisations make much of a little: where the original itself is further off once its batches and weights alone
+    are rounded, that is the measure.
 
     Args:
         conversion: the original, the given graph, and the report of a conversion by the same flags.
+        exact: makes a conversion of the original that stays float32, without a loss scale.
         train: the ops that a step of the original runs.
         options: data and steps.
         tolerance: of the audit.
@@ -31,15 +41,35 @@ def agreement(conversion: Conversion, train: Sequence[str], options: Options, to
         return Claim(AGREES, NOT_APPLICABLE, why)
     try:
         found = audit(conversion, options, tolerance)
+        if found.agrees:
+            text = "losses and weight gradients of %d steps are the original's up to a relative %g" % (found.steps, tolerance)
+            return Claim(AGREES, PROVED, text)
+        return _beside_noise(found, _noise(exact(), found.compute_dtype, options, tolerance))
     except GraphmpError as error:
         return Claim(AGREES, NOT_PROVED, error.message)
     except Exception as error:  # TensorFlow raises what it likes
         return Claim(AGREES, NOT_PROVED, "the given graph does not run: %s" % first_line(error))
-    if found.agrees:
-        return Claim(AGREES, PROVED, "losses and weight gradients of %d steps are the original's up to a relative %g" % (found.steps, tolerance))
-    nodes = tuple(finding.range.row.name for finding in found.disagreeing)
-    what = "the weight gradients %s" % some(nodes) if nodes else "the losses, or which steps are skipped,"
-    return Claim(AGREES, FAILED, "%s are not the original's up to a relative %g" % (what, tolerance), nodes)
+
+
+def _noise(exact: Conversion, dtype: str, options: Options, tolerance: float) -> Audit:
+    """The audit of a graph that differs from its original in the rounding of batches and weights alone."""
+    graph = rounded(exact.meta_graph, tf.as_dtype(dtype).as_datatype_enum)
+    return audit(Conversion(exact.original, graph, dict(exact.report, compute_dtype=dtype)), options, tolerance)
+
+
+def _beside_noise(found: Audit, noise: Audit) -> Claim:
+    """What does not agree within the tolerance, held against what rounding batches and weights alone changes."""
+    errors = {finding.range.row.name: _NOISE * finding.range.error for finding in noise.findings}
+    worse = tuple(f.range.row.name for f in found.disagreeing if not f.range.error <= errors.get(f.range.row.name, 0.0))
+    if worse:
+        return Claim(AGREES, FAILED, "the weight gradients %s are not the original's up to a relative %g" % (some(worse), found.tolerance), worse)
+    floor = _NOISE * max((loss.difference for loss in noise.losses), default=0.0)
+    if not all(loss.agrees(max(found.tolerance, floor / LOSSES)) for loss in found.losses):
+        return Claim(AGREES, FAILED, "the losses, or which steps are skipped, are not the original's up to a relative %g" % found.tolerance)
+    text = (
+        "losses and weight gradients of %d steps are the original's up to a relative %g, or to %g times what rounding its batches and weights changes"
+    )
+    return Claim(AGREES, PROVED, text % (found.steps, found.tolerance, _NOISE))
 
 
 def _not_audited(view: GraphView, train: Sequence[str], losses: List[Dict[str, Any]]) -> str:

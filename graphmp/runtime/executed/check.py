@@ -232,7 +232,10 @@ class Executed:
         except GraphmpError as error:
             return Claim(AGREES, NOT_PROVED, error.message)
         conversion = Conversion(self._original, self._converted, report)
-        return agreement(conversion, self._steps.train, self._options, self._tolerance)
+        return agreement(conversion, self._exact, self._steps.train, self._options, self._tolerance)
+
+    def _exact(self) -> Conversion:
+        return self._convert(Config.make(**dict(in_float32(self._config(), 1.0).as_flags(), loss_scale="none")))
 
 
 @contextlib.contextmanager

@@ -18,6 +18,8 @@ from tests.support import painting
 from tests.support.audited import found, graph_of
 from tests.support.models import MODELS, batch_for
 from tests.support.planted import batches
+from tests.support.programs import models, optimizers, state  # noqa: F401  # they register the programs
+from tests.support.programs.running import converted
 from tests.support.training import undecorated
 
 
@@ -46,6 +48,13 @@ def test_both_graphs_draw_the_same_random_numbers(compute_dtype, within):
     assert loss.difference < within and loss.original[0] != loss.original[1]
     gradients = [finding.range.error for finding in audited.by_role()[WEIGHT_GRADIENT]]
     assert len(gradients) == 10 and np.median(gradients) < 0.3
+
+
+@pytest.mark.parametrize("name", ["gradients_solved", "projected_conflicting_gradients", "accumulated"])
+def test_programs_agree(name):
+    """Gradients that were divided by the scale on the way; nodes named as the audit's own; updates that run now and then."""
+    audited = audit(converted(name, False, "float16", "dynamic"), Options(steps=2))
+    assert audited.agrees, [(f.range.row.name, f.range.error) for f in audited.disagreeing]
 
 
 @pytest.mark.parametrize("name", ["batch_norm", "recurrent_loop", "gan", "embedding"])
