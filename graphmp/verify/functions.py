@@ -159,6 +159,14 @@ class Functions:
         return degrees.results(), problem
 
 
+def compared(sides: Sides, devices: Sequence[str]) -> Tuple[Body, Functions]:
+    """Two main graphs and their functions side by side."""
+    functions = Functions(sides.before.meta_graph, sides.after.meta_graph, devices)
+    body = Body(sides, functions)
+    functions.compare(body.calls)
+    return body, functions
+
+
 def _library(graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
     """A graph's functions alone."""
     found = tf.MetaGraphDef()

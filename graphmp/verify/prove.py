@@ -14,7 +14,7 @@ from graphmp.policy.half_kernels import DEVICES
 from graphmp.verify.body import Body
 from graphmp.verify.clips import clip_faults
 from graphmp.verify.degrees import ONE, Degrees
-from graphmp.verify.functions import Functions
+from graphmp.verify.functions import Functions, compared
 from graphmp.verify.names import aligned
 from graphmp.verify.parameters import parameters_claim, read_off
 from graphmp.verify.parts import part_faults
@@ -56,9 +56,7 @@ def verify(
 
 def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequence[str]) -> Proof:
     """The claims of two graphs whose nodes are counterparts where their names are the same."""
-    functions = Functions(sides.before.meta_graph, sides.after.meta_graph, devices)
-    body = Body(sides, functions)
-    functions.compare(body.calls)
+    body, functions = compared(sides, devices)
     degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called, body.named)
     functions.compare_degrees()
     bodies = {"": body, **functions.bodies}

@@ -10,7 +10,7 @@ from graphmp.graph.view import Port
 from graphmp.policy.half_kernels import DEVICES
 from graphmp.verify.body import Body
 from graphmp.verify.erase import Step
-from graphmp.verify.functions import Functions
+from graphmp.verify.functions import compared
 from graphmp.verify.sides import Side, Sides
 
 _HAND_ON = frozenset(("Cast", "Enter", "Identity", "RefEnter"))
@@ -90,8 +90,7 @@ class Found(NamedTuple):
 
 def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Found:
     """Finds the scales of a converted graph, outside of functions."""
-    sides = Sides(Side(original, original.graph_def), Side(converted, converted.graph_def))
-    body = Body(sides, Functions(original, converted, DEVICES))
+    body, _ = compared(Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)), DEVICES)
     dynamic = [
         Dynamic(scale.state.variables, scale.checked, int(scale.parameters["loss_scale_growth_interval"]), scale.parameters["loss_scale_min"])
         for scale in body.scales.dynamic
