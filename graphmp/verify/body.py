@@ -96,8 +96,13 @@ class Body:
         aside = self._aside()
         for name in sorted(self.sides.added - self._matcher.used - aside):
             found = self._matcher.match("idle", Port(name, 0))
-            if found is None:
+            if found is None and not self._lives_on(name):
                 yield Fault(name, "fits no template of what a conversion puts in")
+
+    def _lives_on(self, name: str) -> bool:
+        """Whether an added node lives behind a write that has a gate, for those who wait for it, be it nobody."""
+        found = self._matcher.match("alive", Port(name, 0)) or self._matcher.match("applied", Port(name, 0))
+        return found is not None and found["write"].node in self.gates.of
 
     def _aside(self) -> Set[str]:
         """By-products of gradients that were put in: they compute something, and nobody reads it."""
