@@ -41,7 +41,7 @@ def sides(view: GraphView, found: Mapping[str, Conditions], port: Port) -> Condi
     own = found.get(port.node, _ALWAYS)
     if view.nodes[port.node].op not in SWITCHES:
         return own
-    predicate = _source(view, view.inputs(port.node)[1])
+    predicate = source(view, view.inputs(port.node)[1])
     return own if _is_of_loop(view, port.node) else own | {(predicate, port.output)}
 
 
@@ -51,7 +51,7 @@ def _merged(sides: List[Conditions]) -> Conditions:
     return both if opposite or len(sides) == 1 else frozenset().union(*sides)
 
 
-def _source(view: GraphView, port: Port) -> Port:
+def source(view: GraphView, port: Port) -> Port:
     """Where a predicate comes from, by way of copies, into loops that don't change it, and on one of its own sides."""
     while _hands_on(view, port.node):
         port = view.inputs(port.node)[0]

@@ -14,17 +14,19 @@ from graphmp.hooks.op_definitions import defaults
 from graphmp.hooks.op_defs import WIDER
 
 _HINTS = frozenset(("_class", "_output_shapes", "_has_manual_control_dependencies"))  # what TensorFlow may assume, and what is placed together
+_OF_ARGUMENTS = ("T", "Tin", "Tout", "output_shapes")  # of calls
 _WIDER = "U"  # of WIDER: the dtype of statistics
 _LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895314e38}
 
 
-def changed(before: tf.NodeDef, after: tf.NodeDef, are_calls: bool = False) -> Optional[str]:
+def changed(before: tf.NodeDef, after: tf.NodeDef, are_calls: bool = False, hand_on: bool = False) -> Optional[str]:
     """What differs between two nodes that no rule allows, in words; None where nothing does.
 
     Args:
         before: the original's.
         after: the other.
         are_calls: whether both are calls of functions, whose bodies are compared, not their names.
+        hand_on: whether the other hands more to its functions: the types of that are compared with those of their arguments.
     """
     wider = WIDER.get(before.op) == after.op
     if before.op != after.op and not wider and not are_calls:
@@ -38,9 +40,21 @@ def changed(before: tf.NodeDef, after: tf.NodeDef, are_calls: bool = False) -> O
             continue
         if old is None or new is None:
             return "has %s attribute %s, in the original %s" % (("no", key, "it has") if new is None else ("an", key, "none"))
+        if hand_on and key in _OF_ARGUMENTS and old is not None and new is not None:
+            new = without_more(old, new)
         if old != new and serialize(old) != serialize(new) and not _allowed(before.op, old, new):
             return "has another %s than in the original" % key
     return None
+
+
+def without_more(old: tf.AttrValue, new: tf.AttrValue) -> tf.AttrValue:
+    """A list of types or shapes without what it has more than another one; as it is where some of that is no scalar."""
+    kept, known = tf.AttrValue(), len(old.list.type) + len(old.list.shape)
+    if any(shape.dim or shape.unknown_rank for shape in new.list.shape[known:]):
+        return new
+    kept.list.type.extend(new.list.type[:known])
+    kept.list.shape.extend(new.list.shape[:known])
+    return kept
 
 
 def _allowed(op: str, old: tf.AttrValue, new: tf.AttrValue) -> bool:

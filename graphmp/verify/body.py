@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Set
+from typing import Any, Dict, FrozenSet, Iterator, Optional, Set
 
 from graphmp.graph.view import Port
+from graphmp.hooks.bodies import RESULT
+from graphmp.verify.calls import Calls
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips
 from graphmp.verify.erase import Erasure
@@ -15,6 +17,7 @@ from graphmp.verify.order import Order
 from graphmp.verify.roundings import roundings
 from graphmp.verify.scales import TEMPLATES, Scales
 from graphmp.verify.sides import Fault, Sides
+from graphmp.verify.ways import Ways, hidden
 
 _BY_PRODUCTS = frozenset(("BroadcastGradientArgs", "Const", "Identity", "Mul", "NoOp", "Reshape", "Shape", "Sum"))
 
@@ -30,31 +33,76 @@ class Body:
         gates: the gates of its writes.
         erasure: what its added nodes mean.
         order: who waits for whom.
+        ways: where values get to.
+        sources: the outputs where gradients come from that are divided by a scale that adapts, with that.
+        called: the calls of functions whose bodies are known.
         calls: the functions that it calls, side by side.
     """
 
-    def __init__(self, sides: Sides):
+    def __init__(self, sides: Sides, functions: Any):
+        """`functions`: those of both graphs, of functions.py."""
         self.sides = sides
         self._matcher = Matcher(sides.after.view, sides.added, TEMPLATES)
-        self.scales = Scales(sides, self._matcher)
+        self._matcher.used |= sides.more_arguments
+        self.called = Calls(sides, self._matcher, functions)
+        self.scales = Scales(sides, self._matcher, self.called)
         self.clips = Clips(sides, self._matcher)
-        self.gates = Gates(sides, self._matcher, Flags(sides, self._matcher, self.scales))
+        self.flags = Flags(sides, self._matcher, self.scales)
+        self.gates = Gates(sides, self._matcher, self.flags)
         self.checkpoints = Checkpoints(sides, self._matcher, self.scales)
-        self.erasure = Erasure(sides, self._matcher, self.scales, self.clips, self.gates, self.checkpoints)
+        self.erasure = Erasure(sides, self._matcher, self.scales, self.clips, self.gates, self.checkpoints, self.called)
         self.erasure.compare()
         self.gates.by_waiting()
         self.order = Order(sides, self._matcher, self.scales, self.gates, self.checkpoints, self.erasure)
         self.order.compare()
         sides.faults += roundings(sides, self.erasure)
+        self.ways = Ways(sides, self.scales.nodes)
+        self.sources = self._sources()
+        sides.faults += self.called.faults(self.scales)
         self.calls = self.erasure.calls
+        self._matcher.used |= set(self._known_results())
+
+    def _known_results(self) -> Iterator[str]:
+        """Added results that are flags, or added arguments as they are."""
+        view = self.sides.after.view
+        for name in sorted(self.sides.added):
+            if view.nodes[name].op == RESULT:
+                port = self.plain(view.inputs(name)[0])
+                if port.node in self.sides.more_arguments or self.flags.of_result(port) is not None:
+                    yield name
+
+    def _sources(self) -> Dict[Port, FrozenSet[str]]:
+        """Divisions by scales that adapt, and what calls give of such."""
+        found = {port: frozenset((scale,)) for port, scale in self.erasure.divisions().items()}
+        for call in self.called:
+            for place, scales in self.called.gradients(call).items():
+                named = (self.scales.named_at(scale, self.called.bound(call, function)) for function, scale in scales)
+                found[hidden(Port(call.name, place))] = frozenset(scale for scale in named if scale is not None)
+        adapting = {port: scales & self.scales.adapting for port, scales in found.items()}
+        return {port: scales for port, scales in adapting.items() if scales}
+
+    def named(self, node: str, function: str, scale: str) -> Optional[str]:
+        """The name in this body of what a function that a node calls knows as a scale."""
+        call = self.called.call(node)
+        found = [each for each in call.functions if each.name == function] if call is not None else []
+        return self.scales.named_at(scale, self.called.bound(call, found[0])) if call is not None and found else scale
+
+    def plain(self, port: Port) -> Port:
+        """The output that a copy is of."""
+        return self._matcher.plain(port)
 
     def unexplained(self) -> Iterator[Fault]:
         """Added nodes that fit no template."""
         aside = self._aside()
         for name in sorted(self.sides.added - self._matcher.used - aside):
             found = self._matcher.match("idle", Port(name, 0))
-            if found is None:
+            if found is None and not self._lives_on(name):
                 yield Fault(name, "fits no template of what a conversion puts in")
+
+    def _lives_on(self, name: str) -> bool:
+        """Whether an added node lives behind a write that has a gate, for those who wait for it, be it nobody."""
+        found = self._matcher.match("alive", Port(name, 0)) or self._matcher.match("applied", Port(name, 0))
+        return found is not None and found["write"].node in self.gates.of
 
     def _aside(self) -> Set[str]:
         """By-products of gradients that were put in: they compute something, and nobody reads it."""

@@ -50,6 +50,14 @@ class Checkpoints:
         found = self._matcher.match("initial", Port(name, 0)) if name in self._sides.added else None
         return found["v"].node if found is not None else None
 
+    def listed(self, name: str) -> str:
+        """The variable of a scale that the tensor of a name is or reads; the tensor's node where it is no such thing."""
+        port = parse_input(name)
+        for variable, number in self._initial.items() if port.node in self._sides.added else ():
+            if self._matcher.take("saved", port, {"v": Port(variable, 0), "INITIAL": number}) is not None:
+                return variable
+        return port.node
+
     def described(self, data: bytes) -> Optional[str]:
         """The variable of a scale that a VariableDef describes as it is; None where it describes anything else."""
         found = parse("tensorflow.VariableDef", data)
@@ -60,7 +68,8 @@ class Checkpoints:
         variable, initializer, snapshot, value = ports
         number = self._initial[variable.node]
         is_set = self._matcher.match("initial", initializer, {"v": variable, "INITIAL": number}) is not None
-        is_so = is_set and self._matcher.plain(snapshot) == variable and self._matcher.scalar(value) == number
+        is_read = self._matcher.plain(snapshot) == variable or self._matcher.take("read_as_it_is", snapshot, {"v": variable}) is not None
+        is_so = is_set and is_read and self._matcher.scalar(value) == number
         return variable.node if is_so else None
 
     def restores(self, name: str, extra: str) -> bool:

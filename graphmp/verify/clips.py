@@ -103,7 +103,7 @@ def clip_faults(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[P
             yield Fault(port.node, "counts in the norm of a clip, and is not clipped by it")
     past = _past(sides, scales, clips, unscaled)
     for name in sorted(past & set(state.writes)):
-        if not state.written(name) & scales.initial.keys() and "Accumulator" not in view.nodes[name].op:
+        if not state.written(name) & scales.variables and "Accumulator" not in view.nodes[name].op:
             yield Fault(name, "takes a gradient that is not clipped")
     for name in sorted(_fetched(sides, clips)):
         yield Fault(name, "gives a clipped gradient to whoever fetches it, and is there for nothing else")

@@ -15,12 +15,14 @@ from graphmp.graph.dtypes import COMPLEX, FLOATS, VARIANT
 from graphmp.graph.order import in_order
 from graphmp.graph.values import all_equal
 from graphmp.graph.view import Port
-from graphmp.hooks.bodies import ARGUMENT, RESULT
+from graphmp.hooks.bodies import RESULT
 from graphmp.policy.homogeneity import rule
 from graphmp.verify.erase import Erasure
 from graphmp.verify.sides import Sides, attribute
 
 Called = Callable[[str, Tuple[Any, ...]], Tuple[List[Any], str]]
+Named = Callable[[str, str, str], Optional[str]]
+_NO_SCALE = "1.0"
 Degree = Optional[Tuple[Tuple[str, float], ...]]  # None: any
 ONE: Degree = ()
 _MOST_CHANGES = 50  # of the degree of one node: that of a value which has none in a loop keeps changing
@@ -42,7 +44,7 @@ _MADE_OF = frozenset(("TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGrad
 class Degrees:
     """Follows all scales through a converted body."""
 
-    def __init__(self, sides: Sides, erasure: Erasure, apart: AbstractSet[str], called: Called, given: Sequence[Degree] = ()):
+    def __init__(self, sides: Sides, erasure: Erasure, apart: AbstractSet[str], called: Called, named: Named, given: Sequence[Degree] = ()):
         """Follows them to where nothing changes any more.
 
         Args:
@@ -50,11 +52,12 @@ class Degrees:
             erasure: knows which of its nodes multiply or divide by a scale.
             apart: nodes that keep and adapt the scales; what they compute is free of them.
             called: gives the degrees of what a function returns, by those of its arguments, and what is wrong in it.
+            named: gives the name of a scale in the body, for a call, a function that it calls and the scale's name there; None where it has none.
             given: the degrees of the body's own arguments.
         """
         self._sides, self._erasure, self._view, self._apart, self._called = sides, erasure, sides.after.view, apart, called
-        arguments = [name for name, node in self._view.nodes.items() if node.op == ARGUMENT]
-        self._given = dict(zip(arguments, given))
+        self._named = named
+        self._given = dict(zip(sides.after.arguments, given))
         self.of: Dict[Port, Degree] = {}
         self._held: Dict[Tuple[str, ...], Degree] = {}
         self._takers: Dict[Tuple[str, ...], Dict[str, None]] = collections.defaultdict(dict)
@@ -179,7 +182,14 @@ class Degrees:
         results, problem = self._called(function, tuple(arguments))
         if problem:
             self.problems[name] = problem
-        return results
+        return [self._as_here(name, function, degree) for degree in results]
+
+    def _as_here(self, name: str, function: str, degree: Degree) -> Degree:
+        """The degree of what a call gives, by the names that scales have in the body. Whoever is given 1 for a scale scales nothing."""
+        powers = [(self._named(name, function, scale), power) for scale, power in degree or ()]
+        if any(scale is None for scale, _ in powers):
+            self.problems[name] = "calls %s, and hands it no loss scale" % function
+        return None if degree is None else _product([(((str(scale), power),), 1.0) for scale, power in powers if scale not in (None, _NO_SCALE)])
 
     def _joined(self, name: str, degrees: Sequence[Degree]) -> Degree:
         return self._one_of(name, degrees, "gives values of different degrees of the loss scale")

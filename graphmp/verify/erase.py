@@ -19,6 +19,7 @@ from graphmp.graph.control_flow import MERGES
 from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.view import Port, parse_input
 from graphmp.verify import attributes
+from graphmp.verify.calls import Calls
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips
 from graphmp.verify.gates import Gates
@@ -54,9 +55,9 @@ class Erasure:
         calls: pairs of functions that nodes of the two sides call.
     """
 
-    def __init__(self, sides: Sides, matcher: Matcher, scales: Scales, clips: Clips, gates: Gates, checkpoints: Checkpoints):
+    def __init__(self, sides: Sides, matcher: Matcher, scales: Scales, clips: Clips, gates: Gates, checkpoints: Checkpoints, called: Calls):
         self._sides, self._matcher, self._scales, self._clips, self._gates = sides, matcher, scales, clips, gates
-        self._checkpoints = checkpoints
+        self._checkpoints, self._called = checkpoints, called
         self._before, self._after = sides.before.view, sides.after.view
         self._known: Dict[Tuple[Port, Port], bool] = {}
         self.copies: Dict[str, str] = {}
@@ -94,13 +95,14 @@ class Erasure:
             if not self._is_sum(self._after.inputs(name), name):
                 self._sides.fault(name, "does not add up what it does in the original")
             return
-        text = attributes.changed(before, after, self._sides.are_calls(before, after))
+        text = attributes.changed(before, after, self._sides.are_calls(before, after), bool(self._called.more(name)))
         if text is not None:
             self._sides.fault(name, text)
         self._inputs(name)
 
     def _inputs(self, name: str) -> None:
         old, new = self._before.inputs(name), self._after.inputs(name)
+        new = new[: len(new) - self._called.more(name)]  # what is handed to added arguments, calls.py looks at
         if len(old) != len(new):
             self._sides.fault(name, "has %d inputs, in the original %d" % (len(new), len(old)))
             return

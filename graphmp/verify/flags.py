@@ -1,35 +1,15 @@
-"""Flags as formulas over values that are finite."""
+"""Flags read off a converted graph."""
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, NamedTuple, Optional, Tuple, Union
+from typing import Dict, Iterable, Optional
 
+from graphmp.graph.dtypes import BOOL
 from graphmp.graph.view import Port
-from graphmp.verify.matcher import Matcher
+from graphmp.verify.formulas import AllOf, AnyOf, Finite, Flag, said_finite
+from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Sides
-
-
-class Finite(NamedTuple):
-    """Holds where all of some outputs are finite. `scale`: which scale adapts to it first; empty where none does."""
-
-    ports: FrozenSet[Port]
-    scale: str
-
-
-class AllOf(NamedTuple):
-    """Holds where all of some flags do."""
-
-    flags: Tuple[Flag, ...]
-
-
-class AnyOf(NamedTuple):
-    """Holds where one of some flags does."""
-
-    flags: Tuple[Flag, ...]
-
-
-Flag = Union[Finite, AllOf, AnyOf]
 
 
 class Flags:
@@ -59,10 +39,22 @@ class Flags:
             self._known[port] = self._read(port)
         return self._known[port]
 
+    def of_result(self, port: Port) -> Optional[Flag]:
+        """What a result of a function says, which may hold in any case."""
+        return AllOf(()) if self._matcher.scalar(self._matcher.plain(port)) == 1.0 else self.of(port)
+
     def _read(self, port: Port) -> Optional[Flag]:
         for scale in self._scales.dynamic:
             if port in scale.flags:
                 return Finite(scale.checked, scale.name)
+        checked = self._scales.checks.of(port)
+        if checked is not None:
+            return Finite(checked, "")
+        if port.node in self._sides.more_arguments:  # what a loop's iterations before say
+            return Finite(frozenset((port,)), "") if self._sides.after.dtype(port) == BOOL else None
+        skipped = self._matcher.match("none_skipped", port)
+        if skipped is not None:
+            return self._none_skipped(skipped)
         for template, kind in (("both", AllOf), ("either", AnyOf)):
             found = self._matcher.take(template, port)
             if found is not None:
@@ -72,37 +64,23 @@ class Flags:
         if every is not None:
             flags = [self.of(each) for each in every["flags"]]
             return None if None in flags else AllOf(tuple(flags))  # type: ignore[arg-type]
-        checked = self._scales.checked(port)
-        if checked is not None:
-            return Finite(checked, "")
+        on_side = self._scales.checks.on_side(port)
+        if on_side is not None:
+            there = self.of(on_side.here)
+            return there if there is not None and self._scales.checks.lie_on(said_finite(there), on_side.side) else None
         inside = self._matcher.take("in_branch", port)
         return None if inside is None else self.of(inside["predicate"])
 
+    def _none_skipped(self, found: Bindings) -> Optional[Flag]:
+        """What a count of skipped steps says that is the same behind all calls by whose scale they are skipped as it was ahead of them."""
+        count, behind = self._scales.handles.name(found["v"]), {port.node for port in found["calls"]}
+        scale = next((state.variables[0] for state in self._scales.states if state.variables[2] == count), None)
+        calls = {name for name, scales in self._scales.skipping.items() if scale in scales}
+        controls = self._sides.after.view.controls
+        if not calls or calls != behind or not all(self._is_ahead(found["ahead"], controls(name)) for name in calls):
+            return None
+        self._matcher.keep(found)
+        return Finite(frozenset(), str(scale))
 
-def said_finite(flag: Flag) -> FrozenSet[Port]:
-    """The outputs that are finite wherever a flag holds."""
-    if isinstance(flag, Finite):
-        return flag.ports
-    each = [said_finite(inner) for inner in flag.flags]
-    return frozenset().union(*each) if isinstance(flag, AllOf) else frozenset.intersection(*each)
-
-
-def by_value(flag: Flag) -> FrozenSet[Port]:
-    """The outputs that a flag looks at for their own sake: no scale adapts to them."""
-    if isinstance(flag, Finite):
-        return frozenset() if flag.scale else flag.ports
-    return frozenset().union(*map(by_value, flag.flags))
-
-
-def is_mixed(flag: Flag) -> bool:
-    """Whether a flag may hold by values alone where a scale's flag doesn't, or the other way round."""
-    if isinstance(flag, Finite):
-        return False
-    return any(map(is_mixed, flag.flags)) or (isinstance(flag, AnyOf) and bool(by_value(flag)))
-
-
-def mentioned(flag: Flag) -> FrozenSet[str]:
-    """All scales whose flags a flag is made of."""
-    if isinstance(flag, Finite):
-        return frozenset((flag.scale,)) if flag.scale else frozenset()
-    return frozenset().union(*map(mentioned, flag.flags))
+    def _is_ahead(self, port: Port, controls: Iterable[str]) -> bool:
+        return any(self._matcher.plain(Port(name, 0)) == port for name in controls if name in self._sides.added)

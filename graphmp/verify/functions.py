@@ -8,8 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.hooks.bodies import as_graph
 from graphmp.hooks.op_defs import OpDefs
+from graphmp.verify.attributes import without_more
 from graphmp.verify.body import Body
 from graphmp.verify.degrees import ONE, Degree, Degrees
+from graphmp.verify.interface import Interface
 from graphmp.verify.sides import Fault, Side, Sides
 from graphmp.verify.types import type_faults
 from graphmp.verify.wellformed import broken
@@ -21,18 +23,18 @@ def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
     """What differs between two FunctionDefs besides their nodes and what they name other functions."""
     name = after.signature.name
     for what in ("input_arg", "output_arg"):
-        if [each.name for each in getattr(before.signature, what)] != [each.name for each in getattr(after.signature, what)]:
+        old, new = ([each.name for each in getattr(function.signature, what)] for function in (before, after))
+        if old != new[: len(old)]:
             yield Fault(name, "has other arguments or results than in the original, or in another order")
     run = {body.gates.waited_for(node) for node in after.control_ret.values()}
     for node in sorted(set(before.control_ret.values()) - run):
         yield Fault("library/%s/%s" % (name, node), "does not run with its function, as in the original")
     for key in sorted({*before.attr, *after.attr}.difference(_NAMES)):
-        if (key in before.attr, before.attr.get(key)) != (key in after.attr, after.attr.get(key)):
+        given, found = (function.attr.get(key) for function in (before, after))
+        if given is not None and found is not None and key == "_input_shapes":
+            found = without_more(given, found)
+        if given != found:
             yield Fault(name, "has another attribute %s than in the original" % key)
-
-
-def _is_longer(before: Any, after: Any) -> bool:
-    return len(after.input_arg) > len(before.input_arg) or len(after.output_arg) > len(before.output_arg)
 
 
 def _related(function: Any, gradients: Mapping[str, str]) -> List[str]:
@@ -45,56 +47,95 @@ class Functions:
     """The function bodies of an original and a converted graph.
 
     Attributes:
+        bodies: those that are compared, by the name of the converted function.
         faults: what is wrong with bodies that are compared.
         type_faults: what is wrong with the types in them.
-        are_extended: whether one takes or returns more than in the original.
     """
 
     def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef, devices: Sequence[str]):
         self._graphs, self._devices = (original, converted), devices
         self._op_defs = (OpDefs(original), OpDefs(converted))
         self._libraries = tuple({function.signature.name: function for function in graph.graph_def.library.function} for graph in self._graphs)
+        self._without_main = tuple(map(_library, self._graphs))
         self._bodies: Dict[Tuple[str, str], Optional[Body]] = {}
+        self._interfaces: Dict[Tuple[str, str], Optional[Interface]] = {}
         self._known: Dict[Tuple[str, Tuple[Degree, ...]], Tuple[List[Degree], str]] = {}
+        self.bodies: Dict[str, Body] = {}
         self.faults: List[Fault] = []
         self.type_faults: List[Fault] = []
-        self.are_extended = False
 
     def compare(self, calls: Set[Tuple[str, str]]) -> None:
         """Compares the functions of some calls, those that they call, and those of the same name, once each."""
         before, after = self._libraries
         waiting = sorted({*calls, *((name, name) for name in before if name in after)})
         gradients = [{each.function_name: each.gradient_func for each in graph.graph_def.library.gradient} for graph in self._graphs]
+        seen = set()
         while waiting:
             pair = waiting.pop()
-            if pair not in self._bodies and (pair[0] in before or pair[1] in after):
-                self._bodies[pair] = body = self._body(*pair)
+            if pair not in seen and (pair[0] in before or pair[1] in after):
+                seen.add(pair)
+                body = self._body(pair)
                 if body is not None:
                     functions = (before[pair[0]], after[pair[1]])
-                    self.are_extended |= _is_longer(*(function.signature for function in functions))
                     self.faults += interface_faults(*functions, body)
-                    self._look_at(pair[1], body)
+                    self._look_at(pair, body)
                     waiting += sorted(body.calls)
                     waiting += zip(*map(_related, functions, gradients))
 
-    def _look_at(self, name: str, body: Body) -> None:
-        inside = "library/%s/%%s" % name
+    def compare_degrees(self) -> None:
+        """Looks at the functions that no call of the main graph leads to: they neither take nor give anything that is scaled."""
+        for name, body in sorted(self.bodies.items()):
+            self._look_at_degrees(name, body)
+
+    def interface(self, pair: Tuple[str, str]) -> Optional[Interface]:
+        """What a function of the converted graph means to who calls it; None where it can't be compared, or calls itself."""
+        if pair not in self._interfaces:
+            self._interfaces[pair] = None
+            body = self._body(pair)
+            self._interfaces[pair] = None if body is None else Interface(pair[1], body)
+        return self._interfaces[pair]
+
+    def is_extended(self, name: str) -> bool:
+        """Whether a function of the converted graph takes more than that of the same name in the original."""
+        before, after = ([argument.name for argument in library[name].signature.input_arg] if name in library else [] for library in self._libraries)
+        return len(after) > len(before)
+
+    def _look_at(self, pair: Tuple[str, str], body: Body) -> None:
+        inside = "library/%s/%%s" % pair[1]
+        interface = self.interface(pair)
+        if interface is not None and interface.unsaid():
+            self.faults.append(Fault(pair[1], "returns gradients that it takes, and no flag that looks at them"))
         self.faults += [Fault(inside % node, text) for node, text in (*body.sides.faults, *body.unexplained())]
         self.type_faults += [Fault(inside % node, text) for node, text in type_faults(body.sides, self._devices)]
 
-    def _body(self, before: str, after: str) -> Optional[Body]:
+    def _look_at_degrees(self, name: str, body: Body) -> None:
+        if any(function == name for function, _ in self._known):
+            return
+        results, problem = self.called(name, (ONE,) * len(body.sides.after.arguments))
+        if problem or any(degree not in (None, ONE) for degree in results):
+            self.faults.append(Fault(name, problem or "gives values that are multiplied by a loss scale"))
+
+    def _body(self, pair: Tuple[str, str]) -> Optional[Body]:
         """The bodies of two functions side by side; None where they can't be compared."""
+        if pair not in self._bodies:
+            self._bodies[pair] = None  # while it is looked at: it may call itself
+            self._bodies[pair] = body = self._compared(pair)
+            if body is not None:
+                self.bodies[pair[1]] = body
+        return self._bodies[pair]
+
+    def _compared(self, pair: Tuple[str, str]) -> Optional[Body]:
         sides = []
-        for name, graph, op_defs, library in zip((before, after), self._graphs, self._op_defs, self._libraries):
+        for name, graph, op_defs, library in zip(pair, self._without_main, self._op_defs, self._libraries):
             graph_def = as_graph(library[name], op_defs) if name in library else None
             if graph_def is None:
                 why = "an op or an argument of it has no known type" if name in library else "it has no body"
                 self.faults.append(Fault(name, "is a function that can't be compared: %s" % why))
                 return None
-            sides.append(Side(graph, graph_def))
-        faults = [Fault("library/%s/%s" % (name, fault.node), fault.text) for name, side in zip((before, after), sides) for fault in broken(side)]
+            sides.append(Side(graph, graph_def, op_defs, name))
+        faults = [Fault("library/%s/%s" % (name, fault.node), fault.text) for name, side in zip(pair, sides) for fault in broken(side)]
         self.faults += faults
-        return None if faults else Body(Sides(*sides))
+        return None if faults else Body(Sides(*sides), self)
 
     def called(self, function: str, given: Tuple[Degree, ...]) -> Tuple[List[Degree], str]:
         """The degrees of what a function of the converted graph returns, by those of its arguments, and what is wrong in it."""
@@ -108,11 +149,26 @@ class Functions:
         return len(self._libraries[1][function].signature.output_arg)
 
     def _degrees(self, function: str, given: Tuple[Degree, ...]) -> Tuple[List[Degree], str]:
-        body = next((body for (_, new), body in self._bodies.items() if new == function), None)
+        body = self.bodies.get(function)
         if body is None:
             scaled = any(degree not in (None, ONE) for degree in given)
             text = "hands scaled values to the function %s, whose body is not known" % function if scaled else ""
             return [ONE] * self._results(function), text
-        degrees = Degrees(body.sides, body.erasure, body.scales.nodes, self.called, given)
+        degrees = Degrees(body.sides, body.erasure, body.scales.nodes, self.called, body.named, given)
         problem = next(("library/%s/%s %s" % (function, node, text) for node, text in degrees.problems.items()), "")
         return degrees.results(), problem
+
+
+def compared(sides: Sides, devices: Sequence[str]) -> Tuple[Body, Functions]:
+    """Two main graphs and their functions side by side."""
+    functions = Functions(sides.before.meta_graph, sides.after.meta_graph, devices)
+    body = Body(sides, functions)
+    functions.compare(body.calls)
+    return body, functions
+
+
+def _library(graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
+    """A graph's functions alone."""
+    found = tf.MetaGraphDef()
+    found.graph_def.library.CopyFrom(graph.graph_def.library)
+    return found

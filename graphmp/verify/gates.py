@@ -6,7 +6,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.view import Port
-from graphmp.verify.flags import Flag, Flags
+from graphmp.verify.flags import Flags
+from graphmp.verify.formulas import Flag
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.sides import Sides, attribute
 

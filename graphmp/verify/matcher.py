@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set
+from typing import Any, Container, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -153,9 +153,12 @@ class Matcher:
 
     def _number(self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
         """Matches the value of a constant, whatever that waits for."""
-        if isinstance(pattern, Hole):
+        meant = scope.get(pattern.name, pattern.name) if isinstance(pattern, Hole) else None
+        if isinstance(meant, tuple):
+            return self._number(meant[0], meant[1], port, found)
+        if meant is not None:
             value = self.constant(port)
-            return None if value is None or value.shape else _bound(scope.get(pattern.name, pattern.name), float(value), found)
+            return None if value is None or value.shape else _bound(meant, float(value), found)
         return found if self._is_constant(port, pattern.value) else None
 
     def _inputs(self, patterns: Sequence[Any], scope: Mapping[str, Any], ports: Sequence[Port], found: Optional[Bindings]) -> Optional[Bindings]:
@@ -225,7 +228,7 @@ def _spelled(node: tf.NodeDef, key: str) -> Any:
     return value.decode() if kind == "s" else [dim.size for dim in value.dim] if kind == "shape" else value
 
 
-def unusual(node: tf.NodeDef, but: Mapping[str, Any]) -> List[str]:
+def unusual(node: tf.NodeDef, but: Container[str]) -> List[str]:
     """Attributes of a node that are no types and differ from their default."""
     unset = defaults(node.op)
     found = []

@@ -10,7 +10,7 @@ from graphmp.graph.live import READS
 from graphmp.graph.view import Port
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.erase import Erasure
-from graphmp.verify.flags import mentioned
+from graphmp.verify.formulas import mentioned
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.scales import Scales
@@ -41,6 +41,19 @@ class Order:
                 self.stands_for(name)
         self._writes_wait()
         self._lives()
+        self._in_turn()
+
+    def _in_turn(self) -> None:
+        """What reads a scale in a loop waits for the iteration before to adapt it."""
+        frames, nodes = self._sides.after.frames, self._after.nodes
+        for scale in self._scales.dynamic:
+            frame = frames.get(scale.finite.node, ())
+            held = [name for name, node in nodes.items() if frame and frames.get(name) == frame and node.op in MERGES]
+            back = {name: port.node for name in held for port in self._after.inputs(name) if nodes[port.node].op in NEXT_ITERATIONS}
+            waits = {name for name, following in back.items() if any(self._follows(following, {node}) for node in scale.adapted)}
+            for name in sorted(self._scales.variables) if frame else ():
+                if frames.get(name) == frame and not any(self._follows(name, {merge}) for merge in waits):
+                    self._sides.fault(name, "does not wait for the iteration before to adapt the loss scale")
 
     def _waits(self, name: str, original: str) -> None:
         wanted = set(self._before.controls(original))
@@ -120,7 +133,7 @@ class Order:
         return not left
 
     def _may_wait(self, name: str, extra: str) -> bool:
-        if extra in self._sides.added and (self._only_where(extra) or self._adapts(name, extra)):
+        if extra in self._sides.added and (self._only_where(extra) or self._adapts(name, extra) or self._only_reads(extra)):
             return True
         taken = self._matcher.match("taken", Port(extra, 0)) if extra in self._sides.added and self._matcher.is_copy(extra) else None
         if taken is not None and any(gate.dies and gate.predicate == taken["predicate"] for gate in self._gates.of.get(name, ())):
@@ -135,6 +148,11 @@ class Order:
         return found is not None and any(
             self._source(gate.predicate) == self._source(found["predicate"]) for gates in self._gates.of.values() for gate in gates
         )
+
+    def _only_reads(self, name: str) -> bool:
+        """Whether a node reads how many steps have been skipped."""
+        found = self._matcher.match("ahead", Port(name, 0))
+        return found is not None and found["v"].node in self._scales.variables
 
     def _adapts(self, name: str, extra: str) -> bool:
         """Whether a write waits for the scale by whose flag it goes to be adapted."""

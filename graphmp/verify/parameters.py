@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Mapping, Optional
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence
 
 from graphmp.graph.dtypes import HALF, dtype_text
 from graphmp.graph.gradient_code import gradient_nodes
 from graphmp.graph.mark import read_mark
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.verify.body import Body
+from graphmp.verify.handles import is_argument
 from graphmp.verify.proof import FAILED, NOT_APPLICABLE, PROVED, Claim
 from graphmp.verify.sides import Side
 
 _NAME = "parameters"
 
 
-def read_off(body: Body) -> Dict[str, Any]:
-    """What a converted graph says by its nodes, by the names of the flags of `graphmp convert`; a list where several parts of it differ."""
-    dynamic = [scale.parameters for scale in body.scales.dynamic]
-    used = {step.scale for step in body.erasure.steps.values() if step is not None}
-    fixed = sorted(float(scale) for scale in used - {scale.name for scale in body.scales.dynamic})
+def read_off(bodies: Sequence[Body]) -> Dict[str, Any]:
+    """What a converted graph says by its nodes, by the names of the flags of `graphmp convert`; a list where several parts of it differ.
+
+    `bodies`: the main graph and the functions.
+    """
+    dynamic = [scale.parameters for body in bodies for scale in body.scales.dynamic]
+    fixed = sorted({float(scale) for body in bodies for scale in _fixed(body)})
     found: Dict[str, Any] = {"loss_scale": ["dynamic"] * bool(dynamic) + [_short(scale) for scale in fixed] or ["none"]}
     for key in sorted(set().union(*dynamic)):
         found[key] = sorted({row[key] for row in dynamic})
-    found["clip_norm"] = sorted({clip.norm for clip in body.clips.by_factor.values()}) or [0.0]
-    found["compute_dtype"] = sorted(_half_types(body)) or ["float32"]
+    found["clip_norm"] = sorted({clip.norm for body in bodies for clip in body.clips.by_factor.values()}) or [0.0]
+    found["compute_dtype"] = sorted(set().union(*map(_half_types, bodies))) or ["float32"]
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
+
+
+def _fixed(body: Body) -> Iterator[str]:
+    """The numbers that a body multiplies and divides by as a scale, and those that it hands to functions, but for 1, which scales nothing."""
+    used = {step.scale for step in body.erasure.steps.values() if step is not None}
+    for call in body.called:
+        for function in call.functions:
+            bound = body.called.bound(call, function)
+            given = {body.scales.at(port) for port in bound.values() if body.sides.after.is_float(port)}
+            used |= {scale for scale in given if scale not in (None, "1.0")}
+    yield from (scale for scale in used - body.scales.adapting if not is_argument(scale))
 
 
 def _short(number: float) -> str:

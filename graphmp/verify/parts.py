@@ -9,7 +9,6 @@ import tensorflow.compat.v1 as tf
 from graphmp.graph.contexts import context_names
 from graphmp.graph.mark import COLLECTION as MARK
 from graphmp.graph.state import variable_keys
-from graphmp.graph.view import parse_input
 from graphmp.verify.body import Body
 from graphmp.verify.sides import Fault
 
@@ -37,12 +36,21 @@ def _collection_faults(body: Body) -> Iterator[Fault]:
             yield Fault("collection %s" % key, "is new" if key in new else "is gone")
         elif old[key] != new[key] and not _may_differ(body, key, old[key], new[key]):
             yield Fault("collection %s" % key, "is not as in the original")
-    if _STATE not in old and _names(new, _STATE) != sorted(body.scales.initial):
-        yield Fault("collection %s" % _STATE, "does not list the variables of the loss scales, and nothing else")
+    if _STATE not in old and not _lists(body, _names(new, _STATE)):
+        yield Fault("collection %s" % _STATE, "does not list the variables of the loss scales in their order, and nothing else")
+
+
+def _lists(body: Body, names: Sequence[str]) -> bool:
+    """Whether tensors are the variables of the scales, of each one its scale, its good steps and the steps that it skipped."""
+    listed = list(map(body.checkpoints.listed, names))
+    if sorted(listed) != sorted(body.scales.initial):
+        return False
+    places = [[listed.index(node) for node in nodes] for nodes in body.scales.nodes_of_states()]
+    return all(found == sorted(found) for found in places)
 
 
 def _names(collections: Any, key: str) -> Any:
-    return sorted(parse_input(name).node for name in collections[key].node_list.value) if key in collections else []
+    return list(collections[key].node_list.value) if key in collections else []
 
 
 def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:

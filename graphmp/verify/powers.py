@@ -8,18 +8,15 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.view import Port
 from graphmp.policy.half_kernels import DEVICES
-from graphmp.verify.body import Body
 from graphmp.verify.degrees import Degrees
-from graphmp.verify.functions import Functions
+from graphmp.verify.functions import compared
 from graphmp.verify.sides import Side, Sides
 
 
 def powers(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Dict[Port, float]:
     """The sum of the powers of all scales by output, where it is known: not of zeros, and nothing of a graph that isn't the original's."""
-    body = Body(Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)))
-    functions = Functions(original, converted, DEVICES)
-    functions.compare(body.calls)
-    degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called)
+    body, functions = compared(Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)), DEVICES)
+    degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called, body.named)
     if body.sides.faults or functions.faults or degrees.problems:
         return {}
     return {port: sum(power for _, power in degree) for port, degree in degrees.of.items() if degree is not None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +13,7 @@ from graphmp.policy.half_kernels import DEVICES
 from graphmp.verify.body import Body
 from graphmp.verify.clips import clip_faults
 from graphmp.verify.degrees import ONE, Degrees
-from graphmp.verify.functions import Functions
+from graphmp.verify.functions import Functions, compared
 from graphmp.verify.names import aligned
 from graphmp.verify.parameters import parameters_claim, read_off
 from graphmp.verify.parts import part_faults
@@ -56,14 +56,13 @@ def verify(
 
 def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequence[str]) -> Proof:
     """The claims of two graphs whose nodes are counterparts where their names are the same."""
-    body = Body(sides)
-    functions = Functions(sides.before.meta_graph, sides.after.meta_graph, devices)
-    functions.compare(body.calls)
-    degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called)
-    found = read_off(body)
-    claims = (_same(body, functions), _scaled(body, degrees), _skipped(body), _clipped(body), _types(body, functions, devices))
-    every = (*claims, parameters_claim(body, found, expected))
-    return Proof(_covered(every, body, functions), found)
+    body, functions = compared(sides, devices)
+    degrees = Degrees(body.sides, body.erasure, body.scales.nodes, functions.called, body.named)
+    functions.compare_degrees()
+    bodies = {"": body, **functions.bodies}
+    found = read_off(list(bodies.values()))
+    claims = (_same(body, functions), _scaled(bodies, degrees), _skipped(bodies), _clipped(bodies), _types(body, functions, devices))
+    return Proof((*claims, parameters_claim(body, found, expected)), found)
 
 
 def _is_built_anew(converted: tf.MetaGraphDef) -> bool:
@@ -71,23 +70,20 @@ def _is_built_anew(converted: tf.MetaGraphDef) -> bool:
     return (read_mark(converted) or {}).get("engine") == "recipe"
 
 
-def _covered(claims: Sequence[Claim], body: Body, functions: Functions) -> Tuple[Claim, ...]:
-    """Claims that failed are only not proved where a scale goes into functions or loops, as an argument or by handles: templates don't cover that."""
-    handles = any(body.sides.after.view.nodes[name].op == "VarHandleOp" for name in body.sides.added)
-    if not handles and not functions.are_extended:
-        return tuple(claims)
-    return tuple(claim._replace(verdict=NOT_PROVED) if claim.verdict == FAILED else claim for claim in claims)
+def _inside(function: str, node: str) -> str:
+    """The name of a node of a function, or of the main graph, in a claim."""
+    return "library/%s/%s" % (function, node) if function else node
 
 
 def _same(body: Body, functions: Functions) -> Claim:
-    faults = [*body.sides.faults, *body.unexplained(), *functions.faults, *part_faults(body)]
+    faults = [*body.sides.faults, *part_faults(body), *body.unexplained(), *functions.faults]
     claim = _claim("same graph", faults, "every node and edge is the original's, once all that was put in is taken for what it means")
     return claim._replace(verdict=NOT_PROVED) if faults and _is_built_anew(body.sides.after.meta_graph) else claim
 
 
-def _scaled(body: Body, degrees: Degrees) -> Claim:
-    name = "scale cancels"
-    steps = [node for node, step in body.erasure.steps.items() if step is not None]
+def _scaled(bodies: Mapping[str, Body], degrees: Degrees) -> Claim:
+    name, body = "scale cancels", bodies[""]
+    steps = [_inside(function, node) for function, each in bodies.items() for node, step in each.erasure.steps.items() if step is not None]
     faults = [Fault(node, text) for node, text in degrees.problems.items()]
     scaled = sorted(port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE))
     # In the original others read it, who read it unscaled now, or it is divided by the scale itself, or stands for what is: someone may fetch it.
@@ -107,24 +103,35 @@ def _unread(sides: Sides) -> Iterator[Port]:
             yield Port(name, 0)
 
 
-def _skipped(body: Body) -> Claim:
+def _skipped(bodies: Mapping[str, Body]) -> Claim:
     name = "steps are skipped whole"
-    if not body.scales.dynamic:
+    if not any(body.scales.dynamic for body in bodies.values()):
         return Claim(name, NOT_APPLICABLE, "the graph has no dynamic loss scale")
-    skips = Skips(body.sides, body.scales, body.gates, body.erasure)
-    counted = "; counts skipped steps: %s" % ", ".join(sorted(skips.counted)[:3]) if skips.counted else ""
-    text = "%d writes wait for flags that look at all gradients that they take%s" % (len(skips.gated), counted)
-    return _claim(name, skips.faults, text, skips.gated)
+    faults: List[Fault] = []
+    gated: List[str] = []
+    counted: List[str] = []
+    for function, body in bodies.items():
+        skips = Skips(body)
+        faults += [Fault(_inside(function, fault.node), fault.text) for fault in skips.faults]
+        gated += [_inside(function, node) for node in skips.gated]
+        counted += [_inside(function, node) for node in skips.counted]
+    also = "; counts skipped steps: %s" % ", ".join(sorted(counted)[:3]) if counted else ""
+    text = "%d writes wait for flags that look at all gradients that they take%s" % (len(gated), also)
+    return _claim(name, faults, text, gated)
 
 
-def _clipped(body: Body) -> Claim:
+def _clipped(bodies: Mapping[str, Body]) -> Claim:
     name = "clip"
-    if not body.clips.by_factor:
+    if not any(body.clips.by_factor for body in bodies.values()):
         return Claim(name, NOT_APPLICABLE, "graphmp put no clip into the graph")
-    faults = list(clip_faults(body.sides, body.scales, body.clips, body.erasure.divisions()))
-    norms = sorted({clip.norm for clip in body.clips.by_factor.values()})
+    faults: List[Fault] = []
+    for function, body in bodies.items():
+        if body.clips.by_factor:
+            found = clip_faults(body.sides, body.scales, body.clips, body.erasure.divisions())
+            faults += [Fault(_inside(function, fault.node), fault.text) for fault in found]
+    norms = sorted({clip.norm for body in bodies.values() for clip in body.clips.by_factor.values()})
     text = "every gradient that a write takes is clipped by a global norm, of %s" % " and ".join("%g" % norm for norm in norms)
-    return _claim(name, faults, text, body.clips.multiplied)
+    return _claim(name, faults, text, [_inside(function, node) for function, body in bodies.items() for node in body.clips.multiplied])
 
 
 def _types(body: Body, functions: Functions, devices: Sequence[str]) -> Claim:

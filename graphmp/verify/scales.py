@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Set
 
 from graphmp.graph.control_flow import ENTERS
 from graphmp.graph.dtypes import FLOATS
 from graphmp.graph.view import Port
-from graphmp.verify.matcher import Bindings, Matcher, unusual
+from graphmp.verify.calls import Calls
+from graphmp.verify.checks import Checks
+from graphmp.verify.handles import Handles, State, of_argument
+from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.patterns import read_templates
 from graphmp.verify.sides import Sides, attribute
 
 TEMPLATES = read_templates(pathlib.Path(__file__).resolve().parent / "templates.txt")
+_ASSIGNS = ("Assign", "AssignVariableOp")
 _PARAMETERS = {
     "INITIAL": "loss_scale_initial",
     "MIN": "loss_scale_min",
@@ -26,7 +30,7 @@ class DynamicScale(NamedTuple):
     """A dynamic loss scale.
 
     Attributes:
-        variables: the names of its three variables: scale, good steps, skipped steps.
+        state: what it keeps, by the names of variables that handles.py gives.
         values: outputs that are the scale, as a step reads it.
         checked: the outputs that its flag says to be finite.
         flags: outputs that say so once the scale has been adapted.
@@ -35,7 +39,7 @@ class DynamicScale(NamedTuple):
         parameters: flags of `graphmp convert` and their values.
     """
 
-    variables: Tuple[str, str, str]
+    state: State
     values: FrozenSet[Port]
     checked: FrozenSet[Port]
     flags: FrozenSet[Port]
@@ -46,26 +50,76 @@ class DynamicScale(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the variable that holds it."""
-        return self.variables[0]
+        return self.state.variables[0]
 
 
 class Scales:
     """All loss scales of one body.
 
     Attributes:
-        dynamic: those with a state.
-        initial: the initial value of each variable of their states.
+        handles: the variables that it refers to.
+        checks: what its flags look at.
+        dynamic: those that it adapts.
+        states: what these keep, and those of functions that it calls.
+        skipping: the calls of functions that skip steps, with the names of the scales by which they do.
+        adapting: the names of these scales, and of those that the body is given.
+        initial: the initial value of each variable of theirs that is the body's own, by its node.
+        variables: all nodes that refer to variables of theirs.
         nodes: the nodes that keep and adapt these.
     """
 
-    def __init__(self, sides: Sides, matcher: Matcher):
-        self._sides, self._matcher, self._view = sides, matcher, sides.after.view
-        self.dynamic: List[DynamicScale] = list(self._dynamic())
+    def __init__(self, sides: Sides, matcher: Matcher, calls: Calls):
+        self._sides, self._matcher, self._calls, self._view = sides, matcher, calls, sides.after.view
+        self.handles = Handles(sides, matcher)
+        self.checks = Checks(sides, matcher, calls)
         self.initial: Dict[str, float] = {}
-        for scale in self.dynamic:
-            self.initial.update(dict.fromkeys(scale.variables, 0.0))
-            self.initial[scale.name] = scale.parameters["loss_scale_initial"]
+        self.dynamic: List[DynamicScale] = list(self._dynamic())
+        self.skipping: Dict[str, Set[str]] = {}
+        self.states = self._all_states()
+        names = frozenset(name for state in self.states for name in state.variables)
+        self.variables = self.handles.nodes(names)
+        self.adapting = {state.variables[0] for state in self.states}
+        self.adapting |= {of_argument(name) for name in sides.more_arguments if sides.after.is_float(Port(name, 0))}
+        if not sides.after.function:
+            self._declare()
         self.nodes = frozenset(matcher.kept) - {port.node for scale in self.dynamic for port in scale.values}
+
+    def _all_states(self) -> List[State]:
+        """What the scales of the body keep, and of those of functions that it calls, where that is handed on."""
+        found = [scale.state for scale in self.dynamic]
+        for call in self._calls:
+            for function in call.functions:
+                bound = self._calls.bound(call, function)
+                names = {of_argument(name): self.handles.name(port) for name, port in bound.items()}
+                for state in function.states:
+                    variables = tuple(str(names.get(name, name)) for name in state.variables)
+                    found.append(State(variables, state.initial))  # type: ignore[arg-type]
+                    self.skipping.setdefault(call.name, set()).add(variables[0])
+        return list(dict.fromkeys(found))
+
+    def _declare(self) -> None:
+        """Looks for the variables of the main graph that are used by their handles; each is one thing of one scale."""
+        seen: Set[str] = set()
+        for state in self.states:
+            for place, name in enumerate(state.variables):
+                initial = state.initial if place == 0 else 0.0
+                own = [node for node in self.handles.named(name) if not self._sides.after.frames.get(node)]
+                if name in seen or len(own) != 1 or not self._declared(own[0], initial):
+                    self._sides.fault(name, "is handed on as a variable of a loss scale, and is none, or of several")
+                else:
+                    self.initial[own[0]] = initial
+                seen.add(name)
+
+    def nodes_of_states(self) -> List[List[str]]:
+        """The nodes of the variables of each scale."""
+        return [[node for name in state.variables for node in self.handles.named(name) if node in self.initial] for state in self.states]
+
+    def named_at(self, name: str, bound: Mapping[str, Port]) -> Optional[str]:
+        """What a function calls a scale, as this body calls it. `bound`: what is handed to the function."""
+        port = next((port for argument, port in bound.items() if of_argument(argument) == name), None)
+        if port is None:
+            return name
+        return self.at(port) if self._sides.after.is_float(port) else self.handles.name(port)
 
     def at(self, port: Port) -> Optional[str]:
         """Which scale an output is, cast and entered into loops or not: the name of its variable, or a number; None for anything else."""
@@ -73,6 +127,8 @@ class Scales:
         for scale in self.dynamic:
             if port in scale.values:
                 return scale.name
+        if port.node in self._sides.more_arguments and self._sides.after.is_float(port):
+            return of_argument(port.node)
         number = self._matcher.scalar(port)
         if number is None or not 0 < number < float("inf") or self._sides.after.dtype(port) not in FLOATS:
             return None
@@ -92,7 +148,7 @@ class Scales:
 
     def _dynamic(self) -> Iterator[DynamicScale]:
         for name in self._view.nodes:
-            if name in self._sides.added and self._view.nodes[name].op == "Assign":
+            if name in self._sides.added and self._view.nodes[name].op in _ASSIGNS:
                 found = self._matcher.match("writes_scale", Port(name, 0))
                 if found is not None:
                     found["writes_scale"] = Port(name, 0)
@@ -112,16 +168,21 @@ class Scales:
         values = [found["current"]]
         if "first_step" in found:
             values = [Port(name, 0) for name in self._readers(found["current"]) if self._matcher.take("in_step", Port(name, 0), found)]
-        checked = self.checked(found["finite"])
-        if not adapted or not values or checked is None or not self._largest(found, checked):
+        checked = self.checks.of(found["finite"])
+        state = self._state(found)
+        if state is None or not adapted or not values or checked is None or not self._largest(found, checked):
             return None
-        for variable in ("scale", "good", "skipped"):
-            if not self._declared(found[variable].node, found["INITIAL"] if variable == "scale" else 0.0):
-                return None
         self._matcher.keep(found)
         parameters = {flag: found[key] for key, flag in _PARAMETERS.items()}
-        variables = tuple(found[key].node for key in ("scale", "good", "skipped"))
-        return DynamicScale(variables, frozenset(values), checked, frozenset(flags), found["finite"], frozenset(adapted), parameters)
+        return DynamicScale(state, frozenset(values), checked, frozenset(flags), found["finite"], frozenset(adapted), parameters)
+
+    def _state(self, found: Bindings) -> Optional[State]:
+        """The three variables that a scale keeps its state in; None where something else is taken for one."""
+        names = [self.handles.name(found[key]) for key in ("scale", "good", "skipped")]
+        if None in names or len(set(names)) < len(names):
+            return None
+        self._matcher.used.update(found[key].node for key in ("scale", "good", "skipped"))
+        return State(tuple(map(str, names)), found["INITIAL"])  # type: ignore[arg-type]
 
     def _is_flag(self, name: str, found: Bindings) -> bool:
         """Whether a node says what a flag does once the scale has been adapted."""
@@ -132,8 +193,11 @@ class Scales:
 
     def _declared(self, name: str, initial: float) -> bool:
         """Whether a variable is a scalar, and all that takes it for itself is known: its initialiser, and what was matched."""
-        node = self._view.nodes[name]
-        if node.op != "VariableV2" or attribute(node, "shape").shape.dim or name not in self._sides.added or unusual(node, {"shape": []}):
+        if (
+            self._view.controls(name)
+            or self.handles.is_the_models(name)
+            or attribute(self._view.nodes[name], "shared_name").s not in (b"", name.encode())
+        ):
             return False
         self._matcher.used.add(name)
         for reader in self._readers(Port(name, 0)):
@@ -142,46 +206,6 @@ class Scales:
                 self._matcher.keep(found)
         return True
 
-    def checked(self, port: Port) -> Optional[FrozenSet[Port]]:
-        """The outputs that a flag says to be finite; None where it says anything else."""
-        return self._checked(port, "finite_of", "all_finite", {})
-
-    def _checked(self, port: Port, of_one: str, of_all: str, where: Bindings) -> Optional[FrozenSet[Port]]:
-        """The same by two templates. `where`: what they bind of the loop whose iteration they are of."""
-        one = self._matcher.take(of_one, port, where)
-        if one is not None:
-            return frozenset((one["x"],))
-        every = self._matcher.take(of_all, port, where)
-        if every is None:
-            return None if where else self._carried(port, None)
-        found = [self._checked(flag, of_one, of_all, where) for flag in every["flags"]]
-        return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
-
-    def _carried(self, port: Port, outside: Optional[Port]) -> Optional[FrozenSet[Port]]:
-        """The outputs that a flag says to be finite in all iterations of a loop.
-
-        Args:
-            port: the flag, as it leaves the loop.
-            outside: what it starts as, the flag of the iteration of a loop around it; None for true.
-        """
-        found = self._matcher.match("carried", port)
-        if found is None or self._view.nodes[found["going"].node].op != "LoopCond" or not self._starts_as(found["true"], outside):
-            return None
-        self._matcher.keep(found)
-        loop = {key: found[key] for key in ("held", "going")}
-        later = self._matcher.take("later", found["next"], loop)
-        if later is not None:
-            return self._checked(later["here"], "finite_of_iteration", "all_of_iteration", {**loop, "iteration": later["iteration"]})
-        before = [Port(name, 1) for name in self._readers(found["held"]) if self._matcher.take("iteration", Port(name, 1), loop)]
-        return self._carried(found["next"], before[0]) if len(before) == 1 else None
-
-    def _starts_as(self, port: Port, outside: Optional[Port]) -> bool:
-        """Whether a flag starts as true, or as what it is outside."""
-        if outside is not None:
-            return port == outside
-        self._matcher.used.add(port.node)
-        return self._matcher.scalar(port) == 1.0
-
     def _largest(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
         """Whether what a first step looks at is the largest absolute value of outputs that always run, what is checked among them."""
         if found.get("sizes_taken"):
@@ -189,7 +213,11 @@ class Scales:
         if not found.get("sizes"):
             return True
         looked = [self._of_dtype(port, found) for port in found["sizes"]]
-        return None not in looked and checked <= {port for ports in looked for port in ports or ()}
+        return None not in looked and self._to_look_at(checked, found) <= {self._behind(port) for ports in looked for port in ports or ()}
+
+    def _to_look_at(self, checked: FrozenSet[Port], found: Bindings) -> Set[Port]:
+        """Those of some outputs that a first step must look at, before they are cast."""
+        return set(map(self._behind, self.checks.beside(checked, found["finite"])))
 
     def _taken(self, found: Bindings, checked: FrozenSet[Port]) -> bool:
         """The same, where all that is looked at lies in one branch."""
@@ -197,14 +225,14 @@ class Scales:
         for port in found["sizes_taken"]:
             matched = self._matcher.match("largest_taken", port, {"first_step": found["first_step"]})
             matched = matched or self._matcher.match("least", port, {"first_step": found["first_step"]})
-            if matched is None or ("x" in matched and self._sides.after.conditions.get(matched["x"].node)):
+            if matched is None or ("x" in matched and not self.checks.lives_with(matched["x"], found["finite"])):
                 return False
             self._matcher.keep(matched)
             looked.update([matched["x"]] if "x" in matched else [])
-        return checked <= looked
+        return self._to_look_at(checked, found) <= set(map(self._behind, looked))
 
     def _of_dtype(self, port: Port, found: Bindings) -> Optional[List[Port]]:
-        matched = self._matcher.take("largest_of_dtype", port)
+        matched = self._matcher.take("largest_of_dtype", port, {"first_step": found["first_step"]})
         if matched is None:
             return None
         looked = [self._of_one(each, found) for each in matched["sizes"]]
@@ -212,7 +240,7 @@ class Scales:
 
     def _of_one(self, port: Port, found: Bindings) -> Optional[Port]:
         matched = self._matcher.match("largest_of_one", port, {"first_step": found["first_step"]})
-        if matched is None or self._sides.after.conditions.get(matched["x"].node):
+        if matched is None or not self.checks.lives_with(matched["x"], found["finite"]):
             return None
         self._matcher.keep(matched)
         return Port(*matched["x"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, NamedTuple, Set
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.branches import Conditions, conditions
-from graphmp.graph.dtypes import FLOATS, HALF
+from graphmp.graph.dtypes import FLOATS, HALF, RESOURCE
+from graphmp.graph.frames import Frames, frames
 from graphmp.graph.state import State, definitions, variable_keys
 from graphmp.graph.view import GraphView, Port, parse_input
 from graphmp.hooks.bodies import ARGUMENT
@@ -16,6 +17,7 @@ from graphmp.once import once
 
 _NONE = tf.AttrValue()
 _NOTHING = tf.NodeDef()
+_HANDLE = "VarHandleOp"
 
 
 def attribute(node: tf.NodeDef, key: str) -> tf.AttrValue:
@@ -36,12 +38,22 @@ class Fault(NamedTuple):
 
 
 class Side:
-    """One body of a graph: the main graph, or a function's."""
+    """One body of a graph: the main graph, or a function's.
 
-    def __init__(self, meta_graph: tf.MetaGraphDef, graph_def: tf.GraphDef):
-        self.meta_graph = meta_graph
+    Attributes:
+        meta_graph: the graph; that of a function has its library, and no collections.
+        function: the name of a function; empty for the main graph.
+        arguments: names of what a function takes; none for the main graph. Those that are handles are nodes like those of variables.
+    """
+
+    def __init__(self, meta_graph: tf.MetaGraphDef, graph_def: tf.GraphDef, op_defs: Optional[OpDefs] = None, function: str = ""):
+        self.meta_graph, self.function = meta_graph, function
+        self.arguments = [node.name for node in graph_def.node if node.op == ARGUMENT]
+        for node in graph_def.node:
+            if node.op == ARGUMENT and node.attr["T"].type == RESOURCE:
+                node.op = _HANDLE
         self.view = GraphView(graph_def)
-        self.op_defs = OpDefs(meta_graph)
+        self.op_defs = OpDefs(meta_graph) if op_defs is None else op_defs
         self._dtypes: Dict[Port, int] = {}
         self.library = {function.signature.name: function for function in meta_graph.graph_def.library.function}
 
@@ -79,6 +91,11 @@ class Side:
         return State(self.meta_graph, self.view, self.op_defs.get)
 
     @once
+    def frames(self) -> Frames:
+        """The while loops that each node lies in."""
+        return frames(self.view)
+
+    @once
     def conditions(self) -> Dict[str, Conditions]:
         """The sides of predicates that a node runs on alone."""
         return conditions(self.view)
@@ -91,12 +108,14 @@ class Sides:
         before: the original.
         after: the converted one.
         added: names of nodes that only the converted graph has.
+        more_arguments: those of them that are arguments of a function.
         faults: what was found wrong.
     """
 
     def __init__(self, before: Side, after: Side):
         self.before, self.after = before, after
         self.added: Set[str] = {name for name in after.view.nodes if name not in before.view.nodes}
+        self.more_arguments: Set[str] = {name for name in after.arguments if name in self.added}
         self.faults: List[Fault] = []
 
     def gone(self) -> Iterator[str]:

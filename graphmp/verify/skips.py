@@ -15,11 +15,9 @@ from graphmp.graph.live import READS, UPDATE_PREFIXES
 from graphmp.graph.state_kinds import PLACEHOLDERS, kind
 from graphmp.graph.variables import VARIABLE_OPS
 from graphmp.graph.view import Port
-from graphmp.verify.erase import Erasure
-from graphmp.verify.flags import AllOf, Flag, by_value, is_mixed, mentioned, said_finite
-from graphmp.verify.gates import Gates
-from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Fault, Sides
+from graphmp.verify.body import Body
+from graphmp.verify.formulas import AllOf, Flag, by_value, is_mixed, mentioned, said_finite
+from graphmp.verify.sides import Fault
 
 _NOTHING: FrozenSet[Port] = frozenset()
 
@@ -33,17 +31,17 @@ class Skips:
         counted: writes of whole numbers that a skipped step does all the same.
     """
 
-    def __init__(self, sides: Sides, scales: Scales, gates: Gates, erasure: Erasure):
-        self._sides, self._scales, self._erasure, self._view = sides, scales, erasure, sides.after.view
-        self._writes = [name for name in sides.after.state.writes if self._is_the_models(name)]
-        self._gates = gates.of
-        self._flags: Dict[str, Flag] = {name: _all([gate.flag for gate in found]) for name, found in gates.of.items()}
+    def __init__(self, body: Body):
+        self._body, self._sides, self._scales, self._view = body, body.sides, body.scales, body.sides.after.view
+        self._inside = {name: frozenset(scales) for name, scales in self._scales.skipping.items()}
+        self._writes = [name for name in self._sides.after.state.writes if self._is_the_models(name)]
+        self._gates = body.gates.of
+        self._flags: Dict[str, Flag] = {name: _all([gate.flag for gate in found]) for name, found in self._gates.items()}
         self.faults: List[Fault] = []
         self.counted: List[str] = []
         self.gated = [name for name in self._writes if name in self._flags]
-        self._divisions = erasure.divisions()
-        if scales.dynamic:
-            self._sources = {port for port, scale in self._divisions.items() if scale in scales.initial} | set(self._taken_out()) | set(self._fed())
+        if self._scales.adapting:
+            self._sources = self._body.sources.keys() | set(self._taken_out()) | set(self._fed())
             self._look_at_ways()
             self._look_at_scales()
             self._look_at_steps()
@@ -85,8 +83,8 @@ class Skips:
 
     def _is_the_models(self, name: str) -> bool:
         """Whether a write is one of the original, or stands for one, and writes no state of the scales."""
-        known = name in self._erasure.copies or (name in self._sides.before.view.nodes and self._view.nodes[name].op != "Identity")
-        return known and not self._sides.after.state.written(name) & self._scales.initial.keys()
+        known = name in self._body.erasure.copies or (name in self._sides.before.view.nodes and self._view.nodes[name].op != "Identity")
+        return known and (self._body.called.is_call(name) or not self._sides.after.state.written(name) & self._scales.variables)
 
     def _taken_out(self) -> Iterator[Port]:
         for name, node in self._view.nodes.items():
@@ -122,7 +120,8 @@ class Skips:
                 continue
             seen.add(port)
             if self._view.nodes[port.node].op in PLACEHOLDERS:
-                yield port
+                if not {source.node for source in self._body.sources} & self._reached({port}, _NOTHING):  # else it is data
+                    yield port
             elif self._view.nodes[port.node].op not in VARIABLE_OPS:
                 waiting.extend(self._view.inputs(port.node))
 
@@ -132,7 +131,7 @@ class Skips:
             said = said_finite(self._flags[name]) if name in self._flags else _NOTHING
             by_flag.setdefault(said, []).append(name)
         for said, names in by_flag.items():
-            reached = self._reached(self._sources - said, said)
+            reached = self._body.ways.past(self._sources, said)
             for name in names:
                 if name in reached and kind(self._view.nodes[name].op) == "" and "Accumulator" not in self._view.nodes[name].op:
                     what = "waits for no flag that looks at" if said else "has no gate that looks at"
@@ -141,42 +140,25 @@ class Skips:
     def _look_at_scales(self) -> None:
         """What takes gradients of a scale goes by the flag that this scale adapts to."""
         for scale in self._scales.dynamic:
-            starts = {port for port, divisor in self._divisions.items() if divisor == scale.name}
-            takes = self._reached(starts, self._divisions.keys() - starts)
+            starts = {port for port, scales in self._body.sources.items() if scale.name in scales}
+            takes = self._reached(starts, self._body.sources.keys() - starts)
             for name in self._writes:
                 if name in takes and name in self._flags and scale.name not in mentioned(self._flags[name]):
                     self.faults.append(Fault(name, "takes gradients of a loss, and does not go by its flag"))
 
-    def _reached(self, sources: AbstractSet[Port], stops: AbstractSet[Port]) -> Set[str]:
+    def _reached(self, starts: AbstractSet[Port], stops: AbstractSet[Port]) -> Set[str]:
         """The nodes that some outputs lead to by data, not over others."""
-        seen: Set[Port] = set()
-        nodes: Set[str] = set()
-        waiting = list(sources)
-        while waiting:
-            port = waiting.pop()
-            if port in seen or port in stops:
-                continue
-            seen.add(port)
-            for consumer in self._view.consumers(port.node):
-                name = consumer.node
-                if consumer.output == port.output and name not in self._scales.nodes and not self._only_chooses(name, consumer.slot):
-                    nodes.add(name)
-                    waiting.extend(Port(name, output) for output in range(self._sides.after.outputs(name)))
-        return nodes
-
-    def _only_chooses(self, name: str, slot: int) -> bool:
-        """Whether an input is the predicate of a gate."""
-        op = self._view.nodes[name].op
-        return name in self._sides.added and ((op in ("Select", "SelectV2") and slot == 0) or (op in ("Switch", "RefSwitch") and slot == 1))
+        return self._body.ways.reached(starts, stops)
 
     def _look_at_steps(self) -> None:
         updates = {name: mentioned(flag) for name, flag in self._flags.items() if mentioned(flag)}
+        updates.update(self._inside)
         follows, takes = self._followed(updates), self._reached(self._sources, _NOTHING)
         for name in self._writes:
             wanted = follows.get(name, frozenset())
             wanted = wanted & self._readers(name, updates) or wanted
             by_one = len(wanted) > 1 and bool(updates.get(name, wanted) & wanted)  # steps in turn: which one is meant doesn't show
-            if not wanted or (name in updates and (updates[name] >= wanted or by_one or name in takes)):
+            if not wanted or (name in updates and (updates[name] >= wanted or by_one or name in takes or name in self._inside)):
                 continue
             if name in self._flags:
                 self.faults.append(Fault(name, "goes by another flag than the updates that it follows"))

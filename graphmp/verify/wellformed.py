@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Tuple
 
+from graphmp.graph.control_flow import ENTERS, EXITS
 from graphmp.graph.cycles import find_cycle
 from graphmp.verify.sides import Fault, Side
 
@@ -22,3 +23,13 @@ def broken(side: Side) -> Iterator[Fault]:
         for port in side.view.inputs(name):
             if port.output >= side.outputs(port.node):
                 yield Fault(name, "reads %s, an output that a %s does not have" % (port, side.view.nodes[port.node].op))
+        frame = side.frames.get(name, ())[:-1] if node.op in ENTERS else side.frames.get(name, ())
+        for other in {port.node for port in side.view.inputs(name)}.union(side.view.controls(name)):
+            if _left(side, other) != frame:
+                yield Fault(name, "reads or waits for %s, which runs in another loop" % other)
+
+
+def _left(side: Side, name: str) -> Tuple[str, ...]:
+    """The while loops that the outputs of a node lie in."""
+    frame = side.frames.get(name, ())
+    return frame[:-1] if side.view.nodes[name].op in EXITS else frame

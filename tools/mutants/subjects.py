@@ -3,6 +3,7 @@
     shape/NAME/CONFIG      the training shapes of tests/support/training_graphs.py
     program/NAME/CONFIG    the programs of tests/support/programs, with reference variables
     resource/NAME/CONFIG   the same, with resource variables
+    inside/NAME/CONFIG     training in functions, loops and branches, of tests/support/training_inside.py
     corpus/NAME/CONFIG     the recorded graphs below GRAPHMP_CORPUS
     gallery/NAME/CONFIG    examples/NAME.py at --smoke size, by the recipe
     rewrite/NAME/CONFIG    the same, by the rewrite
@@ -48,6 +49,7 @@ _ROWS: Sequence[
     ("shape", ["dynamic", "clip"], ["first", "fixed", "float32_clip", "none_clip", "bfloat16", "counted", "fixed_clip", "float32", "none"]),
     ("program", [], ["clip", "float32", "dynamic", "fixed_clip", "float32_clip", "first", "none_clip"]),
     ("resource", [], ["float32_clip", "dynamic", "fixed", "clip", "bfloat16"]),
+    ("inside", ["dynamic"], ["clip", "first", "fixed", "float32_clip", "fixed_clip", "bfloat16"]),
     ("corpus", ["dynamic"], ["clip", "fixed_clip", "none_clip", "float32_clip"]),
     ("gallery", [], ["clip", "dynamic", "fixed", "first"]),
     ("rewrite", [], ["dynamic", "clip", "fixed_clip", "float32_clip"]),
@@ -137,6 +139,10 @@ def _graphs(kind: str) -> Iterator[str]:
         yield from (name for name, shape in SHAPES.items() if shape.losses)
     elif kind in ("program", "resource"):
         yield from _programs()
+    elif kind == "inside":
+        from tests.support.training_inside import INSIDE
+
+        yield from INSIDE
     elif kind == "corpus":
         from tests.support.corpus import corpus_graphs
 
@@ -157,6 +163,10 @@ def _built(kind: str, name: str) -> _Built:
         from tests.support.corpus import corpus_folder
 
         return _Built(_parsed(corpus_folder() / "corpus" / "meta" / (name + ".meta")), ())
+    if kind == "inside":
+        from tests.support import training_inside
+
+        return _Built(training_inside.built(name), ("train",))
     if kind == "shape":
         from tests.support.training_graphs import SHAPES
 

@@ -7,8 +7,10 @@ from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.view import Port
+from graphmp.policy.half_kernels import DEVICES
 from graphmp.verify.body import Body
 from graphmp.verify.erase import Step
+from graphmp.verify.functions import compared
 from graphmp.verify.sides import Side, Sides
 
 _HAND_ON = frozenset(("Cast", "Enter", "Identity", "RefEnter"))
@@ -88,10 +90,11 @@ class Found(NamedTuple):
 
 def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Found:
     """Finds the scales of a converted graph, outside of functions."""
-    body = Body(Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)))
+    body, _ = compared(Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)), DEVICES)
     dynamic = [
-        Dynamic(scale.variables, scale.checked, int(scale.parameters["loss_scale_growth_interval"]), scale.parameters["loss_scale_min"])
+        Dynamic(scale.state.variables, scale.checked, int(scale.parameters["loss_scale_growth_interval"]), scale.parameters["loss_scale_min"])
         for scale in body.scales.dynamic
+        if not body.sides.after.frames.get(scale.finite.node)  # in loops they have handles, which are not read from outside
     ]
     seen = [(name, step) for name, step in body.erasure.steps.items() if step is not None]
     by_name = {name: (name, step) for name, step in seen + list(_by_variables(body, dynamic))}

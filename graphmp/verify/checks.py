@@ -1,0 +1,131 @@
+"""Which outputs a flag says to be finite.
+
+It looks at an output itself, or at several; inside a while loop in each of its iterations; on one side of a conditional, where it holds on the
+other; or it is what a function says of the gradients that it takes.
+"""
+
+from __future__ import annotations
+
+from typing import FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
+
+from graphmp.graph.branches import sides as sides_of
+from graphmp.graph.branches import source
+from graphmp.graph.control_flow import SWITCHES
+from graphmp.graph.view import Port
+from graphmp.verify.calls import Calls
+from graphmp.verify.matcher import Bindings, Matcher
+from graphmp.verify.sides import Sides
+from graphmp.verify.ways import is_hidden
+
+Checked = FrozenSet[Port]
+
+
+class OnSide(NamedTuple):
+    """A flag that is there on one side of a conditional, and holds on the other.
+
+    Attributes:
+        here: the flag as it is there.
+        side: the predicate, and where it goes.
+    """
+
+    here: Port
+    side: Tuple[Port, int]
+
+
+class Checks:
+    """Reads off a converted body what flags look at."""
+
+    def __init__(self, sides: Sides, matcher: Matcher, calls: Calls):
+        self._sides, self._matcher, self._calls, self._view = sides, matcher, calls, sides.after.view
+
+    def of(self, port: Port) -> Optional[Checked]:
+        """The outputs that a flag says to be finite; None where it says anything else."""
+        return self._of(port, {})
+
+    def on_side(self, port: Port) -> Optional[OnSide]:
+        """A flag that looks at one side of a conditional alone; None for any other."""
+        for template, side in (("there_if_true", 1), ("there_if_false", 0)):
+            found = self._matcher.match(template, port)
+            if found is not None and self._on_sides(found["value"]) == found["predicate"]:
+                self._matcher.keep(found)
+                self._matcher.used.add(found["predicate"].node)
+                return OnSide(found["here"], (source(self._view, found["predicate"]), side))
+        return None
+
+    def lie_on(self, ports: Iterable[Port], side: Tuple[Port, int]) -> bool:
+        """Whether outputs are there on one side of a conditional alone."""
+        return all(side in sides_of(self._view, self._sides.after.conditions, port) for port in ports)
+
+    def beside(self, ports: Iterable[Port], flag: Port) -> FrozenSet[Port]:
+        """Those of some outputs that are there once wherever a flag is, in no loop and branch of their own, and in no function."""
+        return frozenset(port for port in ports if self.lives_with(port, flag) and not is_hidden(port))
+
+    def lives_with(self, port: Port, flag: Port) -> bool:
+        """Whether an output is there once wherever a flag is."""
+        conditions, frames = self._sides.after.conditions, self._sides.after.frames
+        there = sides_of(self._view, conditions, port) <= sides_of(self._view, conditions, flag)
+        return there and frames.get(port.node, ()) == frames.get(flag.node, ())
+
+    def _of(self, port: Port, where: Bindings) -> Optional[Checked]:
+        """The same. `where`: what templates bind of the loop whose iteration the flag is of."""
+        called = self._calls.said_finite(self._matcher.plain(port))
+        if called is not None:
+            return called
+        of_one, of_all = ("finite_of_iteration", "all_of_iteration") if where else ("finite_of", "all_finite")
+        one = self._matcher.take(of_one, port, where)
+        if one is not None:
+            return frozenset((one["x"],))
+        every = self._matcher.take(of_all, port, where)
+        if every is not None:
+            found = [self._of(flag, where) for flag in every["flags"]]
+            return None if None in found else frozenset().union(*found)  # type: ignore[arg-type]
+        on_side = self.on_side(port)
+        if on_side is not None:
+            there = self._of(on_side.here, where)
+            return there if there is not None and self.lie_on(there, on_side.side) else None
+        behind = self._matcher.match("both", port)
+        if behind is not None and self._starts_as(behind["a"], None):
+            self._matcher.keep(behind)
+            return self._of(behind["b"], where)
+        return self._carried(port, where.get("iteration"))
+
+    def _carried(self, port: Port, outside: Optional[Port]) -> Optional[Checked]:
+        """The outputs that a flag says to be finite in all iterations of a loop.
+
+        Args:
+            port: the flag, as it leaves the loop.
+            outside: what it starts as, the flag of the iteration of a loop around it; None for true.
+        """
+        found = self._matcher.match("carried", port)
+        if found is None or self._view.nodes[found["going"].node].op != "LoopCond" or not self._starts_as(found["true"], outside):
+            return None
+        self._matcher.keep(found)
+        loop = {key: found[key] for key in ("held", "going")}
+        later = self._matcher.take("later", found["next"], loop)
+        if later is not None:
+            return self._of(later["here"], {**loop, "iteration": later["iteration"]})
+        before = [Port(name, 1) for name in self._readers(found["held"]) if self._matcher.take("iteration", Port(name, 1), loop)]
+        return self._carried(found["next"], before[0]) if len(before) == 1 else None
+
+    def _readers(self, port: Port) -> List[str]:
+        return [c.node for c in self._view.consumers(port.node) if c.output == port.output and c.node in self._sides.added]
+
+    def _starts_as(self, port: Port, outside: Optional[Port]) -> bool:
+        """Whether a flag starts as true, or as what it is outside."""
+        port = self._on_sides(port)
+        if outside is not None:
+            return port == outside
+        if self._matcher.scalar(port) != 1.0:
+            return False
+        self._matcher.used.add(port.node)
+        return True
+
+    def _on_sides(self, port: Port) -> Port:
+        """The value that is taken to some sides of conditionals."""
+        port = self._matcher.plain(port)
+        while port.node in self._sides.added and self._view.nodes[port.node].op in SWITCHES:
+            if self._view.nodes[self._matcher.plain(self._view.inputs(port.node)[1]).node].op == "LoopCond":
+                break
+            self._matcher.used.add(port.node)
+            port = self._matcher.plain(self._view.inputs(port.node)[0])
+        return port

@@ -1,0 +1,77 @@
+"""The variables of loss scales by names that hold wherever they are used: in the main graph, in its loops and in functions.
+
+A function knows a variable as an argument, which each of its calls binds to one, or by the name that sessions know it by.
+"""
+
+from __future__ import annotations
+
+from typing import Any, FrozenSet, List, NamedTuple, Optional, Tuple
+
+from graphmp.graph.view import Port
+from graphmp.verify.matcher import Matcher, unusual
+from graphmp.verify.sides import Sides, attribute
+
+VARIABLES = ("VariableV2", "VarHandleOp")
+_ARGUMENT = "argument "  # before the names of arguments, which no other name is mistaken for
+
+
+class State(NamedTuple):
+    """What a dynamic loss scale keeps.
+
+    Attributes:
+        variables: the names of its three variables: scale, good steps, skipped steps.
+        initial: the first value of the scale; the others start from 0.
+    """
+
+    variables: Tuple[str, str, str]
+    initial: float
+
+
+def _shared(name: str, node: Any) -> str:
+    """The name by which sessions know the variable of a handle, and the device that it is on."""
+    shared = attribute(node, "shared_name").s.decode() or name
+    return "%s on %s" % (shared, node.device) if node.device else shared
+
+
+def of_argument(name: str) -> str:
+    """The name of what a body takes as an argument: a scale, or a variable of one."""
+    return _ARGUMENT + name
+
+
+def is_argument(name: str) -> bool:
+    """Whether a name is that of an argument."""
+    return name.startswith(_ARGUMENT)
+
+
+class Handles:
+    """The references and handles of one converted body."""
+
+    def __init__(self, sides: Sides, matcher: Matcher):
+        self._sides, self._matcher, self._view = sides, matcher, sides.after.view
+
+    def name(self, port: Port) -> Optional[str]:
+        """The name of the variable that an added output refers to; None for anything else."""
+        port = self._matcher.plain(port)
+        node = self._view.nodes[port.node]
+        if port.node in self._sides.more_arguments:
+            return of_argument(port.node)
+        if port.node not in self._sides.added or node.op not in VARIABLES or attribute(node, "shape").shape.dim:
+            return None
+        if node.op == "VariableV2":
+            return None if unusual(node, ("shape",)) else port.node
+        return None if unusual(node, ("shape", "shared_name", "debug_name")) else _shared(port.node, node)
+
+    def is_the_models(self, name: str) -> bool:
+        """Whether a handle is one of a variable of the original."""
+        shared = _shared(name, self._view.nodes[name])
+        return any(node.op == "VarHandleOp" and _shared(other, node) == shared for other, node in self._sides.before.view.nodes.items())
+
+    def named(self, name: str) -> List[str]:
+        """The nodes that refer to a variable."""
+        found = (node for node in self._view.nodes if node in self._sides.added and self._view.nodes[node].op in VARIABLES)
+        return [node for node in found if self.name(Port(node, 0)) == name]
+
+    def nodes(self, names: FrozenSet[str]) -> FrozenSet[str]:
+        """The nodes that refer to some variables, arguments among them."""
+        arguments = {each for each in self._sides.more_arguments if of_argument(each) in names}
+        return frozenset(arguments.union(*(self.named(name) for name in names)))

@@ -1,0 +1,60 @@
+"""The ways that values take through a converted body: where gradients get to.
+
+What a function divides by a scale comes out of its call without being divided there. Such a gradient is written as an output that no node has:
+whether it is finite only a flag of the call tells, for the function may have made of infinity what is finite.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Iterable, Set
+
+from graphmp.graph.view import Port
+from graphmp.verify.sides import Sides
+
+_FIRST = -2  # the number for output 0; -1 stands for an edge of control
+
+
+def hidden(port: Port) -> Port:
+    """The gradients inside of a function that come to an output of its call."""
+    return Port(port.node, _FIRST - port.output)
+
+
+def is_hidden(port: Port) -> bool:
+    """Whether something stands for such gradients."""
+    return port.output <= _FIRST
+
+
+class Ways:
+    """Follows values by data."""
+
+    def __init__(self, sides: Sides, apart: AbstractSet[str]):
+        """`apart`: nodes that keep and adapt the scales, which take what they look at no further."""
+        self._sides, self._apart, self._view = sides, apart, sides.after.view
+
+    def reached(self, starts: Iterable[Port], stops: AbstractSet[Port]) -> Set[str]:
+        """The nodes that some outputs lead to, not over others."""
+        seen: Set[Port] = set()
+        nodes: Set[str] = set()
+        waiting = [hidden(port) if is_hidden(port) else port for port in starts]
+        while waiting:
+            port = waiting.pop()
+            if port in seen or port in stops:
+                continue
+            seen.add(port)
+            for consumer in self._view.consumers(port.node):
+                name = consumer.node
+                if consumer.output == port.output and name not in self._apart and not self._only_chooses(name, consumer.slot):
+                    nodes.add(name)
+                    waiting.extend(Port(name, output) for output in range(self._sides.after.outputs(name)))
+        return nodes
+
+    def past(self, starts: Iterable[Port], said: AbstractSet[Port]) -> Set[str]:
+        """The nodes that outputs lead to which are not said to be finite, nor over others that are."""
+        left = {port for port in starts if port not in said}
+        inside = set(filter(is_hidden, left))
+        return self.reached(inside, frozenset()) | self.reached(left - inside, said)
+
+    def _only_chooses(self, name: str, slot: int) -> bool:
+        """Whether an input is the predicate of a gate."""
+        op = self._view.nodes[name].op
+        return name in self._sides.added and ((op in ("Select", "SelectV2") and slot == 0) or (op in ("Switch", "RefSwitch") and slot == 1))
