@@ -92,6 +92,14 @@ def _meaning(text: str) -> str:
     return ast.dump(_Unannotated().visit(ast.parse(text)))
 
 
+def _is_fault(mutant: Mutant) -> bool:
+    """Whether a mutant means anything else; one that Python can't read is none."""
+    try:
+        return _meaning(_mutated(mutant)) != _meaning((ROOT / mutant.path).read_text())
+    except SyntaxError:
+        return False
+
+
 def _places(path: pathlib.Path) -> Dict[Any, List[Mutant]]:
     """The mutants of a file by their place in it."""
     from cosmic_ray.ast import ast_nodes, get_ast_from_path
@@ -114,7 +122,7 @@ def sample(count: int, seed: int = SEED) -> List[Mutant]:
     drawn: List[Mutant] = []
     for found in places:
         mutant = chance.choice(found)
-        if len(drawn) < count and _meaning(_mutated(mutant)) != _meaning((ROOT / mutant.path).read_text()):
+        if len(drawn) < count and _is_fault(mutant):
             drawn.append(mutant)
     return drawn
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Set
+from typing import Dict, Iterable, Iterator, List, Set
 
 from graphmp.graph.branches import Conditions
 from graphmp.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
@@ -72,28 +72,41 @@ class Order:
 
     def _writes_wait(self) -> None:
         """What the constants and flags of a write wait for, it waits for in the original."""
+        writes = {name for name in self._sides.after.state.writes if name in self._before.nodes}
         more: Dict[str, Set[str]] = {}
-        for name in filter(self._before.nodes.__contains__, self._sides.after.state.writes):
-            for control in self._waited_for(name):
-                more.setdefault(control, set()).add(name)
+        for name in writes:
+            for gate in self._gates.of.get(name, ()):
+                for control in self._waited_for(gate.predicate.node):
+                    more.setdefault(control, set()).add(name)
+        for control, constants in self._constants().items():
+            more.setdefault(control, set()).update(self._made_of(constants, writes))
         for control, names in sorted(more.items()):
             for name in sorted(names - self._before.descendants([control])):
                 self._sides.fault(name, "waits for %s by way of what is added, which it does not in the original" % control)
 
-    def _waited_for(self, name: str) -> Set[str]:
-        """What of the original the added constants that a write is made of wait for, and its flags."""
-        flags = {gate.predicate.node for gate in self._gates.of.get(name, ())}
-        waiting = [name]
-        seen: Set[str] = set()
-        found: Set[str] = set()
-        while waiting:
-            for port in self._after.inputs(waiting.pop()):
-                if port.node in self._sides.added and port.node not in seen:
-                    seen.add(port.node)
-                    waiting.append(port.node)
-                    if self._after.nodes[port.node].op == "Const" or port.node in flags:
-                        found |= {control for control in self._after.controls(port.node) if control in self._before.nodes}
+    def _waited_for(self, name: str) -> Iterator[str]:
+        """What of the original an added node waits for."""
+        if name in self._sides.added:
+            yield from (control for control in self._after.controls(name) if control in self._before.nodes)
+
+    def _constants(self) -> Dict[str, List[str]]:
+        """The added constants by what of the original they wait for."""
+        found: Dict[str, List[str]] = {}
+        for name in sorted(self._sides.added):
+            for control in self._waited_for(name) if self._after.nodes[name].op == "Const" else ():
+                found.setdefault(control, []).append(name)
         return found
+
+    def _made_of(self, starts: Iterable[str], writes: Set[str]) -> Set[str]:
+        """The writes that are made of some added nodes, by way of added nodes."""
+        waiting = list(starts)
+        seen = set(waiting)
+        while waiting:
+            for consumer in self._after.consumers(waiting.pop()):
+                if consumer.node not in seen and (consumer.node in writes or consumer.node in self._sides.added):
+                    seen.add(consumer.node)
+                    waiting += [consumer.node] * (consumer.node not in writes)
+        return seen & writes
 
     def _is_one_of(self, name: str, others: Set[str]) -> bool:
         """Whether an added node gives what one of some others does, such as its cast."""
