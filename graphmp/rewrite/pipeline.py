@@ -41,7 +41,7 @@ from graphmp.rewrite.scaling.fetched_gradients import under_its_name
 from graphmp.rewrite.scaling.first_step import look
 from graphmp.rewrite.scaling.handles import pass_handles
 from graphmp.rewrite.scaling.insert import Inserted, insert
-from graphmp.rewrite.scaling.plan import ScalePlan, plan_scaling
+from graphmp.rewrite.scaling.plan import LOSS, ScalePlan, plan_scaling
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 from graphmp.rewrite.units import TypedGraph
 
@@ -237,7 +237,8 @@ def _decide(
     ahead = ahead_of_allow(graph, policy.allow, gradients)
     outputs = {name for name in names if name not in ahead and graph.view.nodes[name].op not in policy.allow}
     fetched = {} if body.function else _fetched(graph, meta_graph, config, outputs)
-    fetched.update(here.float32 if here is not None else {})
+    own = here.float32 if here is not None else {}
+    fetched.update((name, reason) for name, reason in own.items() if reason != LOSS or name not in fetched)
     pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
     guards = ranges.guarded(graph, policy, config.compute_dtype, overflowed("" if body.function else config.ranges))
     groups = Groups(graph, policy.allow)

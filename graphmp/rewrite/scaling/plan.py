@@ -26,7 +26,8 @@ from graphmp.rewrite.scaling.returned import Threads
 from graphmp.rewrite.scaling.skip_plan import SkipPlan, activations, plan_skips
 from graphmp.rewrite.scaling.training_graph import TrainingGraph
 
-_LOSS = "loss scale: gradients of this loss are multiplied by it"
+_SUMS = frozenset(("Add", "AddV2", "Sub"))
+LOSS = "loss scale: gradients of this loss are multiplied by it"
 _SEED = "loss scale: is multiplied by it in float32"
 _KEPT = "loss scale: gives the unscaled gradient"
 
@@ -157,14 +158,15 @@ def _planned(
     float32 = {name: reason for loss in served for scope in loss.scopes for name, reason in scope.degrees.float32.items()}
     float32.update((port.node, _KEPT) for port in kept)
     float32.update((seed.node, _SEED) for loss in served for scope in loss.scopes for seed in scope.seeds if seed.node in scope.nodes)
-    float32.update((name, _LOSS) for loss in served for scope in loss.scopes for name in scope.losses if _is_number(graph, scope))
+    float32.update((name, LOSS) for loss in served for scope in loss.scopes for name in scope.losses if _is_number(graph, scope))
     unscaled = [loss for loss in losses if loss not in served]
     return ScalePlan(served, unscaled, skips, kept, float32, _unnamed(graph), graph.forward, graph.joined, warnings, recorded=_recorded(graph))
 
 
 def _is_number(graph: TrainingGraph, scope: GradientScope) -> bool:
-    """Whether gradients are taken of a number, and of no activations."""
-    return all(is_one(graph.view, seed.node) for seed in scope.seeds)
+    """Whether gradients are taken of a number, and of no activations: these have the user's own seeds, such as 1 less the least of random numbers."""
+    readers = (consumer.node for seed in scope.seeds for consumer in graph.view.consumers(seed.node))
+    return all(is_one(graph.view, seed.node) for seed in scope.seeds) and not any(graph.view.nodes[name].op in _SUMS for name in readers)
 
 
 def _unnamed(graph: TrainingGraph) -> Dict[str, AbstractSet[str]]:
