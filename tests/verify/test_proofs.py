@@ -41,6 +41,23 @@ def test_shapes(name, how, resource):
     assert unproved(built(name, resource), **HOW[how]) == {}
 
 
+@pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
+@pytest.mark.parametrize("how", sorted(HOW))
+def test_a_state_that_goes_from_batch_to_batch(graph, how, resource):
+    """It is half where it is computed, and written behind the updates: what stands in for it in a skipped step is read then."""
+    with tf.variable_scope("", use_resource=resource):
+        kept = tf.get_variable("kept", [4, 6], initializer=tf.zeros_initializer(), trainable=False)
+        cell = tf.nn.rnn_cell.LSTMCell(6, state_is_tuple=False)
+        other = tf.get_variable("other", [4, 6], initializer=tf.zeros_initializer(), trainable=False)
+        state = tf.concat([tf.identity(kept), tf.identity(other)], 1)
+        top, state = tf.nn.dynamic_rnn(cell, tf.placeholder(tf.float32, [4, 5, 3], "x"), initial_state=state)
+        loss = tf.reduce_mean(tf.square(tf.layers.dense(top, 2)))
+    step = tf.train.AdamOptimizer(0.01).minimize(loss)
+    with tf.control_dependencies([step]):
+        tf.group(*[tf.assign(variable, value) for variable, value in zip((kept, other), tf.split(state, 2, 1))], name="train")
+    assert unproved(tf.train.export_meta_graph(graph=graph), **HOW[how]) == {}
+
+
 @recorded()
 def test_recorded(paths):
     """What other people wrote."""
