@@ -114,7 +114,7 @@ def _fetched(sides: Sides, clips: Clips) -> Iterator[str]:
     view = sides.after.view
     by_added = view.followed(clips.multiplied, lambda name: name in sides.added)
     for name in {consumer.node for each in by_added for consumer in view.consumers(each)} - sides.added:
-        if view.nodes[name].op == "Identity" and not view.consumers(name):
+        if view.nodes[name].op == "Identity" and view.controls(name) and not view.consumers(name):  # tf.gradients lets them wait for each other
             yield name
 
 
