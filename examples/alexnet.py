@@ -53,22 +53,38 @@ def build_training_model(images, labels, classes, width, learning_rate, data_for
     for number, (channels, size, stride, pooling) in enumerate(CONVOLUTIONS):
         name = "conv%d" % (number + 1)
         channels = channels * width // 64
-        top = tf.layers.conv2d(top, channels, size, stride, "same", data_format, activation=tf.nn.relu, kernel_initializer=he, name=name)
+        top = tf.layers.conv2d(
+            top,
+            channels,
+            size,
+            stride,
+            "same",
+            data_format,
+            activation=tf.nn.relu,
+            kernel_initializer=he,
+            name=name,
+        )
         if pooling:
             top = tf.layers.max_pooling2d(top, 3, 2, data_format=data_format)
     top = tf.layers.flatten(top)
     for name in ("fc6", "fc7"):
         top = tf.layers.dropout(top, DROPOUT, training=True)
         top = tf.layers.dense(top, HIDDEN * width, tf.nn.relu, kernel_initializer=he, name=name)
-    logits = tf.layers.dense(top, classes, kernel_initializer=tf.random_normal_initializer(stddev=0.01), name="fc8")
-    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(WEIGHT_DECAY)
+    logits = tf.layers.dense(
+        top, classes, kernel_initializer=tf.random_normal_initializer(stddev=0.01), name="fc8"
+    )
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(
+        WEIGHT_DECAY
+    )
     optimizer = tf.train.MomentumOptimizer(learning_rate, MOMENTUM)
     return images, labels, loss, optimizer.minimize(loss, tf.train.get_or_create_global_step())
 
 
 def main():
     """Trains on made-up images."""
-    training.train_classifier(__doc__, SIZES, build_training_model, "classes", "width", "learning_rate")
+    training.train_classifier(
+        __doc__, SIZES, build_training_model, "classes", "width", "learning_rate"
+    )
 
 
 if __name__ == "__main__":

@@ -46,18 +46,32 @@ def build_training_model(characters, following, layers, width, learning_rate):
     cells = tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.LSTMCell(width) for _ in range(layers)])
     sizes = tf.nest.flatten(cells.state_size)
     zeros = tf.zeros_initializer()
-    kept = [tf.get_variable("state%d" % i, [characters.shape[0], size], initializer=zeros, trainable=False) for i, size in enumerate(sizes)]
+    kept = [
+        tf.get_variable(
+            "state%d" % i, [characters.shape[0], size], initializer=zeros, trainable=False
+        )
+        for i, size in enumerate(sizes)
+    ]
     state = tf.nest.pack_sequence_as(cells.state_size, [tf.identity(variable) for variable in kept])
-    top, state = tf.nn.dynamic_rnn(cells, tf.one_hot(characters, len(CHARACTERS)), initial_state=state)
+    top, state = tf.nn.dynamic_rnn(
+        cells, tf.one_hot(characters, len(CHARACTERS)), initial_state=state
+    )
     logits = tf.layers.dense(top, len(CHARACTERS), name="logits")
     loss = tf.losses.sparse_softmax_cross_entropy(following, logits)
 
     optimizer = tf.train.RMSPropOptimizer(learning_rate, DECAY)
     gradients = optimizer.compute_gradients(loss)
-    clipped = [(tf.clip_by_value(gradient, -CLIP_VALUE, CLIP_VALUE), variable) for gradient, variable in gradients]
+    clipped = [
+        (tf.clip_by_value(gradient, -CLIP_VALUE, CLIP_VALUE), variable)
+        for gradient, variable in gradients
+    ]
     trained = optimizer.apply_gradients(clipped, tf.train.get_or_create_global_step())
-    with tf.control_dependencies([trained]):  # no sooner: the gradients need the state that the batch began with
-        train_op = tf.group([tf.assign(variable, value) for variable, value in zip(kept, tf.nest.flatten(state))])
+    with tf.control_dependencies(
+        [trained]
+    ):  # no sooner: the gradients need the state that the batch began with
+        train_op = tf.group(
+            [tf.assign(variable, value) for variable, value in zip(kept, tf.nest.flatten(state))]
+        )
     return characters, following, loss, train_op
 
 
@@ -75,8 +89,18 @@ def main():
     characters = tf.placeholder(tf.int32, [flags.batch_size, flags.length], name="characters")
     following = tf.placeholder(tf.int32, [flags.batch_size, flags.length], name="following")
     build = training.precision(flags)(build_training_model)
-    characters, following, loss, train_op = build(characters, following, flags.layers, flags.width, flags.learning_rate)
-    training.train(flags, {"loss": loss}, train_op, (characters, following), batches(flags), flags.batch_size * flags.length, "tokens")
+    characters, following, loss, train_op = build(
+        characters, following, flags.layers, flags.width, flags.learning_rate
+    )
+    training.train(
+        flags,
+        {"loss": loss},
+        train_op,
+        (characters, following),
+        batches(flags),
+        flags.batch_size * flags.length,
+        "tokens",
+    )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,10 @@ def launch(jobs, restarts, prefix=""):
                 elif process.poll() is not None:
                     restarts -= 1
                     if restarts < 0:
-                        raise SystemExit("%s: %s %d ended with status %d" % (os.path.basename(sys.argv[0]), *role, process.returncode))
+                        raise SystemExit(
+                            "%s: %s %d ended with status %d"
+                            % (os.path.basename(sys.argv[0]), *role, process.returncode)
+                        )
                     running[role] = start(cluster, *role, prefixes)
     finally:
         for process in running.values():
@@ -47,7 +50,9 @@ def start(cluster, job, task, prefixes):
     try:
         process = subprocess.Popen(command, env=dict(os.environ, TF_CONFIG=config))
     except OSError as error:
-        raise SystemExit("%s: can't start %s: %s" % (os.path.basename(sys.argv[0]), command[0], error.strerror)) from None
+        raise SystemExit(
+            "%s: can't start %s: %s" % (os.path.basename(sys.argv[0]), command[0], error.strerror)
+        ) from None
     print("%s %d  process %d" % (job, task, process.pid), flush=True)
     return process
 

@@ -46,14 +46,20 @@ def build_training_model(source, target, vocabulary, layers, width, learning_rat
         keys, values = encode(embed(source, vocabulary, width), layers, width)
     with tf.variable_scope("decoder"):
         before = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=START)
-        top = decode(embed(before, vocabulary, width), keys, values, tf.equal(source, PADDING), layers, width)
+        top = decode(
+            embed(before, vocabulary, width), keys, values, tf.equal(source, PADDING), layers, width
+        )
         logits = convolution(top, vocabulary, 1, 1.0, "VALID", "logits")
-    loss = tf.losses.sparse_softmax_cross_entropy(target, logits, weights=tf.not_equal(target, PADDING))
+    loss = tf.losses.sparse_softmax_cross_entropy(
+        target, logits, weights=tf.not_equal(target, PADDING)
+    )
 
     optimizer = tf.train.MomentumOptimizer(learning_rate, MOMENTUM, use_nesterov=True)
     gradients, variables = zip(*optimizer.compute_gradients(loss))
     gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
-    train_op = optimizer.apply_gradients(zip(gradients, variables), tf.train.get_or_create_global_step())
+    train_op = optimizer.apply_gradients(
+        zip(gradients, variables), tf.train.get_or_create_global_step()
+    )
     return source, target, loss, train_op
 
 
@@ -61,7 +67,9 @@ def embed(tokens, vocabulary, width):
     """The numbers that represent tokens and their places."""
     near = tf.random_normal_initializer(stddev=0.1)
     table = tf.get_variable("embedding", [vocabulary, width], initializer=near)
-    return tf.nn.embedding_lookup(table, tokens) + tf.get_variable("positions", [tokens.shape[1], width], initializer=near)
+    return tf.nn.embedding_lookup(table, tokens) + tf.get_variable(
+        "positions", [tokens.shape[1], width], initializer=near
+    )
 
 
 def encode(embedded, layers, width):
@@ -99,10 +107,14 @@ def gated(top, width, padding, name):
 def convolution(top, channels, size, gain, padding, name):
     """A convolution along the sentence; each channel's kernel has a trained length that begins at `gain` (arXiv:1602.07868)."""
     with tf.variable_scope(name):
-        kernel = tf.get_variable("kernel", [size, top.shape[2], channels], initializer=tf.random_normal_initializer())
+        kernel = tf.get_variable(
+            "kernel", [size, top.shape[2], channels], initializer=tf.random_normal_initializer()
+        )
         length = tf.get_variable("length", [channels], initializer=tf.constant_initializer(gain))
         bias = tf.get_variable("bias", [channels], initializer=tf.zeros_initializer())
-        return tf.nn.conv1d(top, length * tf.nn.l2_normalize(kernel, axis=[0, 1]), 1, padding) + bias
+        return (
+            tf.nn.conv1d(top, length * tf.nn.l2_normalize(kernel, axis=[0, 1]), 1, padding) + bias
+        )
 
 
 def main():
@@ -111,8 +123,18 @@ def main():
     source = tf.placeholder(tf.int32, [None, flags.length], name="source")
     target = tf.placeholder(tf.int32, [None, flags.length], name="target")
     build = training.precision(flags)(build_training_model)
-    source, target, loss, train_op = build(source, target, flags.vocabulary, flags.layers, flags.width, flags.learning_rate)
-    training.train(flags, {"loss": loss}, train_op, (source, target), training.translations(flags), flags.batch_size * flags.length, "tokens")
+    source, target, loss, train_op = build(
+        source, target, flags.vocabulary, flags.layers, flags.width, flags.learning_rate
+    )
+    training.train(
+        flags,
+        {"loss": loss},
+        train_op,
+        (source, target),
+        training.translations(flags),
+        flags.batch_size * flags.length,
+        "tokens",
+    )
 
 
 if __name__ == "__main__":

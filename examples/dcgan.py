@@ -19,7 +19,11 @@ SIZES = {
     "image_size": (64, 16, "height and width of the images, 4 times a power of 2"),
     "classes": (10, 4, "kinds of images to imitate"),
     "noise": (100, 16, "numbers of which the generator makes an image"),
-    "width": (128, 8, "channels of the layers at half the images' size; twice as many at a quarter, and so on"),
+    "width": (
+        128,
+        8,
+        "channels of the layers at half the images' size; twice as many at a quarter, and so on",
+    ),
     "learning_rate": (2e-4, 2e-3, "of Adam, for both networks"),
 }
 BETA1 = 0.5
@@ -46,7 +50,9 @@ def build_training_model(images, noise, width, learning_rate, data_format):
     generator_loss = cross_entropy(1.0, false)
 
     optimizers = [tf.train.AdamOptimizer(learning_rate, BETA1) for _ in range(2)]
-    train_op = training.opponents({"discriminator": discriminator_loss, "generator": generator_loss}, optimizers)
+    train_op = training.opponents(
+        {"discriminator": discriminator_loss, "generator": generator_loss}, optimizers
+    )
     return images, noise, discriminator_loss, generator_loss, train_op
 
 
@@ -54,7 +60,9 @@ def generate(noise, size, width, data_format):
     """Images made of noise, from -1 to 1."""
     with tf.variable_scope("generator"):
         channels = width * size // (2 * COARSEST)
-        top = tf.layers.dense(noise, COARSEST**2 * channels, kernel_initializer=near(), use_bias=False, name="begin")
+        top = tf.layers.dense(
+            noise, COARSEST**2 * channels, kernel_initializer=near(), use_bias=False, name="begin"
+        )
         top = tf.reshape(top, [-1, COARSEST, COARSEST, channels])
         top = tf.transpose(top, [0, 3, 1, 2]) if data_format == "channels_first" else top
         top = tf.nn.relu(normalised(top, data_format, "norm%d" % COARSEST))
@@ -73,20 +81,52 @@ def discriminate(images, width, data_format):
         top, at, channels = images, int(images.shape[2]) // 2, width
         while at >= COARSEST:
             first = top is images
-            top = tf.layers.conv2d(top, channels, KERNEL, 2, "same", data_format, use_bias=first, kernel_initializer=near(), name="layer%d" % at)
+            top = tf.layers.conv2d(
+                top,
+                channels,
+                KERNEL,
+                2,
+                "same",
+                data_format,
+                use_bias=first,
+                kernel_initializer=near(),
+                name="layer%d" % at,
+            )
             top = tf.nn.leaky_relu(top if first else normalised(top, data_format, "norm%d" % at))
             at, channels = at // 2, 2 * channels
-        return tf.layers.dense(tf.layers.flatten(top, data_format=data_format), 1, kernel_initializer=near(), name="odds")
+        return tf.layers.dense(
+            tf.layers.flatten(top, data_format=data_format),
+            1,
+            kernel_initializer=near(),
+            name="odds",
+        )
 
 
 def enlarged(top, channels, data_format, use_bias, name):
     """A transposed convolution that doubles height and width."""
-    return tf.layers.conv2d_transpose(top, channels, KERNEL, 2, "same", data_format, use_bias=use_bias, kernel_initializer=near(), name=name)
+    return tf.layers.conv2d_transpose(
+        top,
+        channels,
+        KERNEL,
+        2,
+        "same",
+        data_format,
+        use_bias=use_bias,
+        kernel_initializer=near(),
+        name=name,
+    )
 
 
 def normalised(top, data_format, name):
     """Batch normalisation."""
-    return tf.layers.batch_normalization(top, 1 if data_format == "channels_first" else 3, momentum=0.9, epsilon=1e-5, training=True, name=name)
+    return tf.layers.batch_normalization(
+        top,
+        1 if data_format == "channels_first" else 3,
+        momentum=0.9,
+        epsilon=1e-5,
+        training=True,
+        name=name,
+    )
 
 
 def near():
@@ -105,9 +145,16 @@ def main():
     images, _ = training.image_placeholders(flags)
     noise = tf.placeholder(tf.float32, [None, flags.noise], name="noise")
     build = training.precision(flags)(build_training_model)
-    images, noise, down, up, train_op = build(images, noise, flags.width, flags.learning_rate, data_format=flags.data_format)
+    images, noise, down, up, train_op = build(
+        images, noise, flags.width, flags.learning_rate, data_format=flags.data_format
+    )
     training.train(
-        flags, {"discriminator_loss": down, "generator_loss": up}, train_op, (images, noise), training.images_and_noise(flags), flags.batch_size
+        flags,
+        {"discriminator_loss": down, "generator_loss": up},
+        train_op,
+        (images, noise),
+        training.images_and_noise(flags),
+        flags.batch_size,
     )
 
 

@@ -22,7 +22,11 @@ SIZES = {
     "fields": (12, 4, "of the game, in height and width"),
     "width": (16, 8, "channels of the first convolution"),
     "learning_rate": (2.5e-4, 3e-2, "of RMSProp"),
-    "memory": (10000, 1000, "moves that are remembered, and played at random before the first step"),
+    "memory": (
+        10000,
+        1000,
+        "moves that are remembered, and played at random before the first step",
+    ),
     "copy_every": (500, 20, "steps from one copy of the network to the next"),
 }
 MOVES = 3  # left, none, right
@@ -49,13 +53,20 @@ def build_training_model(screens, moves, rewards, following, ended, width, learn
     """
     values = network(screens, width, "network")
     targets = network(following, width, "target")
-    wanted = rewards + DISCOUNT * (1.0 - ended) * tf.cast(tf.reduce_max(targets, axis=1), tf.float32)
+    wanted = rewards + DISCOUNT * (1.0 - ended) * tf.cast(
+        tf.reduce_max(targets, axis=1), tf.float32
+    )
     found = tf.reduce_sum(tf.one_hot(moves, MOVES, dtype=values.dtype) * values, axis=1)
     loss = tf.losses.huber_loss(tf.stop_gradient(wanted), found)
     learnt, copies = (tf.trainable_variables(scope) for scope in ("network", "target"))
     copy = tf.group(*(tf.assign(after, before) for after, before in zip(copies, learnt)))
     optimizer = tf.train.RMSPropOptimizer(learning_rate, decay=0.95, epsilon=0.01)
-    return values, copy, loss, optimizer.minimize(loss, tf.train.get_or_create_global_step(), var_list=learnt)
+    return (
+        values,
+        copy,
+        loss,
+        optimizer.minimize(loss, tf.train.get_or_create_global_step(), var_list=learnt),
+    )
 
 
 def network(top, width, name):
@@ -63,7 +74,9 @@ def network(top, width, name):
     with tf.variable_scope(name):
         top = tf.layers.conv2d(top, width, 8, 4, activation=tf.nn.relu)
         top = tf.layers.conv2d(top, 2 * width, 4, 2, activation=tf.nn.relu)
-        return tf.layers.dense(tf.layers.dense(tf.layers.flatten(top), 16 * width, tf.nn.relu), MOVES)
+        return tf.layers.dense(
+            tf.layers.dense(tf.layers.flatten(top), 16 * width, tf.nn.relu), MOVES
+        )
 
 
 class Catch:
@@ -114,7 +127,11 @@ def batches(flags, screens, values, copy):
             session.run(copy)
         chosen = zip(*(memory[place] for place in random.randint(0, len(memory), flags.batch_size)))
         yield tuple(map(np.array, chosen))
-        best = random.randint(MOVES) if random.uniform() < RANDOM else session.run(values, {screens: [game.screens]}).argmax()
+        best = (
+            random.randint(MOVES)
+            if random.uniform() < RANDOM
+            else session.run(values, {screens: [game.screens]}).argmax()
+        )
         memory.pop(0)
         play(best)
         step += 1
@@ -124,13 +141,25 @@ def main():
     """Plays, and trains on what was played."""
     flags = training.start(__doc__, SIZES)
     shape = [None, flags.screen_size, flags.screen_size, SCREENS]
-    screens, following = (tf.placeholder(tf.float32, shape, name=name) for name in ("screens", "following"))
+    screens, following = (
+        tf.placeholder(tf.float32, shape, name=name) for name in ("screens", "following")
+    )
     moves = tf.placeholder(tf.int32, [None], name="moves")
-    rewards, ended = (tf.placeholder(tf.float32, [None], name=name) for name in ("rewards", "ended"))
+    rewards, ended = (
+        tf.placeholder(tf.float32, [None], name=name) for name in ("rewards", "ended")
+    )
     inputs = screens, moves, rewards, following, ended
     build = training.precision(flags)(build_training_model)
     values, copy, loss, train_op = build(*inputs, flags.width, flags.learning_rate)
-    training.train(flags, {"loss": loss}, train_op, inputs, batches(flags, screens, values, copy), flags.batch_size, "moves")
+    training.train(
+        flags,
+        {"loss": loss},
+        train_op,
+        inputs,
+        batches(flags, screens, values, copy),
+        flags.batch_size,
+        "moves",
+    )
 
 
 if __name__ == "__main__":

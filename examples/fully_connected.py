@@ -46,7 +46,12 @@ def build_training_model(samples, wanted, learning_rate):
 def batches(flags):
     """The same batch for ever: samples and what is wanted of them, random numbers of mean 0 and variance 1."""
     random = np.random.RandomState(flags.seed)
-    return itertools.repeat(tuple(random.randn(flags.batch_size, size).astype(np.float32) for size in (flags.inputs, flags.outputs)))
+    return itertools.repeat(
+        tuple(
+            random.randn(flags.batch_size, size).astype(np.float32)
+            for size in (flags.inputs, flags.outputs)
+        )
+    )
 
 
 def main():
@@ -56,7 +61,15 @@ def main():
     wanted = tf.placeholder(tf.float32, [None, flags.outputs], name="wanted")
     build = training.precision(flags)(build_training_model)
     samples, wanted, loss, train_op = build(samples, wanted, flags.learning_rate)
-    training.train(flags, {"loss": loss}, train_op, (samples, wanted), batches(flags), flags.batch_size, "samples")
+    training.train(
+        flags,
+        {"loss": loss},
+        train_op,
+        (samples, wanted),
+        batches(flags),
+        flags.batch_size,
+        "samples",
+    )
 
 
 if __name__ == "__main__":

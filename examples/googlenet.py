@@ -22,7 +22,11 @@ SIZES = dict(
     steps=(100, 40, "training steps"),
     image_size=(224, 80, "height and width of the images, 80 at least"),
     width=(64, 8, "channels of the first convolution"),
-    modules=(5, 1, "most modules one behind the other for images of a size; the network has 2, 5 and 2"),
+    modules=(
+        5,
+        1,
+        "most modules one behind the other for images of a size; the network has 2, 5 and 2",
+    ),
     learning_rate=(0.01, 0.01, "of the momentum optimizer"),
 )
 STAGES = {  # by the size of their images: channels of a 1x1; a 3x3 behind a 1x1; a 5x5 behind a 1x1; a 1x1 behind the pooling
@@ -60,41 +64,63 @@ def build_training_model(images, labels, classes, width, modules, learning_rate,
     """
     build = functools.partial(convolution, data_format=data_format, share=width / 64)
     top = inception.branch(images, ((64, 7, 2), ("max", 3, 2)), build, data_format, "stem1")
-    top = inception.branch(normalised(top, data_format), ((64, 1), (192, 3)), build, data_format, "stem2")
+    top = inception.branch(
+        normalised(top, data_format), ((64, 1), (192, 3)), build, data_format, "stem2"
+    )
     top = normalised(top, data_format)
     loss = 0.0
     for stage, rows in STAGES.items():
         top = inception.pool(top, "max", 3, 2, data_format=data_format)
         for number, channels in enumerate(rows[:modules]):
             name = "%s_%d" % (stage, number)
-            top = inception.module(top, branches(*channels), build, data_format, "inception_" + name)
+            top = inception.module(
+                top, branches(*channels), build, data_format, "inception_" + name
+            )
             if name in AUXILIARY:
                 logits = auxiliary(top, classes, width, build, data_format, "auxiliary_" + name)
                 loss += AUXILIARY_WEIGHT * tf.losses.sparse_softmax_cross_entropy(labels, logits)
     top = tf.reduce_mean(top, axis=[2, 3] if data_format == "channels_first" else [1, 2])
-    logits = tf.layers.dense(tf.layers.dropout(top, 0.4, training=True), classes, kernel_initializer=SMALL, name="logits")
-    loss += tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(WEIGHT_DECAY)
+    logits = tf.layers.dense(
+        tf.layers.dropout(top, 0.4, training=True), classes, kernel_initializer=SMALL, name="logits"
+    )
+    loss += tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(
+        WEIGHT_DECAY
+    )
     optimizer = tf.train.MomentumOptimizer(learning_rate, MOMENTUM)
     return images, labels, loss, optimizer.minimize(loss, tf.train.get_or_create_global_step())
 
 
 def branches(ones, threes, fives, pooled):
     """A row of STAGES, in the form that `inception` takes."""
-    return ((ones, 1),), ((threes[0], 1), (threes[1], 3)), ((fives[0], 1), (fives[1], 5)), (("max", 3), (pooled, 1))
+    return (
+        ((ones, 1),),
+        ((threes[0], 1), (threes[1], 3)),
+        ((fives[0], 1), (fives[1], 5)),
+        (("max", 3), (pooled, 1)),
+    )
 
 
 def auxiliary(top, classes, width, build, data_format, name):
     """A classifier on an inner module: its gradient reaches the layers below."""
     with tf.variable_scope(name):
-        top = inception.branch(top, (("avg", 5, 3, "valid"), (128, 1)), build, data_format, "reduce")
+        top = inception.branch(
+            top, (("avg", 5, 3, "valid"), (128, 1)), build, data_format, "reduce"
+        )
         top = tf.layers.dense(tf.layers.flatten(top), 16 * width, tf.nn.relu, name="hidden")
-        return tf.layers.dense(tf.layers.dropout(top, 0.7, training=True), classes, kernel_initializer=SMALL, name="logits")
+        return tf.layers.dense(
+            tf.layers.dropout(top, 0.7, training=True),
+            classes,
+            kernel_initializer=SMALL,
+            name="logits",
+        )
 
 
 def normalised(top, data_format):
     """Local response normalisation, over five channels; TensorFlow has it for channels last alone."""
     if data_format == "channels_first":
-        return tf.transpose(normalised(tf.transpose(top, [0, 2, 3, 1]), "channels_last"), [0, 3, 1, 2])
+        return tf.transpose(
+            normalised(tf.transpose(top, [0, 2, 3, 1]), "channels_last"), [0, 3, 1, 2]
+        )
     return tf.nn.lrn(top, depth_radius=2, bias=1.0, alpha=1e-4 / 5, beta=0.75)
 
 
@@ -102,12 +128,24 @@ def convolution(bottom, channels, size, stride, padding, name, data_format, shar
     """A convolution with bias, of this share of the channels."""
     he = tf.variance_scaling_initializer(2.0)
     channels = int(channels * share)
-    return tf.layers.conv2d(bottom, channels, size, stride, padding, data_format, activation=tf.nn.relu, kernel_initializer=he, name=name)
+    return tf.layers.conv2d(
+        bottom,
+        channels,
+        size,
+        stride,
+        padding,
+        data_format,
+        activation=tf.nn.relu,
+        kernel_initializer=he,
+        name=name,
+    )
 
 
 def main():
     """Trains on made-up images."""
-    training.train_classifier(__doc__, SIZES, build_training_model, "classes", "width", "modules", "learning_rate")
+    training.train_classifier(
+        __doc__, SIZES, build_training_model, "classes", "width", "modules", "learning_rate"
+    )
 
 
 if __name__ == "__main__":

@@ -57,7 +57,9 @@ def build_training_model(pixels, labels, width, learning_rate):
     logits = tf.layers.dense(top, CLASSES, name="logits")
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)  # the softmax, in float32
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-        train_op = tf.train.AdamOptimizer(learning_rate).minimize(loss, tf.train.get_or_create_global_step())
+        train_op = tf.train.AdamOptimizer(learning_rate).minimize(
+            loss, tf.train.get_or_create_global_step()
+        )
     return pixels, labels, loss, train_op
 
 
@@ -68,24 +70,33 @@ def read(folder, size):
     classes = sorted({name.partition("/")[0] for name in names})
     if not names or len(classes) > CLASSES:
         found = "found %d pictures in %d folders" % (len(names), len(classes))
-        training.refuse("--data_dir=%s: %s, accepted is a folder with train/CLASS/NAME.JPEG, %d classes at most" % (folder, found, CLASSES))
+        training.refuse(
+            "--data_dir=%s: %s, accepted is a folder with train/CLASS/NAME.JPEG, %d classes at most"
+            % (folder, found, CLASSES)
+        )
     cache = root.parent / ("train_%d_%08x.npy" % (size, zlib.crc32("\n".join(names).encode())))
     if not cache.exists():
         _resize([root / name for name in names], size, cache)
-    return np.load(str(cache), mmap_mode="r"), np.array([classes.index(name.partition("/")[0]) for name in names], np.int32)
+    return np.load(str(cache), mmap_mode="r"), np.array(
+        [classes.index(name.partition("/")[0]) for name in names], np.int32
+    )
 
 
 def _resize(paths, size, cache):
     """Writes the resized pictures, to a temporary name first."""
     temporary = cache.with_suffix(".part")
     try:
-        pictures = np.lib.format.open_memmap(str(temporary), "w+", np.uint8, (len(paths), size, size, 3))
+        pictures = np.lib.format.open_memmap(
+            str(temporary), "w+", np.uint8, (len(paths), size, size, 3)
+        )
         for number, picture in enumerate(_decoded(paths, size)):
             pictures[number] = picture
         pictures.flush()
         os.replace(str(temporary), str(cache))
     except OSError as error:
-        training.refuse("%s: %s; resized pictures are written beside the folder train" % (cache, error.strerror))
+        training.refuse(
+            "%s: %s; resized pictures are written beside the folder train" % (cache, error.strerror)
+        )
     finally:
         if temporary.exists():
             temporary.unlink()
@@ -94,13 +105,18 @@ def _resize(paths, size, cache):
 def _decoded(paths, size):
     with tf.Graph().as_default(), tf.Session() as session:
         data = tf.placeholder(tf.string, [])
-        resized = tf.image.resize_bilinear(tf.image.decode_jpeg(data, channels=3)[None], [size, size])[0]
+        resized = tf.image.resize_bilinear(
+            tf.image.decode_jpeg(data, channels=3)[None], [size, size]
+        )[0]
         picture = tf.cast(tf.round(resized), tf.uint8)
         for path in track(paths, "resizing", transient=True) if sys.stdout.isatty() else paths:
             try:
                 yield session.run(picture, {data: path.read_bytes()})
             except tf.errors.InvalidArgumentError:
-                training.refuse("%s: found %d bytes that are no JPEG picture, or not all of one" % (path, path.stat().st_size))
+                training.refuse(
+                    "%s: found %d bytes that are no JPEG picture, or not all of one"
+                    % (path, path.stat().st_size)
+                )
 
 
 def batches(flags, pictures, classes):
@@ -119,9 +135,14 @@ def made_up(flags):
 def main():
     """Trains on Imagenette, or on made-up pictures."""
     flags = training.start(__doc__, SIZES)
-    pictures, classes = read(flags.data_dir, flags.image_size) if flags.data_dir else (range(PICTURES), None)
+    pictures, classes = (
+        read(flags.data_dir, flags.image_size) if flags.data_dir else (range(PICTURES), None)
+    )
     if len(pictures) < flags.batch_size:
-        training.refuse("argument --batch_size: found %d, accepted is %d at most: so many pictures there are" % (flags.batch_size, len(pictures)))
+        training.refuse(
+            "argument --batch_size: found %d, accepted is %d at most: so many pictures there are"
+            % (flags.batch_size, len(pictures))
+        )
     flags.steps = min(flags.steps, flags.epochs * len(pictures) // flags.batch_size)
     pixels = tf.placeholder(tf.uint8, [None, flags.image_size, flags.image_size, 3], name="pixels")
     labels = tf.placeholder(tf.int32, [None], name="labels")

@@ -23,7 +23,10 @@ def module(bottom, branches, convolution, data_format, name):
         name: of the scope.
     """
     with tf.variable_scope(name):
-        tops = [branch(bottom, layers, convolution, data_format, "branch%d" % number) for number, layers in enumerate(branches)]
+        tops = [
+            branch(bottom, layers, convolution, data_format, "branch%d" % number)
+            for number, layers in enumerate(branches)
+        ]
         return tf.concat(tops, axis=1 if data_format == "channels_first" else 3)
 
 
@@ -32,7 +35,9 @@ def branch(top, layers, convolution, data_format, name):
     with tf.variable_scope(name):
         for number, layer in enumerate(layers):
             if isinstance(layer[0], tuple):
-                top = module(top, [(each,) for each in layer], convolution, data_format, "split%d" % number)
+                top = module(
+                    top, [(each,) for each in layer], convolution, data_format, "split%d" % number
+                )
             elif isinstance(layer[0], str):
                 top = pool(top, *layer, data_format=data_format)
             else:

@@ -20,7 +20,11 @@ SIZES = dict(
     training.IMAGENET,
     image_size=(224, 64, "height and width of the images"),
     width=(64, 8, "channels of the first convolution"),
-    modules=(4, 1, "most modules one behind the other for images of a size; the network has 2, 4 and 2"),
+    modules=(
+        4,
+        1,
+        "most modules one behind the other for images of a size; the network has 2, 4 and 2",
+    ),
     learning_rate=(0.045, 0.003, "of the momentum optimizer"),
 )
 DEPTH_MULTIPLIER = 8  # channels that the first convolution makes of each of the image's
@@ -56,15 +60,31 @@ def build_training_model(images, labels, classes, width, modules, learning_rate,
         images and labels as they were given, the loss and the operation that trains one step.
     """
     build = functools.partial(convolution, data_format=data_format, share=width / 64)
-    top = tf.layers.separable_conv2d(images, width, 7, 2, "same", data_format, depth_multiplier=DEPTH_MULTIPLIER, use_bias=False, name="stem")
+    top = tf.layers.separable_conv2d(
+        images,
+        width,
+        7,
+        2,
+        "same",
+        data_format,
+        depth_multiplier=DEPTH_MULTIPLIER,
+        use_bias=False,
+        name="stem",
+    )
     top = normalised(top, data_format, "stem_norm")
-    top = inception.branch(top, (("max", 3, 2), (64, 1), (192, 3), ("max", 3, 2)), build, data_format, "stem2")
+    top = inception.branch(
+        top, (("max", 3, 2), (64, 1), (192, 3), ("max", 3, 2)), build, data_format, "stem2"
+    )
     for stage, rows in STAGES.items():
         for number, channels in enumerate(rows[:modules]):
-            top = inception.module(top, branches(*channels), build, data_format, "inception_%s_%d" % (stage, number))
+            top = inception.module(
+                top, branches(*channels), build, data_format, "inception_%s_%d" % (stage, number)
+            )
     top = tf.reduce_mean(top, axis=[2, 3] if data_format == "channels_first" else [1, 2])
     logits = tf.layers.dense(top, classes, name="logits")
-    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(WEIGHT_DECAY)
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(
+        WEIGHT_DECAY
+    )
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         optimizer = tf.train.MomentumOptimizer(learning_rate, MOMENTUM)
         return images, labels, loss, optimizer.minimize(loss, tf.train.get_or_create_global_step())
@@ -84,19 +104,35 @@ def convolution(bottom, channels, size, stride, padding, name, data_format, shar
     """A convolution without bias, of this share of the channels, with batch normalisation."""
     he = tf.variance_scaling_initializer(2.0)
     channels = int(channels * share)
-    top = tf.layers.conv2d(bottom, channels, size, stride, padding, data_format, use_bias=False, kernel_initializer=he, name=name)
+    top = tf.layers.conv2d(
+        bottom,
+        channels,
+        size,
+        stride,
+        padding,
+        data_format,
+        use_bias=False,
+        kernel_initializer=he,
+        name=name,
+    )
     return normalised(top, data_format, name + "_norm")
 
 
 def normalised(top, data_format, name):
     """Batch normalisation, then a rectifier."""
     axis = 1 if data_format == "channels_first" else 3
-    return tf.nn.relu(tf.layers.batch_normalization(top, axis, momentum=0.9, epsilon=1e-3, training=True, name=name))
+    return tf.nn.relu(
+        tf.layers.batch_normalization(
+            top, axis, momentum=0.9, epsilon=1e-3, training=True, name=name
+        )
+    )
 
 
 def main():
     """Trains on made-up images."""
-    training.train_classifier(__doc__, SIZES, build_training_model, "classes", "width", "modules", "learning_rate")
+    training.train_classifier(
+        __doc__, SIZES, build_training_model, "classes", "width", "modules", "learning_rate"
+    )
 
 
 if __name__ == "__main__":

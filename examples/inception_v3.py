@@ -21,10 +21,22 @@ SIZES = dict(
     batch_size=(32, 8, "images a step"),
     image_size=(299, 107, "height and width of the images, 107 at least"),
     width=(32, 4, "channels of the first convolution"),
-    modules=(4, 1, "most modules one behind the other for images of a size; the network has 3, 4 and 2"),
+    modules=(
+        4,
+        1,
+        "most modules one behind the other for images of a size; the network has 3, 4 and 2",
+    ),
     learning_rate=(0.045, 0.002, "of RMSProp"),
 )
-STEM = ((32, 3, 2, "valid"), (32, 3, 1, "valid"), (64, 3), ("max", 3, 2, "valid"), (80, 1), (192, 3, 1, "valid"), ("max", 3, 2, "valid"))
+STEM = (
+    (32, 3, 2, "valid"),
+    (32, 3, 1, "valid"),
+    (64, 3),
+    ("max", 3, 2, "valid"),
+    (80, 1),
+    (192, 3, 1, "valid"),
+    ("max", 3, 2, "valid"),
+)
 HALVED = ("max", 3, 2, "valid")
 
 
@@ -42,9 +54,18 @@ def middle(inner):
 
 
 SPLIT = ((384, (1, 3)), (384, (3, 1)))
-SMALL = (((320, 1),), ((384, 1), SPLIT), ((448, 1), (384, 3), SPLIT), (("avg", 3), (192, 1)))  # at 8x8
+SMALL = (
+    ((320, 1),),
+    ((384, 1), SPLIT),
+    ((448, 1), (384, 3), SPLIT),
+    (("avg", 3), (192, 1)),
+)  # at 8x8
 TO_MIDDLE = (((384, 3, 2, "valid"),), ((64, 1), (96, 3), (96, 3, 2, "valid")), (HALVED,))
-TO_SMALL = (((192, 1), (320, 3, 2, "valid")), ((192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3, 2, "valid")), (HALVED,))
+TO_SMALL = (
+    ((192, 1), (320, 3, 2, "valid")),
+    ((192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3, 2, "valid")),
+    (HALVED,),
+)
 STAGES = {  # modules by the size of their images
     "35x35": [large(32), large(64), large(64)],
     "to_17x17": [TO_MIDDLE],
@@ -78,13 +99,19 @@ def build_training_model(images, labels, classes, width, modules, learning_rate,
     loss = 0.0
     for stage, tables in STAGES.items():
         for number, branches in enumerate(tables[:modules]):
-            top = inception.module(top, branches, build, data_format, "inception_%s_%d" % (stage, number))
+            top = inception.module(
+                top, branches, build, data_format, "inception_%s_%d" % (stage, number)
+            )
         if stage == "17x17":
             logits = auxiliary(top, classes, build, data_format)
-            loss += AUXILIARY_WEIGHT * tf.losses.softmax_cross_entropy(targets, logits, label_smoothing=LABEL_SMOOTHING)
+            loss += AUXILIARY_WEIGHT * tf.losses.softmax_cross_entropy(
+                targets, logits, label_smoothing=LABEL_SMOOTHING
+            )
     top = tf.reduce_mean(top, axis=[2, 3] if data_format == "channels_first" else [1, 2])
     logits = tf.layers.dense(tf.layers.dropout(top, 0.2, training=True), classes, name="logits")
-    loss += tf.losses.softmax_cross_entropy(targets, logits, label_smoothing=LABEL_SMOOTHING) + training.weight_decay(WEIGHT_DECAY)
+    loss += tf.losses.softmax_cross_entropy(
+        targets, logits, label_smoothing=LABEL_SMOOTHING
+    ) + training.weight_decay(WEIGHT_DECAY)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         optimizer = tf.train.RMSPropOptimizer(learning_rate, decay=0.9, momentum=0.9, epsilon=1.0)
         return images, labels, loss, optimizer.minimize(loss, tf.train.get_or_create_global_step())
@@ -102,14 +129,30 @@ def convolution(bottom, channels, size, stride, padding, name, data_format, shar
     """A convolution without bias, of this share of the channels, with batch normalisation and a rectifier."""
     he = tf.variance_scaling_initializer(2.0)
     channels = int(channels * share)
-    top = tf.layers.conv2d(bottom, channels, size, stride, padding, data_format, use_bias=False, kernel_initializer=he, name=name)
+    top = tf.layers.conv2d(
+        bottom,
+        channels,
+        size,
+        stride,
+        padding,
+        data_format,
+        use_bias=False,
+        kernel_initializer=he,
+        name=name,
+    )
     axis = 1 if data_format == "channels_first" else 3
-    return tf.nn.relu(tf.layers.batch_normalization(top, axis, momentum=0.9, epsilon=1e-3, training=True, name=name + "_norm"))
+    return tf.nn.relu(
+        tf.layers.batch_normalization(
+            top, axis, momentum=0.9, epsilon=1e-3, training=True, name=name + "_norm"
+        )
+    )
 
 
 def main():
     """Trains on made-up images."""
-    training.train_classifier(__doc__, SIZES, build_training_model, "classes", "width", "modules", "learning_rate")
+    training.train_classifier(
+        __doc__, SIZES, build_training_model, "classes", "width", "modules", "learning_rate"
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ SIZES = {
 }
 TRAINING_FILES = ["data_batch_%d.bin" % number for number in range(1, 6)]
 TEST_FILES = ["test_batch.bin"]
-DIGITS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "digits.npz")  # UCI's optical recognition of handwritten digits, the test set
+DIGITS = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "digits.npz"
+)  # UCI's optical recognition of handwritten digits, the test set
 TEST_DIGITS = 200
 RECORD = 1 + 3 * IMAGE_SIZE * IMAGE_SIZE  # bytes: the label, then the red, green and blue pixels
 
@@ -56,7 +58,9 @@ def build_training_model(pixels, labels, width, learning_rate, final_activation)
     else:
         losses = tf.keras.losses.binary_crossentropy(tf.one_hot(labels, CLASSES), probabilities)
     loss = tf.reduce_mean(losses)
-    train_op = tf.group(tf.keras.optimizers.RMSprop(learning_rate).get_updates(loss, model.trainable_weights))
+    train_op = tf.group(
+        tf.keras.optimizers.RMSprop(learning_rate).get_updates(loss, model.trainable_weights)
+    )
     right = tf.equal(tf.argmax(model(images, training=False), 1, output_type=tf.int32), labels)
     return pixels, labels, loss, train_op, right
 
@@ -66,27 +70,49 @@ def network(width, final_activation):
     layers = tf.keras.layers
     blocks = []
     for channels in (width, 2 * width):
-        blocks += [layers.Conv2D(channels, 3, padding="same", activation="relu"), layers.Conv2D(channels, 3, activation="relu")]
+        blocks += [
+            layers.Conv2D(channels, 3, padding="same", activation="relu"),
+            layers.Conv2D(channels, 3, activation="relu"),
+        ]
         blocks += [layers.MaxPooling2D(), layers.Dropout(0.25)]
     hidden = layers.Dense(16 * width, activation="relu")
-    return tf.keras.Sequential([*blocks, layers.Flatten(), hidden, layers.Dropout(0.5), layers.Dense(CLASSES, final_activation)])
+    return tf.keras.Sequential(
+        [
+            *blocks,
+            layers.Flatten(),
+            hidden,
+            layers.Dropout(0.5),
+            layers.Dense(CLASSES, final_activation),
+        ]
+    )
 
 
 def read(folder, names):
     """Images and labels of CIFAR-10's binary files: uint8 (number, 32, 32, 3) and int32 (number,); ends the program where they are no such files."""
     rows = np.concatenate([_records(os.path.join(folder, name)) for name in names])
-    return rows[:, 1:].reshape(-1, 3, IMAGE_SIZE, IMAGE_SIZE).transpose(0, 2, 3, 1), rows[:, 0].astype(np.int32)
+    return rows[:, 1:].reshape(-1, 3, IMAGE_SIZE, IMAGE_SIZE).transpose(0, 2, 3, 1), rows[
+        :, 0
+    ].astype(np.int32)
 
 
 def _records(path):
     if not os.path.isfile(path):
-        training.refuse("%s: there is no such file; --data_dir takes the folder with %s" % (path, ", ".join(TRAINING_FILES + TEST_FILES)))
+        training.refuse(
+            "%s: there is no such file; --data_dir takes the folder with %s"
+            % (path, ", ".join(TRAINING_FILES + TEST_FILES))
+        )
     data = np.fromfile(path, np.uint8)
     if not data.size or data.size % RECORD:
-        training.refuse("%s: found %d bytes, accepted are records of %d: the file is truncated, or not CIFAR-10's" % (path, data.size, RECORD))
+        training.refuse(
+            "%s: found %d bytes, accepted are records of %d: the file is truncated, or not CIFAR-10's"
+            % (path, data.size, RECORD)
+        )
     rows = data.reshape(-1, RECORD)
     if rows[:, 0].max() >= CLASSES:
-        training.refuse("%s: found label %d, accepted are 0 to %d: the file is not CIFAR-10's" % (path, rows[:, 0].max(), CLASSES - 1))
+        training.refuse(
+            "%s: found label %d, accepted are 0 to %d: the file is not CIFAR-10's"
+            % (path, rows[:, 0].max(), CLASSES - 1)
+        )
     return rows
 
 
@@ -109,7 +135,10 @@ def batches(flags):
     """Endless batches of pixels and labels, in random order."""
     images, labels = pictures(flags.data_dir, test=False)
     if len(images) < flags.batch_size:
-        training.refuse("argument --batch_size: found %d, accepted is %d at most: so many images there are" % (flags.batch_size, len(images)))
+        training.refuse(
+            "argument --batch_size: found %d, accepted is %d at most: so many images there are"
+            % (flags.batch_size, len(images))
+        )
     for chosen in shuffled(len(images), flags.batch_size, flags.seed):
         yield images[chosen], labels[chosen]
 
@@ -120,14 +149,21 @@ def main():
     pixels = tf.placeholder(tf.uint8, [None, IMAGE_SIZE, IMAGE_SIZE, 3], name="pixels")
     labels = tf.placeholder(tf.int32, [None], name="labels")
     build = training.precision(flags)(build_training_model)
-    *inputs, loss, train_op, right = build(pixels, labels, flags.width, flags.learning_rate, flags.final_activation)
+    *inputs, loss, train_op, right = build(
+        pixels, labels, flags.width, flags.learning_rate, flags.final_activation
+    )
 
     def test(session):
         images, answers = pictures(flags.data_dir, test=True)
-        found = [session.run(right, dict(zip(inputs, (images[part], answers[part])))) for part in in_order(len(images), min(len(images), 100))]
+        found = [
+            session.run(right, dict(zip(inputs, (images[part], answers[part]))))
+            for part in in_order(len(images), min(len(images), 100))
+        ]
         print("test accuracy %.4f" % np.mean(found))
 
-    training.train(flags, {"loss": loss}, train_op, inputs, batches(flags), flags.batch_size, finish=test)
+    training.train(
+        flags, {"loss": loss}, train_op, inputs, batches(flags), flags.batch_size, finish=test
+    )
 
 
 if __name__ == "__main__":

@@ -38,7 +38,9 @@ def build_training_model(tokens, following, vocabulary, layers, width, learning_
     Returns:
         tokens and following as they were given, the loss and the operation that trains one step.
     """
-    table = tf.get_variable("embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-0.1, 0.1))
+    table = tf.get_variable(
+        "embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-0.1, 0.1)
+    )
     cells = tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.LSTMCell(width) for _ in range(layers)])
     top, _ = tf.nn.dynamic_rnn(cells, tf.nn.embedding_lookup(table, tokens), dtype=tf.float32)
     logits = tf.layers.dense(top, vocabulary, name="logits")
@@ -47,7 +49,9 @@ def build_training_model(tokens, following, vocabulary, layers, width, learning_
     optimizer = tf.train.AdamOptimizer(learning_rate)
     gradients, variables = zip(*optimizer.compute_gradients(loss))
     gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
-    train_op = optimizer.apply_gradients(zip(gradients, variables), tf.train.get_or_create_global_step())
+    train_op = optimizer.apply_gradients(
+        zip(gradients, variables), tf.train.get_or_create_global_step()
+    )
     return tokens, following, loss, train_op
 
 
@@ -59,8 +63,19 @@ def main():
     build = training.precision(flags)(build_training_model)
     sizes = flags.vocabulary, flags.layers, flags.width, flags.learning_rate
     tokens, following, loss, train_op = build(tokens, following, *sizes)
-    batches = ((sentences[:, :-1], sentences[:, 1:]) for sentences in training.sentences(flags, flags.length + 1))
-    training.train(flags, {"loss": loss}, train_op, (tokens, following), batches, flags.batch_size * flags.length, "tokens")
+    batches = (
+        (sentences[:, :-1], sentences[:, 1:])
+        for sentences in training.sentences(flags, flags.length + 1)
+    )
+    training.train(
+        flags,
+        {"loss": loss},
+        train_op,
+        (tokens, following),
+        batches,
+        flags.batch_size * flags.length,
+        "tokens",
+    )
 
 
 if __name__ == "__main__":

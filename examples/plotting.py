@@ -33,8 +33,14 @@ class Traces:
     """
 
     def __init__(self, losses):
-        scales = {op.name[: -len("/current")]: op.outputs[0] for op in tf.get_default_graph().get_operations() if _is_scale(op.name)}
-        self.summary = tf.summary.merge([tf.summary.scalar(name, value) for name, value in dict(losses, **scales).items()])
+        scales = {
+            op.name[: -len("/current")]: op.outputs[0]
+            for op in tf.get_default_graph().get_operations()
+            if _is_scale(op.name)
+        }
+        self.summary = tf.summary.merge(
+            [tf.summary.scalar(name, value) for name, value in dict(losses, **scales).items()]
+        )
         self._points = {}
 
     def add(self, step, summary):
@@ -48,12 +54,18 @@ class Traces:
         from matplotlib.ticker import MaxNLocator
 
         scales = {tag: points for tag, points in self._points.items() if _SCALE.fullmatch(tag)}
-        losses = {tag: points for tag, points in self._points.items() if not tag.startswith("graphmp/")}
+        losses = {
+            tag: points for tag, points in self._points.items() if not tag.startswith("graphmp/")
+        }
         panels = [("loss", losses)] + [("loss scale", scales)] * bool(scales)
         figure = Figure(figsize=(_SIZE[0], _SIZE[1] * len(panels)))
         for axes, (label, traces) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels):
             for tag, points in sorted(traces.items()):
-                axes.plot(*zip(*points), label=tag, drawstyle="steps-post" if traces is scales else "default")
+                axes.plot(
+                    *zip(*points),
+                    label=tag,
+                    drawstyle="steps-post" if traces is scales else "default",
+                )
             axes.set_xlabel("step")
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             axes.set_ylabel(label)

@@ -16,11 +16,19 @@ import tensorflow.compat.v1 as tf
 SIZES = {
     "batch_size": (16, 4, "images a step"),
     "steps": (300, 24, "training steps"),
-    "stage": (100, 8, "of the steps at first, in which images are coarse; in as many after them fine ones are faded in"),
+    "stage": (
+        100,
+        8,
+        "of the steps at first, in which images are coarse; in as many after them fine ones are faded in",
+    ),
     "image_size": (128, 16, "height and width of the fine images, 4 times a power of 2"),
     "classes": (10, 4, "kinds of images to imitate"),
     "noise": (512, 16, "numbers of which the generator makes an image"),
-    "width": (512, 16, "channels of a layer for images up to 16 x 16; half as many for those twice as high, and so on"),
+    "width": (
+        512,
+        16,
+        "channels of a layer for images up to 16 x 16; half as many for those twice as high, and so on",
+    ),
     "learning_rate": (1e-3, 1e-3, "of Adam, for both networks"),
 }
 COARSEST = 4  # height and width of what the generator begins with
@@ -41,18 +49,28 @@ def build_training_model(images, noise, stage, width, learning_rate):
     Returns:
         images and noise as they were given, the discriminator's loss, the generator's, and the operation that trains both one step.
     """
-    fade = tf.clip_by_value(tf.cast(tf.train.get_or_create_global_step(), tf.float32) / stage - 1.0, 0.0, 1.0)
+    fade = tf.clip_by_value(
+        tf.cast(tf.train.get_or_create_global_step(), tf.float32) / stage - 1.0, 0.0, 1.0
+    )
     real = blend(doubled(halved(images)), images, fade)
     false = generate(noise, fade, int(images.shape[1]), width)
     between = blend(real, false, tf.random_uniform([tf.shape(images)[0], 1, 1, 1]))
-    real_score, false_score, between_score = (discriminate(shown, fade, width) for shown in (real, false, between))
-    slopes = tf.sqrt(tf.reduce_sum(tf.square(tf.gradients(between_score, between)[0]), axis=[1, 2, 3]))
-    penalty = PENALTY * tf.reduce_mean(tf.square(slopes - 1.0)) + DRIFT * tf.reduce_mean(tf.square(real_score))
+    real_score, false_score, between_score = (
+        discriminate(shown, fade, width) for shown in (real, false, between)
+    )
+    slopes = tf.sqrt(
+        tf.reduce_sum(tf.square(tf.gradients(between_score, between)[0]), axis=[1, 2, 3])
+    )
+    penalty = PENALTY * tf.reduce_mean(tf.square(slopes - 1.0)) + DRIFT * tf.reduce_mean(
+        tf.square(real_score)
+    )
     discriminator_loss = tf.reduce_mean(false_score) - tf.reduce_mean(real_score) + penalty
     generator_loss = -tf.reduce_mean(false_score)
 
     optimizers = [tf.train.AdamOptimizer(learning_rate, 0.0, 0.99) for _ in range(2)]
-    train_op = training.opponents({"discriminator": discriminator_loss, "generator": generator_loss}, optimizers)
+    train_op = training.opponents(
+        {"discriminator": discriminator_loss, "generator": generator_loss}, optimizers
+    )
     return images, noise, discriminator_loss, generator_loss, train_op
 
 
@@ -67,7 +85,10 @@ def generate(noise, fade, size, width):
             at *= 2
             top = pixel_norm(layer(doubled(top), channels(width, at), "first%d" % at))
         fine = pixel_norm(layer(top, top.shape[3], "second%d" % at))
-        coarse, fine = (convolution(top, 3, name, 1, gain=1.0) for top, name in ((coarse, "image%d" % (at // 2)), (fine, "image%d" % at)))
+        coarse, fine = (
+            convolution(top, 3, name, 1, gain=1.0)
+            for top, name in ((coarse, "image%d" % (at // 2)), (fine, "image%d" % at))
+        )
         return blend(doubled(coarse), fine, fade)
 
 
@@ -100,9 +121,21 @@ def layer(top, outputs, name, size=3):
 def convolution(top, outputs, name, size, gain=2.0):
     """A convolution whose kernel begins with variance 1 and is divided by what He et al. (2015) would begin with: all learn at one rate."""
     with tf.variable_scope(name):
-        kernel = tf.get_variable("kernel", [size, size, top.shape[3], outputs], initializer=tf.random_normal_initializer())
+        kernel = tf.get_variable(
+            "kernel",
+            [size, size, top.shape[3], outputs],
+            initializer=tf.random_normal_initializer(),
+        )
         bias = tf.get_variable("bias", [outputs], initializer=tf.zeros_initializer())
-        return tf.nn.conv2d(top, kernel * (gain / (size * size * int(top.shape[3]))) ** 0.5, [1, 1, 1, 1], "SAME") + bias
+        return (
+            tf.nn.conv2d(
+                top,
+                kernel * (gain / (size * size * int(top.shape[3]))) ** 0.5,
+                [1, 1, 1, 1],
+                "SAME",
+            )
+            + bias
+        )
 
 
 def pixel_norm(top):
@@ -113,7 +146,9 @@ def pixel_norm(top):
 def with_deviation(top):
     """One more channel: the standard deviation over the batch, the mean of all channels and places."""
     _, variance = tf.nn.moments(top, axes=[0])
-    return tf.concat([top, tf.reduce_mean(tf.sqrt(variance + 1e-8)) * tf.ones_like(top[:, :, :, :1])], axis=3)
+    return tf.concat(
+        [top, tf.reduce_mean(tf.sqrt(variance + 1e-8)) * tf.ones_like(top[:, :, :, :1])], axis=3
+    )
 
 
 def doubled(top):
@@ -139,9 +174,16 @@ def main():
     images, _ = training.image_placeholders(flags)
     noise = tf.placeholder(tf.float32, [None, flags.noise], name="noise")
     build = training.precision(flags)(build_training_model)
-    images, noise, down, up, train_op = build(images, noise, flags.stage, flags.width, flags.learning_rate)
+    images, noise, down, up, train_op = build(
+        images, noise, flags.stage, flags.width, flags.learning_rate
+    )
     training.train(
-        flags, {"discriminator_loss": down, "generator_loss": up}, train_op, (images, noise), training.images_and_noise(flags), flags.batch_size
+        flags,
+        {"discriminator_loss": down, "generator_loss": up},
+        train_op,
+        (images, noise),
+        training.images_and_noise(flags),
+        flags.batch_size,
     )
 
 

@@ -53,14 +53,28 @@ def build_training_model(features, labels, optimizer, flags):
         features and labels as they were given, the loss and the operation that trains one step.
     """
     if flags.model == "cnn":
-        top = tf.layers.conv2d(features, flags.width, 3, 2, "same", activation=tf.nn.relu, name="conv1")
-        top = tf.layers.conv2d(top, 2 * flags.width, 3, 2, "same", activation=tf.nn.relu, name="conv2")
-        top = tf.layers.dense(tf.reduce_mean(top, [1, 2]), 4 * flags.width, tf.nn.relu, name="hidden")
+        top = tf.layers.conv2d(
+            features, flags.width, 3, 2, "same", activation=tf.nn.relu, name="conv1"
+        )
+        top = tf.layers.conv2d(
+            top, 2 * flags.width, 3, 2, "same", activation=tf.nn.relu, name="conv2"
+        )
+        top = tf.layers.dense(
+            tf.reduce_mean(top, [1, 2]), 4 * flags.width, tf.nn.relu, name="hidden"
+        )
         logits = tf.layers.dense(top, flags.classes, name="logits")
     else:
-        table = tf.get_variable("table", (flags.vocabulary, flags.width), initializer=tf.random_normal_initializer(stddev=0.3))
+        table = tf.get_variable(
+            "table",
+            (flags.vocabulary, flags.width),
+            initializer=tf.random_normal_initializer(stddev=0.3),
+        )
         top = tf.nn.embedding_lookup(table, features, partition_strategy="div")
-        logits = tf.layers.dense(tf.layers.dense(top, flags.width, tf.nn.relu, name="hidden"), flags.vocabulary, name="logits")
+        logits = tf.layers.dense(
+            tf.layers.dense(top, flags.width, tf.nn.relu, name="hidden"),
+            flags.vocabulary,
+            name="logits",
+        )
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
     return features, labels, loss, optimizer.minimize(loss, tf.train.get_or_create_global_step())
 
@@ -70,7 +84,9 @@ def placeholders(flags):
     if flags.model == "cnn":
         return training.image_placeholders(flags)
     shape = (None, LENGTH - 1)
-    return tf.placeholder(tf.int32, shape, name="inputs"), tf.placeholder(tf.int32, shape, name="labels")
+    return tf.placeholder(tf.int32, shape, name="inputs"), tf.placeholder(
+        tf.int32, shape, name="labels"
+    )
 
 
 def batches(flags):
@@ -82,13 +98,24 @@ def batches(flags):
 
 def build_worker(flags, spec, task):
     """The graph of one worker: variables on the servers, all else on the worker. Returns inputs, loss, train op and hooks."""
-    optimizer, hooks = tf.train.MomentumOptimizer(flags.learning_rate, MOMENTUM), [tf.train.StopAtStepHook(last_step=flags.steps)]
+    optimizer, hooks = (
+        tf.train.MomentumOptimizer(flags.learning_rate, MOMENTUM),
+        [tf.train.StopAtStepHook(last_step=flags.steps)],
+    )
     if flags.updates == "sync":
-        optimizer = tf.train.SyncReplicasOptimizer(optimizer, flags.workers, total_num_replicas=flags.workers)
+        optimizer = tf.train.SyncReplicasOptimizer(
+            optimizer, flags.workers, total_num_replicas=flags.workers
+        )
     partitioner = tf.fixed_size_partitioner(flags.partitions) if flags.partitions > 1 else None
-    scope = tf.variable_scope("", partitioner=partitioner, use_resource=flags.variables == "resource")
-    with scope, tf.device(tf.train.replica_device_setter(cluster=spec, worker_device="/job:worker/task:%d" % task)):
-        features, labels, loss, train_op = training.precision(flags)(build_training_model)(*placeholders(flags), optimizer, flags)
+    scope = tf.variable_scope(
+        "", partitioner=partitioner, use_resource=flags.variables == "resource"
+    )
+    with scope, tf.device(
+        tf.train.replica_device_setter(cluster=spec, worker_device="/job:worker/task:%d" % task)
+    ):
+        features, labels, loss, train_op = training.precision(flags)(build_training_model)(
+            *placeholders(flags), optimizer, flags
+        )
     if flags.updates == "sync":
         hooks.append(optimizer.make_session_run_hook(task == 0))
     return (features, labels), loss, train_op, hooks
@@ -99,26 +126,44 @@ def work(flags, spec, task):
     server = tf.train.Server(spec, "worker", task)
     inputs, loss, train_op, hooks = build_worker(flags, spec, task)
     config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % task])
-    options = dict(checkpoint_dir=flags.checkpoint_dir or None, save_checkpoint_steps=flags.log_every, save_checkpoint_secs=None)
+    options = dict(
+        checkpoint_dir=flags.checkpoint_dir or None,
+        save_checkpoint_steps=flags.log_every,
+        save_checkpoint_secs=None,
+    )
     begin, images, source, told = time.time(), 0, batches(flags), 0
     with tf.train.MonitoredTrainingSession(
-        server.target, task == 0, hooks=hooks, config=config, stop_grace_period_secs=2, log_step_count_steps=None, **options
+        server.target,
+        task == 0,
+        hooks=hooks,
+        config=config,
+        stop_grace_period_secs=2,
+        log_step_count_steps=None,
+        **options,
     ) as session:
         while not session.should_stop():
             part = [array[task :: flags.workers] for array in next(source)]
-            value, step, _ = session.run([loss, tf.train.get_global_step(), train_op], dict(zip(inputs, part)))
+            value, step, _ = session.run(
+                [loss, tf.train.get_global_step(), train_op], dict(zip(inputs, part))
+            )
             images += len(part[0])
             if step // flags.log_every > told:  # the steps between may be another worker's
                 told = step // flags.log_every
                 print("worker %d  step %4d  loss %.4f" % (task, step, value), flush=True)
-    print("worker %d  %.1f %s/s" % (task, images / (time.time() - begin), "images" if flags.model == "cnn" else "sentences"), flush=True)
+    print(
+        "worker %d  %.1f %s/s"
+        % (task, images / (time.time() - begin), "images" if flags.model == "cnn" else "sentences"),
+        flush=True,
+    )
 
 
 def main():
     """Starts the cluster, or is the process of it that TF_CONFIG names."""
     flags = training.start(__doc__, SIZES, data_format=True)
     if flags.plot:
-        training.refuse("argument --plot: a cluster draws nothing; --checkpoint_dir keeps its summaries for TensorBoard")
+        training.refuse(
+            "argument --plot: a cluster draws nothing; --checkpoint_dir keeps its summaries for TensorBoard"
+        )
     role = cluster.own_role()
     if role is None:
         cluster.launch({"ps": flags.ps, "worker": flags.workers}, flags.restarts, flags.prefix)

@@ -14,7 +14,12 @@ import training  # first: see there
 # isort: split
 import tensorflow.compat.v1 as tf
 
-BLOCKS = {26: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}  # in each stage, by depth
+BLOCKS = {
+    26: (2, 2, 2, 2),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+}  # in each stage, by depth
 SIZES = dict(
     training.IMAGENET,
     depth=(50, 26, "convolutions and dense layers, one behind the other", *BLOCKS),
@@ -45,10 +50,18 @@ def build_training_model(images, labels, classes, depth, width, learning_rate, d
     for stage, blocks in enumerate(BLOCKS[depth]):
         for block in range(blocks):
             with tf.variable_scope("stage%d_block%d" % (stage + 1, block + 1)):
-                top = bottleneck(top, width << stage, 2 if stage and not block else 1, data_format, project=not block)
+                top = bottleneck(
+                    top,
+                    width << stage,
+                    2 if stage and not block else 1,
+                    data_format,
+                    project=not block,
+                )
     top = tf.reduce_mean(top, axis=[2, 3] if data_format == "channels_first" else [1, 2])
     logits = tf.layers.dense(top, classes, name="logits")
-    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(WEIGHT_DECAY)
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(
+        WEIGHT_DECAY
+    )
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         optimizer = tf.train.MomentumOptimizer(learning_rate, MOMENTUM)
         train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
@@ -68,15 +81,35 @@ def bottleneck(bottom, channels, stride, data_format, project):
 def convolution(bottom, channels, size, stride, data_format, name, gamma=1.0):
     """A convolution without bias, then batch normalisation whose scale begins at gamma."""
     he = tf.variance_scaling_initializer(2.0, mode="fan_out")
-    top = tf.layers.conv2d(bottom, channels, size, stride, "same", data_format, use_bias=False, kernel_initializer=he, name=name)
+    top = tf.layers.conv2d(
+        bottom,
+        channels,
+        size,
+        stride,
+        "same",
+        data_format,
+        use_bias=False,
+        kernel_initializer=he,
+        name=name,
+    )
     axis = 1 if data_format == "channels_first" else 3
     scale = tf.constant_initializer(gamma)
-    return tf.layers.batch_normalization(top, axis, momentum=0.9, epsilon=1e-5, gamma_initializer=scale, training=True, name=name + "_norm")
+    return tf.layers.batch_normalization(
+        top,
+        axis,
+        momentum=0.9,
+        epsilon=1e-5,
+        gamma_initializer=scale,
+        training=True,
+        name=name + "_norm",
+    )
 
 
 def main():
     """Trains on made-up images."""
-    training.train_classifier(__doc__, SIZES, build_training_model, "classes", "depth", "width", "learning_rate")
+    training.train_classifier(
+        __doc__, SIZES, build_training_model, "classes", "depth", "width", "learning_rate"
+    )
 
 
 if __name__ == "__main__":

@@ -19,19 +19,21 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from graphmp.errors import GraphmpError  # before TensorFlow, which reads its settings when it is imported
-from graphmp.runtime.quiet import quiet_stderr
+from graphmp.conversion.quiet import quiet_stderr
+from graphmp.errors import (
+    GraphmpError,  # before TensorFlow, which reads its settings when it is imported
+)
 
 with quiet_stderr():  # what TensorFlow writes while it starts
     import numpy as np
     import tensorflow.compat.v1 as tf
 
-    from graphmp.graph.files import read_graph
-    from graphmp.runtime.bench.graphs import write
-    from graphmp.runtime.bench.session import TrainingSession
-    from graphmp.runtime.feeds.attempts import first_line, first_that_runs, random_attempts
-    from graphmp.runtime.feeds.batches import from_function, from_npz
-    from graphmp.runtime.feeds.wanted import wanted_tensors
+    from graphmp.bench.graphs import write
+    from graphmp.bench.session import TrainingSession
+    from graphmp.feeds.attempts import first_line, first_that_runs, random_attempts
+    from graphmp.feeds.batches import from_function, from_npz
+    from graphmp.feeds.wanted import wanted_tensors
+    from graphmp.graph.io.files import read_graph
 
 NOT_FINITE = " (does not train: `graphmp audit DIR/original.meta` says where it is not finite)"
 STILL = " (stands still: its script may assign the learning rate, which is what its variable starts with here)"
@@ -56,26 +58,48 @@ class Part:
             return graph.get_tensor_by_name(name if ":" in name else name + ":0")
 
         self.names = [" + ".join(loss["loss"]) for loss in losses]
-        self.train_ops = [graph.get_operation_by_name(name) for name in sorted({name for loss in losses for name in loss["train_ops"]})]
+        self.train_ops = [
+            graph.get_operation_by_name(name)
+            for name in sorted({name for loss in losses for name in loss["train_ops"]})
+        ]
         self.values = [[tensor(name) for name in loss["loss"]] for loss in losses]
         self.gradients = [tensor(name) for loss in losses for name in loss["gradients"]]
         self.scales = [[tensor(loss["scale"])] if loss["scale"] else [] for loss in losses]
-        self.finite = [[tensor(name) for name in loss["finite"].split(", ") if name and loss["gated"]] for loss in losses]
+        self.finite = [
+            [tensor(name) for name in loss["finite"].split(", ") if name and loss["gated"]]
+            for loss in losses
+        ]
 
     def train(self, session, feeds):
         """A step: a Row for each loss."""
-        values, scales, finite, _ = session.run([self.values, self.scales, self.finite, self.train_ops], feeds)
+        values, scales, finite, _ = session.run(
+            [self.values, self.scales, self.finite, self.train_ops], feeds
+        )
         sums = [float(sum(np.sum(value) for value in each)) for each in values]
         said = ["".join(", loss scale %g" % scale for scale in each) for each in scales]
-        return [Row(*row) for row in zip(self.names, sums, said, [not all(flags) for flags in finite])]
+        return [
+            Row(*row) for row in zip(self.names, sums, said, [not all(flags) for flags in finite])
+        ]
 
 
 def parse_flags():
     """The command line."""
     parser = argparse.ArgumentParser(description="Trains a converted graph.")
-    parser.add_argument("folder", metavar="DIR", type=pathlib.Path, help="what `graphmp convert` wrote")
-    parser.add_argument("--data", default="", metavar="FILE", help="batches: FILE.npz or FILE.py:FUNCTION, as `graphmp audit` takes them")
-    parser.add_argument("--batch_size", type=int, default=8, help="for dimensions that the graph leaves open (default 8)")
+    parser.add_argument(
+        "folder", metavar="DIR", type=pathlib.Path, help="what `graphmp convert` wrote"
+    )
+    parser.add_argument(
+        "--data",
+        default="",
+        metavar="FILE",
+        help="batches: FILE.npz or FILE.py:FUNCTION, as `graphmp audit` takes them",
+    )
+    parser.add_argument(
+        "--batch_size",
+        type=int,
+        default=8,
+        help="for dimensions that the graph leaves open (default 8)",
+    )
     parser.add_argument("--steps", type=int, default=20, help="training steps (default 20)")
     flags = parser.parse_args()
     if min(flags.steps, flags.batch_size) < 1:
@@ -88,13 +112,27 @@ def read_losses(folder):
     try:
         losses = json.loads((folder / "report.json").read_text(encoding="utf-8"))["losses"]
     except (OSError, ValueError, KeyError) as error:
-        raise GraphmpError("GMP003", "%s: no report of a conversion (%r); make one with `graphmp convert SOURCE -o DIR`" % (folder, error)) from None
+        raise GraphmpError(
+            "GMP003",
+            "%s: no report of a conversion (%r); make one with `graphmp convert SOURCE -o DIR`"
+            % (folder, error),
+        ) from None
     if not losses or not all(loss.get("train_ops") for loss in losses):
-        raise GraphmpError("GMP023", "%s/report.json names no op that trains; convert again, with --train_op=OP --loss=TENSOR" % folder)
+        raise GraphmpError(
+            "GMP023",
+            "%s/report.json names no op that trains; convert again, with --train_op=OP --loss=TENSOR"
+            % folder,
+        )
     parts = []
     for loss in losses:
-        joined = [part for part in parts if any(set(loss["train_ops"]) & set(other["train_ops"]) for other in part)]
-        parts = [part for part in parts if part not in joined] + [[other for part in joined for other in part] + [loss]]
+        joined = [
+            part
+            for part in parts
+            if any(set(loss["train_ops"]) & set(other["train_ops"]) for other in part)
+        ]
+        parts = [part for part in parts if part not in joined] + [
+            [other for part in joined for other in part] + [loss]
+        ]
     return parts
 
 
@@ -102,18 +140,30 @@ def opened(folder, parts):
     """The graph in a session, initialised."""
     targets = {name for part in parts for loss in part for name in loss["train_ops"]}
     with tempfile.TemporaryDirectory() as temporary:
-        local = write(read_graph(folder / "converted.meta"), targets, pathlib.Path(temporary) / "local.meta")  # without other machines' devices
+        local = write(
+            read_graph(folder / "converted.meta"), targets, pathlib.Path(temporary) / "local.meta"
+        )  # without other machines' devices
         return TrainingSession(local)
 
 
 def batches_for(training, parts, flags):
     """A function from a step's number to its feeds."""
-    names = [op.name for part in parts for op in part.train_ops] + [tensor.op.name for part in parts for each in part.values for tensor in each]
+    names = [op.name for part in parts for op in part.train_ops] + [
+        tensor.op.name for part in parts for each in part.values for tensor in each
+    ]
     if flags.data:
         wanted = wanted_tensors(training.graph, training.view, names)
-        return from_npz(flags.data, wanted, flags.batch_size) if flags.data.endswith(".npz") else from_function(flags.data, wanted)
+        return (
+            from_npz(flags.data, wanted, flags.batch_size)
+            if flags.data.endswith(".npz")
+            else from_function(flags.data, wanted)
+        )
     probe = [tensor for part in parts for tensor in [*part.gradients, *part.values]]
-    made_up = first_that_runs(training.session, probe, random_attempts(training.graph, training.view, names, flags.batch_size, 0))
+    made_up = first_that_runs(
+        training.session,
+        probe,
+        random_attempts(training.graph, training.view, names, flags.batch_size, 0),
+    )
     return lambda step: made_up(0)
 
 
@@ -127,15 +177,29 @@ def train(flags):
         start, steps = time.time(), []
         for number in range(flags.steps):
             steps.append([row for part in parts for row in part.train(session, batches(number))])
-            print("step %2d" % (number + 1) + "".join("  %s %.4f%s%s" % (row[:3] + (", skipped" * row.skipped,)) for row in steps[-1]))
+            print(
+                "step %2d" % (number + 1)
+                + "".join(
+                    "  %s %.4f%s%s" % (row[:3] + (", skipped" * row.skipped,)) for row in steps[-1]
+                )
+            )
     by_loss = list(zip(*steps))
-    print("%d steps in %.1f s: %s" % (len(steps), time.time() - start, "; ".join(map(summary, by_loss))))
+    print(
+        "%d steps in %.1f s: %s"
+        % (len(steps), time.time() - start, "; ".join(map(summary, by_loss)))
+    )
     return int(any(troubles(rows) == NOT_FINITE for rows in by_loss))
 
 
 def summary(rows):
     """The course of a loss, in words."""
-    numbers = (rows[0].name, rows[0].value, rows[-1].value, rows[-1].scale, sum(row.skipped for row in rows))
+    numbers = (
+        rows[0].name,
+        rows[0].value,
+        rows[-1].value,
+        rows[-1].scale,
+        sum(row.skipped for row in rows),
+    )
     return "%s %.4f -> %.4f%s, %d skipped" % numbers + troubles(rows)
 
 

@@ -25,7 +25,10 @@ SIZES = {
 BYTES = 256
 CLASSES = 2
 SUBJECTS = ["plot", "film", "cast", "music", "ending"]
-WORDS = [["bad", "awful", "dull", "sad", "a mess"], ["good", "great", "superb", "fun", "a joy"]]  # of bad reviews, of good ones
+WORDS = [
+    ["bad", "awful", "dull", "sad", "a mess"],
+    ["good", "great", "superb", "fun", "a joy"],
+]  # of bad reviews, of good ones
 
 
 def build_training_model(reviews, labels, embedding, width, learning_rate):
@@ -41,13 +44,22 @@ def build_training_model(reviews, labels, embedding, width, learning_rate):
     Returns:
         reviews and labels as they were given, the loss and the operation that trains one step.
     """
-    table = tf.get_variable("embedding", [BYTES, embedding], initializer=tf.random_normal_initializer(stddev=0.1))
+    table = tf.get_variable(
+        "embedding", [BYTES, embedding], initializer=tf.random_normal_initializer(stddev=0.1)
+    )
     lengths = tf.reduce_sum(tf.cast(tf.not_equal(reviews, 0), tf.int32), axis=1)
     cell = MultiplicativeLSTMCell(embedding, width)
-    _, state = tf.nn.dynamic_rnn(cell, tf.nn.embedding_lookup(table, reviews), lengths, dtype=tf.float32)
+    _, state = tf.nn.dynamic_rnn(
+        cell, tf.nn.embedding_lookup(table, reviews), lengths, dtype=tf.float32
+    )
     logits = tf.layers.dense(state.h, CLASSES, name="logits")
     loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)
-    return reviews, labels, loss, tf.train.AdamOptimizer(learning_rate).minimize(loss, tf.train.get_or_create_global_step())
+    return (
+        reviews,
+        labels,
+        loss,
+        tf.train.AdamOptimizer(learning_rate).minimize(loss, tf.train.get_or_create_global_step()),
+    )
 
 
 class MultiplicativeLSTMCell(tf.nn.rnn_cell.RNNCell):
@@ -56,8 +68,14 @@ class MultiplicativeLSTMCell(tf.nn.rnn_cell.RNNCell):
     def __init__(self, inputs, width):
         super().__init__()
         self._width = width
-        self._from_input, self._from_state = normalised("wmx", inputs, width), normalised("wmh", width, width)
-        self._gates_of_input, self._gates_of_state = normalised("wx", inputs, 4 * width), normalised("wh", width, 4 * width)
+        self._from_input, self._from_state = (
+            normalised("wmx", inputs, width),
+            normalised("wmh", width, width),
+        )
+        self._gates_of_input, self._gates_of_state = (
+            normalised("wx", inputs, 4 * width),
+            normalised("wh", width, 4 * width),
+        )
         self._bias = tf.get_variable("b", [4 * width], initializer=tf.zeros_initializer())
 
     @property
@@ -71,7 +89,11 @@ class MultiplicativeLSTMCell(tf.nn.rnn_cell.RNNCell):
     def __call__(self, inputs, state, scope=None):
         """Reads one input: the output and the state, (batch, width) each."""
         product = tf.matmul(inputs, self._from_input) * tf.matmul(state.h, self._from_state)
-        gates = tf.matmul(inputs, self._gates_of_input) + tf.matmul(product, self._gates_of_state) + self._bias
+        gates = (
+            tf.matmul(inputs, self._gates_of_input)
+            + tf.matmul(product, self._gates_of_state)
+            + self._bias
+        )
         write, keep, show, value = tf.split(gates, 4, axis=1)
         cells = tf.sigmoid(keep) * state.c + tf.sigmoid(write) * tf.tanh(value)
         output = tf.sigmoid(show) * tf.tanh(cells)
@@ -81,7 +103,9 @@ class MultiplicativeLSTMCell(tf.nn.rnn_cell.RNNCell):
 def normalised(name, inputs, outputs):
     """A kernel whose columns have lengths of their own to train (Salimans and Kingma 2016, arXiv:1602.07868)."""
     kernel = tf.get_variable(name, [inputs, outputs], initializer=tf.orthogonal_initializer())
-    return tf.get_variable("g" + name[1:], [outputs], initializer=tf.ones_initializer()) * tf.nn.l2_normalize(kernel, axis=0)
+    return tf.get_variable(
+        "g" + name[1:], [outputs], initializer=tf.ones_initializer()
+    ) * tf.nn.l2_normalize(kernel, axis=0)
 
 
 def batches(flags):
@@ -90,14 +114,21 @@ def batches(flags):
     while True:
         labels = random.randint(0, CLASSES, flags.batch_size).astype(np.int32)
         texts = [review(random, label) for label in labels]
-        rows = [np.frombuffer(text.encode()[: flags.length].ljust(flags.length, b"\0"), np.uint8) for text in texts]
+        rows = [
+            np.frombuffer(text.encode()[: flags.length].ljust(flags.length, b"\0"), np.uint8)
+            for text in texts
+        ]
         yield np.stack(rows).astype(np.int32), labels
 
 
 def review(random, label):
     """A sentence that praises, where the label is 1, or doesn't; one in five says what something is not."""
     negated = int(random.randint(5) == 0)
-    return "The %s was %s%s." % (random.choice(SUBJECTS), "not " * negated, random.choice(WORDS[label ^ negated]))
+    return "The %s was %s%s." % (
+        random.choice(SUBJECTS),
+        "not " * negated,
+        random.choice(WORDS[label ^ negated]),
+    )
 
 
 def main():
@@ -106,8 +137,18 @@ def main():
     reviews = tf.placeholder(tf.int32, [None, flags.length], name="reviews")
     labels = tf.placeholder(tf.int32, [None], name="labels")
     build = training.precision(flags)(build_training_model)
-    reviews, labels, loss, train_op = build(reviews, labels, flags.embedding, flags.width, flags.learning_rate)
-    training.train(flags, {"loss": loss}, train_op, (reviews, labels), batches(flags), flags.batch_size * flags.length, "tokens")
+    reviews, labels, loss, train_op = build(
+        reviews, labels, flags.embedding, flags.width, flags.learning_rate
+    )
+    training.train(
+        flags,
+        {"loss": loss},
+        train_op,
+        (reviews, labels),
+        batches(flags),
+        flags.batch_size * flags.length,
+        "tokens",
+    )
 
 
 if __name__ == "__main__":

@@ -45,20 +45,28 @@ def build_training_model(source, target, vocabulary, layers, width, learning_rat
     with tf.variable_scope("decoder"):
         before = tf.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=START)
         cell = AttentionCell(memory, tf.equal(source, PADDING), layers, width)
-        top, _ = tf.nn.dynamic_rnn(cell, embed(before, vocabulary, width), lengths(target), dtype=tf.float32)
+        top, _ = tf.nn.dynamic_rnn(
+            cell, embed(before, vocabulary, width), lengths(target), dtype=tf.float32
+        )
         logits = tf.layers.dense(top, vocabulary, name="logits")
-    loss = tf.losses.sparse_softmax_cross_entropy(target, logits, weights=tf.not_equal(target, PADDING))
+    loss = tf.losses.sparse_softmax_cross_entropy(
+        target, logits, weights=tf.not_equal(target, PADDING)
+    )
 
     optimizer = tf.train.AdamOptimizer(learning_rate)
     gradients, variables = zip(*optimizer.compute_gradients(loss))
     gradients, _ = tf.clip_by_global_norm(gradients, CLIP_NORM)
-    train_op = optimizer.apply_gradients(zip(gradients, variables), tf.train.get_or_create_global_step())
+    train_op = optimizer.apply_gradients(
+        zip(gradients, variables), tf.train.get_or_create_global_step()
+    )
     return source, target, loss, train_op
 
 
 def embed(tokens, vocabulary, width):
     """The numbers that represent tokens."""
-    table = tf.get_variable("embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-0.1, 0.1))
+    table = tf.get_variable(
+        "embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-0.1, 0.1)
+    )
     return tf.nn.embedding_lookup(table, tokens)
 
 
@@ -70,10 +78,14 @@ def lengths(tokens):
 def encode(top, ends, layers, width):
     """What the decoder reads of each token of a sentence, (batch, length, width); zeros behind its end."""
     both = tf.nn.rnn_cell.LSTMCell(width), tf.nn.rnn_cell.LSTMCell(width)
-    directions, _ = tf.nn.bidirectional_dynamic_rnn(*both, top, ends, dtype=tf.float32, scope="layer0")
+    directions, _ = tf.nn.bidirectional_dynamic_rnn(
+        *both, top, ends, dtype=tf.float32, scope="layer0"
+    )
     top = tf.concat(directions, axis=2)
     for layer in range(1, layers):
-        above, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.LSTMCell(width), top, ends, dtype=tf.float32, scope="layer%d" % layer)
+        above, _ = tf.nn.dynamic_rnn(
+            tf.nn.rnn_cell.LSTMCell(width), top, ends, dtype=tf.float32, scope="layer%d" % layer
+        )
         top = above + top if layer > 1 else above
     return top
 
@@ -83,7 +95,9 @@ class AttentionCell(tf.nn.rnn_cell.RNNCell):
 
     def __init__(self, memory, padding, layers, width):
         super().__init__()
-        self._cells = [tf.nn.rnn_cell.LSTMCell(width, name="layer%d" % layer) for layer in range(layers)]
+        self._cells = [
+            tf.nn.rnn_cell.LSTMCell(width, name="layer%d" % layer) for layer in range(layers)
+        ]
         self._memory, self._width = memory, width
         self._keys = tf.layers.dense(memory, width, use_bias=False, name="keys")
         self._mask = -1e9 * tf.cast(padding, tf.float32)
@@ -110,7 +124,9 @@ class AttentionCell(tf.nn.rnn_cell.RNNCell):
     def _attend(self, query):
         """The mean of the memory, weighted by how well each place fits the query."""
         fit = tf.tanh(self._keys + tf.layers.dense(query, self._width, name="query")[:, None])
-        weights = tf.nn.softmax(tf.layers.dense(fit, 1, use_bias=False, name="fit")[:, :, 0] + self._mask)
+        weights = tf.nn.softmax(
+            tf.layers.dense(fit, 1, use_bias=False, name="fit")[:, :, 0] + self._mask
+        )
         return tf.reduce_sum(weights[:, :, None] * self._memory, axis=1)
 
 
@@ -120,8 +136,18 @@ def main():
     source = tf.placeholder(tf.int32, [None, flags.length], name="source")
     target = tf.placeholder(tf.int32, [None, flags.length], name="target")
     build = training.precision(flags)(build_training_model)
-    source, target, loss, train_op = build(source, target, flags.vocabulary, flags.layers, flags.width, flags.learning_rate)
-    training.train(flags, {"loss": loss}, train_op, (source, target), training.translations(flags), flags.batch_size * flags.length, "tokens")
+    source, target, loss, train_op = build(
+        source, target, flags.vocabulary, flags.layers, flags.width, flags.learning_rate
+    )
+    training.train(
+        flags,
+        {"loss": loss},
+        train_op,
+        (source, target),
+        training.translations(flags),
+        flags.batch_size * flags.length,
+        "tokens",
+    )
 
 
 if __name__ == "__main__":

@@ -12,10 +12,14 @@ import os
 
 import numpy as np
 
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # tf.layers needs Keras 2 on TensorFlow 2.16 and later
+os.environ.setdefault(
+    "TF_USE_LEGACY_KERAS", "1"
+)  # tf.layers needs Keras 2 on TensorFlow 2.16 and later
 import tensorflow.compat.v1 as tf
 
-LEARNING_RATE = 3e-4  # the hidden layer sums over tens of thousands of inputs: with larger steps the loss leaps
+LEARNING_RATE = (
+    3e-4  # the hidden layer sums over tens of thousands of inputs: with larger steps the loss leaps
+)
 
 
 def build_training_model(inputs, labels, nlabel, data_format="channels_first"):
@@ -31,7 +35,9 @@ def build_training_model(inputs, labels, nlabel, data_format="channels_first"):
         inputs, as they were given; labels; the mean loss; and the operation that trains one step.
     """
     axis = 1 if data_format == "channels_first" else 3
-    top = tf.layers.conv2d(inputs, 64, 7, padding="SAME", use_bias=False, data_format=data_format, name="conv")
+    top = tf.layers.conv2d(
+        inputs, 64, 7, padding="SAME", use_bias=False, data_format=data_format, name="conv"
+    )
     top = tf.layers.batch_normalization(top, axis=axis, training=True, fused=True, name="norm")
     top = tf.layers.max_pooling2d(top, 2, 2, data_format=data_format, name="pool")
     top = tf.layers.flatten(top, name="flatten")
@@ -46,8 +52,12 @@ def build_training_model(inputs, labels, nlabel, data_format="channels_first"):
 def parse_flags():
     """The command line; --smoke makes everything small, and what is given beside it still counts."""
     parser = argparse.ArgumentParser(description="Trains a small image classifier on random data.")
-    parser.add_argument("--smoke", action="store_true", help="a small model and a few steps, for a laptop")
-    parser.add_argument("--data_format", choices=["channels_first", "channels_last"], default="channels_first")
+    parser.add_argument(
+        "--smoke", action="store_true", help="a small model and a few steps, for a laptop"
+    )
+    parser.add_argument(
+        "--data_format", choices=["channels_first", "channels_last"], default="channels_first"
+    )
     parser.add_argument("--batch_size", type=int, help="images a step (default 32; smoke 8)")
     parser.add_argument("--steps", type=int, help="training steps (default 20; smoke 5)")
     flags = parser.parse_args()
@@ -76,7 +86,9 @@ def main():
     shape = (3, size, size) if flags.data_format == "channels_first" else (size, size, 3)
     inputs = tf.placeholder(tf.float32, (None,) + shape, name="inputs")
     labels = tf.placeholder(tf.int32, (None,), name="labels")
-    inputs, labels, loss, train_op = build_training_model(inputs, labels, flags.nlabel, flags.data_format)
+    inputs, labels, loss, train_op = build_training_model(
+        inputs, labels, flags.nlabel, flags.data_format
+    )
 
     random = np.random.RandomState(1)
     images = random.uniform(-1, 1, (flags.batch_size,) + shape).astype(np.float32)

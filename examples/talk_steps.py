@@ -12,7 +12,9 @@ import argparse
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # tf.layers needs Keras 2 on TensorFlow 2.16 and later
+os.environ.setdefault(
+    "TF_USE_LEGACY_KERAS", "1"
+)  # tf.layers needs Keras 2 on TensorFlow 2.16 and later
 import tensorflow.compat.v1 as tf
 
 import graphmp
@@ -59,7 +61,9 @@ def build_training_model(inputs, labels, nlabel, step, data_format="channels_fir
 def forward(images, nlabel, data_format):
     """The logits, in the dtype of the images."""
     axis = 1 if data_format == "channels_first" else 3
-    top = tf.layers.conv2d(images, 64, 7, padding="SAME", use_bias=False, data_format=data_format, name="conv")
+    top = tf.layers.conv2d(
+        images, 64, 7, padding="SAME", use_bias=False, data_format=data_format, name="conv"
+    )
     top = tf.layers.batch_normalization(top, axis=axis, training=True, fused=True, name="norm")
     top = tf.layers.max_pooling2d(top, 2, 2, data_format=data_format, name="pool")
     top = tf.layers.flatten(top, name="flatten")
@@ -67,10 +71,16 @@ def forward(images, nlabel, data_format):
     return tf.layers.dense(top, nlabel, name="logits")
 
 
-def float32_variable_storage_getter(getter, name, shape=None, dtype=None, trainable=None, **options):
+def float32_variable_storage_getter(
+    getter, name, shape=None, dtype=None, trainable=None, **options
+):
     """Makes a trainable float16 variable a float32 one, and what reads it read a cast."""
-    is_half = dtype == tf.float16 and trainable is not False  # None, what tf.get_variable passes by default, means trainable
-    variable = getter(name, shape, dtype=tf.float32 if is_half else dtype, trainable=trainable, **options)
+    is_half = (
+        dtype == tf.float16 and trainable is not False
+    )  # None, what tf.get_variable passes by default, means trainable
+    variable = getter(
+        name, shape, dtype=tf.float32 if is_half else dtype, trainable=trainable, **options
+    )
     return tf.cast(variable, tf.float16, name=name + "/float16") if is_half else variable
 
 
@@ -95,10 +105,18 @@ def in_short(diff):
 
 def parse_flags():
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", default="talk_steps", help="folder to write to (default talk_steps)")
-    parser.add_argument("--data_format", choices=["channels_first", "channels_last"], default="channels_first")
-    parser.add_argument("--image_size", type=int, default=224, help="height and width of the images (default 224)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "-o", "--output", default="talk_steps", help="folder to write to (default talk_steps)"
+    )
+    parser.add_argument(
+        "--data_format", choices=["channels_first", "channels_last"], default="channels_first"
+    )
+    parser.add_argument(
+        "--image_size", type=int, default=224, help="height and width of the images (default 224)"
+    )
     parser.add_argument("--nlabel", type=int, default=1000, help="classes (default 1000)")
     return parser.parse_args()
 

@@ -16,7 +16,9 @@ import numpy as np
 from rich.progress import Progress
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # tf.layers and the RNN cells need Keras 2 on TensorFlow 2.16 and later
+os.environ.setdefault(
+    "TF_USE_LEGACY_KERAS", "1"
+)  # tf.layers and the RNN cells need Keras 2 on TensorFlow 2.16 and later
 import plotting
 import tensorflow.compat.v1 as tf
 
@@ -53,19 +55,49 @@ def start(description, sizes, data_format=False):
 
 
 def _parse_flags(description, sizes, data_format):
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="small sizes and few steps, for a laptop; what is given beside it still counts")
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="small sizes and few steps, for a laptop; what is given beside it still counts",
+    )
     for name, (full, smoke, text, *accepted) in sizes.items():
-        parser.add_argument("--" + name, type=type(full), choices=accepted or None, help="%s (default %s; smoke %s)" % (text, full, smoke))
+        parser.add_argument(
+            "--" + name,
+            type=type(full),
+            choices=accepted or None,
+            help="%s (default %s; smoke %s)" % (text, full, smoke),
+        )
     parser.set_defaults(data_format="channels_last")
     if data_format:
         parser.add_argument("--data_format", choices=["channels_last", "channels_first"])
-    parser.add_argument("--seed", type=int, default=1, help="of the initial values and the data (default 1)")
-    parser.add_argument("--log_every", type=int, default=10, help="how many steps from one printed loss to the next (default 10)")
-    parser.add_argument("--mixed_precision", action="store_true", help="build the model through graphmp.mixed_precision")
-    parser.add_argument("--compute_dtype", choices=["float16", "bfloat16"], help="for --mixed_precision (default float16)")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the initial values and the data (default 1)"
+    )
+    parser.add_argument(
+        "--log_every",
+        type=int,
+        default=10,
+        help="how many steps from one printed loss to the next (default 10)",
+    )
+    parser.add_argument(
+        "--mixed_precision",
+        action="store_true",
+        help="build the model through graphmp.mixed_precision",
+    )
+    parser.add_argument(
+        "--compute_dtype",
+        choices=["float16", "bfloat16"],
+        help="for --mixed_precision (default float16)",
+    )
     parser.add_argument("--loss_scale", help="for --mixed_precision: dynamic, none or a number")
-    parser.add_argument("--plot", metavar="FILE", help="draw the losses and loss scales of all steps: .png or .svg; needs matplotlib")
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw the losses and loss scales of all steps: .png or .svg; needs matplotlib",
+    )
     flags = parser.parse_args()
     for name, (full, smoke, *_) in sizes.items():
         if getattr(flags, name) is None:
@@ -112,7 +144,9 @@ def session_config():
 
 def weight_decay(rate):
     """The loss that pulls the kernels of the model to 0, its biases and normalisations not: `rate` times half the sum of their squares."""
-    kernels = [variable for variable in tf.trainable_variables() if variable.op.name.endswith("/kernel")]
+    kernels = [
+        variable for variable in tf.trainable_variables() if variable.op.name.endswith("/kernel")
+    ]
     return rate * tf.add_n([tf.nn.l2_loss(kernel) for kernel in kernels])
 
 
@@ -135,13 +169,18 @@ def train(flags, losses, train_op, inputs, batches, items, unit="images", finish
         session.run(tf.global_variables_initializer())
         for step, batch in zip(range(1, flags.steps + 1), batches):
             begin = time.perf_counter()
-            values, summary, _ = session.run([losses, traces.summary if traces else [], train_op], dict(zip(inputs, batch)))
+            values, summary, _ = session.run(
+                [losses, traces.summary if traces else [], train_op], dict(zip(inputs, batch))
+            )
             seconds += time.perf_counter() - begin if step > 1 else 0.0
             advance()
             if traces:
                 traces.add(step, summary)
             if step % flags.log_every == 0 or step in (1, flags.steps):
-                print("step %4d" % step + "".join("  %s %.4f" % item for item in values.items()), flush=True)
+                print(
+                    "step %4d" % step + "".join("  %s %.4f" % item for item in values.items()),
+                    flush=True,
+                )
         if finish:
             finish(session)
     if traces:
@@ -161,7 +200,9 @@ def train_classifier(description, sizes, build, *names):
     """
     flags = start(description, sizes, data_format=True)
     chosen = [getattr(flags, name) for name in names]
-    images, labels, loss, train_op = precision(flags)(build)(*image_placeholders(flags), *chosen, data_format=flags.data_format)
+    images, labels, loss, train_op = precision(flags)(build)(
+        *image_placeholders(flags), *chosen, data_format=flags.data_format
+    )
     train(flags, {"loss": loss}, train_op, (images, labels), image_batches(flags), flags.batch_size)
 
 
@@ -180,7 +221,9 @@ def image_placeholders(flags):
     """Placeholders for float32 images in --data_format and for their int32 classes."""
     size = flags.image_size
     shape = (3, size, size) if flags.data_format == "channels_first" else (size, size, 3)
-    return tf.placeholder(tf.float32, (None,) + shape, name="inputs"), tf.placeholder(tf.int32, (None,), name="labels")
+    return tf.placeholder(tf.float32, (None,) + shape, name="inputs"), tf.placeholder(
+        tf.int32, (None,), name="labels"
+    )
 
 
 def image_batches(flags):
@@ -192,8 +235,12 @@ def image_batches(flags):
 
     def batch():
         labels = random.randint(0, flags.classes, flags.batch_size).astype(np.int32)
-        images = patterns[labels][:, rows][:, :, rows] + random.uniform(-0.5, 0.5, shape).astype(np.float32)
-        return (images if flags.data_format == "channels_last" else images.transpose(0, 3, 1, 2)), labels
+        images = patterns[labels][:, rows][:, :, rows] + random.uniform(-0.5, 0.5, shape).astype(
+            np.float32
+        )
+        return (
+            images if flags.data_format == "channels_last" else images.transpose(0, 3, 1, 2)
+        ), labels
 
     return itertools.cycle(batch() for _ in range(_BATCHES))
 
@@ -212,11 +259,21 @@ def opponents(losses, optimizers):
         losses: by the scope of the variables that a loss is to train.
         optimizers: one for each; steps of the first are counted.
     """
-    gradients = [optimizer.compute_gradients(loss, tf.trainable_variables(scope)) for optimizer, (scope, loss) in zip(optimizers, losses.items())]
-    before = [gradient for pairs in gradients for gradient, _ in pairs] + tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    gradients = [
+        optimizer.compute_gradients(loss, tf.trainable_variables(scope))
+        for optimizer, (scope, loss) in zip(optimizers, losses.items())
+    ]
+    before = [gradient for pairs in gradients for gradient, _ in pairs] + tf.get_collection(
+        tf.GraphKeys.UPDATE_OPS
+    )
     counts = [tf.train.get_or_create_global_step()] + [None] * (len(losses) - 1)
     with tf.control_dependencies(before):
-        return tf.group([optimizer.apply_gradients(pairs, count) for optimizer, pairs, count in zip(optimizers, gradients, counts)])
+        return tf.group(
+            [
+                optimizer.apply_gradients(pairs, count)
+                for optimizer, pairs, count in zip(optimizers, gradients, counts)
+            ]
+        )
 
 
 def sentences(flags, length):
@@ -224,7 +281,9 @@ def sentences(flags, length):
     random = np.random.RandomState(flags.seed)
 
     def draw(*shape):
-        return (FIRST_TOKEN + (flags.vocabulary - FIRST_TOKEN) * random.uniform(size=shape) ** 3).astype(np.int32)
+        return (
+            FIRST_TOKEN + (flags.vocabulary - FIRST_TOKEN) * random.uniform(size=shape) ** 3
+        ).astype(np.int32)
 
     followers = draw(flags.vocabulary, 2)
     while True:
@@ -245,5 +304,10 @@ def translations(flags):
     for sentence in sentences(flags, flags.length):
         ends = random.randint(flags.length // 2, flags.length + 1, (flags.batch_size, 1))
         places = np.arange(flags.length)
-        translation = np.take_along_axis(dictionary[sentence], np.maximum(ends - 1 - places, 0), axis=1)
-        yield np.where(places < ends, sentence, 0), np.where(places < ends, translation, 0).astype(np.int32)
+        translation = np.take_along_axis(
+            dictionary[sentence], np.maximum(ends - 1 - places, 0), axis=1
+        )
+        yield (
+            np.where(places < ends, sentence, 0),
+            np.where(places < ends, translation, 0).astype(np.int32),
+        )

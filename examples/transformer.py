@@ -48,16 +48,26 @@ def build_training_model(tokens, masked, vocabulary, layers, heads, head_width, 
     table = tf.get_variable("embedding", [vocabulary, width], initializer=near)
     positions = tf.get_variable("positions", [tokens.shape[1], width], initializer=near)
     padding = -1e9 * tf.cast(tf.equal(tokens, PADDING), tf.float32)[:, None, None, :]
-    top = tf.nn.embedding_lookup(table, tf.where(masked, MASK * tf.ones_like(tokens), tokens)) + positions
+    top = (
+        tf.nn.embedding_lookup(table, tf.where(masked, MASK * tf.ones_like(tokens), tokens))
+        + positions
+    )
     for number in range(layers):
         with tf.variable_scope("layer%d" % number):
             top += attention(layer_norm(top, "attention_norm"), padding, heads)
             inner = tf.layers.dense(layer_norm(top, "inner_norm"), 4 * width, gelu, name="inner")
             top += tf.layers.dense(inner, width, name="outer")
     guesses = tf.boolean_mask(layer_norm(top, "norm"), masked)
-    logits = tf.matmul(guesses, table, transpose_b=True) + tf.get_variable("bias", [vocabulary], initializer=tf.zeros_initializer())
+    logits = tf.matmul(guesses, table, transpose_b=True) + tf.get_variable(
+        "bias", [vocabulary], initializer=tf.zeros_initializer()
+    )
     loss = tf.losses.sparse_softmax_cross_entropy(tf.boolean_mask(tokens, masked), logits)
-    return tokens, masked, loss, tf.train.AdamOptimizer(learning_rate).minimize(loss, tf.train.get_or_create_global_step())
+    return (
+        tokens,
+        masked,
+        loss,
+        tf.train.AdamOptimizer(learning_rate).minimize(loss, tf.train.get_or_create_global_step()),
+    )
 
 
 def attention(top, padding, heads):
@@ -65,12 +75,16 @@ def attention(top, padding, heads):
     length, width = (int(size) for size in top.shape[1:])
 
     def split(name):
-        by_head = tf.reshape(tf.layers.dense(top, width, name=name), [-1, length, heads, width // heads])
+        by_head = tf.reshape(
+            tf.layers.dense(top, width, name=name), [-1, length, heads, width // heads]
+        )
         return tf.transpose(by_head, [0, 2, 1, 3])
 
     scores = tf.matmul(split("queries"), split("keys"), transpose_b=True) / (width // heads) ** 0.5
     read = tf.matmul(tf.nn.softmax(scores + padding), split("values"))
-    return tf.layers.dense(tf.reshape(tf.transpose(read, [0, 2, 1, 3]), [-1, length, width]), width, name="read")
+    return tf.layers.dense(
+        tf.reshape(tf.transpose(read, [0, 2, 1, 3]), [-1, length, width]), width, name="read"
+    )
 
 
 def layer_norm(top, name):
@@ -106,7 +120,15 @@ def main():
     build = training.precision(flags)(build_training_model)
     sizes = flags.vocabulary, flags.layers, flags.heads, flags.head_width, flags.learning_rate
     tokens, masked, loss, train_op = build(tokens, masked, *sizes)
-    training.train(flags, {"loss": loss}, train_op, (tokens, masked), batches(flags), flags.batch_size * flags.length, "tokens")
+    training.train(
+        flags,
+        {"loss": loss},
+        train_op,
+        (tokens, masked),
+        batches(flags),
+        flags.batch_size * flags.length,
+        "tokens",
+    )
 
 
 if __name__ == "__main__":

@@ -62,14 +62,27 @@ def two_convolutions(top, channels, name):
     """Two convolutions of size 3 without padding: the image loses 2 points on each side."""
     he = tf.variance_scaling_initializer(2.0)
     for number in (1, 2):
-        top = tf.layers.conv2d(top, channels, 3, activation=tf.nn.relu, kernel_initializer=he, name="%s_%d" % (name, number))
+        top = tf.layers.conv2d(
+            top,
+            channels,
+            3,
+            activation=tf.nn.relu,
+            kernel_initializer=he,
+            name="%s_%d" % (name, number),
+        )
     return top
 
 
 def cropped(larger, smaller):
     """The middle of the one, with the other's height and width."""
-    height, width = (int(large) - int(small) for large, small in zip(larger.shape[1:3], smaller.shape[1:3]))
-    return larger[:, height // 2 : larger.shape[1] - (height + 1) // 2, width // 2 : larger.shape[2] - (width + 1) // 2]
+    height, width = (
+        int(large) - int(small) for large, small in zip(larger.shape[1:3], smaller.shape[1:3])
+    )
+    return larger[
+        :,
+        height // 2 : larger.shape[1] - (height + 1) // 2,
+        width // 2 : larger.shape[2] - (width + 1) // 2,
+    ]
 
 
 def batches(flags):
@@ -90,11 +103,17 @@ def batches(flags):
 def main():
     """Trains on made-up images."""
     flags = training.start(__doc__, SIZES)
-    images = tf.placeholder(tf.float32, [None, flags.image_size, flags.image_size, 1], name="images")
+    images = tf.placeholder(
+        tf.float32, [None, flags.image_size, flags.image_size, 1], name="images"
+    )
     labels = tf.placeholder(tf.int32, [None, flags.image_size, flags.image_size], name="labels")
     build = training.precision(flags)(build_training_model)
-    images, labels, loss, train_op = build(images, labels, flags.depth, flags.width, flags.learning_rate)
-    training.train(flags, {"loss": loss}, train_op, (images, labels), batches(flags), flags.batch_size)
+    images, labels, loss, train_op = build(
+        images, labels, flags.depth, flags.width, flags.learning_rate
+    )
+    training.train(
+        flags, {"loss": loss}, train_op, (images, labels), batches(flags), flags.batch_size
+    )
 
 
 if __name__ == "__main__":

@@ -46,10 +46,18 @@ def build_training_model(pictures, hidden, code, learning_rate):
     inner = tf.layers.dense(drawn, hidden, tf.tanh, name="decoder")
     logits = tf.layers.dense(inner, pictures.shape[1], name="logits")
 
-    cross_entropy = tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(labels=pictures, logits=logits), axis=1)
-    divergence = 0.5 * tf.reduce_sum(tf.square(mean) + tf.exp(log_variance) - log_variance - 1.0, axis=1)
+    cross_entropy = tf.reduce_sum(
+        tf.nn.sigmoid_cross_entropy_with_logits(labels=pictures, logits=logits), axis=1
+    )
+    divergence = 0.5 * tf.reduce_sum(
+        tf.square(mean) + tf.exp(log_variance) - log_variance - 1.0, axis=1
+    )
     loss = tf.reduce_mean(cross_entropy) + tf.reduce_mean(divergence)
-    return pictures, loss, tf.train.AdamOptimizer(learning_rate).minimize(loss, tf.train.get_or_create_global_step())
+    return (
+        pictures,
+        loss,
+        tf.train.AdamOptimizer(learning_rate).minimize(loss, tf.train.get_or_create_global_step()),
+    )
 
 
 def batches(flags):

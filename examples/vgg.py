@@ -19,7 +19,13 @@ SIZES = dict(
     width=(64, 8, "channels of the first convolution"),
     learning_rate=(0.01, 0.005, "of the momentum optimizer"),
 )
-STAGES = ((2, 1), (2, 2), (3, 4), (3, 8), (3, 8))  # convolutions, and their channels in multiples of the width
+STAGES = (
+    (2, 1),
+    (2, 2),
+    (3, 4),
+    (3, 8),
+    (3, 8),
+)  # convolutions, and their channels in multiples of the width
 HIDDEN = 64  # neurons of the dense layers, in multiples of the width
 MOMENTUM = 0.9
 WEIGHT_DECAY = 5e-4
@@ -45,21 +51,37 @@ def build_training_model(images, labels, classes, width, learning_rate, data_for
     for stage, (convolutions, multiple) in enumerate(STAGES):
         for number in range(convolutions):
             name = "conv%d_%d" % (stage + 1, number + 1)
-            top = tf.layers.conv2d(top, multiple * width, 3, 1, "same", data_format, activation=tf.nn.relu, kernel_initializer=he, name=name)
+            top = tf.layers.conv2d(
+                top,
+                multiple * width,
+                3,
+                1,
+                "same",
+                data_format,
+                activation=tf.nn.relu,
+                kernel_initializer=he,
+                name=name,
+            )
         top = tf.layers.max_pooling2d(top, 2, 2, data_format=data_format)
     top = tf.layers.flatten(top)
     for name in ("fc6", "fc7"):
         top = tf.layers.dense(top, HIDDEN * width, tf.nn.relu, kernel_initializer=he, name=name)
         top = tf.layers.dropout(top, DROPOUT, training=True)
-    logits = tf.layers.dense(top, classes, kernel_initializer=tf.random_normal_initializer(stddev=0.01), name="fc8")
-    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(WEIGHT_DECAY)
+    logits = tf.layers.dense(
+        top, classes, kernel_initializer=tf.random_normal_initializer(stddev=0.01), name="fc8"
+    )
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits) + training.weight_decay(
+        WEIGHT_DECAY
+    )
     optimizer = tf.train.MomentumOptimizer(learning_rate, MOMENTUM)
     return images, labels, loss, optimizer.minimize(loss, tf.train.get_or_create_global_step())
 
 
 def main():
     """Trains on made-up images."""
-    training.train_classifier(__doc__, SIZES, build_training_model, "classes", "width", "learning_rate")
+    training.train_classifier(
+        __doc__, SIZES, build_training_model, "classes", "width", "learning_rate"
+    )
 
 
 if __name__ == "__main__":

@@ -40,8 +40,14 @@ def build_training_model(words, near, vocabulary, width, sampled, learning_rate)
     Returns:
         words and near as they were given, the loss and the operation that trains one step.
     """
-    table = tf.get_variable("embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-1.0, 1.0))
-    weights = tf.get_variable("nce_weights", [vocabulary, width], initializer=tf.truncated_normal_initializer(stddev=width**-0.5))
+    table = tf.get_variable(
+        "embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-1.0, 1.0)
+    )
+    weights = tf.get_variable(
+        "nce_weights",
+        [vocabulary, width],
+        initializer=tf.truncated_normal_initializer(stddev=width**-0.5),
+    )
     biases = tf.get_variable("nce_biases", [vocabulary], initializer=tf.zeros_initializer())
     rows = tf.nn.embedding_lookup(table, words)
     loss = tf.reduce_mean(tf.nn.nce_loss(weights, biases, near[:, None], rows, sampled, vocabulary))
@@ -54,7 +60,9 @@ def batches(flags):
     random = np.random.RandomState(flags.seed)
     for sentences in training.sentences(flags, LENGTH):
         places = random.randint(WINDOW, LENGTH - WINDOW, flags.batch_size)
-        away = random.choice([-1, 1], flags.batch_size) * random.randint(1, WINDOW + 1, flags.batch_size)
+        away = random.choice([-1, 1], flags.batch_size) * random.randint(
+            1, WINDOW + 1, flags.batch_size
+        )
         every = np.arange(flags.batch_size)
         yield sentences[every, places], sentences[every, places + away]
 
@@ -64,8 +72,12 @@ def main():
     flags = training.start(__doc__, SIZES)
     words, near = (tf.placeholder(tf.int32, [None], name=name) for name in ("words", "near"))
     build = training.precision(flags)(build_training_model)
-    words, near, loss, train_op = build(words, near, flags.vocabulary, flags.width, flags.sampled, flags.learning_rate)
-    training.train(flags, {"loss": loss}, train_op, (words, near), batches(flags), flags.batch_size, "words")
+    words, near, loss, train_op = build(
+        words, near, flags.vocabulary, flags.width, flags.sampled, flags.learning_rate
+    )
+    training.train(
+        flags, {"loss": loss}, train_op, (words, near), batches(flags), flags.batch_size, "words"
+    )
 
 
 if __name__ == "__main__":

@@ -6,26 +6,27 @@ import importlib
 from typing import Any
 
 from graphmp import environment as _environment  # noqa: F401  # first: TensorFlow reads its settings when it is imported
-from graphmp.hooks import at_import as _at_import
+from graphmp.tf_hooks import at_import as _at_import
 from graphmp.version import __version__
 
 # Each public name and its module, imported at first use: `graphmp --help` and `graphmp doctor` need no TensorFlow.
 _MODULES = {
     "Config": "graphmp.config",
-    "Conversion": "graphmp.runtime.conversion",
-    "Diff": "graphmp.diff.model",
+    "Conversion": "graphmp.conversion.conversion",
+    "Diff": "graphmp.compare.api",
     "GraphmpError": "graphmp.errors",
-    "InteractiveSession": "graphmp.runtime.session",
+    "InteractiveSession": "graphmp.session.session",
     "Policy": "graphmp.policy.policy",
-    "Session": "graphmp.runtime.session",
-    "check_overflow": "graphmp.runtime.overflow",
-    "convert": "graphmp.runtime.convert",
-    "diff": "graphmp",
+    "Session": "graphmp.session.session",
+    "check_overflow": "graphmp.session.overflow",
+    "convert": "graphmp.conversion.convert",
+    "diff": "graphmp.compare.api",
     "float32_variable_storage_getter": "graphmp.recipe.storage",
-    "mixed_precision": "graphmp.runtime.decorator",
+    "mixed_precision": "graphmp.session.decorator",
     "restore": "graphmp.loss_scale.checkpoints",
-    "session_config": "graphmp.runtime.session_config",
+    "session_config": "graphmp.session.session_config",
 }
+_ELSEWHERE = {"diff": "compare"}  # public names of what is called otherwise in its module
 
 _at_import.install()
 
@@ -35,9 +36,7 @@ __all__ = sorted(_MODULES) + ["__version__"]
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError("module 'graphmp' has no attribute %r" % name)
-    if name == "diff":  # the package is callable: importing it binds this very name to it
-        return importlib.import_module("graphmp.diff")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), _ELSEWHERE.get(name, name))
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,10 @@ from graphmp.errors import GraphmpError
 
 ENGINES = ("auto", "recipe", "rewrite")
 COMPUTE_DTYPES = ("float16", "bfloat16", "float32")
-FLOAT32_MIN, FLOAT32_MAX = 2.0**-126, (2.0 - 2.0**-23) * 2.0**127  # of numbers with all their digits
+FLOAT32_MIN, FLOAT32_MAX = (
+    2.0**-126,
+    (2.0 - 2.0**-23) * 2.0**127,
+)  # of numbers with all their digits
 _MOST_STEPS = 2**62
 REPEATED = ("keep_float32", "force_compute", "fetch", "loss", "train_op", "gradient_scope")
 
@@ -57,8 +60,12 @@ class Config:
         accepted = [f.name for f in fields(cls)]
         unknown = sorted(set(options) - set(accepted))
         if unknown:
-            raise GraphmpError("GMP002", "no option %s; accepted: %s" % (", ".join(unknown), ", ".join(accepted)))
-        config = cls.from_json({name: _tuple(value) if name in REPEATED else value for name, value in options.items()})
+            raise GraphmpError(
+                "GMP002", "no option %s; accepted: %s" % (", ".join(unknown), ", ".join(accepted))
+            )
+        config = cls.from_json(
+            {name: _tuple(value) if name in REPEATED else value for name, value in options.items()}
+        )
         _one_of("engine", config.engine, ENGINES)
         _one_of("compute_dtype", config.compute_dtype, COMPUTE_DTYPES)
         for name in ("keep_float32", "force_compute"):
@@ -68,9 +75,19 @@ class Config:
             loss_scale=_loss_scale(config.loss_scale, config.compute_dtype),
             clip_norm=_clip_norm(config.clip_norm),
             loss_scale_initial=_number("loss_scale_initial", config.loss_scale_initial, 2.0**-24),
-            loss_scale_growth_interval=_count("loss_scale_growth_interval", config.loss_scale_growth_interval),
-            loss_scale_growth_factor=_number("loss_scale_growth_factor", config.loss_scale_growth_factor, 1.0, above=True),
-            loss_scale_backoff_factor=_number("loss_scale_backoff_factor", config.loss_scale_backoff_factor, 2.0**-24, 1.0, below=True),
+            loss_scale_growth_interval=_count(
+                "loss_scale_growth_interval", config.loss_scale_growth_interval
+            ),
+            loss_scale_growth_factor=_number(
+                "loss_scale_growth_factor", config.loss_scale_growth_factor, 1.0, above=True
+            ),
+            loss_scale_backoff_factor=_number(
+                "loss_scale_backoff_factor",
+                config.loss_scale_backoff_factor,
+                2.0**-24,
+                1.0,
+                below=True,
+            ),
             loss_scale_min=_number("loss_scale_min", config.loss_scale_min, 2.0**-24),
         )
         if config.loss_scale_min > config.loss_scale_initial:
@@ -81,35 +98,50 @@ class Config:
     @classmethod
     def from_json(cls, values: Dict[str, Any]) -> Config:
         """Reads the fields of a checked Config that went through JSON."""
-        typed: Dict[str, Any] = {name: tuple(value) if name in REPEATED else value for name, value in values.items()}
+        typed: Dict[str, Any] = {
+            name: tuple(value) if name in REPEATED else value for name, value in values.items()
+        }
         return cls(**typed)
 
     @property
     def float32_nodes(self) -> Tuple[str, ...]:
         """Regular expressions for the nodes that compute in float32: what was asked for, and what is fetched."""
-        return self.keep_float32 + tuple("^%s$" % re.escape(name.split(":")[0]) for name in self.fetch)
+        return self.keep_float32 + tuple(
+            "^%s$" % re.escape(name.split(":")[0]) for name in self.fetch
+        )
 
     @property
     def names_training(self) -> str:
         """The first flag that names a part of a built graph's training, which only the rewrite looks for; empty where none does."""
-        return next((name for name in ("loss", "train_op", "gradient_scope") if getattr(self, name)), "")
+        return next(
+            (name for name in ("loss", "train_op", "gradient_scope") if getattr(self, name)), ""
+        )
 
     @property
     def for_built_graphs(self) -> str:
         """The first flag that only the rewrite serves, on a graph that is built; empty where none is set."""
-        return self.names_training or next((name for name in ("ranges", "allreduce_half") if getattr(self, name)), "")
+        return self.names_training or next(
+            (name for name in ("ranges", "allreduce_half") if getattr(self, name)), ""
+        )
 
     @property
     def tries_first_step(self) -> bool:
         """Whether the first step shows how large gradients are: where float16 bounds them and nobody said where a dynamic scale starts."""
-        return self.compute_dtype == "float16" and self.loss_scale_initial == Config.loss_scale_initial
+        return (
+            self.compute_dtype == "float16" and self.loss_scale_initial == Config.loss_scale_initial
+        )
 
     def as_flags(self) -> Dict[str, Any]:
         """The options as JSON values, by flag name; what Python alone can say is shown as text."""
         flags = asdict(replace(self, loss_scale=None))
         scale = self.loss_scale
-        flags["loss_scale"] = scale if isinstance(scale, (str, float)) else "<%s>" % type(scale).__name__
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in flags.items()}
+        flags["loss_scale"] = (
+            scale if isinstance(scale, (str, float)) else "<%s>" % type(scale).__name__
+        )
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in flags.items()
+        }
 
     def flagfile_lines(self) -> List[str]:
         """Lines of an absl flagfile that repeats this conversion; defaults are left out."""
@@ -134,23 +166,42 @@ def _tuple(value: Union[str, Iterable[str], None]) -> Tuple[str, ...]:
 
 def _one_of(name: str, value: str, accepted: Tuple[str, ...]) -> None:
     if value not in accepted:
-        raise GraphmpError("GMP002", "--%s=%s: accepted are %s" % (name, value, ", ".join(accepted)))
+        raise GraphmpError(
+            "GMP002", "--%s=%s: accepted are %s" % (name, value, ", ".join(accepted))
+        )
 
 
-def _number(name: str, value: Any, low: float, high: float = FLOAT32_MAX, above: bool = False, below: bool = False) -> float:
+def _number(
+    name: str,
+    value: Any,
+    low: float,
+    high: float = FLOAT32_MAX,
+    above: bool = False,
+    below: bool = False,
+) -> float:
     """A number between two others; `above` and `below` leave out the bounds themselves."""
     number = _float(value)
     if not low <= number <= high or (above and number == low) or (below and number == high):
         lower = "%s %s" % ("more than" if above else "at least", _text(low))
-        upper = "" if high == FLOAT32_MAX else " and %s %s" % ("less than" if below else "at most", _text(high))
-        raise GraphmpError("GMP002", "--%s=%s: accepted is a number that float32 can hold, %s%s" % (name, value, lower, upper))
+        upper = (
+            ""
+            if high == FLOAT32_MAX
+            else " and %s %s" % ("less than" if below else "at most", _text(high))
+        )
+        raise GraphmpError(
+            "GMP002",
+            "--%s=%s: accepted is a number that float32 can hold, %s%s"
+            % (name, value, lower, upper),
+        )
     return number
 
 
 def _count(name: str, value: Any) -> int:
     number = _float(value)
     if not 1 <= number <= _MOST_STEPS or number != int(number):
-        raise GraphmpError("GMP002", "--%s=%s: accepted is a whole number of at least 1" % (name, value))
+        raise GraphmpError(
+            "GMP002", "--%s=%s: accepted is a whole number of at least 1" % (name, value)
+        )
     return int(number)
 
 
@@ -171,7 +222,9 @@ def _regexes(name: str, patterns: Tuple[str, ...]) -> None:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise GraphmpError("GMP002", "--%s=%s: not a regular expression: %s" % (name, pattern, error)) from None
+            raise GraphmpError(
+                "GMP002", "--%s=%s: not a regular expression: %s" % (name, pattern, error)
+            ) from None
 
 
 def _loss_scale(value: LossScaleOption, compute_dtype: str) -> LossScaleOption:

@@ -16,7 +16,9 @@ LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 def prepare() -> None:
     """Asks for Keras 2 (tf-keras) and for a quiet TensorFlow, unless the user has said otherwise."""
-    if importlib.util.find_spec("tf_keras") is not None:  # without it TensorFlow could not load Keras at all (2.15.1)
+    if (
+        importlib.util.find_spec("tf_keras") is not None
+    ):  # without it TensorFlow could not load Keras at all (2.15.1)
         os.environ.setdefault(LEGACY_KERAS, "1")
     os.environ.setdefault(LOG_LEVEL, "3")
 

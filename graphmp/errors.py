@@ -20,23 +20,51 @@ class Code(NamedTuple):
 
 
 CODES = {
-    "GMP001": Code(BAD_INPUT, "The command line is not what the command takes.", "Read `graphmp COMMAND --help`."),
-    "GMP002": Code(BAD_INPUT, "A flag has a value that it does not accept.", "Use one of the values in the message."),
-    "GMP003": Code(BAD_INPUT, "A file does not exist or cannot be read.", "Check the path and its permissions."),
-    "GMP004": Code(BAD_INPUT, "The output folder cannot be written.", "Choose another folder with -o."),
-    "GMP005": Code(BAD_INPUT, "The Python file has a syntax error.", "Make it run under `python` first; `2to3 -w FILE` makes Python 3 of Python 2."),
-    "GMP006": Code(BAD_INPUT, "The file has no such build function.", "Name the function that builds the training graph: model.py:FUNCTION."),
+    "GMP001": Code(
+        BAD_INPUT,
+        "The command line is not what the command takes.",
+        "Read `graphmp COMMAND --help`.",
+    ),
+    "GMP002": Code(
+        BAD_INPUT,
+        "A flag has a value that it does not accept.",
+        "Use one of the values in the message.",
+    ),
+    "GMP003": Code(
+        BAD_INPUT, "A file does not exist or cannot be read.", "Check the path and its permissions."
+    ),
+    "GMP004": Code(
+        BAD_INPUT, "The output folder cannot be written.", "Choose another folder with -o."
+    ),
+    "GMP005": Code(
+        BAD_INPUT,
+        "The Python file has a syntax error.",
+        "Make it run under `python` first; `2to3 -w FILE` makes Python 3 of Python 2.",
+    ),
+    "GMP006": Code(
+        BAD_INPUT,
+        "The file has no such build function.",
+        "Name the function that builds the training graph: model.py:FUNCTION.",
+    ),
     "GMP007": Code(
         BAD_INPUT,
         "The build function needs arguments that nobody passes.",
         "Pass tensors with --input name=float32[2,3] and values with --arg name=value.",
     ),
-    "GMP008": Code(BAD_INPUT, "The file is not a graph that graphmp can read.", "Give a MetaGraphDef or GraphDef, binary or text, or a SavedModel."),
+    "GMP008": Code(
+        BAD_INPUT,
+        "The file is not a graph that graphmp can read.",
+        "Give a MetaGraphDef or GraphDef, binary or text, or a SavedModel.",
+    ),
     "GMP009": Code(
-        BAD_INPUT, "TensorFlow was imported before it could be told to use Keras 2.", "Import graphmp first, or set TF_USE_LEGACY_KERAS=1."
+        BAD_INPUT,
+        "TensorFlow was imported before it could be told to use Keras 2.",
+        "Import graphmp first, or set TF_USE_LEGACY_KERAS=1.",
     ),
     "GMP010": Code(
-        BAD_INPUT, "An op policy line cannot be read.", "Lines are `allow|infer|clear|deny Op`, `-Op`, `keep_float32 REGEX`, `# comment`."
+        BAD_INPUT,
+        "An op policy line cannot be read.",
+        "Lines are `allow|infer|clear|deny Op`, `-Op`, `keep_float32 REGEX`, `# comment`.",
     ),
     "GMP011": Code(
         BAD_INPUT,
@@ -48,56 +76,114 @@ CODES = {
         "The recipe does not fit this build function.",
         "Change the line that is named as the message says, or convert the graph itself.",
     ),
-    "GMP013": Code(CANNOT_CONVERT, "The model itself failed.", "Make the file run under `python` first."),
-    "GMP014": Code(
-        CANNOT_CONVERT, "The recipe would change a variable.", "Create the variable with tf.get_variable or tf.layers, or convert the graph itself."
+    "GMP013": Code(
+        CANNOT_CONVERT, "The model itself failed.", "Make the file run under `python` first."
     ),
-    "GMP015": Code(CANNOT_CONVERT, "Nothing in the graph would run in half precision.", "Pass the inputs to the build function as tensor arguments."),
+    "GMP014": Code(
+        CANNOT_CONVERT,
+        "The recipe would change a variable.",
+        "Create the variable with tf.get_variable or tf.layers, or convert the graph itself.",
+    ),
+    "GMP015": Code(
+        CANNOT_CONVERT,
+        "Nothing in the graph would run in half precision.",
+        "Pass the inputs to the build function as tensor arguments.",
+    ),
     "GMP016": Code(
         CANNOT_CONVERT,
         "A gradient reaches a variable without being unscaled or without the skip gate.",
         "Use a tf.train.Optimizer, or a fixed --loss_scale.",
     ),
-    "GMP017": Code(CANNOT_CONVERT, "The file built no graph.", "Give a file that builds a training graph when run."),
-    "GMP018": Code(CANNOT_CONVERT, "A tf.contrib symbol has no successor on this TensorFlow.", "Run with TensorFlow 1.15.5, which still has it."),
-    "GMP019": Code(BAD_INPUT, "The build function trains inside itself.", "Name the function that builds the graph and returns: model.py:FUNCTION."),
-    "GMP020": Code(BAD_INPUT, "A flag or source that this version of graphmp does not serve.", "See the message for what it serves."),
+    "GMP017": Code(
+        CANNOT_CONVERT,
+        "The file built no graph.",
+        "Give a file that builds a training graph when run.",
+    ),
+    "GMP018": Code(
+        CANNOT_CONVERT,
+        "A tf.contrib symbol has no successor on this TensorFlow.",
+        "Run with TensorFlow 1.15.5, which still has it.",
+    ),
+    "GMP019": Code(
+        BAD_INPUT,
+        "The build function trains inside itself.",
+        "Name the function that builds the graph and returns: model.py:FUNCTION.",
+    ),
+    "GMP020": Code(
+        BAD_INPUT,
+        "A flag or source that this version of graphmp does not serve.",
+        "See the message for what it serves.",
+    ),
     "GMP021": Code(
         CANNOT_CONVERT,
         "The converted graph failed graphmp's own check; nothing was written.",
         "Keep the node that is named in float32 with --keep_float32, and report the graph.",
     ),
-    "GMP022": Code(BAD_INPUT, "The graph is the result of another conversion.", "Convert the original graph, original.meta beside it."),
-    "GMP023": Code(BAD_INPUT, "No training step was found in the graph.", "Name it: --train_op=OP, --loss=TENSOR."),
-    "GMP024": Code(BAD_INPUT, "The training step cannot be run on this data.", "Give data that the original trains on, by --data."),
+    "GMP022": Code(
+        BAD_INPUT,
+        "The graph is the result of another conversion.",
+        "Convert the original graph, original.meta beside it.",
+    ),
+    "GMP023": Code(
+        BAD_INPUT,
+        "No training step was found in the graph.",
+        "Name it: --train_op=OP, --loss=TENSOR.",
+    ),
+    "GMP024": Code(
+        BAD_INPUT,
+        "The training step cannot be run on this data.",
+        "Give data that the original trains on, by --data.",
+    ),
     "GMP025": Code(
         CANNOT_CONVERT,
         "The file is TensorFlow 2 code that executes eagerly: it builds no graph.",
         "Set a Keras mixed-precision policy in it; --legacy_imports=on where it is TensorFlow 1 code after all.",
     ),
-    "GMP026": Code(CANNOT_CONVERT, "The script uses tf.estimator, which this TensorFlow lacks.", "Run it on TensorFlow 2.15.1, or on 1.15.5."),
-    "GMP101": Code(
-        0, "The build function was not observed in float32 first, so every float argument was cast.", "Keep TensorFlow objects inside the function."
+    "GMP026": Code(
+        CANNOT_CONVERT,
+        "The script uses tf.estimator, which this TensorFlow lacks.",
+        "Run it on TensorFlow 2.15.1, or on 1.15.5.",
     ),
-    "GMP102": Code(0, "Matmuls or convolutions stayed float32.", "See the report for the nodes and why."),
+    "GMP101": Code(
+        0,
+        "The build function was not observed in float32 first, so every float argument was cast.",
+        "Keep TensorFlow objects inside the function.",
+    ),
+    "GMP102": Code(
+        0, "Matmuls or convolutions stayed float32.", "See the report for the nodes and why."
+    ),
     "GMP103": Code(
         0,
         "Gradients of several towers are clipped one by one, or those that a loop takes in turns not at all.",
         "Clip after adding up, in the model.",
     ),
-    "GMP105": Code(0, "No gradient code was found: nothing is scaled or clipped.", "Nothing to do for an inference graph."),
-    "GMP106": Code(
-        0, "A channels-first graph does not run on this TensorFlow's CPU.", "Use channels last, or TensorFlow 2 with graphmp.session_config()."
+    "GMP105": Code(
+        0,
+        "No gradient code was found: nothing is scaled or clipped.",
+        "Nothing to do for an inference graph.",
     ),
-    "GMP107": Code(0, "The graph scales its loss itself.", "Nothing to do: its own scaling is left to it."),
-    "GMP108": Code(0, "There is nothing to convert: already converted, already half precision, or float64.", "Nothing to do."),
+    "GMP106": Code(
+        0,
+        "A channels-first graph does not run on this TensorFlow's CPU.",
+        "Use channels last, or TensorFlow 2 with graphmp.session_config().",
+    ),
+    "GMP107": Code(
+        0, "The graph scales its loss itself.", "Nothing to do: its own scaling is left to it."
+    ),
+    "GMP108": Code(
+        0,
+        "There is nothing to convert: already converted, already half precision, or float64.",
+        "Nothing to do.",
+    ),
     "GMP109": Code(
         0,
         "The graph has ops that neither TensorFlow nor the graph itself defines.",
         "They stay as they are; load their library to have them checked.",
     ),
     "GMP110": Code(
-        0, "Some gradients of a built graph are not scaled.", "Train in bfloat16, whose range is float32's, or convert the Python file by the recipe."
+        0,
+        "Some gradients of a built graph are not scaled.",
+        "Train in bfloat16, whose range is float32's, or convert the Python file by the recipe.",
     ),
     "GMP111": Code(
         0,
@@ -119,12 +205,26 @@ CODES = {
         "No matmul or convolution computes in half precision.",
         "Do as the reason in the message says; --compute_dtype=float32 where scaling and clipping alone are wanted.",
     ),
-    "GMP121": Code(0, "A rule matches nothing in the graph.", "Correct its spelling, or take it out: `graphmp inspect GRAPH` names nodes and ops."),
-    "GMP122": Code(0, "A flag of graphmp's stands behind the script, which gets it.", "Put graphmp's flags before the script."),
-    "GMP123": Code(
-        0, "A function's own decorator has other options than the conversion.", "Give the decorator's options to `graphmp convert` as flags."
+    "GMP121": Code(
+        0,
+        "A rule matches nothing in the graph.",
+        "Correct its spelling, or take it out: `graphmp inspect GRAPH` names nodes and ops.",
     ),
-    "GMP124": Code(0, "A graph that has options already is given others, which have no effect.", "Build another tf.Graph for other options."),
+    "GMP122": Code(
+        0,
+        "A flag of graphmp's stands behind the script, which gets it.",
+        "Put graphmp's flags before the script.",
+    ),
+    "GMP123": Code(
+        0,
+        "A function's own decorator has other options than the conversion.",
+        "Give the decorator's options to `graphmp convert` as flags.",
+    ),
+    "GMP124": Code(
+        0,
+        "A graph that has options already is given others, which have no effect.",
+        "Build another tf.Graph for other options.",
+    ),
 }
 
 

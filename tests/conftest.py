@@ -57,7 +57,11 @@ def pytest_runtest_protocol(item):
 
     with pytest.MonkeyPatch.context() as patch:
         if item.get_closest_marker("unit"):
-            for owner, name in ((tf.Session.__base__, "__init__"), (subprocess.Popen, "__init__"), (os, "fork")):
+            for owner, name in (
+                (tf.Session.__base__, "__init__"),
+                (subprocess.Popen, "__init__"),
+                (os, "fork"),
+            ):
                 patch.setattr(owner, name, refuse)
         yield
 
@@ -68,7 +72,9 @@ def refuse(*_, **__):
 
 def pytest_terminal_summary(terminalreporter):
     """Says once what was skipped for want of the corpus, and how to have it run."""
-    count = sum(NO_CORPUS in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ()))
+    count = sum(
+        NO_CORPUS in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())
+    )
     if count:
         text = "skipped %d tests on recorded graphs of others, beside those of tests/data: to run them, set %s to the folder with corpus/meta"
         terminalreporter.write_line(text % (count, VARIABLE))
@@ -93,7 +99,10 @@ def forks():
 @pytest.fixture
 def built_in_forks(forks, tmp_path_factory, monkeypatch):
     """Has `graphmp convert` build a script's graphs in forks: TensorFlow is imported once, not by each process."""
-    monkeypatch.setattr("graphmp.runtime.builds.subprocess", builds_in_forks(forks, tmp_path_factory.mktemp("builds")))
+    monkeypatch.setattr(
+        "graphmp.conversion.builds.subprocess",
+        builds_in_forks(forks, tmp_path_factory.mktemp("builds")),
+    )
 
 
 @pytest.fixture

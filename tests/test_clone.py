@@ -18,13 +18,37 @@ from tests.support.places import ROOT
 @pytest.mark.slow
 def test_without_the_corpus_its_tests_are_skipped_and_one_line_says_so(tmp_path):
     """All modules are collected: none looks for the corpus when it is imported."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "corpus", "--slow", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=str(ROOT), env={**os.environ, VARIABLE: str(tmp_path)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "-m",
+        "corpus",
+        "--slow",
+        "-p",
+        "no:cacheprovider",
+    ]
+    done = subprocess.run(
+        command,
+        cwd=str(ROOT),
+        env={**os.environ, VARIABLE: str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     out = done.stdout.decode()
     assert done.returncode == 0, out[-2000:]
     (said,) = [line for line in out.splitlines() if VARIABLE in line]
-    count = re.match(r"skipped (\d+) tests on recorded graphs of others, .* set %s to the folder with corpus/meta$" % VARIABLE, said).group(1)
-    assert int(count) > 20 and re.match(r"\d+ skipped, \d+ deselected in", out.splitlines()[-1]), out[-500:]
+    count = re.match(
+        r"skipped (\d+) tests on recorded graphs of others, .* set %s to the folder with corpus/meta$"
+        % VARIABLE,
+        said,
+    ).group(1)
+    assert int(count) > 20 and re.match(r"\d+ skipped, \d+ deselected in", out.splitlines()[-1]), (
+        out[-500:]
+    )
 
 
 @pytest.mark.unit
@@ -36,7 +60,10 @@ def test_graphs_of_our_own_are_there_and_small():
 @pytest.mark.unit
 @pytest.mark.parametrize("name", make.made_here())
 def test_a_recorded_graph_is_what_its_script_makes(name):
-    assert make.built(name).SerializeToString(deterministic=True) == (make.FOLDER / (name + ".meta")).read_bytes()
+    assert (
+        make.built(name).SerializeToString(deterministic=True)
+        == (make.FOLDER / (name + ".meta")).read_bytes()
+    )
 
 
 @pytest.mark.unit

@@ -32,7 +32,9 @@ def test_an_error_is_one_line_whatever_its_message():
 
 def test_explain(capfd):
     assert run_command(["graphmp", "explain", "gmp012"]) == 0
-    assert capfd.readouterr().out.startswith("GMP012 (error, exit status 1)\n  The recipe does not fit this build function.\n  cure: ")
+    assert capfd.readouterr().out.startswith(
+        "GMP012 (error, exit status 1)\n  The recipe does not fit this build function.\n  cure: "
+    )
     assert run_command(["graphmp", "explain", "GMP102", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["code"] == "GMP102"
     assert run_command(["graphmp", "explain", "GMP999"]) == 2
@@ -48,5 +50,7 @@ def test_help_of_every_command_has_an_example(command, capfd):
 
 
 def test_session_options_are_made_for_a_target():
-    with pytest.raises(GraphmpError, match="GMP002: session_config: found a ConfigProto, accepted is a target"):
+    with pytest.raises(
+        GraphmpError, match="GMP002: session_config: found a ConfigProto, accepted is a target"
+    ):
         graphmp.session_config(tf.ConfigProto())

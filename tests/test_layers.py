@@ -1,4 +1,4 @@
-"""The rules of the source tree, checked by parsing every module: imports point downwards, and nothing below cli/ prints."""
+"""The rules of the source tree, checked by parsing every module: which room imports which, no circles, and nothing below cli/ prints."""
 
 import ast
 
@@ -6,13 +6,105 @@ import pytest
 
 from tests.support.places import ROOT
 
-# From top to bottom.
-LAYERS = ["cli", "runtime", "recipe", "performance", "numerics", "rewrite", "report", "loss_scale", "diff", "verify", "policy", "hooks", "graph"]
-BOTTOM = ["config", "errors", "environment", "once", "version", "words"]  # beside each other, below all layers
+# Each room and the rooms that it may import; all may import BASE.
+ROOMS = {
+    "policy": [],
+    "graph": ["policy"],
+    "tf_hooks": ["graph", "policy"],
+    "verify": ["graph", "policy", "tf_hooks"],
+    "compare": ["graph", "policy", "tf_hooks", "verify"],
+    "report": ["compare", "graph", "policy"],
+    "loss_scale": ["graph", "tf_hooks"],
+    "scaling": ["graph", "loss_scale", "policy", "tf_hooks"],
+    "rewrite": ["graph", "policy", "report", "scaling", "tf_hooks"],
+    "recipe": ["graph", "loss_scale", "policy", "report", "rewrite", "scaling", "tf_hooks"],
+    "session": [
+        "compare",
+        "graph",
+        "loss_scale",
+        "policy",
+        "recipe",
+        "report",
+        "rewrite",
+        "scaling",
+        "tf_hooks",
+    ],
+    "legacy": [],
+    "conversion": [
+        "compare",
+        "graph",
+        "legacy",
+        "policy",
+        "recipe",
+        "report",
+        "rewrite",
+        "session",
+        "tf_hooks",
+        "verify",
+    ],
+    "feeds": ["conversion", "graph"],
+    "inspect": ["compare", "feeds", "graph", "policy", "rewrite", "scaling", "session", "tf_hooks"],
+    "audit": [
+        "compare",
+        "conversion",
+        "feeds",
+        "graph",
+        "policy",
+        "report",
+        "rewrite",
+        "session",
+        "tf_hooks",
+        "verify",
+    ],
+    "executed": [
+        "audit",
+        "conversion",
+        "feeds",
+        "graph",
+        "policy",
+        "report",
+        "session",
+        "tf_hooks",
+        "verify",
+    ],
+    "doctor": [],
+    "bench": [
+        "compare",
+        "conversion",
+        "doctor",
+        "feeds",
+        "graph",
+        "inspect",
+        "policy",
+        "recipe",
+        "report",
+        "scaling",
+        "session",
+        "tf_hooks",
+    ],
+    "cli": [
+        *(
+            "audit",
+            "bench",
+            "compare",
+            "conversion",
+            "doctor",
+            "executed",
+            "graph",
+            "inspect",
+            "legacy",
+        ),
+        *("policy", "report", "rewrite", "session", "tf_hooks", "verify"),
+    ],
+}
+BASE = ["config", "errors", "environment", "naming", "once", "process_memory", "version", "wording"]
 ENTRY_POINTS = ["graphmp", "graphmp.__main__"]
 INSIDE_FUNCTIONS = {
     # (how the module's name begins, how the name of what it imports there begins): why not at the top
-    ("graphmp.cli.", "graphmp."): "so that --help and usage errors come at once, without the seconds of a TensorFlow import",
+    (
+        "graphmp.cli.",
+        "graphmp.",
+    ): "so that --help and usage errors come at once, without the seconds of a TensorFlow import",
     ("graphmp.cli.doctor", "rich."): "so that it can say that rich is missing",
 }
 MODULES = sorted((ROOT / "graphmp").rglob("*.py"))
@@ -24,12 +116,17 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def level(module):
-    """How deep a module lies; imports may go to the same level or deeper."""
+def room(module):
+    """graphmp.graph.io.files is of the room `graph`; the modules of BASE and the entry points have none."""
     part = (module.split(".") + [""])[1]
-    if module in ENTRY_POINTS:
-        return -1
-    return len(LAYERS) if part in BOTTOM else LAYERS.index(part)
+    return "" if module in ENTRY_POINTS or part in BASE else part
+
+
+def may_import(name, imported):
+    """Whether the table has it that a module imports another."""
+    if name in ENTRY_POINTS or room(name) == room(imported):
+        return True
+    return not room(imported) or room(imported) in ROOMS.get(room(name), ())
 
 
 def imports(tree):
@@ -45,8 +142,14 @@ def imports(tree):
 
 def inside_functions(tree):
     """Every node that stands in a function."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
-    return {inner for function in functions for inner in ast.walk(function) if inner is not function}
+    functions = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+    ]
+    return {
+        inner for function in functions for inner in ast.walk(function) if inner is not function
+    }
 
 
 def problems(name, source):
@@ -59,14 +162,16 @@ def problems(name, source):
 
 
 def import_problems(name, tree):
-    """Imports that point upwards, hide in functions, take everything, or name TensorFlow otherwise than all do."""
+    """Imports that the table of rooms lacks, hide in functions, take everything, or name TensorFlow otherwise than all do."""
     local = inside_functions(tree)
     for node, imported in imports(tree):
         if imported.startswith("."):
             yield "imports %s: relative" % imported
-        elif imported.startswith("graphmp.") and level(imported) < level(name):
-            yield "imports %s: upwards" % imported
-        elif imported.split(".")[0] == "tensorflow" and [(alias.name, alias.asname) for alias in node.names] != [("tensorflow.compat.v1", "tf")]:
+        elif imported.startswith("graphmp.") and not may_import(name, imported):
+            yield "imports %s: not in the table" % imported
+        elif imported.split(".")[0] == "tensorflow" and [
+            (alias.name, alias.asname) for alias in node.names
+        ] != [("tensorflow.compat.v1", "tf")]:
             yield "imports %s: TensorFlow is `import tensorflow.compat.v1 as tf`" % imported
         if imported.endswith(".*"):
             yield "imports %s: everything" % imported
@@ -76,7 +181,9 @@ def import_problems(name, tree):
 
 def may_hide(name, imported):
     """Whether the list says why this import stands inside a function."""
-    return any(name.startswith(module) and imported.startswith(what) for module, what in INSIDE_FUNCTIONS)
+    return any(
+        name.startswith(module) and imported.startswith(what) for module, what in INSIDE_FUNCTIONS
+    )
 
 
 def call_problems(name, tree):
@@ -84,7 +191,11 @@ def call_problems(name, tree):
     if name.startswith("graphmp.cli"):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "print"
+        ):
             yield "prints"
         if name != "graphmp.environment" and names_the_environment(node):
             yield "reads the environment"
@@ -95,7 +206,11 @@ def names_the_environment(node):
     names = ("environ", "environb", "getenv", "putenv", "unsetenv")
     if isinstance(node, ast.Attribute):
         return node.attr in names and isinstance(node.value, ast.Name) and node.value.id == "os"
-    return isinstance(node, ast.ImportFrom) and node.module == "os" and any(alias.name in names for alias in node.names)
+    return (
+        isinstance(node, ast.ImportFrom)
+        and node.module == "os"
+        and any(alias.name in names for alias in node.names)
+    )
 
 
 @pytest.mark.parametrize("path", MODULES, ids=module_name)
@@ -104,17 +219,63 @@ def test_the_rules_hold(path):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("path", [path for path in MODULES if path.name not in ("__init__.py", "__main__.py", "version.py")], ids=module_name)
+@pytest.mark.parametrize(
+    "path",
+    [path for path in MODULES if path.name not in ("__init__.py", "__main__.py", "version.py")],
+    ids=module_name,
+)
 def test_annotations_are_not_evaluated(path):
     assert "\nfrom __future__ import annotations\n" in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.unit
-def test_every_folder_is_a_layer():
+def test_every_folder_is_a_room():
     folders = {path.parent.name for path in (ROOT / "graphmp").glob("*/__init__.py")}
     files = {path.stem for path in (ROOT / "graphmp").glob("*.py")} - {"__init__", "__main__"}
-    assert folders <= set(LAYERS)
-    assert files == set(BOTTOM)
+    assert folders == set(ROOMS)
+    assert files == set(BASE)
+
+
+@pytest.mark.unit
+def test_the_table_has_no_line_too_many():
+    used = {
+        (room(name), room(found)) for name, below in imported_modules().items() for found in below
+    }
+    assert [(one, other) for one in ROOMS for other in ROOMS[one] if (one, other) not in used] == []
+
+
+@pytest.mark.unit
+def test_nothing_imports_in_a_circle():
+    assert circles({one: set(others) for one, others in ROOMS.items()}) == []
+    assert circles(imported_modules()) == []
+
+
+def imported_modules():
+    """For each module those that it imports, for type checking too."""
+    names = {module_name(path): path for path in MODULES}
+    found = {}
+    for name, path in names.items():
+        below = {imported for _, imported in imports(ast.parse(path.read_text(encoding="utf-8")))}
+        found[name] = {one if one in names else one.rpartition(".")[0] for one in below} & set(
+            names
+        )
+    return found
+
+
+def circles(graph):
+    """What can't be put in an order in which each comes after all that it imports."""
+    left = {name: set(below) for name, below in graph.items()}
+    while True:
+        free = [name for name, below in left.items() if not below & set(left)]
+        if not free:
+            return sorted(left)
+        for name in free:
+            del left[name]
+
+
+@pytest.mark.unit
+def test_a_circle_is_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["a", "b", "c"]
 
 
 DOCSTRING = '"""Says what."""\n'
@@ -124,16 +285,44 @@ DOCSTRING = '"""Says what."""\n'
 @pytest.mark.parametrize(
     "name, source, problem",
     [
-        ("graphmp.diff.text", "from graphmp.cli import main", "imports graphmp.cli.main: upwards"),
-        ("graphmp.graph.view", "import graphmp.hooks.patch", "imports graphmp.hooks.patch: upwards"),
-        ("graphmp.config", "from graphmp.graph import view", "imports graphmp.graph.view: upwards"),
+        (
+            "graphmp.compare.render.text",
+            "from graphmp.cli import main",
+            "imports graphmp.cli.main: not in the table",
+        ),
+        (
+            "graphmp.graph.structure.view",
+            "import graphmp.tf_hooks.patch",
+            "imports graphmp.tf_hooks.patch: not in the table",
+        ),
+        (
+            "graphmp.config",
+            "from graphmp.graph import view",
+            "imports graphmp.graph.view: not in the table",
+        ),
         ("graphmp.recipe.plan", "from . import state", "imports ..state: relative"),
-        ("graphmp.recipe.plan", "def f():\n    from graphmp import config", "imports graphmp.config: inside a function"),
+        (
+            "graphmp.recipe.plan",
+            "def f():\n    from graphmp import config",
+            "imports graphmp.config: inside a function",
+        ),
         ("graphmp.cli.diff", "def f():\n    import json", "imports json: inside a function"),
         ("graphmp.recipe.plan", "from numpy import *", "imports numpy.*: everything"),
-        ("graphmp.recipe.plan", "import tensorflow as tf", "imports tensorflow: TensorFlow is `import tensorflow.compat.v1 as tf`"),
-        ("graphmp.recipe.plan", "from tensorflow import nn", "imports tensorflow.nn: TensorFlow is `import tensorflow.compat.v1 as tf`"),
-        ("graphmp.recipe.plan", "import tensorflow.compat.v1", "imports tensorflow.compat.v1: TensorFlow is `import tensorflow.compat.v1 as tf`"),
+        (
+            "graphmp.recipe.plan",
+            "import tensorflow as tf",
+            "imports tensorflow: TensorFlow is `import tensorflow.compat.v1 as tf`",
+        ),
+        (
+            "graphmp.recipe.plan",
+            "from tensorflow import nn",
+            "imports tensorflow.nn: TensorFlow is `import tensorflow.compat.v1 as tf`",
+        ),
+        (
+            "graphmp.recipe.plan",
+            "import tensorflow.compat.v1",
+            "imports tensorflow.compat.v1: TensorFlow is `import tensorflow.compat.v1 as tf`",
+        ),
         ("graphmp.recipe.plan", "print(1)", "prints"),
         ("graphmp.recipe.plan", "import os\nos.environ['A']", "reads the environment"),
         ("graphmp.recipe.plan", "from os import getenv", "reads the environment"),
@@ -147,9 +336,15 @@ def test_a_breach_is_found(name, source, problem):
 @pytest.mark.parametrize(
     "name, source",
     [
-        ("graphmp.cli.diff", "import graphmp.cli.parser\ndef run():\n    from graphmp.diff import text\n    print(text)"),
+        (
+            "graphmp.cli.diff",
+            "import graphmp.cli.parser\ndef run():\n    from graphmp.compare import model\n    print(model)",
+        ),
         ("graphmp.environment", "import os\nos.environ['A'] = '1'"),
-        ("graphmp.recipe.plan", "import tensorflow.compat.v1 as tf\nfrom graphmp.recipe import state\nfrom graphmp.graph.view import GraphView"),
+        (
+            "graphmp.recipe.plan",
+            "import tensorflow.compat.v1 as tf\nfrom graphmp.recipe import state\nfrom graphmp.graph.structure.view import GraphView",
+        ),
     ],
 )
 def test_what_is_allowed(name, source):

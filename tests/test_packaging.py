@@ -13,7 +13,15 @@ from packaging.requirements import Requirement
 
 from tests.support.places import ROOT
 
-SHIPPED = ["setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "requirements", "graphmp"]
+SHIPPED = [
+    "setup.py",
+    "pyproject.toml",
+    "MANIFEST.in",
+    "README.md",
+    "LICENSE",
+    "requirements",
+    "graphmp",
+]
 STAND_IN = "nvidia-tensorflow"
 STAND_IN_FILES = {
     "tensorflow/__init__.py": "__version__ = '1.15.5'\n",
@@ -21,7 +29,9 @@ STAND_IN_FILES = {
     "nvidia_tensorflow-1.15.5+nv0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     "nvidia_tensorflow-1.15.5+nv0.dist-info/top_level.txt": "tensorflow\n",
 }
-OLD_NUMPY = {"3.7": "1.18.5"}.get("%d.%d" % sys.version_info[:2], "1.25.2")  # newer ones are there for both
+OLD_NUMPY = {"3.7": "1.18.5"}.get(
+    "%d.%d" % sys.version_info[:2], "1.25.2"
+)  # newer ones are there for both
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +51,9 @@ def needed(described, python, extra=""):
     environment = {"python_version": python, "python_full_version": python + ".0"}
     parsed = [Requirement(line) for line in listed]
     return {
-        r.name: "".join(sorted(["[%s]" % e for e in r.extras])) + str(r.specifier) for r in parsed if not r.marker or r.marker.evaluate(environment)
+        r.name: "".join(sorted(["[%s]" % e for e in r.extras])) + str(r.specifier)
+        for r in parsed
+        if not r.marker or r.marker.evaluate(environment)
     }
 
 
@@ -71,32 +83,60 @@ def test_the_version_is_that_of_the_package(described):
 
 @pytest.mark.unit
 def test_the_extras(described):
-    assert set(described["extras_require"]) == {"browser", "cuda", "dev", "hlo", "notebook", "parity", "plot", "test"}
-    assert set(needed(described, "3.11", "test")) == {"hypothesis", "jsonschema", "pydot", "pytest", "pytest-xdist"}
+    assert set(described["extras_require"]) == {
+        "browser",
+        "cuda",
+        "dev",
+        "hlo",
+        "notebook",
+        "parity",
+        "plot",
+        "test",
+    }
+    assert set(needed(described, "3.11", "test")) == {
+        "hypothesis",
+        "jsonschema",
+        "pydot",
+        "pytest",
+        "pytest-xdist",
+    }
     assert set(needed(described, "3.11", "browser")) == {"selenium"}
     assert set(needed(described, "3.11", "notebook")) == {"ipykernel", "nbclient"}
     assert set(needed(described, "3.11", "dev")) == {"mypy", "ruff"}
     assert set(needed(described, "3.11", "plot")) == {"matplotlib"}
     assert set(needed(described, "3.11", "hlo")) == {"jax"}
-    assert set(needed(described, "3.11", "parity")) == set(needed(described, "3.7", "parity")) == {"mlxtend"}
+    assert (
+        set(needed(described, "3.11", "parity"))
+        == set(needed(described, "3.7", "parity"))
+        == {"mlxtend"}
+    )
 
 
 @pytest.mark.unit
 def test_every_package_is_shipped(described):
-    folders = {".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "graphmp").rglob("__init__.py")}
+    folders = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for path in (ROOT / "graphmp").rglob("__init__.py")
+    }
     assert set(described["packages"]) == folders
 
 
 def command(name):
     """The README's command of a name: the code block after a comment."""
-    found = re.search(r"<!-- command: %s -->\s+```sh\n(.+?)\n```" % name, (ROOT / "README.md").read_text())
+    found = re.search(
+        r"<!-- command: %s -->\s+```sh\n(.+?)\n```" % name, (ROOT / "README.md").read_text()
+    )
     assert found, "README.md has no command %s" % name
     return found.group(1)
 
 
 @pytest.mark.unit
 def test_the_readme_has_its_commands_in_one_line():
-    assert [command(name).count("\n") for name in ("convert", "test", "install-beside")] == [0, 0, 0]
+    assert [command(name).count("\n") for name in ("convert", "test", "install-beside")] == [
+        0,
+        0,
+        0,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +149,16 @@ def beside(tmp_path_factory):
         for name, text in STAND_IN_FILES.items():
             archive.writestr(name, text)
         record = "".join("%s,,\n" % name for name in STAND_IN_FILES)
-        archive.writestr("nvidia_tensorflow-1.15.5+nv0.dist-info/RECORD", record + "nvidia_tensorflow-1.15.5+nv0.dist-info/RECORD,,\n")
+        archive.writestr(
+            "nvidia_tensorflow-1.15.5+nv0.dist-info/RECORD",
+            record + "nvidia_tensorflow-1.15.5+nv0.dist-info/RECORD,,\n",
+        )
     environment = Environment(folder / "venv")
-    environment.shell("pip install --no-deps --no-index %s && pip install --no-deps numpy==%s" % (wheel, OLD_NUMPY), folder)
+    environment.shell(
+        "pip install --no-deps --no-index %s && pip install --no-deps numpy==%s"
+        % (wheel, OLD_NUMPY),
+        folder,
+    )
     before = environment.files()
     copy(folder / "checkout")
     environment.shell(command("install-beside"), folder / "checkout")
@@ -123,7 +170,9 @@ def copy(to):
     to.mkdir()
     for name in SHIPPED:
         if (ROOT / name).is_dir():
-            shutil.copytree(str(ROOT / name), str(to / name), ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                str(ROOT / name), str(to / name), ignore=shutil.ignore_patterns("__pycache__")
+            )
         else:
             shutil.copy(str(ROOT / name), str(to / name))
 
@@ -138,14 +187,28 @@ class Environment:
     def shell(self, line, cwd, check=True):
         """What a command prints, with the environment active."""
         script = ". %s/bin/activate && %s" % (self.folder, line)
-        done = subprocess.run(["bash", "-c", script], cwd=str(cwd), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=str(cwd),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         assert done.returncode == 0 or not check, done.stdout
         return done.stdout
 
     def files(self):
         """Hashes of the stand-in's files, by name."""
-        paths = [path for name in ("tensorflow", "nvidia_tensorflow-1.15.5+nv0.dist-info") for path in (self.site / name).rglob("*")]
-        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.is_file() and path.suffix != ".pyc"}
+        paths = [
+            path
+            for name in ("tensorflow", "nvidia_tensorflow-1.15.5+nv0.dist-info")
+            for path in (self.site / name).rglob("*")
+        ]
+        return {
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in paths
+            if path.is_file() and path.suffix != ".pyc"
+        }
 
     def versions(self):
         """What pip lists, by name."""
@@ -174,13 +237,16 @@ def test_so_is_the_numpy_that_it_was_built_for(beside):
 def test_the_doctor_names_who_provides_tensorflow(beside):
     environment, _ = beside
     out = environment.shell("graphmp doctor", environment.folder, check=False)
-    assert "nvidia-tensorflow 1.15.5+nv0 does not import: ModuleNotFoundError: No module named 'tensorflow.compat'" in out
+    assert (
+        "nvidia-tensorflow 1.15.5+nv0 does not import: ModuleNotFoundError: No module named 'tensorflow.compat'"
+        in out
+    )
 
 
 @pytest.mark.slow
 def test_data_files_are_installed(beside):
     environment, _ = beside
-    for pattern in ("policy/*.txt", "diff/page/*", "numerics/page/*"):
+    for pattern in ("policy/*.txt", "compare/render/page/*", "audit/page/*"):
         there = {path.name for path in (environment.site / "graphmp").glob(pattern)}
         assert there == {path.name for path in (ROOT / "graphmp").glob(pattern)}
         assert there

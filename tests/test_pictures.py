@@ -51,7 +51,10 @@ def test_the_numbers_in_the_pictures_are_those_of_today(screenshots, tmp_path):
     (terminal,) = texts(tmp_path / "terminal.html", "<pre>(.*?)</pre>")
     lines = [line.strip() for line in terminal.splitlines()]
     assert [line for line in lines if line] == pictures["text"][screenshots.ON_A_TERMINAL], ANEW
-    said = texts(tmp_path / "out" / "diff.html", '<title>(.*?)</title>|<p class="summary"[^>]*>(.*?)</p>|<dt>(.*?)</dt>|<dd>(.*?)</dd>')
+    said = texts(
+        tmp_path / "out" / "diff.html",
+        '<title>(.*?)</title>|<p class="summary"[^>]*>(.*?)</p>|<dt>(.*?)</dt>|<dd>(.*?)</dd>',
+    )
     assert len(said) > 10
     for name in screenshots.PAGES:
         assert set(said) <= set(pictures["text"][name]), ANEW
@@ -59,5 +62,7 @@ def test_the_numbers_in_the_pictures_are_those_of_today(screenshots, tmp_path):
 
 def texts(path, pattern):
     """What a pattern finds in a page, as text."""
-    found = re.findall(pattern, path.read_text(encoding="utf-8").partition("<noscript>")[0], re.DOTALL)
+    found = re.findall(
+        pattern, path.read_text(encoding="utf-8").partition("<noscript>")[0], re.DOTALL
+    )
     return [html.unescape(re.sub("<[^>]*>", "", "".join(parts))) for parts in found]

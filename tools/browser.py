@@ -50,12 +50,18 @@ def start(profile: pathlib.Path) -> Any:
 
 def resize(driver: Any, width: int, height: int) -> None:
     """The size of the page in pixels."""
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+    driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+    )
 
 
 def prefer(driver: Any, scheme: str) -> None:
     """Light or dark."""
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+    driver.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
 
 
 def open_page(driver: Any, path: pathlib.Path, state: str = "") -> None:
@@ -79,7 +85,11 @@ def wait_for(driver: Any, script: str, seconds: float = 10) -> Any:
 def requests(driver: Any) -> List[str]:
     """Addresses of all that was asked for since the log was read last, but for pages and data in files of this machine."""
     messages = [json.loads(row["message"])["message"] for row in driver.get_log("performance")]
-    asked = [message["params"]["request"]["url"] for message in messages if message["method"] == "Network.requestWillBeSent"]
+    asked = [
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    ]
     return [url for url in asked if not url.startswith(("file:", "about:", "data:"))]
 
 

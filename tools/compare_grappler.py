@@ -27,16 +27,16 @@ import time
 from typing import Any, Callable, Dict, Iterable, List, Optional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from graphmp.bench import grappler
 from graphmp.config import Config
-from graphmp.graph.files import read_graph
+from graphmp.graph.io.files import read_graph
+from graphmp.inspect.memory.memory import memory
+from graphmp.inspect.sizes import Recorded, recorded
+from graphmp.inspect.traffic import traffic
+from graphmp.inspect.training_step import Training, find_training
 from graphmp.policy import policy
 from graphmp.report.facts import casts, coverage
 from graphmp.rewrite import pipeline
-from graphmp.rewrite.inspection.memory.memory import memory
-from graphmp.rewrite.inspection.sizes import Recorded, recorded
-from graphmp.rewrite.inspection.traffic import traffic
-from graphmp.rewrite.inspection.training_step import Training, find_training
-from graphmp.runtime.bench import grappler
 
 # isort: split
 import flood_fill
@@ -52,7 +52,11 @@ def main(argv: Optional[List[str]] = None) -> int:
     """Compares and prints. Returns the exit status."""
     args = parse(argv)
     if tf.__version__ < "2":
-        print("compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2" % tf.__version__, file=sys.stderr)
+        print(
+            "compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2"
+            % tf.__version__,
+            file=sys.stderr,
+        )
         return 2
     config = Config.make(compute_dtype=args.compute_dtype, loss_scale="none")
     compared = converters(config, args.flood_fill)
@@ -69,9 +73,20 @@ def main(argv: Optional[List[str]] = None) -> int:
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("graphs", nargs="+", metavar="GRAPH", help="a MetaGraphDef or GraphDef, binary or text")
-    parser.add_argument("--compute_dtype", choices=("float16", "bfloat16"), default="float16", help="what both convert to (default float16)")
-    parser.add_argument("--flood_fill", action="store_true", help="also graphmp with a flood fill in place of the minimum cut")
+    parser.add_argument(
+        "graphs", nargs="+", metavar="GRAPH", help="a MetaGraphDef or GraphDef, binary or text"
+    )
+    parser.add_argument(
+        "--compute_dtype",
+        choices=("float16", "bfloat16"),
+        default="float16",
+        help="what both convert to (default float16)",
+    )
+    parser.add_argument(
+        "--flood_fill",
+        action="store_true",
+        help="also graphmp with a flood fill in place of the minimum cut",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object a graph")
     return parser.parse_args(argv)
 
@@ -79,9 +94,13 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
 def converters(config: Config, with_flood_fill: bool) -> Dict[str, Converter]:
     """What is compared, by name, in the order of the table."""
     lists = policy.load(config.compute_dtype, "")
-    found: Dict[str, Converter] = {"ours": lambda graph: pipeline.rewrite(graph, config, lists).meta_graph}
+    found: Dict[str, Converter] = {
+        "ours": lambda graph: pipeline.rewrite(graph, config, lists).meta_graph
+    }
     if with_flood_fill:
-        found["flood"] = lambda graph: pipeline.rewrite(graph, config, lists, flood_fill.flood).meta_graph
+        found["flood"] = lambda graph: (
+            pipeline.rewrite(graph, config, lists, flood_fill.flood).meta_graph
+        )
     found["peer"] = lambda graph: grappler.convert(graph, config.compute_dtype)
     return found
 
@@ -92,7 +111,11 @@ def compare(path: str, config: Config, compared: Dict[str, Converter]) -> Row:
     try:
         original = read_graph(path)
         shapes, training = recorded(original.graph_def), find_training(original, config)
-        row.update(nodes=len(original.graph_def.node), of=coverage(original.graph_def)["tensor_core_ops"], original=facts(original, shapes, training))
+        row.update(
+            nodes=len(original.graph_def.node),
+            of=coverage(original.graph_def)["tensor_core_ops"],
+            original=facts(original, shapes, training),
+        )
         for name, convert in compared.items():
             start = time.perf_counter()
             converted = convert(original)
@@ -106,7 +129,10 @@ def compare(path: str, config: Config, compared: Dict[str, Converter]) -> Row:
 
 def facts(meta_graph: tf.MetaGraphDef, shapes: Recorded, training: Training) -> Row:
     """What a graph computes in half precision, its casts between float types, the bytes it moves and keeps, by shapes and step of the original."""
-    bytes_of, kept = traffic(meta_graph, shapes.graph_def, training.updates), memory(meta_graph, training, shapes)
+    bytes_of, kept = (
+        traffic(meta_graph, shapes.graph_def, training.updates),
+        memory(meta_graph, training, shapes),
+    )
     return {
         "half": coverage(meta_graph.graph_def)["converted_ops"],
         "casts": casts(meta_graph.graph_def),
@@ -147,7 +173,9 @@ def summed(rows: Iterable[Row], names: List[str]) -> Row:
     for key in ("nodes", "of"):
         total[key] = sum(row[key] for row in rows)
     for name in ["original", *names]:
-        total[name] = {key: sum(row[name].get(key, 0) for row in rows) for key in ("half", *MEASURES)}
+        total[name] = {
+            key: sum(row[name].get(key, 0) for row in rows) for key in ("half", *MEASURES)
+        }
     return total
 
 
@@ -173,8 +201,20 @@ def ratios(total: Row, names: List[str]) -> str:
     """How the sums of what graphmp makes relate to those of the others."""
     lines = []
     for other in names[1:]:
-        lines.append("ours/%s: %s" % (other, ", ".join("%s %s" % (key.replace("_", " "), ratio(total, other, key)) for key in ("half", *MEASURES))))
-    own = ", ".join("%s %s" % (key.replace("_", " "), ratio(total, "original", key)) for key in ("bytes_moved", "bytes_kept"))
+        lines.append(
+            "ours/%s: %s"
+            % (
+                other,
+                ", ".join(
+                    "%s %s" % (key.replace("_", " "), ratio(total, other, key))
+                    for key in ("half", *MEASURES)
+                ),
+            )
+        )
+    own = ", ".join(
+        "%s %s" % (key.replace("_", " "), ratio(total, "original", key))
+        for key in ("bytes_moved", "bytes_kept")
+    )
     return "; ".join([*lines, "ours/float32: %s" % own])
 
 

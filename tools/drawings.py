@@ -25,16 +25,16 @@ from typing import Any, Iterator, List, Optional, Set
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from graphmp.audit.options import Options
+from graphmp.conversion.quiet import quiet_stderr
 from graphmp.policy.formats import EXPONENT_BIAS, FLOAT16
 from graphmp.policy.policy import Policy
-from graphmp.runtime.audit.options import Options
-from graphmp.runtime.quiet import quiet_stderr
 
 with quiet_stderr():  # TensorFlow speaks while it is imported
     import graphmp
-    from graphmp.graph.files import write_atomic
-    from graphmp.graph.view import GraphView
-    from graphmp.runtime.audit.run import audit
+    from graphmp.audit.run import audit
+    from graphmp.graph.io.files import write_atomic
+    from graphmp.graph.structure.view import GraphView
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "simple_cnn.py"
@@ -52,13 +52,22 @@ LOWEST, HIGHEST = -40, 20  # powers of two that are drawn
 def main(argv: Optional[List[str]] = None) -> int:
     """Makes the drawings. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs", metavar="FOLDER", help="where to (default: docs)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=pathlib.Path,
+        default=ROOT / "docs",
+        metavar="FOLDER",
+        help="where to (default: docs)",
+    )
     args = parser.parse_args(argv)
     for missing in missing_programs():
         print("drawings: %s is not there" % missing, file=sys.stderr)
         return 2
     conversion = graphmp.convert(str(EXAMPLE), arguments=["--smoke"], engine="rewrite")
-    drawn = {name: svg(conversion.diff().to_dot(node, depth)) for name, (node, depth) in AROUND.items()}
+    drawn = {
+        name: svg(conversion.diff().to_dot(node, depth)) for name, (node, depth) in AROUND.items()
+    }
     drawn["paint.svg"] = svg(painted(conversion))
     drawn["exponents.svg"] = histogram(gradient_exponents(conversion))
     for name, data in sorted(drawn.items()):
@@ -77,7 +86,9 @@ def missing_programs() -> Iterator[str]:
 
 def svg(dot: str) -> bytes:
     """A DOT graph as Graphviz draws it."""
-    return subprocess.run(["dot", "-Tsvg"], input=dot.encode("utf-8"), stdout=subprocess.PIPE, check=True).stdout
+    return subprocess.run(
+        ["dot", "-Tsvg"], input=dot.encode("utf-8"), stdout=subprocess.PIPE, check=True
+    ).stdout
 
 
 def painted(conversion: Any) -> str:
@@ -89,11 +100,23 @@ def painted(conversion: Any) -> str:
     for name in sorted(shown):
         node, listed = before.nodes[name], policy.category(before.nodes[name].op)
         half = after.nodes[name].attr["T"].type != node.attr["T"].type
-        label = "%s\\n%s, %s\\n%s" % (name.split("/")[-1] if name == LOSS else name, node.op, listed, "float16" if half else "float32")
+        label = "%s\\n%s, %s\\n%s" % (
+            name.split("/")[-1] if name == LOSS else name,
+            node.op,
+            listed,
+            "float16" if half else "float32",
+        )
         border = "color=%s, penwidth=2" % _quoted(BLUE) if half else "color=black"
-        lines.append("  %s [label=%s, fillcolor=%s, %s];" % (_quoted(name), _quoted(label), _quoted(LISTS[listed]), border))
+        lines.append(
+            "  %s [label=%s, fillcolor=%s, %s];"
+            % (_quoted(name), _quoted(label), _quoted(LISTS[listed]), border)
+        )
     for name in sorted(shown):
-        lines += ["  %s -> %s;" % (_quoted(port.node), _quoted(name)) for port in before.inputs(name) if port.node in shown]
+        lines += [
+            "  %s -> %s;" % (_quoted(port.node), _quoted(name))
+            for port in before.inputs(name)
+            if port.node in shown
+        ]
     return "\n".join([*lines, "}", ""])
 
 
@@ -103,7 +126,12 @@ def forward(view: GraphView, last: str) -> Set[str]:
     while left:
         name = left.pop()
         node = view.nodes[name]
-        if name in found or policy.category(node.op) not in LISTS or not view.inputs(name) or name.endswith("/read"):
+        if (
+            name in found
+            or policy.category(node.op) not in LISTS
+            or not view.inputs(name)
+            or name.endswith("/read")
+        ):
             continue
         found.add(name)
         left += [port.node for port in view.inputs(name)]
@@ -135,9 +163,22 @@ def histogram(counts: Any) -> bytes:
     }
     for name, (low, high, colour) in zones.items():
         axes.axvspan(low - 0.5, high - 0.5, color=colour, linewidth=0)
-        axes.text((low + high - 1) / 2, 1.02, name, ha="center", transform=axes.get_xaxis_transform(), fontsize=9)
+        axes.text(
+            (low + high - 1) / 2,
+            1.02,
+            name,
+            ha="center",
+            transform=axes.get_xaxis_transform(),
+            fontsize=9,
+        )
     axes.bar(powers, shares, color=GREY, label="gradients")
-    axes.step(powers + np.log2(SCALE), shares, where="mid", color=BLUE, label="times a loss scale of %g" % SCALE)
+    axes.step(
+        powers + np.log2(SCALE),
+        shares,
+        where="mid",
+        color=BLUE,
+        label="times a loss scale of %g" % SCALE,
+    )
     axes.set_xlim(LOWEST - 0.5, HIGHEST - 0.5)
     axes.set_xlabel("power of two")
     axes.set_ylabel("share of the values")

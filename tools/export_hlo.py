@@ -39,9 +39,9 @@ from typing import Any, Dict, List, Optional, Tuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
+from graphmp.audit.options import Options
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import read_graph, write_files
-from graphmp.runtime.audit.options import Options
+from graphmp.graph.io.files import read_graph, write_files
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -54,7 +54,11 @@ def main(argv: Optional[List[str]] = None) -> int:
     """Exports and says what was written. Returns the exit status."""
     args = parse(argv)
     if tf.__version__ < "2":
-        print("export_hlo: found TensorFlow %s; its XLA can't be called ahead of time: use TensorFlow 2" % tf.__version__, file=sys.stderr)
+        print(
+            "export_hlo: found TensorFlow %s; its XLA can't be called ahead of time: use TensorFlow 2"
+            % tf.__version__,
+            file=sys.stderr,
+        )
         return 2
     try:
         path, sidecar = export(args)
@@ -62,8 +66,13 @@ def main(argv: Optional[List[str]] = None) -> int:
         print("graphmp: error %s: %s" % (error.code, error.message), file=sys.stderr)
         return error.exit_status
     count = sum(sidecar["flops"].values())
-    by_dtype = ", ".join("%d %s" % (number, dtype) for dtype, number in sorted(sidecar["products"].items()))
-    print("%s: %s matmuls and convolutions, %.3g GFLOP a step, %d parameters" % (path, by_dtype or "no", count / 1e9, len(sidecar["parameters"])))
+    by_dtype = ", ".join(
+        "%d %s" % (number, dtype) for dtype, number in sorted(sidecar["products"].items())
+    )
+    print(
+        "%s: %s matmuls and convolutions, %.3g GFLOP a step, %d parameters"
+        % (path, by_dtype or "no", count / 1e9, len(sidecar["parameters"]))
+    )
     return 0
 
 
@@ -71,14 +80,59 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     """The command line; the loss scale is that of the compute dtype where none is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graph", metavar="GRAPH", help="a MetaGraphDef, a GraphDef or a SavedModel")
-    parser.add_argument("-o", "--output", type=program, metavar="FILE.hlo", help="where to (default: here, GRAPH's name with its column)")
-    parser.add_argument("--as", dest="column", choices=AS, default=AS[0], help="what becomes of the graph (default float32: as it stands)")
-    parser.add_argument("--batch_size", type=positive, default=32, metavar="N", help="for unknown first dimensions (default 32)")
-    parser.add_argument("--data", default="", metavar="FILE", help="file.npz or file.py:function, whose first batch gives shapes (default made up)")
-    parser.add_argument("--compute_dtype", choices=sorted(FIXED_SCALE), default="float16", help="what --as converted converts to (default float16)")
-    parser.add_argument("--loss_scale", type=scale, metavar="NUMBER|none", help="its fixed loss scale (default 128; none with bfloat16)")
-    parser.add_argument("--train_op", action="append", default=[], metavar="OP", help="the op that trains, where it isn't found; repeatable")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the batch and of the variables' first values (default 0)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=program,
+        metavar="FILE.hlo",
+        help="where to (default: here, GRAPH's name with its column)",
+    )
+    parser.add_argument(
+        "--as",
+        dest="column",
+        choices=AS,
+        default=AS[0],
+        help="what becomes of the graph (default float32: as it stands)",
+    )
+    parser.add_argument(
+        "--batch_size",
+        type=positive,
+        default=32,
+        metavar="N",
+        help="for unknown first dimensions (default 32)",
+    )
+    parser.add_argument(
+        "--data",
+        default="",
+        metavar="FILE",
+        help="file.npz or file.py:function, whose first batch gives shapes (default made up)",
+    )
+    parser.add_argument(
+        "--compute_dtype",
+        choices=sorted(FIXED_SCALE),
+        default="float16",
+        help="what --as converted converts to (default float16)",
+    )
+    parser.add_argument(
+        "--loss_scale",
+        type=scale,
+        metavar="NUMBER|none",
+        help="its fixed loss scale (default 128; none with bfloat16)",
+    )
+    parser.add_argument(
+        "--train_op",
+        action="append",
+        default=[],
+        metavar="OP",
+        help="the op that trains, where it isn't found; repeatable",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of the batch and of the variables' first values (default 0)",
+    )
     args = parser.parse_args(argv)
     args.loss_scale = args.loss_scale or FIXED_SCALE[args.compute_dtype]
     return args
@@ -116,14 +170,28 @@ def export(args: argparse.Namespace) -> Tuple[pathlib.Path, Dict[str, Any]]:
     original = read_graph(args.graph)
     meta_graph = original
     if args.column == "converted":
-        options = dict(compute_dtype=args.compute_dtype, loss_scale=args.loss_scale, train_op=args.train_op)
+        options = dict(
+            compute_dtype=args.compute_dtype, loss_scale=args.loss_scale, train_op=args.train_op
+        )
         meta_graph = graphmp.convert(original, **options).meta_graph
-    lowered = lower(original, meta_graph, args.train_op, Options(data=args.data, batch_size=args.batch_size, seed=args.seed))
-    sidecar = dict(describe(lowered), source=os.path.basename(args.graph), batch_size=args.batch_size)
+    lowered = lower(
+        original,
+        meta_graph,
+        args.train_op,
+        Options(data=args.data, batch_size=args.batch_size, seed=args.seed),
+    )
+    sidecar = dict(
+        describe(lowered), source=os.path.basename(args.graph), batch_size=args.batch_size
+    )
     sidecar["column"] = column(sidecar["flops"], args.column == "tf32")
-    path = pathlib.Path(args.output or "%s.%s.hlo" % (pathlib.Path(args.graph).stem, sidecar["column"]))
+    path = pathlib.Path(
+        args.output or "%s.%s.hlo" % (pathlib.Path(args.graph).stem, sidecar["column"])
+    )
     text = json.dumps(sidecar, indent=1, sort_keys=True) + "\n"
-    files = {path.name: lowered.serialized(sidecar["column"] == "tf32"), path.with_suffix(".json").name: text.encode("utf-8")}
+    files = {
+        path.name: lowered.serialized(sidecar["column"] == "tf32"),
+        path.with_suffix(".json").name: text.encode("utf-8"),
+    }
     write_files(path.parent, files)
     return path, sidecar
 

@@ -13,19 +13,32 @@ from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
 from graphmp.rewrite.units import TypedGraph
 
 
-def flood(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str) -> List[Paint]:
+def flood(
+    graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
+) -> List[Paint]:
     """HALF or FLOAT for every unit that painting left free: a placement for `graphmp.rewrite.pipeline.rewrite`."""
     del compute_dtype
     half = _reached(graph, groups, painted)
     decided = [
-        p if p.colour != FREE else Paint(HALF, "flood: half precision reaches it") if number in half else Paint(FLOAT, "flood: nothing reaches it")
+        p
+        if p.colour != FREE
+        else Paint(HALF, "flood: half precision reaches it")
+        if number in half
+        else Paint(FLOAT, "flood: nothing reaches it")
         for number, p in enumerate(painted)
     ]
     for number, p in enumerate(painted):
         if p.colour == FREE and graph.node(number).op == "Const":
-            readers = [graph.reader(consumer) for consumer in graph.view.consumers(graph.units[number].node)]
-            all_half = readers and all(reader >= 0 and decided[reader].colour == HALF for reader in readers)
-            decided[number] = Paint(HALF if all_half else FLOAT, "flood: a constant follows its readers")
+            readers = [
+                graph.reader(consumer)
+                for consumer in graph.view.consumers(graph.units[number].node)
+            ]
+            all_half = readers and all(
+                reader >= 0 and decided[reader].colour == HALF for reader in readers
+            )
+            decided[number] = Paint(
+                HALF if all_half else FLOAT, "flood: a constant follows its readers"
+            )
     return decided
 
 
@@ -34,7 +47,11 @@ def _reached(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> Set[int
     seen = set(waiting)
     while waiting:
         for other in _neighbours(graph, waiting.pop()):
-            if other not in seen and painted[other].colour == FREE and graph.node(other).op != "Const":
+            if (
+                other not in seen
+                and painted[other].colour == FREE
+                and graph.node(other).op != "Const"
+            ):
                 members = groups.members[groups.of[other]]
                 seen.update(members)
                 waiting.extend(members)

@@ -38,8 +38,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
 from graphmp.cli.terminal import progress
 from graphmp.errors import GraphmpError
-from graphmp.graph.dtypes import FLOAT32, HALF
-from graphmp.graph.files import read_graph, write_atomic
+from graphmp.graph.io.files import read_graph, write_atomic
+from graphmp.policy.dtypes import FLOAT32, HALF
 from graphmp.report.facts import nodes_of
 
 # isort: split
@@ -95,15 +95,39 @@ def parse(argv: List[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     actions = parser.add_subparsers(dest="action", metavar="measure|table")
     actions.required = True
-    measuring = actions.add_parser("measure", help="measure programs and merge what came of it into FILE")
-    measuring.add_argument("names", nargs="*", metavar="NAME", help="of a program, without .py (default: all)")
-    measuring.add_argument("--seeds", type=numbers, default=[1, 2, 3], metavar="N,N,...", help="of the trainings (default 1,2,3)")
+    measuring = actions.add_parser(
+        "measure", help="measure programs and merge what came of it into FILE"
+    )
+    measuring.add_argument(
+        "names", nargs="*", metavar="NAME", help="of a program, without .py (default: all)"
+    )
+    measuring.add_argument(
+        "--seeds",
+        type=numbers,
+        default=[1, 2, 3],
+        metavar="N,N,...",
+        help="of the trainings (default 1,2,3)",
+    )
     measuring.add_argument("--no_bench", action="store_true", help="don't time steps")
-    measuring.add_argument("--again", action="store_true", help="measure also what is in FILE already")
+    measuring.add_argument(
+        "--again", action="store_true", help="measure also what is in FILE already"
+    )
     writing = actions.add_parser("table", help="write the table of what is in FILE")
-    writing.add_argument("--readme", type=pathlib.Path, default=EXAMPLES / "README.md", help="where the table is (default examples/README.md)")
+    writing.add_argument(
+        "--readme",
+        type=pathlib.Path,
+        default=EXAMPLES / "README.md",
+        help="where the table is (default examples/README.md)",
+    )
     for action in (measuring, writing):
-        action.add_argument("-o", "--output", type=pathlib.Path, default=RESULTS, metavar="FILE", help="default examples/gallery.json")
+        action.add_argument(
+            "-o",
+            "--output",
+            type=pathlib.Path,
+            default=RESULTS,
+            metavar="FILE",
+            help="default examples/gallery.json",
+        )
     args = parser.parse_args(argv)
     unknown = sorted(set(getattr(args, "names", ())) - set(programs()))
     if unknown:
@@ -118,7 +142,11 @@ def numbers(text: str) -> List[int]:
 
 def programs() -> List[str]:
     """The programs of the gallery, without .py: those that examples/training.py trains."""
-    return sorted(path.stem for path in EXAMPLES.glob("*.py") if "training.train" in path.read_text(encoding="utf-8"))
+    return sorted(
+        path.stem
+        for path in EXAMPLES.glob("*.py")
+        if "training.train" in path.read_text(encoding="utf-8")
+    )
 
 
 def read(path: pathlib.Path) -> List[Row]:
@@ -129,7 +157,13 @@ def read(path: pathlib.Path) -> List[Row]:
 def write(path: pathlib.Path, rows: Sequence[Row]) -> None:
     """Writes a file of results, a line for each row, and never half of it."""
     ordered = sorted(rows, key=lambda row: (row["program"], row["tensorflow"]))
-    write_atomic(path, ('{"programs": [\n%s\n]}\n' % ",\n".join(json.dumps(row, allow_nan=False) for row in ordered)).encode())
+    write_atomic(
+        path,
+        (
+            '{"programs": [\n%s\n]}\n'
+            % ",\n".join(json.dumps(row, allow_nan=False) for row in ordered)
+        ).encode(),
+    )
 
 
 def measure(args: argparse.Namespace, command: str) -> None:
@@ -144,7 +178,10 @@ def measure(args: argparse.Namespace, command: str) -> None:
             known = old.get("digest") == digest(name, args.seeds) and not args.again
             if known and (old["speed"] or not bench):
                 continue
-            row = dict(about(name, args.seeds, command), **(old if known else train_and_convert(name, args.seeds)))
+            row = dict(
+                about(name, args.seeds, command),
+                **(old if known else train_and_convert(name, args.seeds)),
+            )
             if bench:
                 row["speed"] = dict(row["speed"], **speed(name))
             rows[name, tf.__version__] = row
@@ -160,7 +197,12 @@ def digest(name: str, seeds: Sequence[int]) -> str:
 
 def about(name: str, seeds: Sequence[int], command: str) -> Row:
     """What was measured, with what, when and where."""
-    row = {"program": name, "tensorflow": tf.__version__, "python": platform.python_version(), "numpy": np.__version__}
+    row = {
+        "program": name,
+        "tensorflow": tf.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
     row.update(graphmp=graphmp.__version__, cpu=cpu(), command=command, digest=digest(name, seeds))
     return dict(row, date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
 
@@ -175,25 +217,43 @@ def cpu(path: str = "/proc/cpuinfo") -> str:
 def train_and_convert(name: str, seeds: Sequence[int]) -> Row:
     """Converts a program both ways, and trains it in float32 and by `graphmp run`."""
     with tempfile.TemporaryDirectory() as folder:
-        row: Row = {engine: converted(name, engine, pathlib.Path(folder, engine)) for engine in ("recipe", "rewrite")}
+        row: Row = {
+            engine: converted(name, engine, pathlib.Path(folder, engine))
+            for engine in ("recipe", "rewrite")
+        }
     trained = {seed: (losses(name, seed), mixed(name, seed)) for seed in seeds}
     failed = [found for _, (found, _) in trained.values() if "failed" in found]
     row["run"] = (failed or [trained[seeds[0]][1][0]])[0]
-    parity = {} if failed else {str(seed): compared(exact, half) for seed, (exact, (_, half)) in trained.items()}
-    return dict(row, parity={"compute_dtype": COMPUTE_DTYPE, "share": SHARE, "seeds": parity}, speed={})
+    parity = (
+        {}
+        if failed
+        else {str(seed): compared(exact, half) for seed, (exact, (_, half)) in trained.items()}
+    )
+    return dict(
+        row, parity={"compute_dtype": COMPUTE_DTYPE, "share": SHARE, "seeds": parity}, speed={}
+    )
 
 
 def python(*arguments: str) -> Tuple[int, str, str]:
     """Runs `python ARGUMENTS` in the project's folder: exit status, stdout and stderr, without this machine's path."""
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])))
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=env, cwd=str(ROOT))
+    env = dict(
+        os.environ,
+        PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
+    )
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=env, cwd=str(ROOT)
+    )
     return done.returncode, done.stdout, done.stderr.replace(str(ROOT) + os.sep, "")
 
 
 def failure(status: int, err: str) -> Row:
     """How a command failed: graphmp's code where it gave one, and what it or Python said."""
     found = REFUSED.search(err)
-    code, text = found.groups() if found else ("exit status %d" % status, (err.strip().splitlines() or [""])[-1])
+    code, text = (
+        found.groups()
+        if found
+        else ("exit status %d" % status, (err.strip().splitlines() or [""])[-1])
+    )
     return {"failed": code, "text": text}
 
 
@@ -204,20 +264,33 @@ def converted(name: str, engine: str, folder: pathlib.Path) -> Row:
         Failed: where the graph's casts aren't as many as the report says.
     """
     flags = ["--engine=" + engine, "-o", str(folder), "--json"]
-    status, out, err = python("-m", "graphmp", "convert", *flags, "examples/%s.py" % name, "--", "--smoke")
+    status, out, err = python(
+        "-m", "graphmp", "convert", *flags, "examples/%s.py" % name, "--", "--smoke"
+    )
     if status:
         return failure(status, err)
     report = json.loads(out)
-    row = dict(report["coverage"], casts=report["graph"]["casts_inserted"], repaired=report["graph"]["repaired"])
+    row = dict(
+        report["coverage"],
+        casts=report["graph"]["casts_inserted"],
+        repaired=report["graph"]["repaired"],
+    )
     before, after = (casts(folder / file) for file in ("original.meta", "converted.meta"))
     if after - before != row["casts"]:
-        raise Failed("%s: converted.meta of the %s has %d casts more, its report says %d" % (name, engine, after - before, row["casts"]))
+        raise Failed(
+            "%s: converted.meta of the %s has %d casts more, its report says %d"
+            % (name, engine, after - before, row["casts"])
+        )
     return row
 
 
 def casts(path: pathlib.Path) -> int:
     """Casts from float32 to half precision and back, in a file."""
-    ends = [{node.attr["SrcT"].type, node.attr["DstT"].type} for node in nodes_of(read_graph(path).graph_def) if node.op == "Cast"]
+    ends = [
+        {node.attr["SrcT"].type, node.attr["DstT"].type}
+        for node in nodes_of(read_graph(path).graph_def)
+        if node.op == "Cast"
+    ]
     return sum(FLOAT32 in pair and bool(pair & set(HALF)) for pair in ends)
 
 
@@ -227,7 +300,9 @@ def losses(name: str, seed: int) -> List[Dict[str, float]]:
     Raises:
         Failed: where it doesn't train.
     """
-    status, out, err = python("examples/%s.py" % name, "--smoke", "--log_every=1", "--seed=%d" % seed)
+    status, out, err = python(
+        "examples/%s.py" % name, "--smoke", "--log_every=1", "--seed=%d" % seed
+    )
     if status:
         raise Failed("%s: in float32: %s" % (name, failure(status, err)["text"]))
     return printed(out)
@@ -235,39 +310,73 @@ def losses(name: str, seed: int) -> List[Dict[str, float]]:
 
 def mixed(name: str, seed: int) -> Tuple[Row, List[Dict[str, float]]]:
     """How `graphmp run` did on a program: what it converted, or how it failed, and the losses by name of each step."""
-    flags = ["--compute_dtype=" + COMPUTE_DTYPE, "examples/%s.py" % name, "--smoke", "--log_every=1", "--seed=%d" % seed]
+    flags = [
+        "--compute_dtype=" + COMPUTE_DTYPE,
+        "examples/%s.py" % name,
+        "--smoke",
+        "--log_every=1",
+        "--seed=%d" % seed,
+    ]
     status, out, err = python("-m", "graphmp", "run", *flags)
     found = CONVERTED.search(err)
     if status or not found:
         return failure(status, err), []
-    return dict(zip(("converted_ops", "tensor_core_ops", "casts"), map(int, found.groups()))), printed(out)
+    return dict(
+        zip(("converted_ops", "tensor_core_ops", "casts"), map(int, found.groups()))
+    ), printed(out)
 
 
 def printed(out: str) -> List[Dict[str, float]]:
     """The losses in the lines `step 3  loss 0.5  penalty 0.1`, by name."""
-    return [{name: float(number) for name, number in (pair.rsplit(" ", 1) for pair in line.strip().split("  "))} for line in STEP.findall(out)]
+    return [
+        {
+            name: float(number)
+            for name, number in (pair.rsplit(" ", 1) for pair in line.strip().split("  "))
+        }
+        for line in STEP.findall(out)
+    ]
 
 
 def compared(exact: Sequence[Dict[str, float]], half: Sequence[Dict[str, float]]) -> Row:
     """The means of each loss over the last steps, as (float32, mixed); None for what is not a finite number."""
     last = math.ceil(SHARE * len(exact))
-    means = {loss: [float(np.mean([step[loss] for step in steps[-last:]])) for steps in (exact, half)] for loss in exact[0]}
-    return {loss: [float("%.6g" % mean) if math.isfinite(mean) else None for mean in pair] for loss, pair in means.items()}
+    means = {
+        loss: [float(np.mean([step[loss] for step in steps[-last:]])) for steps in (exact, half)]
+        for loss in exact[0]
+    }
+    return {
+        loss: [float("%.6g" % mean) if math.isfinite(mean) else None for mean in pair]
+        for loss, pair in means.items()
+    }
 
 
 def speed(name: str) -> Row:
     """What `graphmp bench` says of the conversion to bfloat16, by "cpu" or "gpu"; nothing where it can't be timed."""
     batch_size, flags = TIMED_LARGER.get(name, TIMED)
-    arguments = ["--compute_dtype=bfloat16", "--batch_sizes=%d" % batch_size, "--json", "examples/%s.py" % name, "--", *flags.split()]
+    arguments = [
+        "--compute_dtype=bfloat16",
+        "--batch_sizes=%d" % batch_size,
+        "--json",
+        "examples/%s.py" % name,
+        "--",
+        *flags.split(),
+    ]
     status, out, _ = python("-m", "graphmp", "bench", *arguments)
     report = json.loads(out) if not status else {"runs": []}
     runs = {run["variant"]: run for run in report["runs"] if run["status"] == "timed"}
     if not {"float32", "graphmp"} <= set(runs):
         return {}
     ratio = {key: round(number, 3) for key, number in runs["graphmp"]["speedup"].items()}
-    times = {key: round(runs[variant]["milliseconds"]["step"], 3) for key, variant in (("float32_ms", "float32"), ("bfloat16_ms", "graphmp"))}
+    times = {
+        key: round(runs[variant]["milliseconds"]["step"], 3)
+        for key, variant in (("float32_ms", "float32"), ("bfloat16_ms", "graphmp"))
+    }
     device = report["device"]
-    return {"gpu" if device["capability"] else "cpu": dict(ratio, **times, device=device["name"], batch_size=batch_size, flags=flags)}
+    return {
+        "gpu" if device["capability"] else "cpu": dict(
+            ratio, **times, device=device["name"], batch_size=batch_size, flags=flags
+        )
+    }
 
 
 if __name__ == "__main__":

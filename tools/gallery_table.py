@@ -31,7 +31,10 @@ def replaced(text: str, rows: Sequence[Row]) -> str:
         ValueError: where the comments aren't there, once each.
     """
     if not text.count(BEGIN) == text.count(END) == len(BETWEEN.findall(text)) == 1:
-        raise ValueError("no place for the table: accepted is one line %s and one line %s behind it" % (BEGIN.strip(), END.strip()))
+        raise ValueError(
+            "no place for the table: accepted is one line %s and one line %s behind it"
+            % (BEGIN.strip(), END.strip())
+        )
     return BETWEEN.sub(lambda _: "\n".join(table(rows) + ["", *notes(rows), ""]), text)
 
 
@@ -40,36 +43,74 @@ def table(rows: Sequence[Row]) -> List[str]:
     columns = _columns(rows)
     programs = sorted({row["program"] for row in rows})
     cells = [[heading for heading, _ in columns]]
-    cells += [[cell(name, [_of(rows, name, version) for version in VERSIONS]) for _, cell in columns] for name in programs]
+    cells += [
+        [cell(name, [_of(rows, name, version) for version in VERSIONS]) for _, cell in columns]
+        for name in programs
+    ]
     widths = [max(map(len, column)) for column in zip(*cells)]
     cells.insert(1, ["-" * width for width in widths])
-    return ["| %s |" % " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) for line in cells]
+    return [
+        "| %s |" % " | ".join(cell.ljust(width) for cell, width in zip(line, widths))
+        for line in cells
+    ]
 
 
 def _columns(rows: Sequence[Row]) -> List[Tuple[str, Callable[[str, Sequence[Row]], str]]]:
     """Headings, and what makes a cell of a program's name and its row on each TensorFlow, empty where it wasn't measured."""
     columns = [("program", lambda name, _: "[%s](%s.py)" % (name, name))]
-    columns += [(way, lambda _, found, way=way: _joined([outcome(row[way]) if row else "" for row in found])) for way in ("recipe", "rewrite", "run")]
-    columns += [("TensorFlow " * (not i) + version, lambda _, found, i=i: trains(found[i])) for i, version in enumerate(VERSIONS)]
+    columns += [
+        (
+            way,
+            lambda _, found, way=way: _joined([outcome(row[way]) if row else "" for row in found]),
+        )
+        for way in ("recipe", "rewrite", "run")
+    ]
+    columns += [
+        ("TensorFlow " * (not i) + version, lambda _, found, i=i: trains(found[i]))
+        for i, version in enumerate(VERSIONS)
+    ]
     columns.append(("loss parity", lambda _, found: " / ".join(parity(row) for row in found)))
-    columns.append(("coverage", lambda _, found: _joined([coverage(row["rewrite"]) if row else "" for row in found])))
-    columns.append(("casts", lambda _, found: _joined([str(row["rewrite"].get("casts", "")) if row else "" for row in found])))
+    columns.append(
+        (
+            "coverage",
+            lambda _, found: _joined([coverage(row["rewrite"]) if row else "" for row in found]),
+        )
+    )
+    columns.append(
+        (
+            "casts",
+            lambda _, found: _joined(
+                [str(row["rewrite"].get("casts", "")) if row else "" for row in found]
+            ),
+        )
+    )
     for device in ("cpu", "gpu"):
         if device == "cpu" or any(device in row["speed"] for row in rows):
-            columns.append(("%s speed ratio" % device.upper(), lambda _, found, device=device: ratio(found[0].get("speed", {}).get(device))))
+            columns.append(
+                (
+                    "%s speed ratio" % device.upper(),
+                    lambda _, found, device=device: ratio(found[0].get("speed", {}).get(device)),
+                )
+            )
     return columns
 
 
 def _of(rows: Sequence[Row], name: str, version: str) -> Row:
     """The newest row of a program on a TensorFlow; empty where there is none."""
-    found = [row for row in rows if row["program"] == name and row["tensorflow"].startswith(version)]
+    found = [
+        row for row in rows if row["program"] == name and row["tensorflow"].startswith(version)
+    ]
     return max(found, key=lambda row: row["date"]) if found else {}
 
 
 def _joined(cells: Sequence[str]) -> str:
     """What the TensorFlows came to: once where it is the same."""
     known = [cell for cell in cells if cell]
-    return " / ".join(cell or NOTHING for cell in cells) if len(set(known)) > 1 else (known or [NOTHING])[0]
+    return (
+        " / ".join(cell or NOTHING for cell in cells)
+        if len(set(known)) > 1
+        else (known or [NOTHING])[0]
+    )
 
 
 def outcome(way: Row) -> str:
@@ -98,7 +139,10 @@ def parity(row: Row) -> str:
         return NOTHING
     if any(None in pair for losses in seeds for pair in losses.values()):
         return "not finite"
-    return max((_parity([losses[name] for losses in seeds]) for name in seeds[0]), key=lambda found: abs(found[0]))[1]
+    return max(
+        (_parity([losses[name] for losses in seeds]) for name in seeds[0]),
+        key=lambda found: abs(found[0]),
+    )[1]
 
 
 def _parity(pairs: Sequence[Tuple[float, float]]) -> Tuple[float, str]:
@@ -107,7 +151,9 @@ def _parity(pairs: Sequence[Tuple[float, float]]) -> Tuple[float, str]:
     unit = abs(statistics.mean(exact)) / 100
     difference = (statistics.mean(half) - statistics.mean(exact)) / unit
     text = ("%+.2f%%" % difference).replace("-0.00", "+0.00")
-    return difference, text + " (%.1f%%)" % (statistics.stdev(exact) / unit) if len(pairs) > 1 else text
+    return difference, text + " (%.1f%%)" % (statistics.stdev(exact) / unit) if len(
+        pairs
+    ) > 1 else text
 
 
 def ratio(speed: Row) -> str:
@@ -118,7 +164,9 @@ def ratio(speed: Row) -> str:
 def one_line(row: Row) -> str:
     """A row as a line of text."""
     ways = "  ".join("%s %s" % (way, outcome(row[way])) for way in ("recipe", "rewrite", "run"))
-    speeds = "".join("  %s ratio %s" % (device, ratio(speed)) for device, speed in sorted(row["speed"].items()))
+    speeds = "".join(
+        "  %s ratio %s" % (device, ratio(speed)) for device, speed in sorted(row["speed"].items())
+    )
     return "%s  %s  loss %s%s" % (row["program"], ways, parity(row), speeds)
 
 
@@ -137,6 +185,13 @@ def _measured(rows: Sequence[Row]) -> List[str]:
         seeds = " to ".join(str(count) for count in sorted({*counts[:1], *counts[-1:]})) or "no"
         span = " to ".join(sorted({dates[0], dates[-1]}))
         told.append(
-            "TensorFlow %s: %s, %s seed%s, %s" % (version, span, seeds, "" if seeds == "1" else "s", ", ".join(sorted({row["cpu"] for row in found})))
+            "TensorFlow %s: %s, %s seed%s, %s"
+            % (
+                version,
+                span,
+                seeds,
+                "" if seeds == "1" else "s",
+                ", ".join(sorted({row["cpu"] for row in found})),
+            )
         )
     return told

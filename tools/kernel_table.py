@@ -13,15 +13,17 @@ from typing import Any, Dict, FrozenSet, Iterable, List, Set, Tuple
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import kernels
 
-from graphmp.graph.dtypes import FLOATS, HALF, dtype_text
-from graphmp.hooks.op_definitions import registered
+from graphmp.policy.dtypes import FLOATS, HALF, dtype_text
+from graphmp.tf_hooks.op_definitions import registered
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "graphmp" / "policy" / "half_kernels"
 ENOUGH = 1000  # kernels of a device; a wheel that was built without it has fewer
 HEAD = """# Kernels of TensorFlow %s on the %s that take half precision: an op, and what floating-point types each attribute may be that the kernel
 # restricts. Read off the registry by tools/kernel_table.py.
 """
-Types = Tuple[Tuple[str, FrozenSet[int]], ...]  # the floating-point types of each restricted attribute
+Types = Tuple[
+    Tuple[str, FrozenSet[int]], ...
+]  # the floating-point types of each restricted attribute
 
 
 def main() -> None:
@@ -34,7 +36,9 @@ def main() -> None:
             continue
         rows = spelled(kernel for kernel in found if kernel.device_type in (device, "DEFAULT"))
         path = FOLDER / ("%s-%s.txt" % (version, device))
-        path.write_text(HEAD % (version, device) + "".join(row + "\n" for row in rows), encoding="utf-8")
+        path.write_text(
+            HEAD % (version, device) + "".join(row + "\n" for row in rows), encoding="utf-8"
+        )
         print("%s: %d rows" % (path.name, len(rows)))
 
 
@@ -50,24 +54,41 @@ def spelled(found: Iterable[Any]) -> List[str]:
         elif types or is_open(kernel):
             rows.add((kernel.op, types))
     rows.update((op, ((name, allowed),)) for (op, name), allowed in single.items())
-    return sorted(spell(op, types) for op, types in rows if not types or any(allowed & set(HALF) for _, allowed in types))
+    return sorted(
+        spell(op, types)
+        for op, types in rows
+        if not types or any(allowed & set(HALF) for _, allowed in types)
+    )
 
 
 def restricted(kernel: Any) -> Types:
     """The attributes whose floating-point types a kernel restricts."""
-    types = ((each.name, frozenset(each.allowed_values.list.type) & set(FLOATS)) for each in kernel.constraint)
+    types = (
+        (each.name, frozenset(each.allowed_values.list.type) & set(FLOATS))
+        for each in kernel.constraint
+    )
     return tuple(sorted((name, allowed) for name, allowed in types if allowed))
 
 
 def is_open(kernel: Any) -> bool:
     """Whether a kernel that restricts no floating-point type leaves one open."""
     definition, known = registered(kernel.op), {each.name for each in kernel.constraint}
-    return definition is not None and any(each.type == "type" and each.name not in known for each in definition.attr)
+    return definition is not None and any(
+        each.type == "type" and each.name not in known for each in definition.attr
+    )
 
 
 def spell(op: str, types: Types) -> str:
     """A row: `FusedBatchNormV3 T=float16 U=float32`."""
-    return " ".join([op, *("%s=%s" % (name, ",".join(map(dtype_text, sorted(allowed)))) for name, allowed in types)])
+    return " ".join(
+        [
+            op,
+            *(
+                "%s=%s" % (name, ",".join(map(dtype_text, sorted(allowed))))
+                for name, allowed in types
+            ),
+        ]
+    )
 
 
 if __name__ == "__main__":

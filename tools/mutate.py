@@ -40,7 +40,7 @@ import traceback
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from graphmp.runtime.quiet import quiet_stderr
+from graphmp.conversion.quiet import quiet_stderr
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -95,7 +95,9 @@ def named_check(text: str) -> Check:
     return check
 
 
-def judged(subject: Subject, mutant: Mutant, number: int, settings: Settings, comparison: Callable[[], Any]) -> Outcome:
+def judged(
+    subject: Subject, mutant: Mutant, number: int, settings: Settings, comparison: Callable[[], Any]
+) -> Outcome:
     """What becomes of a mutant."""
 
     def outcome(verdict: str, why: str = "") -> Outcome:
@@ -142,7 +144,9 @@ def planted(subject: Subject, name: str, task: Task, seed: str) -> Iterator[Tupl
             return
 
 
-def done(task: Task, settings: Settings, note: Callable[[Outcome], None] = lambda outcome: None) -> Answer:
+def done(
+    task: Task, settings: Settings, note: Callable[[Outcome], None] = lambda outcome: None
+) -> Answer:
     """Does a task; notes for each mutant what becomes of it if the process ends now, then what became of it."""
     start = time.time()
     try:
@@ -167,7 +171,16 @@ def done(task: Task, settings: Settings, note: Callable[[Outcome], None] = lambd
     found = []
     for name in task.classes:
         for number, mutant in planted(subject, name, task, settings.seed):
-            note(Outcome(subject.name, name, number, mutant.what, MISSED, "it ends the process that runs it"))
+            note(
+                Outcome(
+                    subject.name,
+                    name,
+                    number,
+                    mutant.what,
+                    MISSED,
+                    "it ends the process that runs it",
+                )
+            )
             found.append(judged(subject, mutant, number, settings, comparison))
             note(found[-1])
     return Answer(task, found, "", time.time() - start)
@@ -182,11 +195,15 @@ def _not_proved(subject: Subject, check: Check) -> str:
     return "" if holds else BY_RECIPE if subject.engine == "recipe" else NOT_PROVED
 
 
-def _guarded(task: Task, settings: Settings, note: Callable[[Outcome], None] = lambda outcome: None) -> Answer:
+def _guarded(
+    task: Task, settings: Settings, note: Callable[[Outcome], None] = lambda outcome: None
+) -> Answer:
     try:
         return done(task, settings, note)
     except Exception:  # one subject that this tool can't handle must not end a run of hours
-        return Answer(task, [], "%s: %s" % (TOOL_FAILED, traceback.format_exc().strip().splitlines()[-1]), 0.0)
+        return Answer(
+            task, [], "%s: %s" % (TOOL_FAILED, traceback.format_exc().strip().splitlines()[-1]), 0.0
+        )
 
 
 def _answer_into(pipe: Any, task: Task, settings: Settings) -> None:
@@ -228,12 +245,16 @@ def answers(tasks: Sequence[Task], jobs: int, settings: Settings) -> Iterator[An
 def _ended(task: Task, noted: List[Outcome], status: int) -> Tuple[Answer, List[Task]]:
     """What came of a task whose process has ended, and what is left to do of it."""
     if not noted:
-        return Answer(task, [], "%s: its process ended with status %s" % (TOOL_FAILED, status), 0.0), []
+        return Answer(
+            task, [], "%s: its process ended with status %s" % (TOOL_FAILED, status), 0.0
+        ), []
     left = task.classes[task.classes.index(noted[-1].name) + 1 :]
     return Answer(task, noted, "", 0.0), [task._replace(classes=left)] if left else []
 
 
-def measured(names: Sequence[str], faults: Sequence[str], count: int, jobs: int, settings: Settings) -> Tuple[List[Outcome], Dict[str, str]]:
+def measured(
+    names: Sequence[str], faults: Sequence[str], count: int, jobs: int, settings: Settings
+) -> Tuple[List[Outcome], Dict[str, str]]:
     """Plants at least so many faults where there is place for them. Returns what came of them, and subjects of no use with the reason."""
     outcomes: List[Outcome] = []
     unfit: Dict[str, str] = {}
@@ -242,7 +263,11 @@ def measured(names: Sequence[str], faults: Sequence[str], count: int, jobs: int,
     first = 0
     while open_classes and len(outcomes) < count:
         wanted = max(1, -(-(count - len(outcomes)) // sum(map(len, open_classes.values()))))
-        parts = [(name, part) for name, left in open_classes.items() for part in _parts(left, jobs, len(open_classes))]
+        parts = [
+            (name, part)
+            for name, left in open_classes.items()
+            for part in _parts(left, jobs, len(open_classes))
+        ]
         tasks = [Task(name, part, first, wanted, known[name]) for name, part in parts]
         open_classes = {}
         for answer in answers(tasks, jobs, settings):
@@ -250,7 +275,11 @@ def measured(names: Sequence[str], faults: Sequence[str], count: int, jobs: int,
             if answer.unfit:
                 unfit[answer.task.subject] = answer.unfit
             _note(answer, len(outcomes))
-            full = tuple(name for name in answer.task.classes if sum(o.name == name for o in answer.outcomes) == wanted)
+            full = tuple(
+                name
+                for name in answer.task.classes
+                if sum(o.name == name for o in answer.outcomes) == wanted
+            )
             if full:
                 open_classes[answer.task.subject] = open_classes.get(answer.task.subject, ()) + full
             for outcome in answer.outcomes:
@@ -267,7 +296,11 @@ def _parts(names: Tuple[str, ...], jobs: int, subject_count: int) -> List[Tuple[
 
 def _note(answer: Answer, total: int) -> None:
     text = answer.unfit or "%d mutants" % len(answer.outcomes)
-    print("%6d  %s: %s, %.1f s" % (total, answer.task.subject, text, answer.seconds), file=sys.stderr, flush=True)
+    print(
+        "%6d  %s: %s, %.1f s" % (total, answer.task.subject, text, answer.seconds),
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def again(text: str, settings: Settings) -> int:
@@ -285,21 +318,63 @@ def again(text: str, settings: Settings) -> int:
 
 def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=20000, help="mutants in all (default 20000)")
     parser.add_argument("--seed", default="1", help="of the faults (default 1)")
-    parser.add_argument("--subjects", type=_listed, default=[], help="conversions, by names or patterns (default: all)")
-    parser.add_argument("--classes", type=_listed, default=[], help="classes of faults (default: all that aren't held out)")
-    parser.add_argument("--held_out", action="store_true", help="the classes that are kept out of the verifier's development")
+    parser.add_argument(
+        "--subjects",
+        type=_listed,
+        default=[],
+        help="conversions, by names or patterns (default: all)",
+    )
+    parser.add_argument(
+        "--classes",
+        type=_listed,
+        default=[],
+        help="classes of faults (default: all that aren't held out)",
+    )
+    parser.add_argument(
+        "--held_out",
+        action="store_true",
+        help="the classes that are kept out of the verifier's development",
+    )
     parser.add_argument("--run", action="store_true", help="run the mutants that the check passes")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
-    parser.add_argument("--check", default="graphmp.verify:verify", metavar="MODULE:FUNCTION", help="default graphmp.verify:verify")
-    parser.add_argument("--folder", type=pathlib.Path, help="where conversions are kept (default: a temporary folder)")
-    parser.add_argument("--expected", type=pathlib.Path, metavar="FILE", help="classes that have holes, and what of them is caught")
-    parser.add_argument("--write_expected", action="store_true", help="write what is caught of them into that file")
-    parser.add_argument("--numbers", action="store_true", help="print how many were caught, and no fault")
-    parser.add_argument("--only", metavar="SUBJECT:CLASS:NUMBER", help="one mutant, as a line of the report names it")
-    parser.add_argument("--list", action="store_true", help="print conversions and classes, and plant nothing")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)"
+    )
+    parser.add_argument(
+        "--check",
+        default="graphmp.verify:verify",
+        metavar="MODULE:FUNCTION",
+        help="default graphmp.verify:verify",
+    )
+    parser.add_argument(
+        "--folder",
+        type=pathlib.Path,
+        help="where conversions are kept (default: a temporary folder)",
+    )
+    parser.add_argument(
+        "--expected",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="classes that have holes, and what of them is caught",
+    )
+    parser.add_argument(
+        "--write_expected", action="store_true", help="write what is caught of them into that file"
+    )
+    parser.add_argument(
+        "--numbers", action="store_true", help="print how many were caught, and no fault"
+    )
+    parser.add_argument(
+        "--only",
+        metavar="SUBJECT:CLASS:NUMBER",
+        help="one mutant, as a line of the report names it",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="print conversions and classes, and plant nothing"
+    )
     args = parser.parse_args(argv)
     try:
         args.faults = classes.chosen(args.classes, args.held_out)
@@ -326,7 +401,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         print("\n".join([*subjects.chosen(args.subjects), *args.faults]))
         return 0
     with tempfile.TemporaryDirectory() as temporary:
-        settings = Settings(named_check(args.check), args.folder or pathlib.Path(temporary), args.seed, args.run)
+        settings = Settings(
+            named_check(args.check), args.folder or pathlib.Path(temporary), args.seed, args.run
+        )
         if args.only:
             return again(args.only, settings)
         names = subjects.chosen(args.subjects)

@@ -36,7 +36,7 @@ import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ("rewrite/placement.py", "rewrite/paint.py", "rewrite/scaling", "loss_scale", "recipe/creation.py")
+ROOMS = ("rewrite/placement.py", "rewrite/paint.py", "scaling", "loss_scale", "recipe/creation.py")
 SEED = 20161123
 STAGES = (8, 40, 10_000)  # tests at a time: most mutants end at the first
 REPORT = "MUTATION_FAILED_TEST"
@@ -69,7 +69,11 @@ def _mutated(mutant: Mutant) -> str:
     import cosmic_ray.plugins
     from cosmic_ray.mutating import mutate_code
 
-    text = mutate_code((ROOT / mutant.path).read_text(), cosmic_ray.plugins.get_operator(mutant.operator)(), mutant.occurrence)
+    text = mutate_code(
+        (ROOT / mutant.path).read_text(),
+        cosmic_ray.plugins.get_operator(mutant.operator)(),
+        mutant.occurrence,
+    )
     assert text is not None, mutant.name
     return text
 
@@ -107,15 +111,23 @@ def _places(path: pathlib.Path) -> Dict[Any, List[Mutant]]:
     tree = get_ast_from_path(path)
     places: Dict[Any, List[Mutant]] = collections.defaultdict(list)
     for name, operator in _operators():
-        positions = (place for node in ast_nodes(tree) for place in operator.mutation_positions(node))
+        positions = (
+            place for node in ast_nodes(tree) for place in operator.mutation_positions(node)
+        )
         for occurrence, (start, end) in enumerate(positions):
-            places[start, end].append(Mutant(str(path.relative_to(ROOT)), name, occurrence, start[0]))
+            places[start, end].append(
+                Mutant(str(path.relative_to(ROOT)), name, occurrence, start[0])
+            )
     return places
 
 
 def sample(count: int, seed: int = SEED) -> List[Mutant]:
     """The mutants that are tested: `count` places of the rooms, one mutant each; the same ones for the same source."""
-    files = [path for room in ROOMS for path in sorted((ROOT / "graphmp" / room).rglob("*.py")) or [ROOT / "graphmp" / room]]
+    files = [
+        path
+        for room in ROOMS
+        for path in sorted((ROOT / "graphmp" / room).rglob("*.py")) or [ROOT / "graphmp" / room]
+    ]
     places = [found for path in files for _, found in sorted(_places(path).items())]
     chance = random.Random(seed)
     chance.shuffle(places)
@@ -159,10 +171,24 @@ def pytest_configure(config: Any) -> None:
 
 def cover(folder: pathlib.Path, arguments: Sequence[str]) -> int:
     """Runs pytest with coverage by test. Returns its exit status."""
-    environment = dict(os.environ, COVERAGE_FILE=str(folder / "coverage"), PYTHONPATH=os.pathsep.join([str(ROOT / "tools"), str(ROOT)]))
+    environment = dict(
+        os.environ,
+        COVERAGE_FILE=str(folder / "coverage"),
+        PYTHONPATH=os.pathsep.join([str(ROOT / "tools"), str(ROOT)]),
+    )
     environment[REPORT] = str(folder / "seconds.json")
-    command = ["-q", "-p", "mutation", "--cov=graphmp", "--cov-context=test", "--cov-report=", *arguments]
-    return subprocess.run([sys.executable, "-m", "pytest", *command], cwd=ROOT, env=environment).returncode
+    command = [
+        "-q",
+        "-p",
+        "mutation",
+        "--cov=graphmp",
+        "--cov-context=test",
+        "--cov-report=",
+        *arguments,
+    ]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *command], cwd=ROOT, env=environment
+    ).returncode
 
 
 def _covering(folder: pathlib.Path) -> Dict[str, Dict[int, Set[str]]]:
@@ -173,33 +199,54 @@ def _covering(folder: pathlib.Path) -> Dict[str, Dict[int, Set[str]]]:
     data.read()
     covering: Dict[str, Dict[int, Set[str]]] = {}
     for path in data.measured_files():
-        lines = {line: {context.split("|")[0] for context in contexts if context} for line, contexts in data.contexts_by_lineno(path).items()}
-        covering[path[path.rindex("graphmp/") :]] = {0: set().union(*lines.values()) if lines else set(), **lines}
+        lines = {
+            line: {context.split("|")[0] for context in contexts if context}
+            for line, contexts in data.contexts_by_lineno(path).items()
+        }
+        covering[path[path.rindex("graphmp/") :]] = {
+            0: set().union(*lines.values()) if lines else set(),
+            **lines,
+        }
     return covering
 
 
 class Choice:
     """Which tests a mutant gets, and in which order."""
 
-    def __init__(self, folder: pathlib.Path, budget: float, earlier: Optional[pathlib.Path]) -> None:
+    def __init__(
+        self, folder: pathlib.Path, budget: float, earlier: Optional[pathlib.Path]
+    ) -> None:
         self._covering = _covering(folder)
         self._seconds = json.loads((folder / "seconds.json").read_text())
         self._budget = budget
-        self._killers = {name: row["killed by"] for name, row in _read(earlier / "mutants.jsonl").items()} if earlier else {}
+        self._killers = (
+            {name: row["killed by"] for name, row in _read(earlier / "mutants.jsonl").items()}
+            if earlier
+            else {}
+        )
 
     def tests(self, mutant: Mutant) -> List[str]:
         """Those that cover its line, or its file where none does: half of the time for the nearest folder's, half for all others, quickest first."""
         lines = self._covering.get(mutant.path, {})
         near = "tests/" + str(pathlib.PurePath(mutant.path).parent.relative_to("graphmp"))
         covering = lines.get(mutant.line) or lines.get(0, set())
-        by_nearness = [sorted(test for test in covering if test.startswith(near) == is_near) for is_near in (True, False)]
+        by_nearness = [
+            sorted(test for test in covering if test.startswith(near) == is_near)
+            for is_near in (True, False)
+        ]
         killer = self._killers.get(mutant.name)
         first = [killer] if killer in self._seconds else []
-        return list(dict.fromkeys([*first, *(test for tests in by_nearness for test in self._quickest(tests))]))
+        return list(
+            dict.fromkeys(
+                [*first, *(test for tests in by_nearness for test in self._quickest(tests))]
+            )
+        )
 
     def _quickest(self, tests: Sequence[str]) -> List[str]:
         """As many as the time allows: of each file in turn its quickest three."""
-        seconds = {test: self._seconds.get(test, 0.003) for test in tests}  # less than 5 ms is not on record
+        seconds = {
+            test: self._seconds.get(test, 0.003) for test in tests
+        }  # less than 5 ms is not on record
         spent, chosen = 0.0, []
         for test in sorted(tests, key=lambda test: (seconds[test], test)):
             spent += seconds[test]
@@ -217,7 +264,7 @@ class Choice:
 def _import_all_but_ours() -> None:
     """Imports what the project imports, and forgets the project: a fork takes it from its own copy."""
     sys.path.insert(0, str(ROOT))
-    from graphmp.runtime.quiet import quiet_stderr
+    from graphmp.conversion.quiet import quiet_stderr
 
     with quiet_stderr():
         for name in ("audit", "bench", "convert", "launcher"):
@@ -259,7 +306,9 @@ def _write(path: pathlib.Path, text: str) -> None:
     os.utime(path, (later, later))
 
 
-def _outcome(mutant: Mutant, tests: Sequence[str], tree: pathlib.Path, limit: int) -> Dict[str, Any]:
+def _outcome(
+    mutant: Mutant, tests: Sequence[str], tree: pathlib.Path, limit: int
+) -> Dict[str, Any]:
     """Plants a mutant in a tree, tests it, and takes it out again."""
     path, report = tree / mutant.path, tree.parent / (tree.name + ".failed")
     text = path.read_text()
@@ -268,15 +317,28 @@ def _outcome(mutant: Mutant, tests: Sequence[str], tree: pathlib.Path, limit: in
         report.unlink()
     _write(path, _mutated(mutant))
     try:
-        process = multiprocessing.get_context("fork").Process(target=_test_in_fork, args=(str(tree), tests, str(report), limit))
+        process = multiprocessing.get_context("fork").Process(
+            target=_test_in_fork, args=(str(tree), tests, str(report), limit)
+        )
         process.start()
         process.join()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # what the tests have started
     finally:
         _write(path, text)
-    by = report.read_text() if report.exists() else "its end by signal %d" % -process.exitcode if process.exitcode < 0 else ""
-    return {"mutant": mutant._asdict(), "killed by": by, "tests": len(tests), "seconds": round(time.time() - start, 1)}
+    by = (
+        report.read_text()
+        if report.exists()
+        else "its end by signal %d" % -process.exitcode
+        if process.exitcode < 0
+        else ""
+    )
+    return {
+        "mutant": mutant._asdict(),
+        "killed by": by,
+        "tests": len(tests),
+        "seconds": round(time.time() - start, 1),
+    }
 
 
 @contextlib.contextmanager
@@ -285,7 +347,11 @@ def _trees(count: int) -> Iterator[List[pathlib.Path]]:
     with tempfile.TemporaryDirectory() as folder:
         trees = [pathlib.Path(folder) / str(number) / "project" for number in range(count)]
         for tree in trees:
-            shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".git", "build", "__pycache__", "*.egg-info"))
+            shutil.copytree(
+                ROOT,
+                tree,
+                ignore=shutil.ignore_patterns(".git", "build", "__pycache__", "*.egg-info"),
+            )
         yield trees
 
 
@@ -294,23 +360,43 @@ def _read(path: pathlib.Path) -> Dict[str, Dict[str, Any]]:
     return {Mutant(**row["mutant"]).name: row for row in rows}
 
 
-def run(folder: pathlib.Path, count: int, budget: float, again: Optional[str], earlier: Optional[pathlib.Path]) -> int:
+def run(
+    folder: pathlib.Path,
+    count: int,
+    budget: float,
+    again: Optional[str],
+    earlier: Optional[pathlib.Path],
+) -> int:
     """Tests the mutants that have no result yet; with `again` the survivors too. Returns 0."""
     results = folder / "mutants.jsonl"
     known = _read(results)
     choice = Choice(folder, budget, earlier)
-    left = [mutant for mutant in sample(count) if mutant.name not in known or (again is not None and not known[mutant.name]["killed by"])]
+    left = [
+        mutant
+        for mutant in sample(count)
+        if mutant.name not in known or (again is not None and not known[mutant.name]["killed by"])
+    ]
     _import_all_but_ours()
-    with _trees(os.cpu_count() or 1) as trees, concurrent.futures.ThreadPoolExecutor(len(trees)) as pool:
+    with _trees(os.cpu_count() or 1) as trees, concurrent.futures.ThreadPoolExecutor(
+        len(trees)
+    ) as pool:
         free = list(trees)
 
         def test(mutant: Mutant) -> None:
             tree = free.pop()
-            row = _outcome(mutant, again.split() if again else choice.tests(mutant), tree, int(60 + 20 * budget))
+            row = _outcome(
+                mutant,
+                again.split() if again else choice.tests(mutant),
+                tree,
+                int(60 + 20 * budget),
+            )
             free.append(tree)
             with results.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-            print("%-60s %5.1f s  %s" % (mutant.name, row["seconds"], row["killed by"] or "SURVIVED"), flush=True)
+            print(
+                "%-60s %5.1f s  %s" % (mutant.name, row["seconds"], row["killed by"] or "SURVIVED"),
+                flush=True,
+            )
 
         list(pool.map(test, left))
     return 0
@@ -325,25 +411,44 @@ def show(folder: pathlib.Path) -> int:
         before, after = (ROOT / mutant.path).read_text().splitlines(), _mutated(mutant).splitlines()
         for line in list(difflib.unified_diff(before, after, lineterm="", n=2))[3:]:
             print("    " + line)
-    print("\n%d mutants: %d killed, %d survived" % (len(rows), len(rows) - len(survivors), len(survivors)))
+    print(
+        "\n%d mutants: %d killed, %d survived"
+        % (len(rows), len(rows) - len(survivors), len(survivors))
+    )
     return 0
 
 
 def main() -> int:
     """Does one of the three. Returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("command", choices=["cover", "run", "show"])
     parser.add_argument("folder", type=pathlib.Path, help="where the results are")
     parser.add_argument("--count", type=int, default=300, help="mutants in all")
-    parser.add_argument("--budget", type=float, default=60, help="seconds of tests that a mutant gets")
-    parser.add_argument("--again", nargs="?", const="", help="test the survivors too, with these tests where some are given")
-    parser.add_argument("--first", type=pathlib.Path, metavar="EARLIER", help="a folder with results whose killers are tried first")
+    parser.add_argument(
+        "--budget", type=float, default=60, help="seconds of tests that a mutant gets"
+    )
+    parser.add_argument(
+        "--again",
+        nargs="?",
+        const="",
+        help="test the survivors too, with these tests where some are given",
+    )
+    parser.add_argument(
+        "--first",
+        type=pathlib.Path,
+        metavar="EARLIER",
+        help="a folder with results whose killers are tried first",
+    )
     options, rest = parser.parse_known_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.command == "cover":
         return cover(options.folder.resolve(), [argument for argument in rest if argument != "--"])
     if options.command == "run":
-        return run(options.folder.resolve(), options.count, options.budget, options.again, options.first)
+        return run(
+            options.folder.resolve(), options.count, options.budget, options.again, options.first
+        )
     return show(options.folder)
 
 

@@ -32,12 +32,22 @@ def above_imports(arguments: Sequence[str]) -> int:
 def _peak(arguments: Sequence[str]) -> int:
     """Measured from a process that is small: the count of a child starts with what its parent has."""
     run = [sys.executable, __file__, "of", *arguments]
-    return int(subprocess.run(run, check=True, stdout=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONPATH=str(ROOT))).stdout)
+    return int(
+        subprocess.run(
+            run,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ, PYTHONPATH=str(ROOT)),
+        ).stdout
+    )
 
 
 def _measure(arguments: List[str]) -> int:
     """Runs Python and prints its peak; returns its exit status."""
-    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _, status, usage = os.wait4(process.pid, 0)
     print(usage.ru_maxrss * _UNIT)
     return int(status != 0)
@@ -46,11 +56,11 @@ def _measure(arguments: List[str]) -> int:
 def _rewrite(paths: List[str]) -> int:
     """Imports all that a conversion does, and rewrites graphs."""
     from graphmp.config import Config
-    from graphmp.graph.files import read_graph
-    from graphmp.graph.stored import stored
+    from graphmp.conversion import convert
+    from graphmp.graph.io.files import read_graph
+    from graphmp.graph.io.stored import stored
     from graphmp.policy import policy
     from graphmp.rewrite import pipeline
-    from graphmp.runtime import convert
 
     assert convert
     config = Config.make()

@@ -27,10 +27,10 @@ import time
 from typing import Any, Dict, List, Optional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from graphmp.bench import grappler
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import read_graph
+from graphmp.graph.io.files import read_graph
 from graphmp.report.facts import casts, coverage
-from graphmp.runtime.bench import grappler
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -42,12 +42,18 @@ def main(argv: Optional[List[str]] = None) -> int:
     """Converts, trains and prints. Returns the exit status."""
     args = parse(argv)
     if tf.__version__ < "2":
-        print("peer_rows: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2" % tf.__version__, file=sys.stderr)
+        print(
+            "peer_rows: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2"
+            % tf.__version__,
+            file=sys.stderr,
+        )
         return 2
     status = 0
     for path in args.graphs:
         try:
-            print(json.dumps(row(path, args.compute_dtype, args.train_pair, args.seconds)), flush=True)
+            print(
+                json.dumps(row(path, args.compute_dtype, args.train_pair, args.seconds)), flush=True
+            )
         except (GraphmpError, tf.errors.OpError) as error:
             print("peer_rows: %s" % error, file=sys.stderr)
             status = 1
@@ -57,10 +63,25 @@ def main(argv: Optional[List[str]] = None) -> int:
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("graphs", nargs="+", metavar="GRAPH", help="a MetaGraphDef or GraphDef, binary or text")
-    parser.add_argument("--compute_dtype", choices=sorted(grappler.PASSES), default="bfloat16", help="what the pass converts to (default bfloat16)")
-    parser.add_argument("--train_pair", metavar="FILE", help="a program that takes two graphs and trains both")
-    parser.add_argument("--seconds", type=int, default=600, metavar="N", help="what it may take a pair (default 600)")
+    parser.add_argument(
+        "graphs", nargs="+", metavar="GRAPH", help="a MetaGraphDef or GraphDef, binary or text"
+    )
+    parser.add_argument(
+        "--compute_dtype",
+        choices=sorted(grappler.PASSES),
+        default="bfloat16",
+        help="what the pass converts to (default bfloat16)",
+    )
+    parser.add_argument(
+        "--train_pair", metavar="FILE", help="a program that takes two graphs and trains both"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=600,
+        metavar="N",
+        help="what it may take a pair (default 600)",
+    )
     return parser.parse_args(argv)
 
 
@@ -75,13 +96,23 @@ def row(path: str, compute_dtype: str, train_pair: Optional[str], seconds: int) 
     converted = grappler.convert(original, compute_dtype)
     took = round(time.perf_counter() - start, 3)
     counts = coverage(converted.graph_def)
-    found: Row = {"file": os.path.basename(path), "half": counts["converted_ops"], "of": counts["tensor_core_ops"]}
-    found.update(casts=casts(converted.graph_def) - casts(original.graph_def), seconds=took, nodes=len(original.graph_def.node))
+    found: Row = {
+        "file": os.path.basename(path),
+        "half": counts["converted_ops"],
+        "of": counts["tensor_core_ops"],
+    }
+    found.update(
+        casts=casts(converted.graph_def) - casts(original.graph_def),
+        seconds=took,
+        nodes=len(original.graph_def.node),
+    )
     cosine = trained(original, converted, train_pair, seconds) if train_pair else None
     return found if cosine is None else dict(found, cosine=cosine)
 
 
-def trained(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, train_pair: str, seconds: int) -> Optional[float]:
+def trained(
+    original: tf.MetaGraphDef, converted: tf.MetaGraphDef, train_pair: str, seconds: int
+) -> Optional[float]:
     """The median cosine between what the two learn; None where that can't be said. The pass drops the collections, which name the variables."""
     whole = tf.MetaGraphDef()
     whole.CopyFrom(original)
@@ -91,7 +122,12 @@ def trained(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, train_pair: s
         for path, graph in zip(paths, (original, whole)):
             pathlib.Path(path).write_bytes(graph.SerializeToString())
         try:
-            done = subprocess.run([sys.executable, train_pair, *paths], capture_output=True, text=True, timeout=seconds)
+            done = subprocess.run(
+                [sys.executable, train_pair, *paths],
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+            )
             found = json.loads(done.stdout.splitlines()[-1])
         except (subprocess.TimeoutExpired, IndexError, ValueError):
             return None

@@ -19,8 +19,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from graphmp.cli import help as helps
 from graphmp.cli.main import COMMANDS
+from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import BAD_INPUT, CANNOT_CONVERT, CODES
-from graphmp.runtime.quiet import quiet_stderr
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 WIDTH = 150
@@ -50,15 +50,30 @@ GROUPS = (
 def main(argv: Optional[List[str]] = None) -> int:
     """Writes the pages, or compares them. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=pathlib.Path, default=DOCS, metavar="FOLDER", help="where to (default: docs)")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a page is not what the code gives today")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=pathlib.Path,
+        default=DOCS,
+        metavar="FOLDER",
+        help="where to (default: docs)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; exit 1 where a page is not what the code gives today",
+    )
     args = parser.parse_args(argv)
     stale = [name for name, page in PAGES.items() if not _holds(args.output / name, page())]
     if args.check:
-        print("stale: %s; run python tools/reference.py" % ", ".join(stale) if stale else "the reference is up to date")
+        print(
+            "stale: %s; run python tools/reference.py" % ", ".join(stale)
+            if stale
+            else "the reference is up to date"
+        )
         return int(bool(stale))
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.graph.files import write_atomic
+        from graphmp.graph.io.files import write_atomic
     for name in stale:
         write_atomic(args.output / name, PAGES[name]().encode("utf-8"))
         print("wrote %s" % (args.output / name))
@@ -73,9 +88,17 @@ def flags_page() -> str:
     """flags.md."""
     converting = [name for name in sorted(COMMANDS) if hasattr(COMMANDS[name], "FLAGS")]
     lines = ["# Flags", "", MADE, "", *FLAGS.splitlines(), "", "## Conversion flags", ""]
-    lines += [*_wrapped(CONVERSION.format(commands=_joined("`%s`" % name for name in converting))), ""]
+    lines += [
+        *_wrapped(CONVERSION.format(commands=_joined("`%s`" % name for name in converting))),
+        "",
+    ]
     for title, flags in conversion_flags(COMMANDS[converting[0]]):
-        lines += ["### %s" % title.capitalize(), "", *table(("flag", "default", "meaning"), map(conversion_flag, flags)), ""]
+        lines += [
+            "### %s" % title.capitalize(),
+            "",
+            *table(("flag", "default", "meaning"), map(conversion_flag, flags)),
+            "",
+        ]
     lines.pop()
     for name in sorted(COMMANDS):
         lines += ["", *command_section(name, COMMANDS[name])]
@@ -84,24 +107,43 @@ def flags_page() -> str:
 
 def conversion_flags(command: ModuleType) -> List[Tuple[str, List[Any]]]:
     """The absl flags of a command in the groups of `--help`: those that are everyday flags of `graphmp convert` first."""
-    flags = [command.FLAGS[name] for name in command.FLAGS if name not in ("flagfile", "undefok")]  # absl's own
+    flags = [
+        command.FLAGS[name] for name in command.FLAGS if name not in ("flagfile", "undefok")
+    ]  # absl's own
     return helps.grouped(flags, COMMANDS["convert"].EVERYDAY)
 
 
 def conversion_flag(flag: Any) -> Tuple[str, str, str]:
     """How a conversion flag is written, its default, its meaning."""
-    return "`--%s`" % flag.name if flag.boolean else "`--%s=`" % flag.name, _default(flag.default), helps.meaning(flag.help)
+    return (
+        "`--%s`" % flag.name if flag.boolean else "`--%s=`" % flag.name,
+        _default(flag.default),
+        helps.meaning(flag.help),
+    )
 
 
 def command_section(name: str, command: ModuleType) -> List[str]:
     """The section of one command: what it does, examples, what it takes besides the conversion flags."""
     examples, _, notes = command.EXAMPLE.partition("\n\n")
-    lines = ["## graphmp %s" % name, "", sentence(command.HELP), "", "```", *textwrap.dedent(examples).splitlines(), "```", ""]
+    lines = [
+        "## graphmp %s" % name,
+        "",
+        sentence(command.HELP),
+        "",
+        "```",
+        *textwrap.dedent(examples).splitlines(),
+        "```",
+        "",
+    ]
     if notes:
         lines += [*_wrapped(notes), ""]
     if hasattr(command, "FLAGS"):
         everyday = _joined("`--%s`" % name for name in command.EVERYDAY)
-        lines += ["Its everyday flags are %s." % everyday, "It takes the [conversion flags](#conversion-flags), and:", ""]
+        lines += [
+            "Its everyday flags are %s." % everyday,
+            "It takes the [conversion flags](#conversion-flags), and:",
+            "",
+        ]
     return [*lines, *table(("argument", "default", "meaning"), map(argument, in_groups(command)))]
 
 
@@ -111,7 +153,9 @@ def in_groups(command: ModuleType) -> List[Any]:
     if not hasattr(command, "EVERYDAY"):
         return found
     groups = helps.grouped((action for action in found if action.option_strings), command.EVERYDAY)
-    return [action for action in found if not action.option_strings] + [action for _, members in groups for action in members]
+    return [action for action in found if not action.option_strings] + [
+        action for _, members in groups for action in members
+    ]
 
 
 def actions(command: ModuleType) -> Iterator[Any]:
@@ -141,8 +185,19 @@ def errors_page() -> str:
     """errors.md."""
     lines = ["# Errors and warnings", "", MADE, "", *ERRORS.splitlines()]
     for status, title, text in GROUPS:
-        rows = [("`%s`" % name, code.meaning, code.cure) for name, code in sorted(CODES.items()) if code.exit_status == status]
-        lines += ["", "## %s" % title, "", text, "", *table(("code", "meaning", "what to do"), rows)]
+        rows = [
+            ("`%s`" % name, code.meaning, code.cure)
+            for name, code in sorted(CODES.items())
+            if code.exit_status == status
+        ]
+        lines += [
+            "",
+            "## %s" % title,
+            "",
+            text,
+            "",
+            *table(("code", "meaning", "what to do"), rows),
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -154,7 +209,11 @@ def sentence(text: str) -> str:
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> List[str]:
     """A Markdown table."""
     cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    return ["| %s |" % " | ".join(headings), "|%s" % ("---|" * len(headings)), *("| %s |" % " | ".join(row) for row in cells)]
+    return [
+        "| %s |" % " | ".join(headings),
+        "|%s" % ("---|" * len(headings)),
+        *("| %s |" % " | ".join(row) for row in cells),
+    ]
 
 
 def _joined(words: Iterable[str]) -> str:
@@ -163,7 +222,9 @@ def _joined(words: Iterable[str]) -> str:
 
 
 def _wrapped(text: str) -> List[str]:
-    return textwrap.wrap(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        " ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False
+    )
 
 
 PAGES: Dict[str, Callable[[], str]] = {"flags.md": flags_page, "errors.md": errors_page}

@@ -47,8 +47,17 @@ def executed(path: pathlib.Path, folder: pathlib.Path) -> Any:
         CellExecutionError: if a cell fails.
     """
     notebook = nbformat.read(str(path), as_version=4)
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
-    client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", record_timing=False, resources={"metadata": {"path": str(folder)}})
+    environment = dict(
+        os.environ,
+        PYTHONPATH=os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+    )
+    client = NotebookClient(
+        notebook,
+        timeout=SECONDS,
+        kernel_name="python3",
+        record_timing=False,
+        resources={"metadata": {"path": str(folder)}},
+    )
     client.execute(env=environment)
     notebook.metadata.language_info = {"name": "python"}
     for cell in notebook.cells:

@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from graphmp.runtime.quiet import quiet_stderr
+from graphmp.conversion.quiet import quiet_stderr
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "simple_cnn.py"
@@ -48,7 +48,16 @@ SIZE = (1280, 900)  # pixels
 COLUMNS, ROWS = 152, 49
 BACKGROUND, FOREGROUND = (22, 24, 29), (216, 218, 223)
 # Black, red, green, yellow, blue, magenta, cyan, white.
-COLOURS = [BACKGROUND, (240, 113, 120), (126, 200, 140), (229, 192, 123), (97, 175, 239), (198, 160, 246), (102, 204, 214), FOREGROUND]
+COLOURS = [
+    BACKGROUND,
+    (240, 113, 120),
+    (126, 200, 140),
+    (229, 192, 123),
+    (97, 175, 239),
+    (198, 160, 246),
+    (102, 204, 214),
+    FOREGROUND,
+]
 TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
 body {{ margin: 0; padding: 16px 20px; overflow: hidden; background: {background}; color: {foreground}; }}
 pre {{ margin: 0; font: 13.5px/17.5px "DejaVu Sans Mono", monospace; }}
@@ -65,7 +74,14 @@ class Picture(NamedTuple):
 def main(argv: Optional[List[str]] = None) -> int:
     """Makes the pictures. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "docs", metavar="FOLDER", help="where to (default: docs)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=pathlib.Path,
+        default=ROOT / "docs",
+        metavar="FOLDER",
+        help="where to (default: docs)",
+    )
     args = parser.parse_args(argv)
     reason = browser.missing()
     if reason:
@@ -79,15 +95,29 @@ def main(argv: Optional[List[str]] = None) -> int:
     for name, picture in pictures.items():
         (args.output / name).write_bytes(picture.data)
         print("%s %d kB" % (args.output / name, len(picture.data) / 1000))
-    texts = {"tensorflow": tensorflow, "text": {name: picture.text for name, picture in pictures.items()}}
-    (args.output / TEXTS).write_text(json.dumps(texts, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    texts = {
+        "tensorflow": tensorflow,
+        "text": {name: picture.text for name, picture in pictures.items()},
+    }
+    (args.output / TEXTS).write_text(
+        json.dumps(texts, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     return 0
 
 
 def converted(folder: pathlib.Path) -> str:
     """Puts into a folder all that the pictures show. Returns the version of TensorFlow that converted."""
-    subprocess.run(command(CONVERT), check=True, cwd=str(folder), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    (folder / "terminal.html").write_text(terminal_page(on_a_terminal(DIFF, folder)), encoding="utf-8")
+    subprocess.run(
+        command(CONVERT),
+        check=True,
+        cwd=str(folder),
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    (folder / "terminal.html").write_text(
+        terminal_page(on_a_terminal(DIFF, folder)), encoding="utf-8"
+    )
     report = json.loads((folder / "out" / "report.json").read_text(encoding="utf-8"))
     return str(report["tensorflow_version"])
 
@@ -99,13 +129,25 @@ def command(arguments: List[str]) -> List[str]:
 
 def environment() -> Dict[str, str]:
     """Of the commands: this checkout, and a terminal of the size of the picture."""
-    return dict(os.environ, PYTHONPATH=str(ROOT), TERM="xterm-256color", COLUMNS=str(COLUMNS), LINES=str(ROWS))
+    return dict(
+        os.environ,
+        PYTHONPATH=str(ROOT),
+        TERM="xterm-256color",
+        COLUMNS=str(COLUMNS),
+        LINES=str(ROWS),
+    )
 
 
 def on_a_terminal(arguments: List[str], folder: pathlib.Path) -> str:
     """What a command of graphmp's writes to a terminal, colours included."""
     ours, theirs = pty.openpty()
-    with subprocess.Popen(command(arguments), cwd=str(folder), env=environment(), stdout=theirs, stderr=subprocess.DEVNULL):
+    with subprocess.Popen(
+        command(arguments),
+        cwd=str(folder),
+        env=environment(),
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    ):
         os.close(theirs)
         data = b"".join(iter(lambda: received(ours), b""))
     os.close(ours)
@@ -122,7 +164,9 @@ def received(descriptor: int) -> bytes:
 
 def terminal_page(output: str) -> str:
     """A page with the first lines of a terminal, below the command that wrote them."""
-    console = Console(record=True, file=io.StringIO(), width=COLUMNS, force_terminal=True, highlight=False)
+    console = Console(
+        record=True, file=io.StringIO(), width=COLUMNS, force_terminal=True, highlight=False
+    )
     console.print("$ graphmp " + " ".join(DIFF), style="bold")
     for line in list(AnsiDecoder().decode(output))[: ROWS - 1]:
         line.truncate(COLUMNS, overflow="ellipsis")
@@ -150,9 +194,14 @@ def photographed(folder: pathlib.Path) -> Dict[str, Picture]:
 
 def settled(driver: Any) -> Picture:
     """A picture of the page, once nothing of it is left to paint."""
-    driver.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100)));")
+    driver.execute_async_script(
+        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100)));"
+    )
     text = driver.execute_script("return document.body.innerText").splitlines()
-    return Picture(packed(driver.get_screenshot_as_png()), list(filter(None, map(str.strip, [driver.title, *text]))))
+    return Picture(
+        packed(driver.get_screenshot_as_png()),
+        list(filter(None, map(str.strip, [driver.title, *text]))),
+    )
 
 
 def packed(png: bytes) -> bytes:
@@ -163,10 +212,13 @@ def packed(png: bytes) -> bytes:
         with tf.Graph().as_default(), tf.Session() as session:
             pixels = session.run(tf.image.decode_png(png, channels=3))
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)  # 0: no filter
-    header = struct.pack(">2I5B", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 0)  # 8 bits, red green blue
+    header = struct.pack(
+        ">2I5B", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 0
+    )  # 8 bits, red green blue
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
     )
 
 

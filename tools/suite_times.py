@@ -84,19 +84,23 @@ def _watch(clock: Clock) -> None:
     from tensorflow.python.framework import importer, op_def_library
     from tensorflow.python.ops import gradients_util
 
-    import graphmp.diff.compare
+    import graphmp.compare.api
     import graphmp.rewrite.pipeline
 
     for kind, owner, names in (
         ("session", session.BaseSession, ("__init__", "close")),
         ("run", session.BaseSession, ("_do_run", "_do_call")),
-        ("build", getattr(op_def_library, "OpDefLibrary", op_def_library), ("_apply_op_helper",)),  # a method in 1.15.5
+        (
+            "build",
+            getattr(op_def_library, "OpDefLibrary", op_def_library),
+            ("_apply_op_helper",),
+        ),  # a method in 1.15.5
         ("build", importer, ("import_graph_def",)),
         ("build", gradients_util, ("_GradientsHelper",)),
     ):
         for name in names:
             setattr(owner, name, _timed(clock, kind, getattr(owner, name)))
-    _watch_everywhere(clock, "compare", graphmp.diff.compare.compare)
+    _watch_everywhere(clock, "compare", graphmp.compare.api.compare)
     _watch_everywhere(clock, "convert", graphmp.rewrite.pipeline.rewrite)
 
 
@@ -114,7 +118,15 @@ def _of_living_children() -> float:
     for children in pathlib.Path("/proc/self/task").glob("*/children"):
         for child in children.read_text().split():
             with contextlib.suppress(OSError):  # it has just ended
-                ticks += sum(map(int, pathlib.Path("/proc", child, "stat").read_text().rpartition(")")[2].split()[11:15]))
+                ticks += sum(
+                    map(
+                        int,
+                        pathlib.Path("/proc", child, "stat")
+                        .read_text()
+                        .rpartition(")")[2]
+                        .split()[11:15],
+                    )
+                )
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -128,7 +140,9 @@ class Plugin:
 
     def start(self) -> None:
         """Imports TensorFlow, which is counted by itself, and begins to watch."""
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as tests/support/started.py has it, for NumPy comes with TensorFlow
+        os.environ.setdefault(
+            "OPENBLAS_NUM_THREADS", "1"
+        )  # as tests/support/started.py has it, for NumPy comes with TensorFlow
         with self._clock.at("import"):
             import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its settings when it is imported
             import tensorflow.compat.v1  # noqa: F401
@@ -136,7 +150,10 @@ class Plugin:
 
     def _spent(self) -> Dict[str, float]:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        before, self._children = self._children, usage.ru_utime + usage.ru_stime + _of_living_children()
+        before, self._children = (
+            self._children,
+            usage.ru_utime + usage.ru_stime + _of_living_children(),
+        )
         return {**self._clock.taken(), "process": self._children - before}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -168,7 +185,14 @@ def _folder(path: str) -> str:
 
 
 def _rows(spent: Dict[str, Dict[str, float]], names: List[str]) -> List[List[str]]:
-    return [[name, "%.0f" % sum(spent[name].values()), *("%.0f" % spent[name].get(kind, 0) for kind in KINDS)] for name in names]
+    return [
+        [
+            name,
+            "%.0f" % sum(spent[name].values()),
+            *("%.0f" % spent[name].get(kind, 0) for kind in KINDS),
+        ]
+        for name in names
+    ]
 
 
 def _show(spent: Dict[str, Dict[str, float]], most: int) -> None:
@@ -189,15 +213,23 @@ def _show(spent: Dict[str, Dict[str, float]], most: int) -> None:
 
 def main() -> int:
     """Runs pytest in a process of its own and shows where its time went. Returns pytest's exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--files", type=int, default=20, help="the number of files to show")
     parser.add_argument("--json", type=pathlib.Path, help="a file for the seconds of each test")
     options, arguments = parser.parse_known_args()
 
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "spent.json"
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(HERE.parent), str(HERE.parent.parent)]), **{SPENT: str(path)})
-        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", HERE.stem, *arguments], env=environment)
+        environment = dict(
+            os.environ,
+            PYTHONPATH=os.pathsep.join([str(HERE.parent), str(HERE.parent.parent)]),
+            **{SPENT: str(path)},
+        )
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", HERE.stem, *arguments], env=environment
+        )
         if path.exists():
             _show(json.loads(path.read_text()), options.files)
             if options.json:

@@ -21,7 +21,10 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _aligned(cells: List[str], widths: List[int]) -> str:
-    return "  ".join([cells[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:])])
+    return "  ".join(
+        [cells[0].ljust(widths[0])]
+        + [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:])]
+    )
 
 
 def _print_rich(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -17,11 +17,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.graph.files import read_graph
-from graphmp.graph.view import GraphView
-from graphmp.runtime.audit.options import Options
-from graphmp.runtime.audit.run import audit
-from graphmp.runtime.feeds.attempts import first_that_runs, random_attempts
+from graphmp.audit.options import Options
+from graphmp.audit.run import audit
+from graphmp.feeds.attempts import first_that_runs, random_attempts
+from graphmp.graph.io.files import read_graph
+from graphmp.graph.structure.view import GraphView
 
 
 def main() -> int:
@@ -37,10 +37,14 @@ def main() -> int:
     converted = now()
     audit(conversion, Options(steps=args.steps, batch_size=args.batch_size))
     audited = now()
-    plain, steps = plain_seconds(args.graph, [name for loss in conversion.report["losses"] for name in loss["updates"]], args)
+    plain, steps = plain_seconds(
+        args.graph, [name for loss in conversion.report["losses"] for name in loss["updates"]], args
+    )
     found = {"nodes": len(conversion.original.graph_def.node), "steps": args.steps}
     for number, kind in enumerate(("", "cpu_")):
-        convert_s, audit_s, plain_s, steps_s = (seconds[number] for seconds in (converted - start, audited - converted, plain, steps))
+        convert_s, audit_s, plain_s, steps_s = (
+            seconds[number] for seconds in (converted - start, audited - converted, plain, steps)
+        )
         found.update(
             {
                 kind + "convert_s": round(convert_s, 2),
@@ -60,14 +64,22 @@ def now() -> np.ndarray:
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def plain_seconds(path: str, updates: list[str], args: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+def plain_seconds(
+    path: str, updates: list[str], args: argparse.Namespace
+) -> tuple[np.ndarray, np.ndarray]:
     """Seconds of a session that imports the graph, initialises it and trains, and of its steps alone, the first one left out of those."""
     start = now()
     with tf.Graph().as_default() as graph, tf.Session() as session:
         tf.train.import_meta_graph(read_graph(path), clear_devices=True)
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         ops = [graph.get_operation_by_name(name) for name in updates]
-        batches = first_that_runs(session, ops, random_attempts(graph, GraphView(read_graph(path).graph_def), updates, args.batch_size, 0))
+        batches = first_that_runs(
+            session,
+            ops,
+            random_attempts(
+                graph, GraphView(read_graph(path).graph_def), updates, args.batch_size, 0
+            ),
+        )
         first = now()
         for step in range(args.steps):
             session.run(ops, batches(step))

@@ -43,12 +43,17 @@ MOST_KERNELS = 12
 def main(argv: Optional[List[str]] = None) -> int:
     """Measures and prints. Returns the exit status."""
     args = parse(argv)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA writes of an error what is said here in one line
+    os.environ.setdefault(
+        "TF_CPP_MIN_LOG_LEVEL", "3"
+    )  # XLA writes of an error what is said here in one line
     try:
         import jax  # a tool of JAX alone says in one line where it is missing
         from hlo.program import ProgramError
     except ImportError as error:
-        print("time_hlo: %s: pip install 'graphmp[hlo]', on a GPU jax[cuda13]" % error, file=sys.stderr)
+        print(
+            "time_hlo: %s: pip install 'graphmp[hlo]', on a GPU jax[cuda13]" % error,
+            file=sys.stderr,
+        )
         return 2
     jax.config.update("jax_enable_x64", True)  # labels are int64
     try:
@@ -57,7 +62,13 @@ def main(argv: Optional[List[str]] = None) -> int:
         print("time_hlo: %s" % " ".join(str(error).split()), file=sys.stderr)
         return 2
     device = jax.devices(args.platform)[0]
-    found = {"device": device.device_kind, "platform": device.platform, "jax": jax.__version__, "matmul_gflops": rates, "files": rows}
+    found = {
+        "device": device.device_kind,
+        "platform": device.platform,
+        "jax": jax.__version__,
+        "matmul_gflops": rates,
+        "files": rows,
+    }
     print(json.dumps(found, indent=1) if args.json else shown(found), end="\n" if args.json else "")
     return 0
 
@@ -65,11 +76,33 @@ def main(argv: Optional[List[str]] = None) -> int:
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="+", type=pathlib.Path, metavar="FILE.hlo", help="what export_hlo.py wrote, the yardstick first")
-    parser.add_argument("--platform", choices=("cpu", "gpu"), help="the device (default: JAX's own choice)")
-    parser.add_argument("--rounds", type=positive, default=20, metavar="N", help="turns of each file (default 20)")
-    parser.add_argument("--steps", type=int, default=0, metavar="N", help="steps of a turn (default: a tenth of a second's)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the values that parameters start with (default 0)")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=pathlib.Path,
+        metavar="FILE.hlo",
+        help="what export_hlo.py wrote, the yardstick first",
+    )
+    parser.add_argument(
+        "--platform", choices=("cpu", "gpu"), help="the device (default: JAX's own choice)"
+    )
+    parser.add_argument(
+        "--rounds", type=positive, default=20, metavar="N", help="turns of each file (default 20)"
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=0,
+        metavar="N",
+        help="steps of a turn (default: a tenth of a second's)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of the values that parameters start with (default 0)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args(argv)
 
@@ -91,7 +124,11 @@ def measure(args: argparse.Namespace) -> Any:
 
     device = jax.devices(args.platform)[0]
     programs = [Program(path, device, args.seed) for path in args.files]
-    wanted = {dtype if program.column != "tf32" else "tf32" for program in programs for dtype in program.sidecar["flops"]}
+    wanted = {
+        dtype if program.column != "tf32" else "tf32"
+        for program in programs
+        for dtype in program.sidecar["flops"]
+    }
     rates = {column: matmul_rate(column, device) for column in sorted(wanted)}
     seconds = turns(programs, args.rounds, args.steps)
     rows = []
@@ -109,7 +146,9 @@ def measure(args: argparse.Namespace) -> Any:
             "compile_s": program.compile_seconds,
             "losses": program.losses(),
             "products": products(program.text),
-            "kernels": [kernel._asdict() for kernel in kernels(program)] if device.platform != "cpu" else [],
+            "kernels": [kernel._asdict() for kernel in kernels(program)]
+            if device.platform != "cpu"
+            else [],
         }
         rows.append(row)
     return rows, {column: rate / 1e9 for column, rate in rates.items()}
@@ -136,18 +175,41 @@ def quartiles(times: List[float]) -> List[float]:
 def shown(found: Dict[str, Any]) -> str:
     """The table, then what each file runs."""
     rates = ", ".join("%s %.0f" % item for item in found["matmul_gflops"].items())
-    lines = ["%s (%s), JAX %s; large matmuls, GFLOP/s: %s" % (found["device"], found["platform"], found["jax"], rates), ""]
+    lines = [
+        "%s (%s), JAX %s; large matmuls, GFLOP/s: %s"
+        % (found["device"], found["platform"], found["jax"], rates),
+        "",
+    ]
     width = max([4, *(len(pathlib.Path(row["file"]).name) for row in found["files"])])
-    lines.append("%-*s  %-8s %10s %20s %7s %10s %8s  %s" % (width, "file", "column", "ms/step", "quartiles", "times", "GFLOP/s", "of rate", "loss"))
+    lines.append(
+        "%-*s  %-8s %10s %20s %7s %10s %8s  %s"
+        % (width, "file", "column", "ms/step", "quartiles", "times", "GFLOP/s", "of rate", "loss")
+    )
     for row in found["files"]:
         between = "%.3f..%.3f" % tuple(row["ms_quartiles"])
         losses = " ".join("%.4g" % loss for loss in row["losses"])
-        values = (row["column"], row["ms"], between, row["times"], row["gflops"], 100 * row["of_rate"], losses)
-        lines.append("%-*s  %-8s %10.3f %20s %7.2f %10.1f %7.1f%%  %s" % ((width, pathlib.Path(row["file"]).name) + values))
+        values = (
+            row["column"],
+            row["ms"],
+            between,
+            row["times"],
+            row["gflops"],
+            100 * row["of_rate"],
+            losses,
+        )
+        lines.append(
+            "%-*s  %-8s %10.3f %20s %7.2f %10.1f %7.1f%%  %s"
+            % ((width, pathlib.Path(row["file"]).name) + values)
+        )
     for row in found["files"]:
         lines += [
             "",
-            "%s: %s" % (pathlib.Path(row["file"]).name, ", ".join("%d %s" % (n, what) for what, n in row["products"].items()) or "no products"),
+            "%s: %s"
+            % (
+                pathlib.Path(row["file"]).name,
+                ", ".join("%d %s" % (n, what) for what, n in row["products"].items())
+                or "no products",
+            ),
         ]
         lines += kernel_lines(row["kernels"])
     return "\n".join(lines) + "\n"
@@ -160,7 +222,10 @@ def kernel_lines(kernels: List[Row]) -> List[str]:
     total = sum(kernel["milliseconds"] for kernel in kernels)
     on = sum(kernel["milliseconds"] for kernel in kernels if kernel["tensor_core"])
     lines = ["  %.3f ms of kernels a step, %.1f%% on Tensor Cores" % (total, 100 * on / total)]
-    return lines + ["  %s %8.3f ms  %s" % ("*" if k["tensor_core"] else " ", k["milliseconds"], k["name"][:120]) for k in kernels[:MOST_KERNELS]]
+    return lines + [
+        "  %s %8.3f ms  %s" % ("*" if k["tensor_core"] else " ", k["milliseconds"], k["name"][:120])
+        for k in kernels[:MOST_KERNELS]
+    ]
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ import time
 from typing import Any, Dict, List, Optional
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from graphmp.diff import html
-from graphmp.diff.compare import compare
-from graphmp.graph.files import read_graph
+from graphmp.compare.api import compare
+from graphmp.compare.render import html
+from graphmp.graph.io.files import read_graph
 
 # isort: split
 import browser
@@ -69,7 +69,9 @@ CHOOSE = "document.querySelectorAll('.choice')[%d].click();"
 def main(argv: Optional[List[str]] = None) -> int:
     """Measures and prints. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--nodes", type=int, default=50000, help="nodes of the original (default 50000)")
+    parser.add_argument(
+        "--nodes", type=int, default=50000, help="nodes of the original (default 50000)"
+    )
     parser.add_argument("--keep", type=pathlib.Path, metavar="FILE", help="where to keep the page")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(argv)
@@ -94,8 +96,22 @@ def main(argv: Optional[List[str]] = None) -> int:
 def write_page(nodes: int, folder: pathlib.Path, path: pathlib.Path) -> Dict[str, Any]:
     """Builds, converts, compares and writes the page. Returns sizes and seconds."""
     training_graph.write(nodes, folder / "train.meta")
-    command = [sys.executable, "-m", "graphmp", "convert", str(folder / "train.meta"), "-o", str(folder)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ, PYTHONPATH=str(ROOT)))
+    command = [
+        sys.executable,
+        "-m",
+        "graphmp",
+        "convert",
+        str(folder / "train.meta"),
+        "-o",
+        str(folder),
+    ]
+    subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+    )
     before, after = (read_graph(folder / name) for name in ("original.meta", "converted.meta"))
     report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     gc.collect()
@@ -105,8 +121,14 @@ def write_page(nodes: int, folder: pathlib.Path, path: pathlib.Path) -> Dict[str
     page = html.render(diff)
     end = time.perf_counter()
     path.write_text(page, encoding="utf-8")
-    sizes = {"nodes before": len(before.graph_def.node), "nodes after": len(after.graph_def.node), "changes": len(diff.changes)}
-    return dict(sizes, compare=compared - start, render=end - compared, page=path.stat().st_size / 1e6)
+    sizes = {
+        "nodes before": len(before.graph_def.node),
+        "nodes after": len(after.graph_def.node),
+        "changes": len(diff.changes),
+    }
+    return dict(
+        sizes, compare=compared - start, render=end - compared, page=path.stat().st_size / 1e6
+    )
 
 
 def browse(path: pathlib.Path, profile: pathlib.Path) -> Dict[str, Any]:
@@ -116,13 +138,19 @@ def browse(path: pathlib.Path, profile: pathlib.Path) -> Dict[str, Any]:
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FIRST_ROWS})
         firsts = [first_rows(driver, path) for _ in range(3)]
         expand = [timed(driver, PRESS % key) for key in "ecec"]
-        scrolled = [timed(driver, "document.getElementById('tree').scrollTop = %d;" % (step * 100000)) for step in range(5)]
+        scrolled = [
+            timed(driver, "document.getElementById('tree').scrollTop = %d;" % (step * 100000))
+            for step in range(5)
+        ]
         searches = [timed(driver, SEARCH % query) for query in SEARCHES + ("",)]
         filters = [timed(driver, CHOOSE % index) for index in (1, 1, 2, 2)]
         rows = max(rows for _, rows in expand + scrolled + searches + filters)
         slowest = {"expand all": expand, "search": searches, "filter": filters}
         found = {name: max(ms for ms, _ in values) for name, values in slowest.items()}
-        return dict(found, **{"first rows": max(firsts), "rows": rows, "requests": len(browser.requests(driver))})
+        return dict(
+            found,
+            **{"first rows": max(firsts), "rows": rows, "requests": len(browser.requests(driver))},
+        )
     finally:
         driver.quit()
 
@@ -141,8 +169,18 @@ def timed(driver: Any, script: str) -> Any:
 def show(row: Dict[str, Any]) -> None:
     """Two tables: sizes and seconds of Python, then what has a budget."""
     sizes = [format(row[name], ",") for name in ("nodes before", "nodes after", "changes")]
-    print_table(["nodes", "converted", "changes", "compare s", "render s"], [sizes + ["%.2f" % row[name] for name in ("compare", "render")]])
-    print_table(["", "measured", "at most", "unit"], [[name, "%.4g" % row[name], str(most), unit] for name, unit, most in BUDGETS if name in row])
+    print_table(
+        ["nodes", "converted", "changes", "compare s", "render s"],
+        [sizes + ["%.2f" % row[name] for name in ("compare", "render")]],
+    )
+    print_table(
+        ["", "measured", "at most", "unit"],
+        [
+            [name, "%.4g" % row[name], str(most), unit]
+            for name, unit, most in BUDGETS
+            if name in row
+        ],
+    )
 
 
 if __name__ == "__main__":

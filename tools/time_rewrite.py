@@ -36,7 +36,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from graphmp.config import Config
-from graphmp.graph.files import read_graph
+from graphmp.graph.io.files import read_graph
 from graphmp.policy import policy
 from graphmp.rewrite import pipeline
 from graphmp.verify import verify
@@ -51,7 +51,9 @@ from table import print_table
 Row = Dict[str, Any]
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = Config.make()
-WARM_UP = 500  # nodes of a graph that is converted first, so that no size pays for what happens once
+WARM_UP = (
+    500  # nodes of a graph that is converted first, so that no size pays for what happens once
+)
 _HOLDS = (PROVED, NOT_APPLICABLE)
 TIMED = ("read", "rewrite", "verify", "command")
 
@@ -68,7 +70,9 @@ def main(argv: Optional[List[str]] = None) -> int:
         seconds_to_verify(*seconds_to_rewrite(read_graph(path))[1:])
         rows = []
         for nodes in args.nodes:
-            rows.append(dict(nodes=training_graph.write(nodes, path), **measure(path, folder / "out")))
+            rows.append(
+                dict(nodes=training_graph.write(nodes, path), **measure(path, folder / "out"))
+            )
             if args.memory:
                 rows[-1].update(memory(path, folder / "out"))
             if args.json:
@@ -83,10 +87,20 @@ def main(argv: Optional[List[str]] = None) -> int:
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     """The command line; sizes come sorted."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--nodes", type=sizes, default="20000,50000,100000", metavar="N,...", help="sizes (default 20000,50000,100000)")
+    parser.add_argument(
+        "--nodes",
+        type=sizes,
+        default="20000,50000,100000",
+        metavar="N,...",
+        help="sizes (default 20000,50000,100000)",
+    )
     parser.add_argument("--memory", action="store_true", help="also measure peak memory")
     parser.add_argument(
-        "--profile", nargs="?", const="rewrite", choices=["rewrite", "verify"], help="also profile the rewrite of the largest graph, or its proof"
+        "--profile",
+        nargs="?",
+        const="rewrite",
+        choices=["rewrite", "verify"],
+        help="also profile the rewrite of the largest graph, or its proof",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object a size")
     return parser.parse_args(argv)
@@ -117,7 +131,10 @@ def memory(path: pathlib.Path, out: pathlib.Path) -> Row:
         "command_memory": ["-m", "graphmp", "convert", str(path), "-o", str(out)],
     }
     try:
-        return {name: peak_memory.above_imports(process) / path.stat().st_size for name, process in processes.items()}
+        return {
+            name: peak_memory.above_imports(process) / path.stat().st_size
+            for name, process in processes.items()
+        }
     except subprocess.CalledProcessError:
         return {}
 
@@ -129,10 +146,14 @@ def seconds_to_read(path: pathlib.Path) -> float:
     return time.process_time() - start
 
 
-def seconds_to_rewrite(meta_graph: tf.MetaGraphDef) -> Tuple[float, tf.MetaGraphDef, tf.MetaGraphDef]:
+def seconds_to_rewrite(
+    meta_graph: tf.MetaGraphDef,
+) -> Tuple[float, tf.MetaGraphDef, tf.MetaGraphDef]:
     """Seconds of a rewrite, its check included; the graph, and what became of it."""
     start = time.process_time()
-    converted = pipeline.rewrite(meta_graph, CONFIG, policy.load(CONFIG.compute_dtype, "")).meta_graph
+    converted = pipeline.rewrite(
+        meta_graph, CONFIG, policy.load(CONFIG.compute_dtype, "")
+    ).meta_graph
     return time.process_time() - start, meta_graph, converted
 
 
@@ -141,7 +162,9 @@ def seconds_to_verify(meta_graph: tf.MetaGraphDef, converted: tf.MetaGraphDef) -
     start = time.process_time()
     proof = verify(meta_graph, converted)
     seconds = time.process_time() - start
-    return seconds, "" if proof.ok else next("not proved: %s: %s" % (c.name, c.text) for c in proof.claims if c.verdict not in _HOLDS)
+    return seconds, "" if proof.ok else next(
+        "not proved: %s: %s" % (c.name, c.text) for c in proof.claims if c.verdict not in _HOLDS
+    )
 
 
 def command(path: pathlib.Path, out: pathlib.Path) -> Tuple[float, str]:
@@ -155,15 +178,23 @@ def command(path: pathlib.Path, out: pathlib.Path) -> Tuple[float, str]:
         env=dict(os.environ, PYTHONPATH=str(ROOT)),
     )
     said = done.stdout.strip().splitlines() or ["exit status %d" % done.returncode]
-    return time.perf_counter() - start, said[-1].replace(str(path), path.name) if done.returncode else ""
+    return time.perf_counter() - start, said[-1].replace(
+        str(path), path.name
+    ) if done.returncode else ""
 
 
 def show(rows: List[Row]) -> None:
     """The table, then how each time grows."""
     headings = ["nodes", "read s", "rewrite s", "rewrite/read", "verify s", "command s", "command"]
-    headings += ["rewrite memory/file", "command memory/file"] if "rewrite_memory" in rows[0] else []
+    headings += (
+        ["rewrite memory/file", "command memory/file"] if "rewrite_memory" in rows[0] else []
+    )
     print_table(headings, [cells(row) for row in rows])
-    growth = ["%s %s" % (name, " ".join(exponents(rows, name))) for name in TIMED] if len(rows) > 1 else ["one size alone shows none"]
+    growth = (
+        ["%s %s" % (name, " ".join(exponents(rows, name))) for name in TIMED]
+        if len(rows) > 1
+        else ["one size alone shows none"]
+    )
     print("growth, power of nodes from size to size: " + "; ".join(growth))
 
 

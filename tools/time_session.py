@@ -21,13 +21,23 @@ MOST_MICROSECONDS = 30.0
 def main() -> int:
     """Prints the medians in microseconds; exit status 1 where the converting session adds more than 30."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=2000, help="interleaved runs of each session (default: 2000)")
+    parser.add_argument(
+        "--runs", type=int, default=2000, help="interleaved runs of each session (default: 2000)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     plain, mapped = measure(args.runs)
-    found = {"plain_us": round(plain, 1), "graphmp_us": round(mapped, 1), "added_us": round(mapped - plain, 1), "runs": args.runs}
+    found = {
+        "plain_us": round(plain, 1),
+        "graphmp_us": round(mapped, 1),
+        "added_us": round(mapped - plain, 1),
+        "runs": args.runs,
+    }
     print(
-        json.dumps(found) if args.json else "plain %(plain_us)s us, graphmp.Session %(graphmp_us)s us, added %(added_us)s us, %(runs)d runs" % found
+        json.dumps(found)
+        if args.json
+        else "plain %(plain_us)s us, graphmp.Session %(graphmp_us)s us, added %(added_us)s us, %(runs)d runs"
+        % found
     )
     return int(mapped - plain > MOST_MICROSECONDS)
 
@@ -42,7 +52,9 @@ def measure(runs: int) -> tuple[float, float]:
         loss = tf.reduce_sum(tf.matmul(x, tf.get_variable("w", [2, 1])))
         train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
         init, feed = tf.global_variables_initializer(), {x: [[1.0, 2.0]]}
-        with tf.Session() as plain, graphmp.Session(compute_dtype="float32", loss_scale="none") as mapped:
+        with tf.Session() as plain, graphmp.Session(
+            compute_dtype="float32", loss_scale="none"
+        ) as mapped:
             times = {}
             for session in (plain, mapped):
                 session.run(init)

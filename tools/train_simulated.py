@@ -25,8 +25,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import graphmp
-from graphmp.graph.files import read_graph
-from graphmp.numerics.simulate import simulated
+from graphmp.audit.simulate import simulated
+from graphmp.graph.io.files import read_graph
 
 ALIKE = 0.99
 WITHIN = 0.02
@@ -36,10 +36,19 @@ def main(argv: Optional[List[str]] = None) -> int:
     """Converts, simulates, trains and prints. Returns the exit status."""
     args = parse(argv)
     flags = dict(word.split("=", 1) for word in args.graphs if "=" in word)
-    peers = {row["file"]: row.get("cosine") for row in map(json.loads, args.peer.read_text().splitlines())} if args.peer else {}
+    peers = (
+        {
+            row["file"]: row.get("cosine")
+            for row in map(json.loads, args.peer.read_text().splitlines())
+        }
+        if args.peer
+        else {}
+    )
     status = 0
     for path in map(pathlib.Path, (word for word in args.graphs if "=" not in word)):
-        agrees, words = verdict(trained(path, flags, args.train_pair, args.seconds), peers.get(path.name))
+        agrees, words = verdict(
+            trained(path, flags, args.train_pair, args.seconds), peers.get(path.name)
+        )
         print("%s: %s" % (path.name, words), flush=True)
         status = status if agrees else 1
     return status
@@ -48,22 +57,49 @@ def main(argv: Optional[List[str]] = None) -> int:
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("graphs", nargs="+", metavar="GRAPH", help="a MetaGraphDef or GraphDef, or flag=value for the conversion")
-    parser.add_argument("--train_pair", metavar="FILE", required=True, help="a program that takes two graphs and trains both")
-    parser.add_argument("--peer", metavar="ROWS", type=pathlib.Path, help="JSON lines with `file` and `cosine`")
-    parser.add_argument("--seconds", type=int, default=900, metavar="N", help="what it may take a pair (default 900)")
+    parser.add_argument(
+        "graphs",
+        nargs="+",
+        metavar="GRAPH",
+        help="a MetaGraphDef or GraphDef, or flag=value for the conversion",
+    )
+    parser.add_argument(
+        "--train_pair",
+        metavar="FILE",
+        required=True,
+        help="a program that takes two graphs and trains both",
+    )
+    parser.add_argument(
+        "--peer", metavar="ROWS", type=pathlib.Path, help="JSON lines with `file` and `cosine`"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=900,
+        metavar="N",
+        help="what it may take a pair (default 900)",
+    )
     return parser.parse_args(argv)
 
 
-def trained(path: pathlib.Path, flags: Dict[str, str], train_pair: str, seconds: int) -> Optional[Dict[str, Any]]:
+def trained(
+    path: pathlib.Path, flags: Dict[str, str], train_pair: str, seconds: int
+) -> Optional[Dict[str, Any]]:
     """What the program prints of a graph and its simulated conversion; None where it ends without a word, or takes longer."""
     with tempfile.TemporaryDirectory() as folder:
         original = read_graph(str(path))
         pair = [pathlib.Path(folder) / name for name in ("original.meta", "simulated.meta")]
-        for file, graph in zip(pair, (original, simulated(graphmp.convert(original, **flags).meta_graph).meta_graph)):
+        for file, graph in zip(
+            pair, (original, simulated(graphmp.convert(original, **flags).meta_graph).meta_graph)
+        ):
             file.write_bytes(graph.SerializeToString())
         try:
-            done = subprocess.run([sys.executable, train_pair, *map(str, pair)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds)
+            done = subprocess.run(
+                [sys.executable, train_pair, *map(str, pair)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=seconds,
+            )
             return json.loads(done.stdout.decode().splitlines()[-1])
         except (subprocess.TimeoutExpired, IndexError, ValueError):
             return None
@@ -81,7 +117,11 @@ def verdict(row: Optional[Dict[str, Any]], peer: Optional[float]) -> Tuple[bool,
         return False, "not finite after training"
     least = min(ALIKE, (1 if peer is None else peer) - WITHIN)
     median = row.get("cosine", [1, 1])[1]
-    return median >= least, "median cosine %.4f of %d variables, at least %.4f" % (median, row["variables"], least)
+    return median >= least, "median cosine %.4f of %d variables, at least %.4f" % (
+        median,
+        row["variables"],
+        least,
+    )
 
 
 if __name__ == "__main__":

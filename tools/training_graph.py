@@ -32,7 +32,10 @@ def build(pairs: int) -> tf.MetaGraphDef:
         for number in range(pairs):
             x = _dense(x, "dense%d" % number)
         logits = tf.matmul(x, tf.get_variable("logits", [WIDTH, CLASSES]))
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits), name="loss")
+        loss = tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits),
+            name="loss",
+        )
         _train(loss)
         return tf.train.Saver().export_meta_graph()
 
@@ -40,7 +43,9 @@ def build(pairs: int) -> tf.MetaGraphDef:
 def _convolution(x: tf.Tensor, name: str) -> tf.Tensor:
     """Convolution, fused batch normalisation with moving statistics, activation, shortcut."""
     with tf.variable_scope(name):
-        y = tf.nn.conv2d(x, tf.get_variable("kernel", [3, 3, WIDTH, WIDTH]), strides=[1, 1, 1, 1], padding="SAME")
+        y = tf.nn.conv2d(
+            x, tf.get_variable("kernel", [3, 3, WIDTH, WIDTH]), strides=[1, 1, 1, 1], padding="SAME"
+        )
         y, mean, variance = tf.nn.fused_batch_norm(y, _scale("gamma", 1.0), _scale("beta", 0.0))
         _keep_moving("mean", mean)
         _keep_moving("variance", variance)
@@ -50,10 +55,16 @@ def _convolution(x: tf.Tensor, name: str) -> tf.Tensor:
 def _dense(x: tf.Tensor, name: str) -> tf.Tensor:
     """Matmul, bias, batch normalisation of single ops, activation, shortcut."""
     with tf.variable_scope(name):
-        y = tf.nn.bias_add(tf.matmul(x, tf.get_variable("kernel", [WIDTH, WIDTH])), _scale("bias", 0.0))
+        y = tf.nn.bias_add(
+            tf.matmul(x, tf.get_variable("kernel", [WIDTH, WIDTH])), _scale("bias", 0.0)
+        )
         mean, variance = tf.nn.moments(y, [0])
         _keep_moving("mean", mean)
-        return x + tf.nn.relu(tf.nn.batch_normalization(y, mean, variance, _scale("beta", 0.0), _scale("gamma", 1.0), 1e-3))
+        return x + tf.nn.relu(
+            tf.nn.batch_normalization(
+                y, mean, variance, _scale("beta", 0.0), _scale("gamma", 1.0), 1e-3
+            )
+        )
 
 
 def _scale(name: str, value: float) -> tf.Tensor:
@@ -61,8 +72,12 @@ def _scale(name: str, value: float) -> tf.Tensor:
 
 
 def _keep_moving(name: str, statistic: tf.Tensor) -> None:
-    moving = tf.get_variable("moving_" + name, [WIDTH], initializer=tf.zeros_initializer(), trainable=False)
-    tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_sub(moving, 0.01 * (moving - statistic)))
+    moving = tf.get_variable(
+        "moving_" + name, [WIDTH], initializer=tf.zeros_initializer(), trainable=False
+    )
+    tf.add_to_collection(
+        tf.GraphKeys.UPDATE_OPS, tf.assign_sub(moving, 0.01 * (moving - statistic))
+    )
 
 
 def _train(loss: tf.Tensor) -> None:

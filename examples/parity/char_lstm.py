@@ -20,7 +20,11 @@ def build():
     """Builds the graph. Returns the loss, in nats a character, the training step and what is measured: the loss."""
     inputs = tf.placeholder(tf.int32, [None, LENGTH], name="inputs")
     targets = tf.placeholder(tf.int32, [None, LENGTH], name="targets")
-    table = tf.get_variable("embedding", [len(data.CHARACTERS), EMBEDDING], initializer=tf.random_normal_initializer(stddev=0.1))
+    table = tf.get_variable(
+        "embedding",
+        [len(data.CHARACTERS), EMBEDDING],
+        initializer=tf.random_normal_initializer(stddev=0.1),
+    )
     cell = tf.nn.rnn_cell.LSTMCell(HIDDEN)
     top, _ = tf.nn.dynamic_rnn(cell, tf.nn.embedding_lookup(table, inputs), dtype=tf.float32)
     logits = tf.layers.dense(top, len(data.CHARACTERS), name="logits")
@@ -37,7 +41,9 @@ def batches(seed):
     encoded = data.text()[0]
     random = np.random.RandomState(seed)
     while True:
-        inputs, targets = data.windows(encoded, random.randint(0, len(encoded) - LENGTH, BATCH_SIZE), LENGTH)
+        inputs, targets = data.windows(
+            encoded, random.randint(0, len(encoded) - LENGTH, BATCH_SIZE), LENGTH
+        )
         yield {"inputs:0": inputs, "targets:0": targets}
 
 

@@ -24,8 +24,14 @@ def build():
     training = tf.placeholder_with_default(False, [], name="training")
     top = images
     for number, width in enumerate(WIDTHS):
-        top = tf.layers.conv2d(top, width, 3, padding="same", use_bias=False, name="conv%d" % number)
-        top = tf.nn.relu(tf.layers.batch_normalization(top, training=training, momentum=0.9, name="norm%d" % number))
+        top = tf.layers.conv2d(
+            top, width, 3, padding="same", use_bias=False, name="conv%d" % number
+        )
+        top = tf.nn.relu(
+            tf.layers.batch_normalization(
+                top, training=training, momentum=0.9, name="norm%d" % number
+            )
+        )
         top = tf.layers.max_pooling2d(top, 2, 2)
     top = tf.layers.dense(tf.layers.flatten(top), HIDDEN, activation=tf.nn.relu, name="hidden")
     top = tf.layers.dropout(top, DROPOUT, training=training)

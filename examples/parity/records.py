@@ -29,7 +29,14 @@ def digest(name, how, steps):
 def tasks():
     """For each task what it measures, its margin and its constants."""
     modules = {name: trainer.task(name) for name in trainer.TASKS}
-    return {name: {"measure": module.MEASURE, "margin": module.MARGIN, "settings": trainer.settings(name)} for name, module in modules.items()}
+    return {
+        name: {
+            "measure": module.MEASURE,
+            "margin": module.MARGIN,
+            "settings": trainer.settings(name),
+        }
+        for name, module in modules.items()
+    }
 
 
 def document(runs, date, command, how):
@@ -47,7 +54,9 @@ def document(runs, date, command, how):
             "graphmp": graphmp.__version__,
         },
         "tasks": known,
-        "runs": sorted(runs, key=lambda run: (order[run["task"]], order[run["column"]], run["seed"])),
+        "runs": sorted(
+            runs, key=lambda run: (order[run["task"]], order[run["column"]], run["seed"])
+        ),
         "summary": summarise(runs, known),
     }
 
@@ -57,7 +66,9 @@ def write(path, content):
     parts = []
     for key, value in content.items():
         if isinstance(value, list):
-            text = "[\n    %s\n  ]" % ",\n    ".join(json.dumps(row, allow_nan=False) for row in value)
+            text = "[\n    %s\n  ]" % ",\n    ".join(
+                json.dumps(row, allow_nan=False) for row in value
+            )
         else:
             text = json.dumps(value, indent=2, allow_nan=False).replace("\n", "\n  ")
         parts.append("  %s: %s" % (json.dumps(key), text))

@@ -27,10 +27,22 @@ def build():
     top = tf.nn.relu(_convolution(images, WIDTHS[0], 2, training, "stem"))
     for stage, width in enumerate(WIDTHS):
         for block in range(BLOCKS):
-            top = _block(top, width, 2 if stage and not block else 1, training, "stage%d_block%d" % (stage, block))
+            top = _block(
+                top,
+                width,
+                2 if stage and not block else 1,
+                training,
+                "stage%d_block%d" % (stage, block),
+            )
     logits = tf.layers.dense(tf.reduce_mean(top, axis=[1, 2]), 10, name="logits")
     cross_entropy = tf.losses.sparse_softmax_cross_entropy(labels, logits)
-    decay = tf.add_n([tf.nn.l2_loss(variable) for variable in tf.trainable_variables() if "kernel" in variable.op.name])
+    decay = tf.add_n(
+        [
+            tf.nn.l2_loss(variable)
+            for variable in tf.trainable_variables()
+            if "kernel" in variable.op.name
+        ]
+    )
     loss = cross_entropy + WEIGHT_DECAY * decay
     right = tf.equal(tf.argmax(logits, axis=1, output_type=tf.int32), labels)
     step = tf.train.create_global_step()

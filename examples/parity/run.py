@@ -25,24 +25,55 @@ import trainer
 from summary import summarise, table
 
 RESULTS = pathlib.Path(__file__).resolve().parent / "results.json"
-SEEDS = tuple(range(1, 11))  # 6 to 10 were added, for all tasks alike, when 1 to 5 had run: see README.md
+SEEDS = tuple(
+    range(1, 11)
+)  # 6 to 10 were added, for all tasks alike, when 1 to 5 had run: see README.md
 SMOKE_STEPS = 4
 
 
 def parse_flags(arguments):
     """The command line; --smoke is one seed and a few steps, and is written nowhere unless --results says where."""
-    parser = argparse.ArgumentParser(description="Trains small models in float32, float16 and bfloat16 and compares what they come to.")
-    parser.add_argument("--smoke", action="store_true", help="one seed, a few steps: shows that everything runs")
-    parser.add_argument("--tasks", nargs="+", metavar="TASK", choices=trainer.TASKS, default=list(trainer.TASKS), help=", ".join(trainer.TASKS))
-    parser.add_argument(
-        "--columns", nargs="+", metavar="COLUMN", choices=list(trainer.COLUMNS), default=list(trainer.COLUMNS), help=", ".join(trainer.COLUMNS)
+    parser = argparse.ArgumentParser(
+        description="Trains small models in float32, float16 and bfloat16 and compares what they come to."
     )
-    parser.add_argument("--seeds", nargs="+", type=int, metavar="SEED", help="default 1 to 10; smoke 1")
     parser.add_argument(
-        "--arithmetic", choices=["auto", "native", "simulated"], default="auto", help="of half precision; auto: native on a GPU, else simulated"
+        "--smoke", action="store_true", help="one seed, a few steps: shows that everything runs"
     )
-    parser.add_argument("--results", type=pathlib.Path, help="the file of results (default results.json beside this program)")
-    parser.add_argument("--markdown", action="store_true", help="trains nothing, prints the table of what is in the file of results")
+    parser.add_argument(
+        "--tasks",
+        nargs="+",
+        metavar="TASK",
+        choices=trainer.TASKS,
+        default=list(trainer.TASKS),
+        help=", ".join(trainer.TASKS),
+    )
+    parser.add_argument(
+        "--columns",
+        nargs="+",
+        metavar="COLUMN",
+        choices=list(trainer.COLUMNS),
+        default=list(trainer.COLUMNS),
+        help=", ".join(trainer.COLUMNS),
+    )
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, metavar="SEED", help="default 1 to 10; smoke 1"
+    )
+    parser.add_argument(
+        "--arithmetic",
+        choices=["auto", "native", "simulated"],
+        default="auto",
+        help="of half precision; auto: native on a GPU, else simulated",
+    )
+    parser.add_argument(
+        "--results",
+        type=pathlib.Path,
+        help="the file of results (default results.json beside this program)",
+    )
+    parser.add_argument(
+        "--markdown",
+        action="store_true",
+        help="trains nothing, prints the table of what is in the file of results",
+    )
     flags = parser.parse_args(arguments)
     flags.seeds = flags.seeds or (SEEDS[:1] if flags.smoke else SEEDS)
     flags.results = flags.results or (None if flags.smoke else RESULTS)
@@ -51,7 +82,12 @@ def parse_flags(arguments):
 
 def wanted(flags):
     """(task, column, seed) of each run that is asked for; a seed goes through all columns before the next one begins."""
-    return [(name, column, seed) for name in flags.tasks for seed in flags.seeds for column in flags.columns]
+    return [
+        (name, column, seed)
+        for name in flags.tasks
+        for seed in flags.seeds
+        for column in flags.columns
+    ]
 
 
 def run(flags, how, command):
@@ -64,11 +100,30 @@ def run(flags, how, command):
     with progress(len(missing)) as begin:
         for name, column, seed in missing:
             begin("%s %s seed %d" % (name, column, seed))
-            made = {"task": name, "column": column, "seed": seed, "steps": steps[name], "digest": digests[name]}
+            made = {
+                "task": name,
+                "column": column,
+                "seed": seed,
+                "steps": steps[name],
+                "digest": digests[name],
+            }
             made.update(trainer.train(name, column, seed, how, steps[name]))
-            print("%(task)-12s %(column)-16s seed %(seed)d  %(value)10.4f  %(seconds)5.1f s" % made, flush=True)
-            made.update({key: number if math.isfinite(number) else None for key, number in made.items() if isinstance(number, float)})
-            runs = [run for run in runs if (run["task"], run["column"], run["seed"]) != (name, column, seed)] + [made]
+            print(
+                "%(task)-12s %(column)-16s seed %(seed)d  %(value)10.4f  %(seconds)5.1f s" % made,
+                flush=True,
+            )
+            made.update(
+                {
+                    key: number if math.isfinite(number) else None
+                    for key, number in made.items()
+                    if isinstance(number, float)
+                }
+            )
+            runs = [
+                run
+                for run in runs
+                if (run["task"], run["column"], run["seed"]) != (name, column, seed)
+            ] + [made]
             if flags.results:
                 date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
                 records.write(flags.results, records.document(runs, date, command, how))

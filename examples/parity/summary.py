@@ -7,7 +7,17 @@ import scipy.stats
 from trainer import COLUMNS, FLOAT32, TASKS
 
 CONFIDENCE = 0.95
-HEADINGS = ("task", "", "runs", "mean ± deviation", "difference, 95% interval", "margin", "zero inside", "in margin", "skipped")
+HEADINGS = (
+    "task",
+    "",
+    "runs",
+    "mean ± deviation",
+    "difference, 95% interval",
+    "margin",
+    "zero inside",
+    "in margin",
+    "skipped",
+)
 
 
 def interval(differences):
@@ -16,7 +26,11 @@ def interval(differences):
     mean = float(np.mean(differences)) if number else math.nan
     if number < 2:
         return mean, math.nan, math.nan
-    half = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, number - 1) * np.std(differences, ddof=1) / math.sqrt(number)
+    half = (
+        scipy.stats.t.ppf((1 + CONFIDENCE) / 2, number - 1)
+        * np.std(differences, ddof=1)
+        / math.sqrt(number)
+    )
     return mean, mean - float(half), mean + float(half)
 
 
@@ -44,18 +58,30 @@ def summarise(runs, tasks):
 def _row(runs, reference, task):
     values, others = _by_seed(runs), _by_seed(reference)
     numbers = list(values.values())
-    row = {"task": runs[0]["task"], "column": runs[0]["column"], "measure": task["measure"], "runs": len(runs)}
-    row.update(mean=_finite(np.mean(numbers)), deviation=_finite(np.std(numbers, ddof=1)) if len(numbers) > 1 else None)
+    row = {
+        "task": runs[0]["task"],
+        "column": runs[0]["column"],
+        "measure": task["measure"],
+        "runs": len(runs),
+    }
+    row.update(
+        mean=_finite(np.mean(numbers)),
+        deviation=_finite(np.std(numbers, ddof=1)) if len(numbers) > 1 else None,
+    )
     row.update(skipped=sum(run["skipped"] for run in runs), steps=sum(run["steps"] for run in runs))
     if row["column"] == FLOAT32 or not others:
         return row
     is_loss = task["measure"] == "loss"
     unit = 100.0 / np.mean(list(others.values())) if is_loss else 1.0
-    mean, low, high = interval([(values[seed] - others[seed]) * unit for seed in sorted(values) if seed in others])
+    mean, low, high = interval(
+        [(values[seed] - others[seed]) * unit for seed in sorted(values) if seed in others]
+    )
     margin = task["margin"] * (100.0 if is_loss else 1.0)
     row.update(difference=_finite(mean), low=_finite(low), high=_finite(high), margin=margin)
     if len(numbers) > 1:
-        row.update(contains_zero=bool(low <= 0 <= high), in_margin=bool(-margin <= low and high <= margin))
+        row.update(
+            contains_zero=bool(low <= 0 <= high), in_margin=bool(-margin <= low and high <= margin)
+        )
     return row
 
 
@@ -72,19 +98,43 @@ def table(rows):
     cells = [_cells(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *cells)]
     lines = [HEADINGS, ["-" * width for width in widths], *cells]
-    return ["| %s |" % " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) for line in lines]
+    return [
+        "| %s |" % " | ".join(cell.ljust(width) for cell, width in zip(line, widths))
+        for line in lines
+    ]
 
 
 def _cells(row):
-    unit, forms = (" points", ("%.2f", "%.2f")) if row["measure"] == "accuracy" else ("%", ("%#.4g", "%#.2g"))
-    found = "%s ± %s" % tuple(_text(row[key], form) for key, form in zip(("mean", "deviation"), forms))
+    unit, forms = (
+        (" points", ("%.2f", "%.2f")) if row["measure"] == "accuracy" else ("%", ("%#.4g", "%#.2g"))
+    )
+    found = "%s ± %s" % tuple(
+        _text(row[key], form) for key, form in zip(("mean", "deviation"), forms)
+    )
     name = "%s, %s" % (row["task"], row["measure"]) if row["column"] == FLOAT32 else ""
     skipped = "%d of %d" % (row["skipped"], row["steps"]) if row["skipped"] else ""
     if "margin" not in row:
         return [name, row["column"], str(row["runs"]), found, "", "", "", "", skipped]
-    difference = "%s [%s, %s]%s" % (*(_text(row[key], "%+.2f").replace("-0.00", "+0.00") for key in ("difference", "low", "high")), unit)
-    verdicts = [{True: "yes", False: "NO"}.get(row.get(key), "-") for key in ("contains_zero", "in_margin")]
-    return [name, row["column"], str(row["runs"]), found, difference, "± %g%s" % (row["margin"], unit), *verdicts, skipped]
+    difference = "%s [%s, %s]%s" % (
+        *(
+            _text(row[key], "%+.2f").replace("-0.00", "+0.00")
+            for key in ("difference", "low", "high")
+        ),
+        unit,
+    )
+    verdicts = [
+        {True: "yes", False: "NO"}.get(row.get(key), "-") for key in ("contains_zero", "in_margin")
+    ]
+    return [
+        name,
+        row["column"],
+        str(row["runs"]),
+        found,
+        difference,
+        "± %g%s" % (row["margin"], unit),
+        *verdicts,
+        skipped,
+    ]
 
 
 def _text(number, form):

@@ -6,7 +6,7 @@ import itertools
 import time
 
 import graphmp  # before TensorFlow, which reads its settings when it is imported
-from graphmp.numerics.simulate import simulated
+from graphmp.audit.simulate import simulated
 
 # isort: split
 import numpy as np
@@ -30,8 +30,12 @@ def task(name):
 
 def settings(name):
     """A task's constants but for the margin, which no run depends on: runs of equal settings are the same run."""
-    constants = {key: value for key, value in vars(task(name)).items() if key.isupper() and key != "MARGIN"}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in constants.items()}
+    constants = {
+        key: value for key, value in vars(task(name)).items() if key.isupper() and key != "MARGIN"
+    }
+    return {
+        key: list(value) if isinstance(value, tuple) else value for key, value in constants.items()
+    }
 
 
 def arithmetic(wanted):
@@ -96,7 +100,9 @@ def _session_config(how):
 def _converted(meta_graph, options, how):
     conversion = graphmp.convert(meta_graph, **options)
     coverage = conversion.report["coverage"]
-    converted = simulated(conversion.meta_graph).meta_graph if how == "simulated" else conversion.meta_graph
+    converted = (
+        simulated(conversion.meta_graph).meta_graph if how == "simulated" else conversion.meta_graph
+    )
     return converted, "%d of %d" % (coverage["converted_ops"], coverage["tensor_core_ops"])
 
 
@@ -105,11 +111,20 @@ def _run(meta_graph, config, fetches, values, batches, validation):
     with tf.Graph().as_default() as graph:
         tf.train.import_meta_graph(meta_graph)
         with tf.Session(graph=graph, config=config) as session:
-            variables = [variable for variable in tf.global_variables() if variable.op.name in values]
-            given = {variable.initializer.inputs[1]: values[variable.op.name] for variable in variables}
+            variables = [
+                variable for variable in tf.global_variables() if variable.op.name in values
+            ]
+            given = {
+                variable.initializer.inputs[1]: values[variable.op.name] for variable in variables
+            }
             session.run(tf.global_variables_initializer(), given)
             losses = [session.run([loss, train_op], batch)[0] for batch in batches]
             value = np.mean([session.run(measure, batch) for batch in validation])
             counted = SKIPPED in {op.name for op in graph.get_operations()}
             skipped = int(session.run(SKIPPED + ":0")) if counted else 0
-    return {"value": float(value), "first_loss": float(losses[0]), "last_loss": float(losses[-1]), "skipped": skipped}
+    return {
+        "value": float(value),
+        "first_loss": float(losses[0]),
+        "last_loss": float(losses[-1]),
+        "skipped": skipped,
+    }

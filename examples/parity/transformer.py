@@ -25,22 +25,33 @@ def build():
     training = tf.placeholder_with_default(False, [], name="training")
     near = tf.random_normal_initializer(stddev=0.1)
     table = tf.get_variable("embedding", [len(data.CHARACTERS), WIDTH], initializer=near)
-    top = tf.nn.embedding_lookup(table, inputs) + tf.get_variable("positions", [LENGTH, WIDTH], initializer=near)
+    top = tf.nn.embedding_lookup(table, inputs) + tf.get_variable(
+        "positions", [LENGTH, WIDTH], initializer=near
+    )
     for number in range(LAYERS):
         with tf.variable_scope("layer%d" % number):
             top += tf.layers.dropout(_attention(_norm(top, "norm_a")), DROPOUT, training=training)
-            inner = tf.layers.dense(_norm(top, "norm_b"), 4 * WIDTH, activation=tf.nn.relu, name="inner")
-            top += tf.layers.dropout(tf.layers.dense(inner, WIDTH, name="outer"), DROPOUT, training=training)
+            inner = tf.layers.dense(
+                _norm(top, "norm_b"), 4 * WIDTH, activation=tf.nn.relu, name="inner"
+            )
+            top += tf.layers.dropout(
+                tf.layers.dense(inner, WIDTH, name="outer"), DROPOUT, training=training
+            )
     logits = tf.layers.dense(_norm(top, "norm"), len(data.CHARACTERS), name="logits")
     loss = tf.losses.sparse_softmax_cross_entropy(targets, logits)
     step = tf.train.create_global_step()
-    rate = tf.train.cosine_decay(LEARNING_RATE, step, STEPS) * tf.minimum(1.0, tf.cast(step + 1, tf.float32) / WARMUP_STEPS)
+    rate = tf.train.cosine_decay(LEARNING_RATE, step, STEPS) * tf.minimum(
+        1.0, tf.cast(step + 1, tf.float32) / WARMUP_STEPS
+    )
     return loss, tf.train.AdamOptimizer(rate).minimize(loss, step), loss
 
 
 def _attention(top):
     """Each position reads itself and what was before it."""
-    queries, keys, values = (_heads(tf.layers.dense(top, WIDTH, use_bias=False, name=name)) for name in ("queries", "keys", "values"))
+    queries, keys, values = (
+        _heads(tf.layers.dense(top, WIDTH, use_bias=False, name=name))
+        for name in ("queries", "keys", "values")
+    )
     scores = tf.matmul(queries, keys, transpose_b=True) / (WIDTH // HEADS) ** 0.5
     before = tf.linalg.band_part(tf.ones([LENGTH, LENGTH]), -1, 0)
     weights = tf.nn.softmax(scores + (1.0 - before) * -1e9)
@@ -65,7 +76,9 @@ def batches(seed):
     encoded = data.text()[0]
     random = np.random.RandomState(seed)
     while True:
-        inputs, targets = data.windows(encoded, random.randint(0, len(encoded) - LENGTH, BATCH_SIZE), LENGTH)
+        inputs, targets = data.windows(
+            encoded, random.randint(0, len(encoded) - LENGTH, BATCH_SIZE), LENGTH
+        )
         yield {"inputs:0": inputs, "targets:0": targets, "training:0": True}
 
 

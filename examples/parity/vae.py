@@ -23,23 +23,33 @@ def build():
     logits = _decoder(latent)
     pixels = tf.nn.sigmoid_cross_entropy_with_logits(labels=images, logits=logits)
     divergence = 0.5 * (tf.square(mean) + tf.exp(log_variance) - log_variance - 1.0)
-    loss = tf.reduce_mean(tf.reduce_sum(pixels, axis=[1, 2, 3]) + tf.reduce_sum(divergence, axis=1), name="loss")
+    loss = tf.reduce_mean(
+        tf.reduce_sum(pixels, axis=[1, 2, 3]) + tf.reduce_sum(divergence, axis=1), name="loss"
+    )
     step = tf.train.create_global_step()
     rate = tf.train.cosine_decay(LEARNING_RATE, step, STEPS)
     return loss, tf.train.AdamOptimizer(rate).minimize(loss, step), loss
 
 
 def _encoder(images):
-    top = tf.layers.conv2d(images, WIDTHS[0], 3, 2, padding="same", activation=tf.nn.elu, name="encoder0")
-    top = tf.layers.conv2d(top, WIDTHS[1], 3, 2, padding="same", activation=tf.nn.elu, name="encoder1")
+    top = tf.layers.conv2d(
+        images, WIDTHS[0], 3, 2, padding="same", activation=tf.nn.elu, name="encoder0"
+    )
+    top = tf.layers.conv2d(
+        top, WIDTHS[1], 3, 2, padding="same", activation=tf.nn.elu, name="encoder1"
+    )
     top = tf.layers.dense(tf.layers.flatten(top), HIDDEN, activation=tf.nn.elu, name="encoder2")
-    return tf.layers.dense(top, LATENT, name="mean"), tf.layers.dense(top, LATENT, name="log_variance")
+    return tf.layers.dense(top, LATENT, name="mean"), tf.layers.dense(
+        top, LATENT, name="log_variance"
+    )
 
 
 def _decoder(latent):
     top = tf.layers.dense(latent, 7 * 7 * WIDTHS[1], activation=tf.nn.elu, name="decoder0")
     top = tf.reshape(top, [-1, 7, 7, WIDTHS[1]])
-    top = tf.layers.conv2d_transpose(top, WIDTHS[0], 3, 2, padding="same", activation=tf.nn.elu, name="decoder1")
+    top = tf.layers.conv2d_transpose(
+        top, WIDTHS[0], 3, 2, padding="same", activation=tf.nn.elu, name="decoder1"
+    )
     return tf.layers.conv2d_transpose(top, 1, 3, 2, padding="same", name="decoder2")
 
 

@@ -7,20 +7,20 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any, Dict
 
+from graphmp.audit.options import Options
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
 from graphmp.cli.steps import add_steps, options_of_steps
 from graphmp.cli.tables import show, write
 from graphmp.cli.terminal import counter, progress
 from graphmp.config import Config
+from graphmp.conversion.files import check_writable_file
+from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
-from graphmp.runtime.audit.options import Options
-from graphmp.runtime.files import check_writable_file
-from graphmp.runtime.quiet import quiet_stderr
 
 if TYPE_CHECKING:
-    from graphmp.numerics.audit import Audit
-    from graphmp.runtime.conversion import Conversion
+    from graphmp.audit.audit import Audit
+    from graphmp.conversion.conversion import Conversion
 
 HELP = "run a training graph and its conversion on the same batches: overflow, underflow and error per tensor, loss-scale advice, repair"
 EXAMPLE = """  graphmp audit model.ckpt.meta --data batches.npz
@@ -40,9 +40,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what the command takes besides the conversion flags."""
     add_source(parser)
     add_steps(parser, required=True, steps=20, note="; at most ten of them are measured")
-    parser.add_argument("--fix", default="", metavar="FILE", help="find the nodes to keep in float32; write them into this policy file")
-    parser.add_argument("--html", default="", metavar="FILE", help="write a page with the histograms")
-    parser.add_argument("-o", "--output", default="", metavar="FILE", help="write the JSON here; `graphmp convert --ranges=FILE` reads it")
+    parser.add_argument(
+        "--fix",
+        default="",
+        metavar="FILE",
+        help="find the nodes to keep in float32; write them into this policy file",
+    )
+    parser.add_argument(
+        "--html", default="", metavar="FILE", help="write a page with the histograms"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        default="",
+        metavar="FILE",
+        help="write the JSON here; `graphmp convert --ranges=FILE` reads it",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -53,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             check_writable_file(pathlib.Path(name))
     options = options_of_steps(args)
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.runtime.audit.run import audit
+        from graphmp.audit.run import audit
     with progress(3) as begin:
         conversion = convert_source(args, options_for_graphs(), begin)
     say_what_is_amiss(conversion)
@@ -67,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
 def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, options: Options) -> int:
     """Searches for the nodes to keep in float32, writes them into the policy file and says what they cost."""
-    from graphmp.graph.files import write_atomic
-    from graphmp.runtime.audit.fix import Fixer
+    from graphmp.audit.fix import Fixer
+    from graphmp.graph.io.files import write_atomic
 
     config = Config.make(**options_for_graphs())
     with counter("conversions tried", None) as done:
@@ -84,14 +97,17 @@ def options_for_graphs() -> Dict[str, Any]:
     """The conversion flags. Nodes are compared by name, which the rewrite keeps."""
     options = options_of(FLAGS)
     if options["engine"] == "recipe":
-        raise GraphmpError("GMP020", "--engine=recipe: audit compares node by node, and accepts auto and rewrite, which keep their names")
+        raise GraphmpError(
+            "GMP020",
+            "--engine=recipe: audit compares node by node, and accepts auto and rewrite, which keep their names",
+        )
     return dict(options, engine="rewrite")
 
 
 def present(args: argparse.Namespace, found: Audit) -> None:
     """Writes what was asked for and prints the findings."""
-    from graphmp.graph.files import write_atomic
-    from graphmp.numerics import html, text
+    from graphmp.audit import html, text
+    from graphmp.graph.io.files import write_atomic
 
     for name, render in ((args.output, found.to_json), (args.html, lambda: html.render(found))):
         if name:

@@ -14,20 +14,20 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
+from graphmp.bench.options import SECONDS, Options
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source, say_what_is_amiss
 from graphmp.cli.tables import Line, labelled, section, show, size, write
 from graphmp.cli.terminal import progress, reporter
 from graphmp.config import Config
+from graphmp.conversion.files import check_writable_file
+from graphmp.conversion.quiet import quiet_stderr
+from graphmp.conversion.source import names_a_graph
 from graphmp.errors import GraphmpError
-from graphmp.runtime.bench.options import SECONDS, Options
-from graphmp.runtime.files import check_writable_file
-from graphmp.runtime.quiet import quiet_stderr
-from graphmp.runtime.source import names_a_graph
 
 if TYPE_CHECKING:
-    from graphmp.performance.bench import Bench, Run
-    from graphmp.performance.device import Device
+    from graphmp.bench.bench import Bench, Run
+    from graphmp.doctor.devices import Device
 
 HELP = "time a training graph, its conversion and TensorFlow's own rewrite in one run, and say why it isn't faster"
 EXAMPLE = """  graphmp bench model.ckpt.meta --batch_sizes 32,64,128
@@ -46,23 +46,55 @@ EVERYDAY = ("batch_sizes", "data", "compute_dtype", "plot", "memory_limit", "jso
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|kB|MB|GB)")
 _UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
-_TITLES = ("batch", "graph", "ms/step", "quartiles", "range", "speed-up", "95%", "examples/s", "peak tensors", "peak RSS")
+_TITLES = (
+    "batch",
+    "graph",
+    "ms/step",
+    "quartiles",
+    "range",
+    "speed-up",
+    "95%",
+    "examples/s",
+    "peak tensors",
+    "peak RSS",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what the command takes besides the conversion flags."""
     add_source(parser)
-    parser.add_argument("--data", default="", metavar="FEEDS", help="batches: an .npz file, or file.py:FUNCTION (default: made up)")
-    parser.add_argument("--batch_sizes", default="32", metavar="N,N,...", help="for dimensions that the graph leaves open (default 32)")
+    parser.add_argument(
+        "--data",
+        default="",
+        metavar="FEEDS",
+        help="batches: an .npz file, or file.py:FUNCTION (default: made up)",
+    )
+    parser.add_argument(
+        "--batch_sizes",
+        default="32",
+        metavar="N,N,...",
+        help="for dimensions that the graph leaves open (default 32)",
+    )
     parser.add_argument(
         "--seconds",
         type=float,
         default=SECONDS,
         metavar="N",
-        help="what the command is to take; steps and rounds that aren't given fit it (default %.0f)" % SECONDS,
+        help="what the command is to take; steps and rounds that aren't given fit it (default %.0f)"
+        % SECONDS,
     )
-    parser.add_argument("--steps", type=int, metavar="N", help="timed steps of a graph in each round (default: by --seconds)")
-    parser.add_argument("--warmup", type=int, metavar="N", help="steps of each graph before, which don't count (default 3, fewer if long)")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="timed steps of a graph in each round (default: by --seconds)",
+    )
+    parser.add_argument(
+        "--warmup",
+        type=int,
+        metavar="N",
+        help="steps of each graph before, which don't count (default 3, fewer if long)",
+    )
     parser.add_argument(
         "--rounds",
         type=int,
@@ -76,8 +108,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="what the process of a graph may take, or its share of a GPU: 1500MB, 2GB (default: no limit)",
     )
-    parser.add_argument("--plot", default="", metavar="FILE", help="draw times, speed-up and memory by batch size: .png or .svg; needs matplotlib")
-    parser.add_argument("--verify_tensor_cores", action="store_true", help="run one step on a GPU and list which matmuls ran on Tensor Cores")
+    parser.add_argument(
+        "--plot",
+        default="",
+        metavar="FILE",
+        help="draw times, speed-up and memory by batch size: .png or .svg; needs matplotlib",
+    )
+    parser.add_argument(
+        "--verify_tensor_cores",
+        action="store_true",
+        help="run one step on a GPU and list which matmuls ran on Tensor Cores",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -86,14 +127,16 @@ def run(args: argparse.Namespace) -> int:
     began, options = time.monotonic(), _options(args)
     picture = _picture_format(args.plot)
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.runtime.bench.device import find
-        from graphmp.runtime.bench.run import bench
+        from graphmp.bench.device import find
+        from graphmp.bench.run import bench
     device = find()
     if args.verify_tensor_cores:
         return _verify(args, options, device)
     with reporter(began) as tell:
         until = began + options.seconds if options.fits_the_time else None
-        conversion = convert_source(args, _conversion_options(device), lambda stage: tell(stage, until))
+        conversion = convert_source(
+            args, _conversion_options(device), lambda stage: tell(stage, until)
+        )
         say_what_is_amiss(conversion)
         found = bench(conversion, device, options, dict(os.environ), tell, began)
     _present(args, found, picture)
@@ -105,15 +148,27 @@ def _options(args: argparse.Namespace) -> Options:
     numbers = {name: getattr(args, name) for name in ("steps", "warmup", "rounds", "seconds")}
     for name, number in numbers.items():
         if number is not None and not 0 < number < math.inf:
-            raise GraphmpError("GMP002", "--%s=%g: accepted are numbers above zero" % (name, number))
+            raise GraphmpError(
+                "GMP002", "--%s=%g: accepted are numbers above zero" % (name, number)
+            )
     given = {name: number for name, number in numbers.items() if number is not None}
-    return Options(args.data, _batch_sizes(args.batch_sizes), seed=args.seed, memory_limit=_bytes(args.memory_limit), **given)
+    return Options(
+        args.data,
+        _batch_sizes(args.batch_sizes),
+        seed=args.seed,
+        memory_limit=_bytes(args.memory_limit),
+        **given,
+    )
 
 
 def _batch_sizes(text: str) -> Tuple[int, ...]:
     """`64,32` as (32, 64)."""
     if not re.fullmatch(r"[1-9]\d{0,8}(,[1-9]\d{0,8})*", text):
-        raise GraphmpError("GMP002", "--batch_sizes=%s: accepted are numbers above zero with commas between, such as 32,64" % text)
+        raise GraphmpError(
+            "GMP002",
+            "--batch_sizes=%s: accepted are numbers above zero with commas between, such as 32,64"
+            % text,
+        )
     return tuple(sorted(set(map(int, text.split(",")))))
 
 
@@ -121,7 +176,11 @@ def _bytes(text: str) -> int:
     """`2GB` in bytes; 0 for no text."""
     found = _BYTES.fullmatch(text)
     if text and (found is None or not float(found.group(1))):
-        raise GraphmpError("GMP002", "--memory_limit=%s: accepted is a number above zero with a unit, such as 1500MB or 2GB" % text)
+        raise GraphmpError(
+            "GMP002",
+            "--memory_limit=%s: accepted is a number above zero with a unit, such as 1500MB or 2GB"
+            % text,
+        )
     return int(float(found.group(1)) * _UNITS[found.group(2)]) if found else 0
 
 
@@ -131,24 +190,33 @@ def _picture_format(name: str) -> str:
         return ""
     check_writable_file(pathlib.Path(name))
     if importlib.util.find_spec("matplotlib") is None:
-        raise GraphmpError("GMP020", "--plot=%s: matplotlib, which draws it, is not installed: pip install 'graphmp[plot]'" % name)
+        raise GraphmpError(
+            "GMP020",
+            "--plot=%s: matplotlib, which draws it, is not installed: pip install 'graphmp[plot]'"
+            % name,
+        )
     form = pathlib.Path(name).suffix[1:]
     if form not in ("png", "svg"):
-        raise GraphmpError("GMP002", "--plot=%s: accepted are names that end in .png or .svg" % name)
+        raise GraphmpError(
+            "GMP002", "--plot=%s: accepted are names that end in .png or .svg" % name
+        )
     return form
 
 
 def _conversion_options(device: Device) -> Dict[str, Any]:
     """The conversion flags; the compute dtype is what is fast here, where nobody gave it."""
     options = options_of(FLAGS)
-    return options if FLAGS["compute_dtype"].present else dict(options, compute_dtype=device.default_dtype)
+    return (
+        options
+        if FLAGS["compute_dtype"].present
+        else dict(options, compute_dtype=device.default_dtype)
+    )
 
 
 def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
     """Prints which matmuls and convolutions of one step ran on Tensor Cores."""
-    from graphmp.graph.files import read_graph
-    from graphmp.performance import kernels
-    from graphmp.runtime.bench import tensor_cores
+    from graphmp.bench import kernels, tensor_cores
+    from graphmp.graph.io.files import read_graph
 
     tensor_cores.check(device)
     if tensor_cores.is_converted(args.source, args.tag):
@@ -159,7 +227,11 @@ def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
             conversion = convert_source(args, _conversion_options(device), begin)
         meta_graph, training = conversion.meta_graph, conversion.report["losses"]
     verdict = kernels.verify(*tensor_cores.traced(meta_graph, training, args.source, options))
-    following = "graphmp bench %s" % shlex.quote(args.source) if not verdict.exit_status else "change what is listed, then run this again"
+    following = (
+        "graphmp bench %s" % shlex.quote(args.source)
+        if not verdict.exit_status
+        else "change what is listed, then run this again"
+    )
     if args.json:
         found = {
             "schema": "graphmp.tensor_cores/1",
@@ -169,30 +241,45 @@ def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
         }
         write(json.dumps(found, indent=1, sort_keys=True) + "\n")
     else:
-        show([*(("row", line) for line in kernels.text(verdict).splitlines()), ("row", ""), ("next", labelled("next", following))])
+        show(
+            [
+                *(("row", line) for line in kernels.text(verdict).splitlines()),
+                ("row", ""),
+                ("next", labelled("next", following)),
+            ]
+        )
     return int(verdict.exit_status)
 
 
 def _present(args: argparse.Namespace, found: Bench, picture: str) -> None:
     """Draws what was asked for and prints the findings."""
-    from graphmp.graph.files import write_atomic
-    from graphmp.performance import text
+    from graphmp.bench import text
+    from graphmp.graph.io.files import write_atomic
 
     following = text.next_step(found, names_a_graph(args.source))
     if picture:
-        from graphmp.performance import plot
+        from graphmp.bench import plot
 
         write_atomic(pathlib.Path(args.plot), plot.render(found, picture))
     if args.json:
         sys.stdout.write(found.to_json(following))
         return
     wrote: List[Line] = [("row", labelled("wrote", args.plot))] if picture else []
-    show([*_head(found), *_table(found), *_conclusions(found), ("row", ""), *wrote, ("next", labelled("next", following))])
+    show(
+        [
+            *_head(found),
+            *_table(found),
+            *_conclusions(found),
+            ("row", ""),
+            *wrote,
+            ("next", labelled("next", following)),
+        ]
+    )
 
 
 def _head(found: Bench) -> List[Line]:
     """What was timed and how."""
-    from graphmp.performance import text
+    from graphmp.bench import text
 
     name = found.source.rstrip("/").split("/")[-1]
     rows = [
@@ -200,28 +287,41 @@ def _head(found: Bench) -> List[Line]:
         ("device", "%s; TensorFlow %s" % (found.device.name, found.tensorflow)),
         ("data", found.data),
         *(("steps", how) for how in text.methods(found)),
-        ("memory", "a graph's process may take %s" % size(found.memory_limit) if found.memory_limit else ""),
+        (
+            "memory",
+            "a graph's process may take %s" % size(found.memory_limit)
+            if found.memory_limit
+            else "",
+        ),
         ("input", text.input_line(found)),
         ("sums", text.sums(found)),
     ]
     lines: List[Line] = [("head", labelled(name, "%s against float32" % found.compute_dtype))]
-    return lines + [("row", labelled(label, said)) for label, said in rows if said] + [("note", labelled("note", note)) for note in found.remarks]
+    return (
+        lines
+        + [("row", labelled(label, said)) for label, said in rows if said]
+        + [("note", labelled("note", note)) for note in found.remarks]
+    )
 
 
 def _table(found: Bench) -> List[Line]:
     """A row a graph and batch size, numbers to the right; below it what isn't in it."""
-    from graphmp.performance import text
+    from graphmp.bench import text
 
     rows = [_row(found, run) for run in found.runs]
     widths = [max(map(len, column)) for column in zip(_TITLES, *rows)]
 
     def justified(cells: Any) -> List[str]:
-        return [cell.ljust(width) if place == 1 else cell.rjust(width) for place, (cell, width) in enumerate(zip(cells, widths))]
+        return [
+            cell.ljust(width) if place == 1 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(cells, widths))
+        ]
 
     lines = section("times", [justified(row) for row in rows], titles=justified(_TITLES))
     lines += [("note", "  " + line) for line in text.ESTIMATOR]
     troubles = [
-        "%s at batch size %s: %s" % (text.variant(found, run.variant), text.batch(run.batch_size), text.trouble(run))
+        "%s at batch size %s: %s"
+        % (text.variant(found, run.variant), text.batch(run.batch_size), text.trouble(run))
         for run in found.runs
         if not run.spread
     ]
@@ -229,24 +329,31 @@ def _table(found: Bench) -> List[Line]:
 
 
 def _row(found: Bench, run: Run) -> List[str]:
-    from graphmp.performance import text
+    from graphmp.bench import text
 
     seconds, memory = run.spread, run.memory
     cells = [text.batch(run.batch_size), text.variant(found, run.variant)]
     if seconds is None:
         cells += [run.status, "", ""]
     else:
-        quartiles, extremes = (seconds.first_quartile, seconds.third_quartile), (seconds.least, seconds.most)
+        quartiles, extremes = (
+            (seconds.first_quartile, seconds.third_quartile),
+            (seconds.least, seconds.most),
+        )
         cells.append(text.milliseconds(run.step or 0.0))
         cells += ["-".join(map(text.milliseconds, ends)) for ends in (quartiles, extremes)]
     cells += text.ratio(found.speedup(run))
-    cells.append(format(run.examples_per_second, ",.4g" if run.examples_per_second < 1000 else ",.0f") if run.examples_per_second else "")
+    cells.append(
+        format(run.examples_per_second, ",.4g" if run.examples_per_second < 1000 else ",.0f")
+        if run.examples_per_second
+        else ""
+    )
     return cells + ([size(memory.peak), size(memory.rss)] if memory else ["", ""])
 
 
 def _conclusions(found: Bench) -> List[Line]:
     """Which batch sizes only the conversion can run, and likely causes where it is hardly faster."""
-    from graphmp.performance import text
+    from graphmp.bench import text
 
     lines: List[Line] = [("passed", line) for line in text.memory_lines(found)]
     if lines:
@@ -255,6 +362,12 @@ def _conclusions(found: Bench) -> List[Line]:
         if found.causes(batch_size) is not None:
             causes = text.cause_lines(found, batch_size) or ["nothing that was measured stands out"]
             at = "" if batch_size is None else " at batch size %s" % text.batch(batch_size)
-            lines += [("row", ""), ("heading", "less than 1.2 times as fast%s; likely causes, by their share of the step" % at)]
+            lines += [
+                ("row", ""),
+                (
+                    "heading",
+                    "less than 1.2 times as fast%s; likely causes, by their share of the step" % at,
+                ),
+            ]
             lines += [("row", "  " + cause) for cause in causes]
     return lines

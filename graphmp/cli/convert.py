@@ -9,6 +9,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, Dict
 
+from graphmp.audit.options import Options
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.sources import add_source, convert_source
 from graphmp.cli.steps import STEPS, TOLERANCE
@@ -17,13 +18,12 @@ from graphmp.cli.tables import labelled, show
 from graphmp.cli.terminal import progress
 from graphmp.cli.verify import as_json as proof_as_json
 from graphmp.cli.verify import claim_lines
+from graphmp.conversion.files import check_writable
+from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
-from graphmp.runtime.audit.options import Options
-from graphmp.runtime.files import check_writable
-from graphmp.runtime.quiet import quiet_stderr
 
 if TYPE_CHECKING:
-    from graphmp.runtime.conversion import Conversion
+    from graphmp.conversion.conversion import Conversion
     from graphmp.verify.proof import Proof
 
 HELP = "convert a training graph, or the one that a Python file builds, to mixed precision"
@@ -45,22 +45,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what the command takes besides the conversion flags."""
     add_source(parser)
     parser.add_argument(
-        "-o", "--output", metavar="DIR", help="folder for original.meta, converted.meta, report.json, diff.html, flags.txt (default: SOURCE_graphmp)"
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="folder for original.meta, converted.meta, report.json, diff.html, flags.txt (default: SOURCE_graphmp)",
     )
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 unless DIR holds what SOURCE gives today")
     parser.add_argument(
-        "--verify", action="store_true", help="then prove what was written, and run it, as `graphmp verify` does; exit 1 unless it is proved"
+        "--check",
+        action="store_true",
+        help="write nothing; exit 1 unless DIR holds what SOURCE gives today",
     )
     parser.add_argument(
-        "--data", default="", metavar="FEEDS", help="with --verify: batches, an .npz file or file.py:FUNCTION (default: made-up ones)"
+        "--verify",
+        action="store_true",
+        help="then prove what was written, and run it, as `graphmp verify` does; exit 1 unless it is proved",
     )
-    parser.add_argument("--json", action="store_true", help="print report.json instead of the summary")
+    parser.add_argument(
+        "--data",
+        default="",
+        metavar="FEEDS",
+        help="with --verify: batches, an .npz file or file.py:FUNCTION (default: made-up ones)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print report.json instead of the summary"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Converts, writes the files, prints the summary or the report."""
     if (args.data and not args.verify) or (args.verify and args.check):
-        raise GraphmpError("GMP001", "--data is accepted with --verify, and --verify without --check, which writes nothing")
+        raise GraphmpError(
+            "GMP001",
+            "--data is accepted with --verify, and --verify without --check, which writes nothing",
+        )
     folder = pathlib.Path(args.output or default_output(args.source))
     if not args.check:
         check_writable(folder)
@@ -73,7 +90,15 @@ def run(args: argparse.Namespace) -> int:
     written = conversion.save(folder)
     if args.json:
         proof = verified(conversion, args.data) if args.verify else None
-        proved = {} if proof is None else {"verify": proof_as_json(proof, str(folder / "original.meta"), str(folder / "converted.meta"))}
+        proved = (
+            {}
+            if proof is None
+            else {
+                "verify": proof_as_json(
+                    proof, str(folder / "original.meta"), str(folder / "converted.meta")
+                )
+            }
+        )
         sys.stdout.write(as_json(dict(conversion.report, **proved)).decode("utf-8"))
         return 0 if proof is None or proof.ok else 1
     for line in summary(conversion.diff(), written, next_command(folder, conversion.report)):
@@ -89,9 +114,16 @@ def run(args: argparse.Namespace) -> int:
 def verified(conversion: Conversion, data: str) -> Proof:
     """The proof of a conversion, with what running it shows."""
     with quiet_stderr():
-        from graphmp.runtime.executed.check import proof_with_steps
+        from graphmp.executed.check import proof_with_steps
     with progress(6) as begin:
-        return proof_with_steps(conversion.original, conversion.meta_graph, Options(data, STEPS), TOLERANCE, conversion.report, begin)
+        return proof_with_steps(
+            conversion.original,
+            conversion.meta_graph,
+            Options(data, STEPS),
+            TOLERANCE,
+            conversion.report,
+            begin,
+        )
 
 
 def check(conversion: Conversion, folder: pathlib.Path, args: argparse.Namespace) -> int:
@@ -101,11 +133,26 @@ def check(conversion: Conversion, folder: pathlib.Path, args: argparse.Namespace
         value = {"folder": str(folder), "stale": list(differences), "differences": differences}
         sys.stdout.write(json.dumps(value, sort_keys=True) + "\n")
     elif differences:
-        print(labelled("stale", "%s in %s: not what %s gives today" % (", ".join(differences), folder, args.source)))
+        print(
+            labelled(
+                "stale",
+                "%s in %s: not what %s gives today" % (", ".join(differences), folder, args.source),
+            )
+        )
         print(labelled("first", ": ".join(next(iter(differences.items())))))
         flags = conversion.flags[1:]  # the first line is a comment
         behind = ["--", *args.script_arguments] if args.script_arguments else []
-        print(labelled("next", " ".join(map(shlex.quote, ["graphmp", "convert", args.source, "-o", str(folder), *flags, *behind]))))
+        print(
+            labelled(
+                "next",
+                " ".join(
+                    map(
+                        shlex.quote,
+                        ["graphmp", "convert", args.source, "-o", str(folder), *flags, *behind],
+                    )
+                ),
+            )
+        )
     else:
         print(labelled("ok", "%s is what %s gives today" % (folder, args.source)))
     return 1 if differences else 0
@@ -121,7 +168,17 @@ def default_output(source: str) -> str:
 
 def next_command(folder: pathlib.Path, report: Dict[str, Any]) -> str:
     """What a user would try next."""
-    node = next((row["node"] for row in report["warnings"] if row["code"] == "GMP102" and row["node"]), None)
+    node = next(
+        (row["node"] for row in report["warnings"] if row["code"] == "GMP102" and row["node"]), None
+    )
     if node:
-        return "open %s, or: graphmp explain %s %s" % (folder / "diff.html", folder / "converted.meta", shlex.quote(node))
-    return "open %s, or: graphmp diff %s %s" % (folder / "diff.html", folder / "original.meta", folder / "converted.meta")
+        return "open %s, or: graphmp explain %s %s" % (
+            folder / "diff.html",
+            folder / "converted.meta",
+            shlex.quote(node),
+        )
+    return "open %s, or: graphmp diff %s %s" % (
+        folder / "diff.html",
+        folder / "original.meta",
+        folder / "converted.meta",
+    )

@@ -12,11 +12,11 @@ from absl import logging
 
 from graphmp.cli.tables import labelled, show, write
 from graphmp.cli.terminal import progress
+from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import BAD_INPUT, GraphmpError
-from graphmp.runtime.quiet import quiet_stderr
 
 if TYPE_CHECKING:
-    from graphmp.diff.model import Diff
+    from graphmp.compare.api import Diff
 
 HELP = "compare two graphs, node by node, and say why each change was made"
 EXAMPLE = """  graphmp diff model_graphmp/original.meta model_graphmp/converted.meta
@@ -37,15 +37,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the two graphs, the form of the result, where it goes, and the report to join."""
     parser.add_argument("a", metavar="A", help="the original graph")
     parser.add_argument("b", metavar="B", help="the converted graph")
-    parser.add_argument("--format", choices=FORMATS, default="text", help="form of the result (default: text)")
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format=json")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the result to FILE, or a folder for model-explorer, and print a summary")
-    parser.add_argument("--all", action="store_true", help="text, markdown: every check, and a line for each change")
-    parser.add_argument("--check", action="store_true", help="exit 0 if each difference has a reason and no check fails, else 1")
-    parser.add_argument("--node", metavar="NAME", help="dot: the node whose neighbourhood is drawn, on both sides")
-    parser.add_argument("--depth", metavar="N", type=int, default=2, help="dot: how many edges the neighbourhood reaches (default: 2)")
     parser.add_argument(
-        "--report", metavar="FILE", help="report.json of the conversion, for the reasons (default: the one beside B, where there is one)"
+        "--format", choices=FORMATS, default="text", help="form of the result (default: text)"
+    )
+    parser.add_argument(
+        "--json",
+        dest="format",
+        action="store_const",
+        const="json",
+        help="the same as --format=json",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the result to FILE, or a folder for model-explorer, and print a summary",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="text, markdown: every check, and a line for each change"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="exit 0 if each difference has a reason and no check fails, else 1",
+    )
+    parser.add_argument(
+        "--node", metavar="NAME", help="dot: the node whose neighbourhood is drawn, on both sides"
+    )
+    parser.add_argument(
+        "--depth",
+        metavar="N",
+        type=int,
+        default=2,
+        help="dot: how many edges the neighbourhood reaches (default: 2)",
+    )
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="report.json of the conversion, for the reasons (default: the one beside B, where there is one)",
     )
 
 
@@ -64,9 +93,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.diff.compare import compare
-        from graphmp.graph.files import read_graph, write_atomic
-        from graphmp.graph.stored import stored
+        from graphmp.compare.api import compare
+        from graphmp.graph.io.files import read_graph, write_atomic
+        from graphmp.graph.io.stored import stored
 
     _check_usage(args)
     report = _report(args)
@@ -82,7 +111,9 @@ def _run(args: argparse.Namespace) -> int:
         _print_written(diff, args, opener)
     elif args.output:
         write_atomic(pathlib.Path(args.output), _rendered(diff, args).encode("utf-8"))
-        _print_written(diff, args, ("open %s" if args.format == "html" else "read %s") % args.output)
+        _print_written(
+            diff, args, ("open %s" if args.format == "html" else "read %s") % args.output
+        )
     elif args.format == "text":
         _print_text(diff, args)
     else:
@@ -94,9 +125,13 @@ def _run(args: argparse.Namespace) -> int:
 
 def _check_usage(args: argparse.Namespace) -> None:
     if args.format == FOLDER and not args.output:
-        raise GraphmpError("GMP001", "--format=model-explorer makes a folder of files: say which with -o FOLDER")
+        raise GraphmpError(
+            "GMP001", "--format=model-explorer makes a folder of files: say which with -o FOLDER"
+        )
     if (args.format == "dot") != bool(args.node):
-        raise GraphmpError("GMP001", "--format=dot and --node=NAME go together: one node's neighbourhood is drawn")
+        raise GraphmpError(
+            "GMP001", "--format=dot and --node=NAME go together: one node's neighbourhood is drawn"
+        )
     if args.depth < 1:
         raise GraphmpError("GMP001", "--depth=%d: accepted is 1 or more" % args.depth)
 
@@ -118,15 +153,18 @@ def _rendered(diff: Diff, args: argparse.Namespace) -> str:
 
 def _print_text(diff: Diff, args: argparse.Namespace) -> None:
     """All lines, in colour on a terminal; with --check only what decides it."""
-    from graphmp.diff.text import check_lines, lines
+    from graphmp.compare.render.text import check_lines, lines
 
     found = check_lines(diff) if args.check else lines(diff, args.all)
-    verdict = [("blank", ""), *((kind, labelled("check", text)) for kind, text in _verdict(diff, args))]
+    verdict = [
+        ("blank", ""),
+        *((kind, labelled("check", text)) for kind, text in _verdict(diff, args)),
+    ]
     show([*found, *verdict, ("next", labelled("next", _next(diff, args)))])
 
 
 def _print_written(diff: Diff, args: argparse.Namespace, opener: str) -> None:
-    from graphmp.diff.text import summary
+    from graphmp.compare.render.text import summary
 
     verdict = [("check", text) for _, text in _verdict(diff, args)]
     rows = [("diff", summary(diff)), *verdict, ("wrote", args.output), ("next", opener)]
@@ -136,20 +174,37 @@ def _print_written(diff: Diff, args: argparse.Namespace, opener: str) -> None:
 def _verdict(diff: Diff, args: argparse.Namespace) -> Iterator[Tuple[str, str]]:
     """What --check comes to: its style, and in words."""
     if args.check and _passes(diff):
-        yield "passed", "passed: every difference is explained, every claim is proved" if diff.changes else "passed: no difference"
+        yield (
+            "passed",
+            "passed: every difference is explained, every claim is proved"
+            if diff.changes
+            else "passed: no difference",
+        )
     elif args.check:
-        yield "failed", "failed: %s" % (", ".join(check.name for check in diff.failed) or "no report explains the differences")
+        yield (
+            "failed",
+            "failed: %s"
+            % (
+                ", ".join(check.name for check in diff.failed)
+                or "no report explains the differences"
+            ),
+        )
 
 
 def _next(diff: Diff, args: argparse.Namespace) -> str:
     if diff.identical and not diff.stale:
         return "nothing to do: %s and %s are the same graph" % (args.a, args.b)
     if diff.identical and diff.stale:
-        return "the report is of another conversion: name the one of these graphs with --report=FILE"
+        return (
+            "the report is of another conversion: name the one of these graphs with --report=FILE"
+        )
     if diff.unexplained or diff.stale:
         return "graphmp convert the source again: the report does not explain these graphs"
     if args.check and not diff.has_report:
-        return "graphmp diff --check %s %s --report=FILE, the report.json of the conversion" % (args.a, args.b)
+        return "graphmp diff --check %s %s --report=FILE, the report.json of the conversion" % (
+            args.a,
+            args.b,
+        )
     return "graphmp diff %s %s --format=html -o diff.html" % (args.a, args.b)
 
 
@@ -173,14 +228,29 @@ def _read_report(path: pathlib.Path) -> Dict[str, Any]:
     except OSError as error:
         raise GraphmpError("GMP003", "%s: %s" % (path, error.strerror or error)) from None
     except ValueError as error:
-        raise GraphmpError("GMP002", "--report=%s: not JSON (%s); accepted is the report.json of a conversion" % (path, error)) from None
+        raise GraphmpError(
+            "GMP002",
+            "--report=%s: not JSON (%s); accepted is the report.json of a conversion"
+            % (path, error),
+        ) from None
     if not isinstance(report, dict) or not _are_rows(report.get("changes"), node=str):
-        raise GraphmpError("GMP002", '--report=%s: no list "changes" of nodes with reasons; accepted is the report.json of a conversion' % path)
+        raise GraphmpError(
+            "GMP002",
+            '--report=%s: no list "changes" of nodes with reasons; accepted is the report.json of a conversion'
+            % path,
+        )
     if not _are_rows(report.get("float32_nodes", []), body=str, kind=str, reason=str, nodes=list):
-        raise GraphmpError("GMP002", '--report=%s: no list "float32_nodes" of reasons with nodes; accepted is the report.json of a conversion' % path)
+        raise GraphmpError(
+            "GMP002",
+            '--report=%s: no list "float32_nodes" of reasons with nodes; accepted is the report.json of a conversion'
+            % path,
+        )
     return report
 
 
 def _are_rows(rows: Any, **fields: type) -> bool:
     """Whether a JSON value is a list of objects with such fields."""
-    return isinstance(rows, list) and all(isinstance(row, dict) and all(isinstance(row.get(k), t) for k, t in fields.items()) for row in rows)
+    return isinstance(rows, list) and all(
+        isinstance(row, dict) and all(isinstance(row.get(k), t) for k, t in fields.items())
+        for row in rows
+    )

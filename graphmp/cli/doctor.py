@@ -9,8 +9,8 @@ import sys
 from dataclasses import asdict
 from typing import Any, Iterator, List
 
-from graphmp.runtime import doctor
-from graphmp.runtime.doctor import Finding
+from graphmp.doctor import doctor
+from graphmp.doctor.doctor import Finding
 
 HELP = "say what is installed, what will not work, and what cures it"
 EXAMPLE = "  graphmp doctor\n  graphmp doctor --json"
@@ -38,7 +38,11 @@ def run(args: argparse.Namespace) -> int:
 
 def as_json(findings: List[Finding]) -> Any:
     """The findings for machines."""
-    return {"ok": all(finding.ok for finding in findings), "findings": [asdict(finding) for finding in findings], "next": doctor.next_step(findings)}
+    return {
+        "ok": all(finding.ok for finding in findings),
+        "findings": [asdict(finding) for finding in findings],
+        "next": doctor.next_step(findings),
+    }
 
 
 def mark(finding: Finding) -> str:
@@ -68,7 +72,12 @@ def _show(findings: List[Finding]) -> None:
     for heading in ("", "", "found", "cure"):
         table.add_column(heading, overflow="fold")
     for finding in findings:
-        table.add_row(Text(finding.subject), Text(mark(finding), style=MARKS[mark(finding)]), Text(finding.found), Text(finding.cure))
+        table.add_row(
+            Text(finding.subject),
+            Text(mark(finding), style=MARKS[mark(finding)]),
+            Text(finding.found),
+            Text(finding.cure),
+        )
     console = Console()
     console.print(table)
     console.print(Text("next  %s" % doctor.next_step(findings), style="bold"))

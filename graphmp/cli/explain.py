@@ -14,13 +14,13 @@ from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.tables import Line, labelled, plural, section, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
+from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import CODES, GraphmpError
-from graphmp.runtime.quiet import quiet_stderr
 from graphmp.version import __version__
 
 if TYPE_CHECKING:
-    from graphmp.rewrite.inspection.alternatives import Flag
-    from graphmp.rewrite.inspection.explanation import Explanation, Link, UnitExplanation
+    from graphmp.inspect.alternatives import Flag
+    from graphmp.inspect.explanation import Explanation, Link, UnitExplanation
 
 HELP = "say why a node has its dtype and which flag changes that, or what an error or warning code means"
 EXAMPLE = """  graphmp explain model.ckpt.meta dense/BiasAdd
@@ -46,9 +46,18 @@ class Answer(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the graph and the node, or the code, and the form to print it in."""
-    parser.add_argument("graph", metavar="GRAPH|CODE", help="a graph, original or converted; or a code such as GMP012")
+    parser.add_argument(
+        "graph",
+        metavar="GRAPH|CODE",
+        help="a graph, original or converted; or a code such as GMP012",
+    )
     parser.add_argument("node", metavar="NODE", nargs="?", help="a node of the graph, or a tensor")
-    parser.add_argument("--tag", default="", metavar="TAGS", help="tag set of a SavedModel with several graphs, such as train or serve,gpu")
+    parser.add_argument(
+        "--tag",
+        default="",
+        metavar="TAGS",
+        help="tag set of a SavedModel with several graphs, such as train or serve,gpu",
+    )
     parser.add_argument("--json", action="store_true", help="print it for machines")
 
 
@@ -57,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
     if args.node is None:
         return _code(args)
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.graph.files import read_graph
-        from graphmp.graph.mark import read_mark
-        from graphmp.rewrite.inspection.explanation import as_json
+        from graphmp.graph.edit.mark import read_mark
+        from graphmp.graph.io.files import read_graph
+        from graphmp.inspect.explanation import as_json
 
     with progress(2) as begin:
         begin("reading %s" % args.graph)
@@ -68,7 +77,13 @@ def run(args: argparse.Namespace) -> int:
         mark = read_mark(graph)
         answer = _of_original(graph, args) if mark is None else _of_converted(graph, mark, args)
     if args.json:
-        value = dict(as_json(answer.explanation), schema=SCHEMA, graph=args.graph, notes=answer.notes, next=answer.following)
+        value = dict(
+            as_json(answer.explanation),
+            schema=SCHEMA,
+            graph=args.graph,
+            notes=answer.notes,
+            next=answer.following,
+        )
         sys.stdout.write(json.dumps(value, indent=1, sort_keys=True) + "\n")
     else:
         show([*_lines(answer), ("next", labelled("next", answer.following))])
@@ -80,9 +95,17 @@ def _code(args: argparse.Namespace) -> int:
     name = args.graph.upper()
     code = CODES.get(name)
     if code is None and not _CODE.match(name):
-        raise GraphmpError("GMP001", "graphmp explain %s: NODE is missing, or a code such as GMP012; see `graphmp explain --help`" % args.graph)
+        raise GraphmpError(
+            "GMP001",
+            "graphmp explain %s: NODE is missing, or a code such as GMP012; see `graphmp explain --help`"
+            % args.graph,
+        )
     if code is None:
-        raise GraphmpError("GMP002", "explain %s: no such code; accepted are %s to %s" % (args.graph, min(CODES), max(CODES)))
+        raise GraphmpError(
+            "GMP002",
+            "explain %s: no such code; accepted are %s to %s"
+            % (args.graph, min(CODES), max(CODES)),
+        )
     if args.json:
         sys.stdout.write(json.dumps(dict(code._asdict(), code=name), sort_keys=True) + "\n")
         return 0
@@ -93,22 +116,26 @@ def _code(args: argparse.Namespace) -> int:
 
 def _of_original(graph: Any, args: argparse.Namespace) -> Answer:
     """Explains a node by the flags of the command line."""
+    from graphmp.inspect.explanation import explain
+    from graphmp.inspect.overview import recognised
     from graphmp.policy import policy as policies
-    from graphmp.rewrite.inspection.explanation import explain
-    from graphmp.rewrite.inspection.overview import recognised
 
     given = Config.make(**options_of(FLAGS)).flagfile_lines()
     config = Config.make(**options_of(FLAGS))
     policy = policies.load(config.compute_dtype, config.op_policy)
     special = recognised(graph, config, policy)
-    notes = ["%s %s" % (row["code"], row["message"]) for row in special.warnings if special.leave and row["code"] in ("GMP022", "GMP108")]
+    notes = [
+        "%s %s" % (row["code"], row["message"])
+        for row in special.warnings
+        if special.leave and row["code"] in ("GMP022", "GMP108")
+    ]
     found = explain(graph, config, policy, args.node)
     return Answer(found, notes, _next(found, args.graph, args.graph, given))
 
 
 def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) -> Answer:
     """Explains a node by the original beside the graph and the flags of the conversion, else by the report beside it."""
-    from graphmp.rewrite.inspection.explanation import explain_by_report
+    from graphmp.inspect.explanation import explain_by_report
 
     _refuse_flags(args.graph)
     folder = pathlib.Path(args.graph).parent
@@ -116,8 +143,15 @@ def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) ->
     report = _report(folder)
     if mark.get("engine") != "recipe" and original.is_file():
         return _beside(graph, mark, args, str(original), report)
-    why = "by the recipe, which works while the graph is being built" if mark.get("engine") == "recipe" else "and %s is not there" % original
-    note = "a converted graph, %s: %s" % (why, "explained by report.json beside it" if report else "nor is there a report.json beside it")
+    why = (
+        "by the recipe, which works while the graph is being built"
+        if mark.get("engine") == "recipe"
+        else "and %s is not there" % original
+    )
+    note = "a converted graph, %s: %s" % (
+        why,
+        "explained by report.json beside it" if report else "nor is there a report.json beside it",
+    )
     following = "graphmp diff %s %s" % (shlex.quote(str(original)), shlex.quote(args.graph))
     found = explain_by_report(graph, report, args.node)
     if not original.is_file():
@@ -128,12 +162,18 @@ def _of_converted(graph: Any, mark: Dict[str, Any], args: argparse.Namespace) ->
     return Answer(found, [note], following)
 
 
-def _with_flags(found: Explanation, graph: Any, mark: Dict[str, Any], original: str, report: Optional[Dict[str, Any]]) -> Tuple[Explanation, str]:
+def _with_flags(
+    found: Explanation,
+    graph: Any,
+    mark: Dict[str, Any],
+    original: str,
+    report: Optional[Dict[str, Any]],
+) -> Tuple[Explanation, str]:
     """The recipe's decision on a node, with the flags that change it, and the command that takes the first of them; empty where none does."""
-    from graphmp.graph.files import read_graph
+    from graphmp.graph.io.files import read_graph
+    from graphmp.inspect.explanation import UnitExplanation
+    from graphmp.inspect.recipe_flags import recipe_flags
     from graphmp.policy import policy as policies
-    from graphmp.rewrite.inspection.explanation import UnitExplanation
-    from graphmp.rewrite.inspection.recipe_flags import recipe_flags
 
     config = _config_of(mark)
     policy = policies.load(config.compute_dtype, config.op_policy)
@@ -143,30 +183,63 @@ def _with_flags(found: Explanation, graph: Any, mark: Dict[str, Any], original: 
     dtype = config.compute_dtype if flags[0].text.startswith("--keep_float32") else "float32"
     reason = found.changes[-1]["reason"] if found.changes else "as the build function made it"
     rule = "the recipe makes what follows the inputs of the build function half precision, by the op policy, up to the loss"
-    found = found._replace(units=(UnitExplanation("dtype", dtype, reason, rule, [], [], list(flags)),))
-    return found, " ".join(["graphmp convert", shlex.quote(report["source"]), *map(shlex.quote, config.flagfile_lines()), flags[0].text])
+    found = found._replace(
+        units=(UnitExplanation("dtype", dtype, reason, rule, [], [], list(flags)),)
+    )
+    return found, " ".join(
+        [
+            "graphmp convert",
+            shlex.quote(report["source"]),
+            *map(shlex.quote, config.flagfile_lines()),
+            flags[0].text,
+        ]
+    )
 
 
 def _config_of(mark: Dict[str, Any]) -> Config:
     """The options of a conversion; what Python alone can say stands in the mark as <text>."""
     fields = Config.__dataclass_fields__
-    return Config.make(**{name: value for name, value in mark["flags"].items() if name in fields and not str(value).startswith("<")})
+    return Config.make(
+        **{
+            name: value
+            for name, value in mark["flags"].items()
+            if name in fields and not str(value).startswith("<")
+        }
+    )
 
 
-def _beside(graph: Any, mark: Dict[str, Any], args: argparse.Namespace, original: str, report: Optional[Dict[str, Any]]) -> Answer:
+def _beside(
+    graph: Any,
+    mark: Dict[str, Any],
+    args: argparse.Namespace,
+    original: str,
+    report: Optional[Dict[str, Any]],
+) -> Answer:
     """Explains a node of a converted graph by its original."""
-    from graphmp.graph.files import read_graph
+    from graphmp.graph.io.files import read_graph
+    from graphmp.inspect.explanation import explain, explain_by_report
     from graphmp.policy import policy as policies
-    from graphmp.rewrite.inspection.explanation import explain, explain_by_report
 
     config = _config_of(mark)
-    notes = ["a converted graph: explained by %s beside it and the flags of its conversion" % original]
+    notes = [
+        "a converted graph: explained by %s beside it and the flags of its conversion" % original
+    ]
     if mark.get("graphmp_version") != __version__:
-        notes.append("converted by graphmp %s, explained by the rules of %s" % (mark.get("graphmp_version"), __version__))
+        notes.append(
+            "converted by graphmp %s, explained by the rules of %s"
+            % (mark.get("graphmp_version"), __version__)
+        )
     try:
-        found = explain(read_graph(original), config, policies.load(config.compute_dtype, config.op_policy), args.node)
+        found = explain(
+            read_graph(original),
+            config,
+            policies.load(config.compute_dtype, config.op_policy),
+            args.node,
+        )
     except GraphmpError as error:
-        if error.code != "GMP002" or args.node.split(":")[0] not in {n.name for n in graph.graph_def.node}:
+        if error.code != "GMP002" or args.node.split(":")[0] not in {
+            n.name for n in graph.graph_def.node
+        }:
             raise
         found = explain_by_report(graph, report, args.node)  # as a node of the loss scale's
     return Answer(found, notes, _next(found, args.graph, original, config.flagfile_lines()))
@@ -198,7 +271,9 @@ def _lines(answer: Answer) -> List[Line]:
         lines += _unit(unit)
     lines += _links("of", [found.producer] if found.producer else [])
     lines += _links("read by", found.readers)
-    lines += section("changed by the conversion", [(row["change"], row["reason"]) for row in found.changes])
+    lines += section(
+        "changed by the conversion", [(row["change"], row["reason"]) for row in found.changes]
+    )
     return [*lines, ("row", "")]
 
 
@@ -214,7 +289,9 @@ def _unit(unit: UnitExplanation) -> List[Line]:
 
 
 def _flags(flags: Sequence[Flag]) -> List[Line]:
-    texts = ["%s (%s)" % (flag.text, "; ".join(_effects(flag))) for flag in flags] or ["none changes it"]
+    texts = ["%s (%s)" % (flag.text, "; ".join(_effects(flag))) for flag in flags] or [
+        "none changes it"
+    ]
     return [("row", labelled("" if i else "flag", text)) for i, text in enumerate(texts)]
 
 
@@ -233,7 +310,15 @@ def _next(found: Explanation, path: str, original: str, flags: List[str]) -> str
     """What a user would try next: the first flag that works, or the node behind an inserted one."""
     if found.producer is not None:
         return "graphmp explain %s %s" % (shlex.quote(path), shlex.quote(found.producer.node))
-    option = next((flag.text for unit in found.units for flag in unit.flags if flag.option and not flag.remark), None)
+    option = next(
+        (
+            flag.text
+            for unit in found.units
+            for flag in unit.flags
+            if flag.option and not flag.remark
+        ),
+        None,
+    )
     if option is None:
         return "graphmp inspect %s" % shlex.quote(original)
     return " ".join(["graphmp convert", shlex.quote(original), *map(shlex.quote, flags), option])

@@ -20,31 +20,82 @@ def conversion_flags() -> flags.FlagValues:
         flags.DEFINE_multi_string(name, [], help_text, flag_values=values)
 
     text(
-        "engine", Config.engine, "auto|recipe|rewrite: how to convert; auto takes the recipe where there is a build function and the result is proved"
+        "engine",
+        Config.engine,
+        "auto|recipe|rewrite: how to convert; auto takes the recipe where there is a build function and the result is proved",
     )
     text(
         "compute_dtype",
         Config.compute_dtype,
         "float16|bfloat16|float32: what matmuls and convolutions compute in; float32 adds scaling and clipping alone",
     )
-    text("loss_scale", "", "dynamic|none|NUMBER: default dynamic, with bfloat16 none; only a dynamic scale skips steps that are not finite")
-    text("loss_scale_initial", "%g" % Config.loss_scale_initial, "where a dynamic loss scale starts")
-    text("loss_scale_growth_interval", "%d" % Config.loss_scale_growth_interval, "good steps before it grows")
-    text("loss_scale_growth_factor", "%g" % Config.loss_scale_growth_factor, "what it is multiplied by then")
-    text("loss_scale_backoff_factor", "%g" % Config.loss_scale_backoff_factor, "what it is multiplied by after an overflow")
+    text(
+        "loss_scale",
+        "",
+        "dynamic|none|NUMBER: default dynamic, with bfloat16 none; only a dynamic scale skips steps that are not finite",
+    )
+    text(
+        "loss_scale_initial", "%g" % Config.loss_scale_initial, "where a dynamic loss scale starts"
+    )
+    text(
+        "loss_scale_growth_interval",
+        "%d" % Config.loss_scale_growth_interval,
+        "good steps before it grows",
+    )
+    text(
+        "loss_scale_growth_factor",
+        "%g" % Config.loss_scale_growth_factor,
+        "what it is multiplied by then",
+    )
+    text(
+        "loss_scale_backoff_factor",
+        "%g" % Config.loss_scale_backoff_factor,
+        "what it is multiplied by after an overflow",
+    )
     text("loss_scale_min", "%g" % Config.loss_scale_min, "its floor")
     text("clip_norm", "0", "clip gradients to this global norm; 0: don't")
     repeated("keep_float32", "REGEX: node names that compute in float32; repeatable")
-    repeated("force_compute", "REGEX: node names that compute in half whatever the policy says; repeatable")
-    text("op_policy", "", "file of lines `allow|infer|clear|deny OpName`, `-OpName` and `keep_float32 REGEX`, on top of the shipped lists")
-    text("ranges", "", "file of `graphmp audit -o`: what overflowed there stays float32, and so does what reads it")
+    repeated(
+        "force_compute",
+        "REGEX: node names that compute in half whatever the policy says; repeatable",
+    )
+    text(
+        "op_policy",
+        "",
+        "file of lines `allow|infer|clear|deny OpName`, `-OpName` and `keep_float32 REGEX`, on top of the shipped lists",
+    )
+    text(
+        "ranges",
+        "",
+        "file of `graphmp audit -o`: what overflowed there stays float32, and so does what reads it",
+    )
     repeated("fetch", "a tensor that keeps name and dtype; repeatable")
-    repeated("loss", "of a built graph: scale the gradients of this tensor alone, found by itself otherwise; repeatable")
-    repeated("train_op", "of a built graph: the op that trains, found by itself otherwise; repeatable")
-    repeated("gradient_scope", "of a built graph: name scope of tf.gradients, found by itself otherwise; repeatable")
-    flags.DEFINE_boolean("count_skipped_steps", False, "let global_step count steps that a dynamic loss scale skips", flag_values=values)
-    flags.DEFINE_boolean("allreduce_half", False, "of a built graph: all-reduces of half-precision gradients run in half, scaled", flag_values=values)
-    flags.DEFINE_boolean("engine_strict", False, "no fallback to another engine, no repair", flag_values=values)
+    repeated(
+        "loss",
+        "of a built graph: scale the gradients of this tensor alone, found by itself otherwise; repeatable",
+    )
+    repeated(
+        "train_op", "of a built graph: the op that trains, found by itself otherwise; repeatable"
+    )
+    repeated(
+        "gradient_scope",
+        "of a built graph: name scope of tf.gradients, found by itself otherwise; repeatable",
+    )
+    flags.DEFINE_boolean(
+        "count_skipped_steps",
+        False,
+        "let global_step count steps that a dynamic loss scale skips",
+        flag_values=values,
+    )
+    flags.DEFINE_boolean(
+        "allreduce_half",
+        False,
+        "of a built graph: all-reduces of half-precision gradients run in half, scaled",
+        flag_values=values,
+    )
+    flags.DEFINE_boolean(
+        "engine_strict", False, "no fallback to another engine, no repair", flag_values=values
+    )
     return values
 
 

@@ -37,15 +37,54 @@ GROUPS = (
             "debug_overflow",
         ),
     ),
-    Group("training in a graph that is built", ("loss", "train_op", "gradient_scope", "allreduce_half")),
-    Group("source and inputs", ("module", "tag", "input", "arg", "legacy_imports", "checkpoint", "data", "random_data", "seed")),
+    Group(
+        "training in a graph that is built",
+        ("loss", "train_op", "gradient_scope", "allreduce_half"),
+    ),
+    Group(
+        "source and inputs",
+        (
+            "module",
+            "tag",
+            "input",
+            "arg",
+            "legacy_imports",
+            "checkpoint",
+            "data",
+            "random_data",
+            "seed",
+        ),
+    ),
     Group(
         "how it is measured",
-        ("batch_size", "batch_sizes", "seconds", "steps", "warmup", "rounds", "memory_limit", "measure", "arithmetic", "tolerance"),
+        (
+            "batch_size",
+            "batch_sizes",
+            "seconds",
+            "steps",
+            "warmup",
+            "rounds",
+            "memory_limit",
+            "measure",
+            "arithmetic",
+            "tolerance",
+        ),
     ),
     Group(
         "what is printed and written",
-        ("policy", "cost", "memory", "wire", "verify_tensor_cores", "output", "report", "html", "plot", "fix", "json"),
+        (
+            "policy",
+            "cost",
+            "memory",
+            "wire",
+            "verify_tensor_cores",
+            "output",
+            "report",
+            "html",
+            "plot",
+            "fix",
+            "json",
+        ),
     ),
     Group("for CI", ("check", "verify")),
     Group("help and messages", ("verbosity", "help", "helpfull", "flagfile", "undefok")),
@@ -90,7 +129,10 @@ def help_text(parser: Any, everyday: Sequence[str]) -> str:
     positional = [action for action in actions if not action.option_strings]
     formatter.add_usage(" ".join(["%(prog)s [flags]", *map(_written, positional)]), [], [])
     formatter.add_text(parser.description)
-    for title, members in [("arguments", positional), *grouped((a for a in actions if a.option_strings), everyday)]:
+    for title, members in [
+        ("arguments", positional),
+        *grouped((a for a in actions if a.option_strings), everyday),
+    ]:
         formatter.start_section(title)
         formatter.add_arguments(map(_plain, members))
         formatter.end_section()
@@ -106,8 +148,12 @@ def _plain(action: Any) -> Any:
     """A copy of an action that is formatted as one word that it takes, and what it means."""
     plain = copy.copy(action)
     plain.help = meaning(action.help)
-    plain.nargs = None if action.nargs == argparse.REMAINDER and action.option_strings else action.nargs
-    if action.dest == argparse.SUPPRESS and action.nargs != 0:  # absl's: it takes what its name says, in capitals
+    plain.nargs = (
+        None if action.nargs == argparse.REMAINDER and action.option_strings else action.nargs
+    )
+    if (
+        action.dest == argparse.SUPPRESS and action.nargs != 0
+    ):  # absl's: it takes what its name says, in capitals
         plain.metavar = _TAKES.get(_name(action), "NUMBER")
     return plain
 
@@ -116,7 +162,9 @@ def _name(flag: Any) -> str:
     """A flag's own name; `-m` goes by what it means."""
     if not isinstance(flag, argparse.Action):
         return str(flag.name)
-    return next((option[2:] for option in flag.option_strings if option.startswith("--")), flag.dest)
+    return next(
+        (option[2:] for option in flag.option_strings if option.startswith("--")), flag.dest
+    )
 
 
 def _written(action: Any) -> str:
@@ -129,7 +177,13 @@ def _epilog(text: str, width: int) -> Iterator[str]:
     examples, _, notes = text.partition("\n\n")
     for line in examples.splitlines():
         whole = re.sub(r"(--\w+) (?=[^- ])", r"\1\0", line)  # a flag and its value stay together
-        parts = textwrap.wrap(whole, width - 2, subsequent_indent="      ", break_long_words=False, break_on_hyphens=False)
+        parts = textwrap.wrap(
+            whole,
+            width - 2,
+            subsequent_indent="      ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
         yield " \\\n".join(parts).replace("\0", " ")
     for paragraph in notes.split("\n\n") if notes else ():
         yield ""

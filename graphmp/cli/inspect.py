@@ -15,13 +15,13 @@ from graphmp.cli.inspected import end, head, like
 from graphmp.cli.tables import Line, labelled, plural, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
+from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
-from graphmp.runtime.quiet import quiet_stderr
-from graphmp.words import some
+from graphmp.wording import some
 
 if TYPE_CHECKING:
+    from graphmp.inspect.overview import Inspection
     from graphmp.policy.policy import Policy
-    from graphmp.rewrite.inspection.overview import Inspection
 
 HELP = "say what a conversion would do to a graph and why; nothing is converted"
 EXAMPLE = """  graphmp inspect model.ckpt.meta
@@ -37,29 +37,50 @@ EVERYDAY = ("compute_dtype", "keep_float32", "cost", "memory", "policy", "json")
 
 SCHEMA = "graphmp.inspect/1"
 MOST = 10  # rows of a table that may be long
-WORTH_ASKING = ("infer: downstream", "range guard", "deny")  # kinds of reason that have more behind them than they say
+WORTH_ASKING = (
+    "infer: downstream",
+    "range guard",
+    "deny",
+)  # kinds of reason that have more behind them than they say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what the command takes besides the conversion flags."""
-    parser.add_argument("graph", metavar="GRAPH", nargs="?", help="the graph, before any conversion")
-    parser.add_argument("--tag", default="", metavar="TAGS", help="tag set of a SavedModel with several graphs, such as train or serve,gpu")
-    parser.add_argument("--policy", action="store_true", help="print the op policy in effect, as --op_policy=FILE reads it, and nothing else")
+    parser.add_argument(
+        "graph", metavar="GRAPH", nargs="?", help="the graph, before any conversion"
+    )
+    parser.add_argument(
+        "--tag",
+        default="",
+        metavar="TAGS",
+        help="tag set of a SavedModel with several graphs, such as train or serve,gpu",
+    )
+    parser.add_argument(
+        "--policy",
+        action="store_true",
+        help="print the op policy in effect, as --op_policy=FILE reads it, and nothing else",
+    )
     parser.add_argument("--json", action="store_true", help="print it for machines, with all rows")
     parser.add_argument(
-        "--cost", action="store_true", help="print the bytes that a step moves instead: by op, by cast, and what the minimum cut chose"
+        "--cost",
+        action="store_true",
+        help="print the bytes that a step moves instead: by op, by cast, and what the minimum cut chose",
     )
-    parser.add_argument("--wire", action="store_true", help="print the bytes that a step sends from device to device instead")
+    parser.add_argument(
+        "--wire",
+        action="store_true",
+        help="print the bytes that a step sends from device to device instead",
+    )
     inspect_memory.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the inspection, or the policy alone."""
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.graph.files import read_graph
+        from graphmp.graph.io.files import read_graph
+        from graphmp.inspect.explanation import as_json
+        from graphmp.inspect.overview import inspect
         from graphmp.policy import policy as policies
-        from graphmp.rewrite.inspection.explanation import as_json
-        from graphmp.rewrite.inspection.overview import inspect
 
     config = Config.make(**options_of(FLAGS))
     policy = policies.load(config.compute_dtype, config.op_policy)
@@ -67,7 +88,9 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(_policy(policy, policies.Policy.default(config.compute_dtype), args.json))
         return 0
     if not args.graph:
-        raise GraphmpError("GMP001", "graphmp inspect: GRAPH is missing; see `graphmp inspect --help`")
+        raise GraphmpError(
+            "GMP001", "graphmp inspect: GRAPH is missing; see `graphmp inspect --help`"
+        )
     inspect_memory.check(args)
     if args.cost:
         return inspect_cost.run(args, config, policy)
@@ -78,49 +101,103 @@ def run(args: argparse.Namespace) -> int:
     with progress(3) as begin:
         begin("reading %s" % args.graph)
         found = inspect(read_graph(args.graph, args.tag), config, policy, begin)
-    return end(args, config, SCHEMA, as_json(found), _lines(found, args.graph, config.compute_dtype), _next(found, args.graph))
+    return end(
+        args,
+        config,
+        SCHEMA,
+        as_json(found),
+        _lines(found, args.graph, config.compute_dtype),
+        _next(found, args.graph),
+    )
 
 
 def _policy(policy: Policy, default: Policy, as_json: bool) -> str:
     """The policy as a file that gives it again: an op that was taken off the shipped lists is taken off by a line too."""
     if as_json:
-        return json.dumps({name: sorted(ops) for name, ops in vars(policy).items()}, indent=1, sort_keys=True) + "\n"
+        return (
+            json.dumps(
+                {name: sorted(ops) for name, ops in vars(policy).items()}, indent=1, sort_keys=True
+            )
+            + "\n"
+        )
     removed = frozenset().union(*vars(default).values()) - frozenset().union(*vars(policy).values())
     return policy.to_text() + "".join("-%s\n" % op for op in sorted(removed))
 
 
 def _lines(found: Inspection, name: str, dtype: str) -> List[Line]:
-    return [*_head(found, name, dtype), *_ops(found, dtype), *_kept(found), *_constants(found, dtype), *_islands(found), *_shapes(found)]
+    return [
+        *_head(found, name, dtype),
+        *_ops(found, dtype),
+        *_kept(found),
+        *_constants(found, dtype),
+        *_islands(found),
+        *_shapes(found),
+    ]
 
 
 def _head(found: Inspection, name: str, dtype: str) -> List[Line]:
     """The lines on the graph as a whole."""
     facts = found.facts
     scopes = [
-        "%s%s" % ("scope %s" % scope if scope else "the main scope", "" if trains else " (reaches no update)")
+        "%s%s"
+        % (
+            "scope %s" % scope if scope else "the main scope",
+            "" if trains else " (reaches no update)",
+        )
         for scope, trains in facts.gradient_scopes.items()
     ]
     version = "TensorFlow %s" % (facts.tensorflow_version or "version unknown")
-    counts = [plural(facts.nodes, "node"), plural(facts.functions, "function"), version, plural(facts.variables, "variable")]
+    counts = [
+        plural(facts.nodes, "node"),
+        plural(facts.functions, "function"),
+        version,
+        plural(facts.variables, "variable"),
+    ]
     first, *notes = head(name, ", ".join(counts), found.notes)
     lines = [first, ("row", labelled("gradients", ", ".join(scopes) or "none")), *notes]
     if found.traffic:
         before, after = found.traffic
         share = 100 * after.moved / max(before.moved, 1)
-        text = "%s -> %s a step by static shapes (%.0f%%), casts %s" % (size(before.moved), size(after.moved), share, size(after.cast))
+        text = "%s -> %s a step by static shapes (%.0f%%), casts %s" % (
+            size(before.moved),
+            size(after.moved),
+            share,
+            size(after.cast),
+        )
         lines.append(("row", labelled("bytes moved", text)))
     elif found.traffic_error:
-        lines.append(("note", labelled("bytes moved", "unknown, for the graph can't be converted: %s" % found.traffic_error)))
+        lines.append(
+            (
+                "note",
+                labelled(
+                    "bytes moved",
+                    "unknown, for the graph can't be converted: %s" % found.traffic_error,
+                ),
+            )
+        )
     return lines
 
 
 def _ops(found: Inspection, dtype: str) -> List[Line]:
     """Ops with anything in half, or worth it, then the others in few words."""
-    rows = [(row.op, row.listed, row.half, row.float32, row.reason) for row in found.ops if row.half or row.listed == "allow"]
+    rows = [
+        (row.op, row.listed, row.half, row.float32, row.reason)
+        for row in found.ops
+        if row.half or row.listed == "allow"
+    ]
     others = [row for row in found.ops if not row.half and row.listed != "allow"]
-    names = ", ".join("%s %s" % (row.op, format(row.float32, ",")) for row in sorted(others, key=lambda row: (-row.float32, row.op))[:MOST])
-    lines = section("nodes by op", rows, titles=("op", "list", dtype, "float32", "main reason for float32"))
-    rest = "%s in float32 alone: %s%s" % (plural(len(others), "op"), names, ", ..." if len(others) > MOST else "")
+    names = ", ".join(
+        "%s %s" % (row.op, format(row.float32, ","))
+        for row in sorted(others, key=lambda row: (-row.float32, row.op))[:MOST]
+    )
+    lines = section(
+        "nodes by op", rows, titles=("op", "list", dtype, "float32", "main reason for float32")
+    )
+    rest = "%s in float32 alone: %s%s" % (
+        plural(len(others), "op"),
+        names,
+        ", ..." if len(others) > MOST else "",
+    )
     return [*lines, ("row", "  " + rest)] if others else lines
 
 
@@ -134,37 +211,75 @@ def _kept(found: Inspection) -> List[Line]:
 
 def _constants(found: Inspection, dtype: str) -> List[Line]:
     """Those that keep anything in float32; the others in one line."""
-    rows = [("%g" % row.value, like(row.node, row.nodes), some(row.kept)) for row in found.constants if row.kept]
+    rows = [
+        ("%g" % row.value, like(row.node, row.nodes), some(row.kept))
+        for row in found.constants
+        if row.kept
+    ]
     idle = [row for row in found.constants if not row.kept]
     heading = "constants that %s can't hold, and what they keep in float32" % dtype
     lines = section(heading, rows, MOST)
     if idle:
         lines = lines or [("row", ""), ("heading", heading)]
-        lines.append(("row", "  without effect, for all that reads them is float32 anyway: %s" % some([like(row.node, row.nodes) for row in idle])))
+        lines.append(
+            (
+                "row",
+                "  without effect, for all that reads them is float32 anyway: %s"
+                % some([like(row.node, row.nodes) for row in idle]),
+            )
+        )
     return lines
 
 
 def _islands(found: Inspection) -> List[Line]:
     """With the reason and the flag below each."""
     rows = [(size(row.bytes), row.op, like(row.node, row.nodes)) for row in found.islands]
-    lines = section("float32 between half precision: what the casts around it move, why, and the flag that changes it", rows, MOST)
-    below = [("row", "      %s; %s" % (row.reason, row.flag or "no flag changes it")) for row in found.islands[:MOST]]
-    return lines[:2] + [line for pair in zip(lines[2:], below) for line in pair] + lines[2 + len(below) :]
+    lines = section(
+        "float32 between half precision: what the casts around it move, why, and the flag that changes it",
+        rows,
+        MOST,
+    )
+    below = [
+        ("row", "      %s; %s" % (row.reason, row.flag or "no flag changes it"))
+        for row in found.islands[:MOST]
+    ]
+    return (
+        lines[:2]
+        + [line for pair in zip(lines[2:], below) for line in pair]
+        + lines[2 + len(below) :]
+    )
 
 
 def _shapes(found: Inspection) -> List[Line]:
-    rows = [(", ".join("%s %d -> %d" % dimension for dimension in row.dimensions), row.op, like(row.node, row.nodes)) for row in found.shapes]
-    return section("dimensions that are no multiple of 8, as Tensor Cores want them; the most work first", rows, MOST)
+    rows = [
+        (
+            ", ".join("%s %d -> %d" % dimension for dimension in row.dimensions),
+            row.op,
+            like(row.node, row.nodes),
+        )
+        for row in found.shapes
+    ]
+    return section(
+        "dimensions that are no multiple of 8, as Tensor Cores want them; the most work first",
+        rows,
+        MOST,
+    )
 
 
 def _next(found: Inspection, name: str) -> str:
     """What a user would try next."""
     if any(note["code"] == "GMP022" for note in found.notes):
         original = pathlib.Path(name).parent / "original.meta"
-        return "graphmp inspect %s" % shlex.quote(str(original)) if original.is_file() else "inspect the graph that this one was converted from"
+        return (
+            "graphmp inspect %s" % shlex.quote(str(original))
+            if original.is_file()
+            else "inspect the graph that this one was converted from"
+        )
     if found.leave:
         return "nothing to do: a conversion would change no dtype of this graph"
     graph = shlex.quote(name)
-    asked = [row.node for row in found.islands] + [row.node for kind in WORTH_ASKING for row in found.kept if row.kind.startswith(kind)]
+    asked = [row.node for row in found.islands] + [
+        row.node for kind in WORTH_ASKING for row in found.kept if row.kind.startswith(kind)
+    ]
     why = ", or: graphmp explain %s %s" % (graph, shlex.quote(asked[0])) if asked else ""
     return "graphmp convert %s%s" % (graph, why)

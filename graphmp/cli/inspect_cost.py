@@ -10,11 +10,11 @@ from graphmp.cli.inspected import counted, end, head, like
 from graphmp.cli.tables import Line, labelled, plural, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
-from graphmp.runtime.quiet import quiet_stderr
+from graphmp.conversion.quiet import quiet_stderr
 
 if TYPE_CHECKING:
+    from graphmp.inspect.cost import Costs
     from graphmp.policy.policy import Policy
-    from graphmp.rewrite.inspection.cost import Costs
 
 SCHEMA = "graphmp.cost/1"
 MOST = 12  # rows of a table
@@ -23,16 +23,22 @@ MOST = 12  # rows of a table
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
     """Prints the costs."""
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.graph.files import read_graph
+        from graphmp.graph.io.files import read_graph
+        from graphmp.inspect.cost import inspect_cost
+        from graphmp.inspect.explanation import as_json
         from graphmp.rewrite import costs
-        from graphmp.rewrite.inspection.cost import inspect_cost
-        from graphmp.rewrite.inspection.explanation import as_json
     with progress(3) as begin:
         begin("reading %s" % args.graph)
         found = inspect_cost(read_graph(args.graph, args.tag), config, policy, begin)
-    model = {"cast_bytes": costs.CAST_BYTES, "saved_bytes": costs.SAVED_BYTES, "launch_bytes": costs.LAUNCH}
+    model = {
+        "cast_bytes": costs.CAST_BYTES,
+        "saved_bytes": costs.SAVED_BYTES,
+        "launch_bytes": costs.LAUNCH,
+    }
     lines = _lines(found, args.graph, config.compute_dtype)
-    return end(args, config, SCHEMA, dict(as_json(found), model=model), lines, _next(found, args.graph))
+    return end(
+        args, config, SCHEMA, dict(as_json(found), model=model), lines, _next(found, args.graph)
+    )
 
 
 def _lines(found: Costs, name: str, dtype: str) -> List[Line]:
@@ -41,15 +47,30 @@ def _lines(found: Costs, name: str, dtype: str) -> List[Line]:
 
 def _head(found: Costs, name: str) -> List[Line]:
     """What was counted, and the sums."""
-    from graphmp.graph.shapes import UNKNOWN_DIMENSION
+    from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
     from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES
 
     text = "%s; unknown dimensions count as %d, a while loop as %d iterations where the graph names no number"
     text %= counted(found.trains), UNKNOWN_DIMENSION, UNKNOWN_DIMENSION
     lines = head(name, text, found.notes, found.error)
     share = 100 * found.after.moved / max(found.before.moved, 1)
-    lines.append(("row", labelled("moved", "%s -> %s (%.0f%%)" % (size(found.before.moved), size(found.after.moved), share))))
-    lines.append(("row", labelled("casts", "%s -> %s of that" % (size(found.before.cast), size(found.after.cast)))))
+    lines.append(
+        (
+            "row",
+            labelled(
+                "moved",
+                "%s -> %s (%.0f%%)" % (size(found.before.moved), size(found.after.moved), share),
+            ),
+        )
+    )
+    lines.append(
+        (
+            "row",
+            labelled(
+                "casts", "%s -> %s of that" % (size(found.before.cast), size(found.after.cast))
+            ),
+        )
+    )
     model = "an element of a float32 tensor costs %d bytes more to write and to read than one of half precision, a cast of it %d; a fused op nothing"
     return [*lines, ("row", labelled("model", model % (SAVED_BYTES, CAST_BYTES)))]
 
@@ -75,14 +96,26 @@ def _cut(found: Costs, dtype: str) -> List[Line]:
 
 def _ops(found: Costs) -> List[Line]:
     rows = [
-        (row.op, row.nodes, size(row.before), size(row.after), "%.0f%%" % (100 * row.after / max(found.after.moved, 1)), size(row.float32))
+        (
+            row.op,
+            row.nodes,
+            size(row.before),
+            size(row.after),
+            "%.0f%%" % (100 * row.after / max(found.after.moved, 1)),
+            size(row.float32),
+        )
         for row in found.ops
     ]
-    return section("bytes by op", rows, MOST, titles=("op", "nodes", "before", "after", "share", "float32"))
+    return section(
+        "bytes by op", rows, MOST, titles=("op", "nodes", "before", "after", "share", "float32")
+    )
 
 
 def _casts(found: Costs) -> List[Line]:
-    rows = [(size(row.bytes), "to %s" % row.to, like(row.node, row.nodes), row.reason) for row in found.casts]
+    rows = [
+        (size(row.bytes), "to %s" % row.to, like(row.node, row.nodes), row.reason)
+        for row in found.casts
+    ]
     return section("casts that move most, and why there is float32 on one side", rows, MOST)
 
 
@@ -94,6 +127,11 @@ def _wide(found: Costs) -> List[Line]:
 def _next(found: Costs, name: str) -> str:
     """What a user would try next."""
     graph = shlex.quote(name)
-    kept = [row.node for row in found.wide if row.reason.split(":")[0] not in ("variable", "resource", "update math", "no type of its own")]
+    kept = [
+        row.node
+        for row in found.wide
+        if row.reason.split(":")[0]
+        not in ("variable", "resource", "update math", "no type of its own")
+    ]
     why = ", or: graphmp explain %s %s" % (graph, shlex.quote(kept[0])) if kept else ""
     return "graphmp convert %s%s" % (graph, why)

@@ -10,14 +10,14 @@ from graphmp.cli.inspected import end, head, like, note
 from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
+from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
-from graphmp.runtime.quiet import quiet_stderr
 
 if TYPE_CHECKING:
+    from graphmp.inspect.memory.comparison import Comparison
+    from graphmp.inspect.memory.measured import Measured
+    from graphmp.inspect.memory.memory import Memory, Tensor
     from graphmp.policy.policy import Policy
-    from graphmp.rewrite.inspection.memory.comparison import Comparison
-    from graphmp.rewrite.inspection.memory.memory import Memory, Tensor
-    from graphmp.runtime.memory import Measured
 
 SCHEMA = "graphmp.memory/1"
 MOST = 10  # rows of a table of tensors
@@ -39,12 +39,22 @@ _SUMS: Tuple[Tuple[str, Callable[[Memory], int]], ...] = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of `--memory`."""
     parser.add_argument(
-        "--memory", action="store_true", help="print what a step keeps in memory instead: activations for the backward pass, the peak"
+        "--memory",
+        action="store_true",
+        help="print what a step keeps in memory instead: activations for the backward pass, the peak",
     )
     parser.add_argument(
-        "--batch_size", type=int, default=0, metavar="N", help="with --memory and --wire: unknown dimensions are N, not 32; the rest is inferred"
+        "--batch_size",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with --memory and --wire: unknown dimensions are N, not 32; the rest is inferred",
     )
-    parser.add_argument("--measure", action="store_true", help="with --memory: also run a step of both graphs on made-up data and measure its peak")
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="with --memory: also run a step of both graphs on made-up data and measure its peak",
+    )
 
 
 def check(args: argparse.Namespace) -> None:
@@ -54,11 +64,15 @@ def check(args: argparse.Namespace) -> None:
         GraphmpError: GMP002.
     """
     if args.batch_size < 0:
-        raise GraphmpError("GMP002", "--batch_size=%d: accepted are numbers above zero" % args.batch_size)
+        raise GraphmpError(
+            "GMP002", "--batch_size=%d: accepted are numbers above zero" % args.batch_size
+        )
     if args.measure and not args.memory:
         raise GraphmpError("GMP002", "--measure: accepted together with --memory alone")
     if args.batch_size and not (args.memory or args.wire):
-        raise GraphmpError("GMP002", "--batch_size: accepted together with --memory or --wire alone")
+        raise GraphmpError(
+            "GMP002", "--batch_size: accepted together with --memory or --wire alone"
+        )
     if sum([args.cost, args.memory, args.wire]) > 1:
         raise GraphmpError("GMP002", "--cost, --memory and --wire: accepted is one of them")
 
@@ -66,10 +80,10 @@ def check(args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
     """Prints the comparison."""
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.graph.files import read_graph
-        from graphmp.rewrite.inspection.explanation import as_json
-        from graphmp.rewrite.inspection.memory.comparison import compare
-        from graphmp.runtime.memory import measure
+        from graphmp.graph.io.files import read_graph
+        from graphmp.inspect.explanation import as_json
+        from graphmp.inspect.memory.comparison import compare
+        from graphmp.inspect.memory.measured import measure
     with progress(4 if args.measure else 3) as begin:
         begin("reading %s" % args.graph)
         original = read_graph(args.graph, args.tag)
@@ -79,35 +93,62 @@ def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
             begin("running")
             measured = measure(original, converted, config, found.unknown)
     lines = _lines(found, measured, args.graph, config.compute_dtype)
-    return end(args, config, SCHEMA, dict(as_json(found), measured=as_json(measured)), lines, _next(found, args))
+    return end(
+        args,
+        config,
+        SCHEMA,
+        dict(as_json(found), measured=as_json(measured)),
+        lines,
+        _next(found, args),
+    )
 
 
 def _lines(found: Comparison, measured: Optional[Measured], name: str, dtype: str) -> List[Line]:
     last, title = (found.converted, dtype) if found.converted else (found.original, "as it is")
     lines = _head(found, name) + section(
-        "memory of a step", _sums(found, measured), titles=("", "original", dtype, "") if found.converted else ("", "bytes")
+        "memory of a step",
+        _sums(found, measured),
+        titles=("", "original", dtype, "") if found.converted else ("", "bytes"),
     )
     if measured is not None and measured.error:
         lines.append(note("not measured: %s" % measured.error))
     return [
         *lines,
-        *_tensors("kept for the backward pass (%s)" % title, last.activations.tensors, last.activations.bytes, True),
-        *_tensors("alive at the peak, when %s runs (%s)" % (last.peak.node, title), last.peak.tensors, last.peak.bytes, False),
+        *_tensors(
+            "kept for the backward pass (%s)" % title,
+            last.activations.tensors,
+            last.activations.bytes,
+            True,
+        ),
+        *_tensors(
+            "alive at the peak, when %s runs (%s)" % (last.peak.node, title),
+            last.peak.tensors,
+            last.peak.bytes,
+            False,
+        ),
     ]
 
 
 def _head(found: Comparison, name: str) -> List[Line]:
     """What was measured, and how."""
-    from graphmp.graph.shapes import UNKNOWN_DIMENSION
+    from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
 
-    as_well = ", and TensorFlow infers others from that" if found.inferred else " (--batch_size=N: as N)"
+    as_well = (
+        ", and TensorFlow infers others from that" if found.inferred else " (--batch_size=N: as N)"
+    )
     text = "by static shapes; unknown dimensions count as %d%s, a while loop as %d iterations where the graph names no number"
     text %= found.unknown, as_well, UNKNOWN_DIMENSION
     lines = head(name, text, found.notes, found.error)
     if not found.original.trains and any(row["code"] == "GMP105" for row in found.notes):
-        lines.append(note("no training step was found: nothing is kept for a backward pass; the peak is that of all results"))
+        lines.append(
+            note(
+                "no training step was found: nothing is kept for a backward pass; the peak is that of all results"
+            )
+        )
     elif not found.original.trains:
-        lines.append(note("the backward pass lies in functions: what they keep inside is not counted"))
+        lines.append(
+            note("the backward pass lies in functions: what they keep inside is not counted")
+        )
     return lines
 
 
@@ -117,14 +158,28 @@ def _sums(found: Comparison, measured: Optional[Measured]) -> List[Sequence[str]
     rows = [(label, [value(memory) for memory in graphs]) for label, value in _SUMS]
     peaks = (measured.original, measured.converted)[: len(graphs)] if measured is not None else ()
     for allocator in sorted({allocator for peak in peaks if peak for allocator in peak.allocated}):
-        rows.append(("peak measured, %s" % allocator, [peak.tensors.get(allocator, 0) if peak else 0 for peak in peaks]))
-        rows.append(("with scratch memory of kernels", [peak.allocated.get(allocator, 0) if peak else 0 for peak in peaks]))
+        rows.append(
+            (
+                "peak measured, %s" % allocator,
+                [peak.tensors.get(allocator, 0) if peak else 0 for peak in peaks],
+            )
+        )
+        rows.append(
+            (
+                "with scratch memory of kernels",
+                [peak.allocated.get(allocator, 0) if peak else 0 for peak in peaks],
+            )
+        )
     return [[label, *map(size, sizes), *_share(sizes)] for label, sizes in rows if any(sizes)]
 
 
 def _share(sizes: Sequence[int]) -> List[str]:
     """The second size as a share of the first; nothing where there is one alone."""
-    return ["%.0f%%" % (100 * sizes[1] / sizes[0]) if sizes[0] and sizes[1] else ""] if len(sizes) > 1 else []
+    return (
+        ["%.0f%%" % (100 * sizes[1] / sizes[0]) if sizes[0] and sizes[1] else ""]
+        if len(sizes) > 1
+        else []
+    )
 
 
 def _tensors(heading: str, tensors: Sequence[Tensor], total: int, with_readers: bool) -> List[Line]:
@@ -134,15 +189,20 @@ def _tensors(heading: str, tensors: Sequence[Tensor], total: int, with_readers: 
         shape = "?" if tensor.shape is None else str(tensor.shape)
         name = like(tensor.tensor, count)
         rows.append(
-            (size(tensor.bytes), "%.0f%%" % (100 * tensor.bytes / total), tensor.dtype, shape, name) + ((tensor.reader,) if with_readers else ())
+            (size(tensor.bytes), "%.0f%%" % (100 * tensor.bytes / total), tensor.dtype, shape, name)
+            + ((tensor.reader,) if with_readers else ())
         )
         below.append([("row", "      float32: %s" % tensor.reason)] if tensor.reason else [])
-    lines = section("%s: %s, the largest" % (heading, size(total)), rows, titles=_TITLES[: len(rows[0])] if rows else ())
+    lines = section(
+        "%s: %s, the largest" % (heading, size(total)),
+        rows,
+        titles=_TITLES[: len(rows[0])] if rows else (),
+    )
     return lines[:3] + [line for row, why in zip(lines[3:], below) for line in (row, *why)]
 
 
 def _grouped(tensors: Sequence[Tensor]) -> List[Tuple[Tensor, int]]:
-    from graphmp.rewrite.inspection.alike import grouped
+    from graphmp.inspect.alike import grouped
 
     return grouped(tensors, "dtype", "shape", "reason")
 
@@ -153,6 +213,10 @@ def _next(found: Comparison, args: argparse.Namespace) -> str:
     if found.converted is None:
         return "graphmp inspect %s" % graph
     wide = [tensor for tensor, _ in _grouped(found.converted.activations.tensors) if tensor.reason]
-    why = ", or: graphmp explain %s %s" % (graph, shlex.quote(wide[0].tensor.split(":")[0])) if wide else ""
+    why = (
+        ", or: graphmp explain %s %s" % (graph, shlex.quote(wide[0].tensor.split(":")[0]))
+        if wide
+        else ""
+    )
     measure = "" if args.measure else ", or: graphmp inspect %s --memory --measure" % graph
     return "graphmp convert %s%s%s" % (graph, why, measure)

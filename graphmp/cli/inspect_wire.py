@@ -10,11 +10,11 @@ from graphmp.cli.inspected import counted, end, head, like, note
 from graphmp.cli.tables import Line, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
-from graphmp.runtime.quiet import quiet_stderr
+from graphmp.conversion.quiet import quiet_stderr
 
 if TYPE_CHECKING:
+    from graphmp.inspect.wire import Pair, Wire
     from graphmp.policy.policy import Policy
-    from graphmp.rewrite.inspection.wire import Pair, Wire
 
 SCHEMA = "graphmp.wire/1"
 MOST = 12  # rows of a table of tensors
@@ -24,13 +24,22 @@ OWN = "the session's own"  # device of nodes that name none
 def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
     """Prints the count."""
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.graph.files import read_graph
-        from graphmp.rewrite.inspection.explanation import as_json
-        from graphmp.rewrite.inspection.wire import inspect_wire
+        from graphmp.graph.io.files import read_graph
+        from graphmp.inspect.explanation import as_json
+        from graphmp.inspect.wire import inspect_wire
     with progress(3) as begin:
         begin("reading %s" % args.graph)
-        found = inspect_wire(read_graph(args.graph, args.tag), config, policy, args.batch_size, begin)
-    return end(args, config, SCHEMA, as_json(found), _lines(found, args.graph, config.compute_dtype), _next(found, args.graph))
+        found = inspect_wire(
+            read_graph(args.graph, args.tag), config, policy, args.batch_size, begin
+        )
+    return end(
+        args,
+        config,
+        SCHEMA,
+        as_json(found),
+        _lines(found, args.graph, config.compute_dtype),
+        _next(found, args.graph),
+    )
 
 
 def _lines(found: Wire, name: str, dtype: str) -> List[Line]:
@@ -39,7 +48,10 @@ def _lines(found: Wire, name: str, dtype: str) -> List[Line]:
 
 def _head(found: Wire, name: str) -> List[Line]:
     """What was counted."""
-    text = "%s by static shapes; unknown dimensions count as %d (--batch_size=N: as N)" % (counted(found.trains), found.unknown)
+    text = "%s by static shapes; unknown dimensions count as %d (--batch_size=N: as N)" % (
+        counted(found.trains),
+        found.unknown,
+    )
     lines = head(name, text, found.notes, found.error)
     if not found.pairs:
         lines.append(note("nothing is sent: all nodes of the step name the same device, or none"))
@@ -48,13 +60,30 @@ def _head(found: Wire, name: str) -> List[Line]:
 
 def _pairs(found: Wire, dtype: str) -> List[Line]:
     """A row for each pair of devices between which anything goes, and the sum."""
-    pairs = [pair._replace(source=_shown(pair.source), target=_shown(pair.target)) for pair in found.pairs if pair.before or pair.after]
+    pairs = [
+        pair._replace(source=_shown(pair.source), target=_shown(pair.target))
+        for pair in found.pairs
+        if pair.before or pair.after
+    ]
     if len(pairs) > 1:
         sums = [sum(column) for column in zip(*(pair[2:] for pair in pairs))]
-        pairs.append(pairs[0]._replace(source="all", target="", tensors=sums[0], before=sums[1], after=sums[2]))
+        pairs.append(
+            pairs[0]._replace(
+                source="all", target="", tensors=sums[0], before=sums[1], after=sums[2]
+            )
+        )
     columns = 4 if found.after is None else 6
-    rows = [(pair.source, pair.target, pair.tensors, size(pair.before), size(pair.after), _share(pair))[:columns] for pair in pairs]
-    return section("bytes sent in a step", rows, titles=("from", "to", "tensors", "original", dtype, "")[:columns])
+    rows = [
+        (pair.source, pair.target, pair.tensors, size(pair.before), size(pair.after), _share(pair))[
+            :columns
+        ]
+        for pair in pairs
+    ]
+    return section(
+        "bytes sent in a step",
+        rows,
+        titles=("from", "to", "tensors", "original", dtype, "")[:columns],
+    )
 
 
 def _share(pair: Pair) -> str:
@@ -62,14 +91,25 @@ def _share(pair: Pair) -> str:
 
 
 def _tensors(found: Wire, dtype: str) -> List[Line]:
-    from graphmp.rewrite.inspection.alike import grouped
+    from graphmp.inspect.alike import grouped
 
     sent = found.before if found.after is None else found.after
     rows = []
     for row, count in grouped(sent, "dtype", "source", "target"):
-        rows.append((size(row.bytes), row.dtype, _shown(row.source), _shown(row.target), like(row.tensor, count), row.reader))
+        rows.append(
+            (
+                size(row.bytes),
+                row.dtype,
+                _shown(row.source),
+                _shown(row.target),
+                like(row.tensor, count),
+                row.reader,
+            )
+        )
     heading = "tensors that send most (%s)" % ("as it is" if found.after is None else dtype)
-    return section(heading, rows, MOST, titles=("bytes", "dtype", "from", "to", "tensor", "read there by"))
+    return section(
+        heading, rows, MOST, titles=("bytes", "dtype", "from", "to", "tensor", "read there by")
+    )
 
 
 def _shown(device: str) -> str:
@@ -81,6 +121,8 @@ def _next(found: Wire, name: str) -> str:
     graph = shlex.quote(name)
     if found.after is None:
         return "graphmp inspect %s" % graph
-    wide = [row.tensor.split(":")[0] for row in found.after if row.dtype == "float32" and row.bytes > 64]
+    wide = [
+        row.tensor.split(":")[0] for row in found.after if row.dtype == "float32" and row.bytes > 64
+    ]
     why = ", or: graphmp explain %s %s" % (graph, shlex.quote(wide[0])) if wide else ""
     return "graphmp convert %s%s" % (graph, why)

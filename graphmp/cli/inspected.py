@@ -13,7 +13,9 @@ from graphmp.config import Config
 def head(name: str, text: str, notes: Sequence[Dict[str, str]], error: str = "") -> List[Line]:
     """The first lines: the graph's name and `text`, what is special about the graph, and why it can't be converted if so."""
     lines = [("head", labelled(name.rstrip("/").split("/")[-1], text))]
-    lines += [note(" ".join(filter(None, (row["code"], row["node"], row["message"])))) for row in notes]
+    lines += [
+        note(" ".join(filter(None, (row["code"], row["node"], row["message"])))) for row in notes
+    ]
     return [*lines, note("the graph can't be converted: %s" % error)] if error else lines
 
 
@@ -32,10 +34,23 @@ def like(name: str, count: int) -> str:
     return name if count == 1 else "%s (and %s like it)" % (name, format(count - 1, ","))
 
 
-def end(args: argparse.Namespace, config: Config, schema: str, found: Dict[str, Any], lines: Sequence[Line], following: str) -> int:
+def end(
+    args: argparse.Namespace,
+    config: Config,
+    schema: str,
+    found: Dict[str, Any],
+    lines: Sequence[Line],
+    following: str,
+) -> int:
     """Prints what was found, as --json or as text, and what to do next. Returns the exit status."""
     if args.json:
-        facts = {"schema": schema, "source": args.graph, "compute_dtype": config.compute_dtype, "flags": config.as_flags(), "next": following}
+        facts = {
+            "schema": schema,
+            "source": args.graph,
+            "compute_dtype": config.compute_dtype,
+            "flags": config.as_flags(),
+            "next": following,
+        }
         write(json.dumps(dict(found, **facts), indent=1, sort_keys=True) + "\n")
     else:
         show([*lines, ("row", ""), ("next", labelled("next", following))])

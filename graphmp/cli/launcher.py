@@ -23,24 +23,24 @@ from typing import Any, Dict, List, Optional, Tuple, Type
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp import legacy
+from graphmp.compare.api import compare
 from graphmp.config import Config
-from graphmp.diff.compare import compare
+from graphmp.conversion.conversion import Conversion
+from graphmp.conversion.script import prepare_main, run_main
+from graphmp.conversion.source import Source
 from graphmp.errors import GraphmpError
-from graphmp.graph.stored import stored
-from graphmp.hooks import patch, sessions
+from graphmp.executed.apart import verified_apart
+from graphmp.graph.io.stored import stored
+from graphmp.legacy import unfit
 from graphmp.report import facts
 from graphmp.report.report import make_report, sha256
-from graphmp.runtime import legacy
-from graphmp.runtime.conversion import Conversion
-from graphmp.runtime.executed.apart import verified_apart
-from graphmp.runtime.legacy import unfit
-from graphmp.runtime.live.finite import NotFinite
-from graphmp.runtime.live.live_graph import LiveGraph, Observer, known_live_graph
-from graphmp.runtime.live.runs import fed_tensor
-from graphmp.runtime.live.words import Words
-from graphmp.runtime.script import prepare_main, run_main
-from graphmp.runtime.session import convert_every_session
-from graphmp.runtime.source import Source
+from graphmp.session.live.finite import NotFinite
+from graphmp.session.live.live_graph import LiveGraph, Observer, known_live_graph
+from graphmp.session.live.runs import fed_tensor
+from graphmp.session.live.words import Words
+from graphmp.session.session import convert_every_session
+from graphmp.tf_hooks import patch, sessions
 
 _WORDS = Words(python=False)
 _ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent)
@@ -53,26 +53,37 @@ class Run(Observer):
         self.config = Config.from_json(spec["config"])
         self._spec = spec
         self._process = os.getpid()
-        self._written = legacy.written(pathlib.Path(spec["path"])) if spec["path"] else legacy.Written()
+        self._written = (
+            legacy.written(pathlib.Path(spec["path"])) if spec["path"] else legacy.Written()
+        )
         self._as_version_1 = False
         self._raised = False
         self._sessions = False
-        self._ends: Dict[int, str] = {}  # what is to be said in the end of each graph, by its number
+        self._ends: Dict[
+            int, str
+        ] = {}  # what is to be said in the end of each graph, by its number
         self._last: Dict[int, NotFinite] = {}  # of each graph the last step that was not finite
         self._applied: Dict[int, int] = {}  # how many such steps were applied all the same
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._left: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs that the decorator converted
         self._reports = 0
         self._converted = False
-        self._unverified: Dict[int, Tuple[Any, Any]] = {}  # conversions that no step has begun of, by the number of their graph
+        self._unverified: Dict[
+            int, Tuple[Any, Any]
+        ] = {}  # conversions that no step has begun of, by the number of their graph
 
     def begin(self) -> None:
         """Says what will happen, and listens to sessions."""
         if self._written.eagerly and self._spec["legacy_imports"] == "auto":
-            text = "warning GMP120: %s executes eagerly (%s) and runs as under python, in float32; %s"
+            text = (
+                "warning GMP120: %s executes eagerly (%s) and runs as under python, in float32; %s"
+            )
             self._say(text % (self._spec["name"], self._written.eagerly, unfit.POLICY))
         else:
-            self._say("%s in %s, loss scale %s" % (self._spec["name"], self.config.compute_dtype, self._scale()))
+            self._say(
+                "%s in %s, loss scale %s"
+                % (self._spec["name"], self.config.compute_dtype, self._scale())
+            )
         for note in self._spec["notes"]:
             self._say(note)
         self.listen()
@@ -99,21 +110,41 @@ class Run(Observer):
 
     def converted(self, live: LiveGraph) -> None:
         found = live.converted
-        assert found is not None and found.original is not None and found.meta_graph is not None  # this is what is told
+        assert (
+            found is not None and found.original is not None and found.meta_graph is not None
+        )  # this is what is told
         cover = facts.coverage(found.meta_graph.graph_def)
         casts = facts.casts(found.meta_graph.graph_def) - facts.casts(found.original.graph_def)
         text = "converted %s nodes in %.1f s: %d of %d matmuls and convolutions in %s, %d casts; %s"
         nodes = format(len(found.original.graph_def.node), ",")
         scales = "loss scale " + scales_in_words(found.record["scales"])
-        values = (nodes, found.seconds, cover["converted_ops"], cover["tensor_core_ops"], self.config.compute_dtype, casts, scales)
+        values = (
+            nodes,
+            found.seconds,
+            cover["converted_ops"],
+            cover["tensor_core_ops"],
+            self.config.compute_dtype,
+            casts,
+            scales,
+        )
         self._say(text % values)
         half = any(facts.half_ops(found.meta_graph.graph_def).values())
-        if half and self.config.compute_dtype == "float16" and not self._converted and not tf.config.experimental.list_physical_devices("GPU"):
-            other = "; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else ""  # 1.15's CPU has no convolutions of it
+        if (
+            half
+            and self.config.compute_dtype == "float16"
+            and not self._converted
+            and not tf.config.experimental.list_physical_devices("GPU")
+        ):
+            other = (
+                "; --compute_dtype=bfloat16 may be faster" if tf.__version__ > "2" else ""
+            )  # 1.15's CPU has no convolutions of it
             self._say("no GPU here: this CPU emulates float16, slowly" + other)
         self._converted = True
         for row in found.warnings:
-            self._say("warning %s: %s%s" % (row["code"], row["node"] + ": " if row["node"] else "", row["message"]))
+            self._say(
+                "warning %s: %s%s"
+                % (row["code"], row["node"] + ": " if row["node"] else "", row["message"])
+            )
         if self._spec["report"]:
             self._write(live)
         if self._spec["verify"]:
@@ -122,12 +153,18 @@ class Run(Observer):
     def begins(self, live: LiveGraph, feeds: Dict[Any, Any]) -> None:
         graphs = self._unverified.pop(live.number, None)
         if graphs is not None:
-            self._say(verified_apart(*graphs, {fed_tensor(key).name: value for key, value in feeds.items()}))
+            self._say(
+                verified_apart(
+                    *graphs, {fed_tensor(key).name: value for key, value in feeds.items()}
+                )
+            )
 
     def left(self, graph: Any) -> None:
         if graph not in self._left:
             self._left.add(graph)
-            self._say("@graphmp.mixed_precision converted the graph while it was built: it trains as that made it")
+            self._say(
+                "@graphmp.mixed_precision converted the graph while it was built: it trains as that made it"
+            )
 
     def failed(self, error: Exception) -> bool:
         if self._spec["on_error"] != "float32":
@@ -149,18 +186,34 @@ class Run(Observer):
         for session in list(self._open):
             self._note(session)
         if not self._ends and not self._raised and not self._left and not self._written.eagerly:
-            why = unfit.why_nothing_trained(self._written.imports, tf.executing_eagerly(), self._sessions)
+            why = unfit.why_nothing_trained(
+                self._written.imports, tf.executing_eagerly(), self._sessions
+            )
             self._say("warning GMP120: " + why) if why else None
-        for text in self._ends.values() if self._ends else [] if self._left or self._written.eagerly else ["nothing was trained in this process"]:
+        for text in (
+            self._ends.values()
+            if self._ends
+            else []
+            if self._left or self._written.eagerly
+            else ["nothing was trained in this process"]
+        ):
             self._say(text)
 
-    def raised(self, kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+    def raised(
+        self, kind: Type[BaseException], error: BaseException, trace: Optional[TracebackType]
+    ) -> None:
         """Python's own traceback, without the frames that started the script; of graphmp's errors, and of what isn't for graphmp, the one line."""
         self._raised = True
         while trace is not None and _is_ours(trace):
             trace = trace.tb_next
-        place = "%s:%d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace is not None else self._spec["name"]
-        refusal = error if isinstance(error, GraphmpError) else unfit.without_estimator(error, place)
+        place = (
+            "%s:%d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+            if trace is not None
+            else self._spec["name"]
+        )
+        refusal = (
+            error if isinstance(error, GraphmpError) else unfit.without_estimator(error, place)
+        )
         if refusal is not None:
             print("graphmp: error %s" % refusal, file=sys.stderr)
             return
@@ -181,25 +234,51 @@ class Run(Observer):
             skipped, scales = live.scale_state(session)
         except (tf.errors.OpError, RuntimeError):  # closed, or its server is gone
             skipped, scales = 0, []
-        state = "; loss scale %s; %d skipped" % (", ".join("%g" % scale for scale in scales), skipped) if scales else ""
+        state = (
+            "; loss scale %s; %d skipped" % (", ".join("%g" % scale for scale in scales), skipped)
+            if scales
+            else ""
+        )
         if state or live.number in self._applied or live.number not in self._ends:
             bad = self._applied.get(live.number, 0)
             state += "; %d not finite" % bad if bad else ""
             last = self._last.get(live.number)
-            none = ": nothing was learned. " + _WORDS.cure(last) if last and max(skipped, bad) >= live.steps else ""
-            self._ends[live.number] = "%d training steps%s%s%s" % (live.steps, state, ", in float32" if live.gave_up else "", none)
+            none = (
+                ": nothing was learned. " + _WORDS.cure(last)
+                if last and max(skipped, bad) >= live.steps
+                else ""
+            )
+            self._ends[live.number] = "%d training steps%s%s%s" % (
+                live.steps,
+                state,
+                ", in float32" if live.gave_up else "",
+                none,
+            )
 
     def _write(self, live: LiveGraph) -> None:
         found = live.converted
         assert found is not None  # this is what is told
-        folder = pathlib.Path(self._spec["report"] + ("_%d" % self._reports if self._reports else ""))
+        folder = pathlib.Path(
+            self._spec["report"] + ("_%d" % self._reports if self._reports else "")
+        )
         self._reports += 1
         digest = sha256(pathlib.Path(self._spec["path"])) if self._spec["path"] else ""
         reason = "the graph that a session trains"
         seconds = {"convert": found.seconds}
         before, after = stored(found.original), stored(found.meta_graph)
         diff = compare(before, after)
-        report = make_report(before, after, self.config, self._spec["name"], digest, "rewrite", reason, found.record, seconds, diff)
+        report = make_report(
+            before,
+            after,
+            self.config,
+            self._spec["name"],
+            digest,
+            "rewrite",
+            reason,
+            found.record,
+            seconds,
+            diff,
+        )
         Conversion(before, after, report, self.config.flagfile_lines(), diff).save(folder)
 
     def _say(self, text: str) -> None:
@@ -209,8 +288,14 @@ class Run(Observer):
 
 def scales_in_words(rows: List[Dict[str, Any]]) -> str:
     """Each start once: two losses mostly begin alike."""
-    starts = ["%s %s %g" % (row["kind"], "from" if row["kind"] == "dynamic" else "at", row["initial"]) for row in rows]
-    texts = ["%s for each of %d losses" % (start, count) if count > 1 else start for start, count in collections.Counter(starts).items()]
+    starts = [
+        "%s %s %g" % (row["kind"], "from" if row["kind"] == "dynamic" else "at", row["initial"])
+        for row in rows
+    ]
+    texts = [
+        "%s for each of %d losses" % (start, count) if count > 1 else start
+        for start, count in collections.Counter(starts).items()
+    ]
     return ", ".join(texts) or "none"
 
 
@@ -257,7 +342,9 @@ def _set_up(spec: Dict[str, Any]) -> None:
 
 def _is_ours(trace: TracebackType) -> bool:
     name = trace.tb_frame.f_code.co_filename
-    return name in ("<string>", "<frozen runpy>") or name == runpy.__file__ or name.startswith(_ROOT)
+    return (
+        name in ("<string>", "<frozen runpy>") or name == runpy.__file__ or name.startswith(_ROOT)
+    )
 
 
 def start(text: str) -> None:

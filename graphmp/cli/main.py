@@ -28,7 +28,9 @@ COMMANDS = {
 
 def run_command(argv: List[str]) -> int:
     """Runs one command; argv[0] is the program's name. Returns the exit status."""
-    own, script_arguments = (argv[1:], []) if argv[1:2] == ["run"] else split_script_arguments(argv[1:])  # run's `--` is the script's
+    own, script_arguments = (
+        (argv[1:], []) if argv[1:2] == ["run"] else split_script_arguments(argv[1:])
+    )  # run's `--` is the script's
     verbose = False
     try:
         parser = build_parser(COMMANDS, __version__)

@@ -22,10 +22,18 @@ def misplaced(script: str, arguments: Sequence[str], names: Iterable[str], where
         where: where graphmp's flags belong, for the message.
     """
     known = set(names)
-    found = [argument for argument in arguments if argument.startswith("--") and argument[2:].split("=")[0] in known]
+    found = [
+        argument
+        for argument in arguments
+        if argument.startswith("--") and argument[2:].split("=")[0] in known
+    ]
     words = _words(script) if found and script else set()
     text = "%s is handed to %s; graphmp's flags stand %s"
-    rows = (warning("GMP122", "", text % (flag, script or "the module", where)) for flag in found if flag[2:].split("=")[0] not in words)
+    rows = (
+        warning("GMP122", "", text % (flag, script or "the module", where))
+        for flag in found
+        if flag[2:].split("=")[0] not in words
+    )
     return ["warning %s: %s" % (row["code"], row["message"]) for row in rows]
 
 
@@ -33,4 +41,9 @@ def _words(script: str) -> set:
     """All words of a script and of the modules beside it."""
     path = pathlib.Path(script)
     beside = itertools.islice(path.parent.glob("*.py"), _MOST_FILES)
-    return {word for file in {path, *beside} if file.is_file() for word in re.findall(r"\w+", file.read_text(errors="ignore"))}
+    return {
+        word
+        for file in {path, *beside}
+        if file.is_file()
+        for word in re.findall(r"\w+", file.read_text(errors="ignore"))
+    }

@@ -56,7 +56,13 @@ def build_parser(commands: Dict[str, ModuleType], version: str) -> Parser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
             inherited_absl_flags=_fresh(getattr(module, "FLAGS", None)),
         )
-        subparser.add_argument("--verbosity", type=int, default=0, metavar="N", help="1 shows tracebacks and what TensorFlow and the script print")
+        subparser.add_argument(
+            "--verbosity",
+            type=int,
+            default=0,
+            metavar="N",
+            help="1 shows tracebacks and what TensorFlow and the script print",
+        )
         module.add_arguments(subparser)
         subparser.everyday = getattr(module, "EVERYDAY", ())
         subparser.set_defaults(run=module.run)

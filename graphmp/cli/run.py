@@ -14,8 +14,8 @@ from typing import Any, Dict, List
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.misplaced import misplaced
 from graphmp.config import Config
+from graphmp.conversion.source import LEGACY_IMPORTS
 from graphmp.errors import GraphmpError
-from graphmp.runtime.source import LEGACY_IMPORTS
 
 HELP = "run an unmodified training script in mixed precision"
 EXAMPLE = """  graphmp run train.py --batch_size 64
@@ -32,7 +32,7 @@ ON_ERROR = ("stop", "float32")
 # The process finds graphmp where this one did; the script's own folder takes the first place in its path.
 _START = """import sys
 sys.path.append(sys.argv[1])
-from graphmp.runtime.quiet import quiet_stderr
+from graphmp.conversion.quiet import quiet_stderr
 with quiet_stderr():  # TensorFlow speaks while it is imported
     from graphmp.cli.launcher import start
 start(sys.argv[2])"""
@@ -40,26 +40,60 @@ start(sys.argv[2])"""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what the command takes besides the conversion flags."""
-    parser.add_argument("-m", dest="module", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module as `python -m MODULE` does")
-    parser.add_argument("--report", metavar="DIR", default="", help="write original.meta, converted.meta, report.json, diff.html of what is trained")
-    parser.add_argument("--on_error", choices=ON_ERROR, default="stop", help="a graph that can't be converted: stop, or train it in float32")
     parser.add_argument(
-        "--verify", action="store_true", help="prove the conversion at its first step, and run both graphs on that batch; say so in a line"
+        "-m",
+        dest="module",
+        metavar="MODULE",
+        nargs=argparse.REMAINDER,
+        help="run a module as `python -m MODULE` does",
     )
-    parser.add_argument("--debug_overflow", action="store_true", help="of a step that is not finite, name the first op that is not")
+    parser.add_argument(
+        "--report",
+        metavar="DIR",
+        default="",
+        help="write original.meta, converted.meta, report.json, diff.html of what is trained",
+    )
+    parser.add_argument(
+        "--on_error",
+        choices=ON_ERROR,
+        default="stop",
+        help="a graph that can't be converted: stop, or train it in float32",
+    )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="prove the conversion at its first step, and run both graphs on that batch; say so in a line",
+    )
+    parser.add_argument(
+        "--debug_overflow",
+        action="store_true",
+        help="of a step that is not finite, name the first op that is not",
+    )
     parser.add_argument(
         "--legacy_imports",
         default="auto",
         choices=LEGACY_IMPORTS,
         help="make `import tensorflow` mean tensorflow.compat.v1, with tf.contrib (default: where the script needs it)",
     )
-    parser.add_argument("script", metavar="script.py [ARGS]", nargs=argparse.REMAINDER, help="the script and its own command line")
+    parser.add_argument(
+        "script",
+        metavar="script.py [ARGS]",
+        nargs=argparse.REMAINDER,
+        help="the script and its own command line",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Becomes the script's process."""
     spec = _spec(args)
-    command = [sys.executable, *subprocess._args_from_interpreter_flags(), "-c", _START, _root(), json.dumps(spec)]  # type: ignore[attr-defined]  # as multiprocessing does
+    command = [
+        sys.executable,
+        *subprocess._args_from_interpreter_flags(),  # type: ignore[attr-defined]  # as multiprocessing does
+        "-c",
+        _START,
+        _root(),
+        json.dumps(spec),
+    ]
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(command[0], command)
@@ -69,13 +103,18 @@ def _spec(args: argparse.Namespace) -> Dict[str, Any]:
     module: List[str] = args.module or []
     script: List[str] = args.script[1:] if args.script[:1] == ["--"] else args.script
     if bool(module) == bool(script):
-        raise GraphmpError("GMP001", "graphmp run: name a script, or a module with -m; see `graphmp run --help`")
+        raise GraphmpError(
+            "GMP001", "graphmp run: name a script, or a module with -m; see `graphmp run --help`"
+        )
     config = Config.make(**options_of(FLAGS))
     path = "" if module else script[0]
     if path and not pathlib.Path(path).is_file():
         raise GraphmpError("GMP003", "%s: no such file; accepted is a Python script" % path)
     arguments = (module or script)[1:]
-    unset = [*(name for name in FLAGS if not FLAGS[name].present), *_OWN]  # who gives a flag in front too means the script's own behind it
+    unset = [
+        *(name for name in FLAGS if not FLAGS[name].present),
+        *_OWN,
+    ]  # who gives a flag in front too means the script's own behind it
     return {
         "path": path,
         "notes": misplaced(path, arguments, unset, "before the script"),

@@ -7,18 +7,25 @@ import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict
 
 from graphmp.cli.misplaced import misplaced
-from graphmp.runtime.source import LEGACY_IMPORTS
+from graphmp.conversion.source import LEGACY_IMPORTS
 
 if TYPE_CHECKING:
-    from graphmp.runtime.conversion import Conversion
+    from graphmp.conversion.conversion import Conversion
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
     """Adds SOURCE, and what says how a Python file or SavedModel is read."""
     parser.add_argument(
-        "source", metavar="SOURCE", help="a graph (.meta, .pb, .pbtxt, a SavedModel), model.py, or model.py:FUNCTION (default: build_training_model)"
+        "source",
+        metavar="SOURCE",
+        help="a graph (.meta, .pb, .pbtxt, a SavedModel), model.py, or model.py:FUNCTION (default: build_training_model)",
     )
-    parser.add_argument("--tag", default="", metavar="TAGS", help="tag set of a SavedModel with several graphs, such as train or serve,gpu")
+    parser.add_argument(
+        "--tag",
+        default="",
+        metavar="TAGS",
+        help="tag set of a SavedModel with several graphs, such as train or serve,gpu",
+    )
     parser.add_argument(
         "--input",
         action="append",
@@ -27,7 +34,11 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         help="tensor argument of a build function that the file never calls; ? is an unknown dimension",
     )
     parser.add_argument(
-        "--arg", action="append", default=[], metavar="NAME=VALUE", help="other argument of a build function that the file never calls"
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="other argument of a build function that the file never calls",
     )
     parser.add_argument(
         "--legacy_imports",
@@ -37,7 +48,9 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def convert_source(args: argparse.Namespace, options: Dict[str, Any], begin: Callable[[str], None]) -> Conversion:
+def convert_source(
+    args: argparse.Namespace, options: Dict[str, Any], begin: Callable[[str], None]
+) -> Conversion:
     """Converts what the command line names.
 
     Args:
@@ -45,10 +58,12 @@ def convert_source(args: argparse.Namespace, options: Dict[str, Any], begin: Cal
         options: fields of `graphmp.config.Config`.
         begin: told the stage that begins.
     """
-    from graphmp.runtime.convert import convert
+    from graphmp.conversion.convert import convert
 
     script = args.source if args.source.endswith(".py") else args.source.rpartition(":")[0]
-    for note in misplaced(script, args.script_arguments, [*options, "legacy_imports"], "before `--`"):
+    for note in misplaced(
+        script, args.script_arguments, [*options, "legacy_imports"], "before `--`"
+    ):
         sys.stderr.write("graphmp: %s\n" % note)
 
     def log(text: str) -> None:
@@ -72,4 +87,7 @@ def say_what_is_amiss(conversion: Conversion) -> None:
     """On stderr, for a command that doesn't print the report: nothing in half precision, rules that match nothing, other options."""
     for row in conversion.report["warnings"]:
         if row["code"] in ("GMP120", "GMP121", "GMP123"):
-            sys.stderr.write("graphmp: warning %s: %s\n" % (row["code"], " ".join(filter(None, (row["node"], row["message"])))))
+            sys.stderr.write(
+                "graphmp: warning %s: %s\n"
+                % (row["code"], " ".join(filter(None, (row["node"], row["message"]))))
+            )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from graphmp.audit.options import ARITHMETIC, Options
 from graphmp.errors import GraphmpError
-from graphmp.runtime.audit.options import ARITHMETIC, Options
 
 STEPS = 5  # of a verification
 TOLERANCE = 0.1
@@ -21,12 +21,35 @@ def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note:
         note: what is to be said of them.
     """
     data = parser.add_mutually_exclusive_group(required=required)
-    data.add_argument("--data", default="", metavar="FEEDS", help="batches: an .npz file, or file.py:FUNCTION")
-    data.add_argument("--random_data", action="store_true", help="made-up batches, typed by each placeholder's use")
-    parser.add_argument("--steps", type=int, default=steps, metavar="N", help="training steps (default %d)%s" % (steps, note))
-    parser.add_argument("--batch_size", type=int, default=8, metavar="N", help="where the graph leaves it open (default 8)")
+    data.add_argument(
+        "--data", default="", metavar="FEEDS", help="batches: an .npz file, or file.py:FUNCTION"
+    )
+    data.add_argument(
+        "--random_data",
+        action="store_true",
+        help="made-up batches, typed by each placeholder's use",
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=steps,
+        metavar="N",
+        help="training steps (default %d)%s" % (steps, note),
+    )
+    parser.add_argument(
+        "--batch_size",
+        type=int,
+        default=8,
+        metavar="N",
+        help="where the graph leaves it open (default 8)",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random data")
-    parser.add_argument("--checkpoint", default="", metavar="PREFIX", help="start from a checkpoint, not from the initial values")
+    parser.add_argument(
+        "--checkpoint",
+        default="",
+        metavar="PREFIX",
+        help="start from a checkpoint, not from the initial values",
+    )
     parser.add_argument(
         "--arithmetic",
         default="auto",
@@ -38,7 +61,8 @@ def add_steps(parser: argparse.ArgumentParser, required: bool, steps: int, note:
         type=float,
         default=TOLERANCE,
         metavar="X",
-        help="how far a weight gradient may be off, relative (default %g); losses a tenth of it" % TOLERANCE,
+        help="how far a weight gradient may be off, relative (default %g); losses a tenth of it"
+        % TOLERANCE,
     )
 
 
@@ -54,4 +78,6 @@ def options_of_steps(args: argparse.Namespace) -> Options:
             "--steps, --batch_size and --tolerance: found %d, %d, %g; accepted are numbers above zero"
             % (args.steps, args.batch_size, args.tolerance),
         )
-    return Options(args.data, args.steps, args.batch_size, args.seed, args.checkpoint, args.arithmetic)
+    return Options(
+        args.data, args.steps, args.batch_size, args.seed, args.checkpoint, args.arithmetic
+    )

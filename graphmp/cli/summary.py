@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List
 from graphmp.cli.tables import labelled
 
 if TYPE_CHECKING:
-    from graphmp.diff.model import Diff
+    from graphmp.compare.api import Diff
 
 
 def summary(diff: Diff, written: List[pathlib.Path], next_command: str) -> Iterator[str]:
     """Lines for a terminal: what was converted, how far, where scale, unscale and clip went, what to do next."""
-    from graphmp.diff.review.words import rows
+    from graphmp.compare.review.words import rows
 
-    assert diff.summary is not None and diff.report is not None  # a conversion has both graphs and a report
+    assert (
+        diff.summary is not None and diff.report is not None
+    )  # a conversion has both graphs and a report
     yield from (labelled(*row) for row in rows(diff.summary))
     yield from _warnings(diff.report["warnings"])
     yield labelled("wrote", "  ".join(map(str, written)))

@@ -9,8 +9,24 @@ from rich.console import Console
 from rich.text import Text
 
 STYLES = dict.fromkeys(("row", "change", "blank"), "")
-STYLES.update(head="bold", summary="bold", heading="bold cyan", note="yellow", unexplained="yellow", next="dim")
-STYLES.update({"added": "green", "removed": "red", "rewired": "magenta", "passed": "green", "failed": "bold red", "proved": "green"})
+STYLES.update(
+    head="bold",
+    summary="bold",
+    heading="bold cyan",
+    note="yellow",
+    unexplained="yellow",
+    next="dim",
+)
+STYLES.update(
+    {
+        "added": "green",
+        "removed": "red",
+        "rewired": "magenta",
+        "passed": "green",
+        "failed": "bold red",
+        "proved": "green",
+    }
+)
 STYLES.update({"not proved": "bold red", "not applicable": "dim"})
 
 Line = Tuple[str, str]  # a style and the text
@@ -18,7 +34,7 @@ Line = Tuple[str, str]  # a style and the text
 
 def show(lines: Iterable[Line]) -> None:
     """Prints lines. What can't be seen in a name, or stdout's encoding lacks, is shown escaped."""
-    from graphmp.diff.values import printable
+    from graphmp.compare.values import printable
 
     shown = [(style, encodable(printable(text))) for style, text in lines]
     if not sys.stdout.isatty():
@@ -46,15 +62,23 @@ def labelled(label: str, text: str) -> str:
     return "%-12s %s" % (label, text)
 
 
-def section(heading: str, rows: Sequence[Sequence[Any]], most: int = 0, titles: Sequence[str] = ()) -> List[Line]:
+def section(
+    heading: str, rows: Sequence[Sequence[Any]], most: int = 0, titles: Sequence[str] = ()
+) -> List[Line]:
     """A heading and a table below it, at most `most` rows of it; nothing where there are none. Numbers go to the right."""
     if not rows:
         return []
-    shown = [[value if isinstance(value, str) else format(value, ",") for value in row] for row in (rows[:most] if most else rows)]
+    shown = [
+        [value if isinstance(value, str) else format(value, ",") for value in row]
+        for row in (rows[:most] if most else rows)
+    ]
     widths = [max(map(len, column)) for column in zip(*([titles] if titles else []), *shown)]
 
     def line(cells: Sequence[str]) -> str:
-        padded = [cell.ljust(width) if isinstance(value, str) else cell.rjust(width) for cell, width, value in zip(cells, widths, rows[0])]
+        padded = [
+            cell.ljust(width) if isinstance(value, str) else cell.rjust(width)
+            for cell, width, value in zip(cells, widths, rows[0])
+        ]
         return ("  " + "  ".join(padded)).rstrip()
 
     head = [("row", ""), ("heading", heading)] + ([("heading", line(titles))] if titles else [])

@@ -9,7 +9,16 @@ import time
 from typing import Callable, Iterator, Optional, Tuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 Tell = Callable[[str, Optional[float]], None]
@@ -24,7 +33,12 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda stage: None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:.0f}/{task.total:.0f}"), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=total)
 
@@ -79,7 +93,10 @@ class _Times(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Both in words, as a line has them."""
-        return Text("%s; %s" % (clock(time.monotonic() - task.fields["began"]), time_left(task.fields["ends"])))
+        return Text(
+            "%s; %s"
+            % (clock(time.monotonic() - task.fields["began"]), time_left(task.fields["ends"]))
+        )
 
 
 class _Elapsed(BarColumn):

@@ -15,8 +15,8 @@ from graphmp.cli.steps import STEPS, add_steps, options_of_steps
 from graphmp.cli.tables import Line, labelled, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
+from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
-from graphmp.runtime.quiet import quiet_stderr
 
 if TYPE_CHECKING:
     from graphmp.verify.proof import Claim, Proof
@@ -41,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("original", metavar="ORIGINAL", help="the graph before the conversion")
     parser.add_argument("converted", metavar="CONVERTED", help="the graph after it")
     parser.add_argument(
-        "--expect", metavar="FILE", help="flags of graphmp convert, one a line, that its parameters must have (default: its own claim)"
+        "--expect",
+        metavar="FILE",
+        help="flags of graphmp convert, one a line, that its parameters must have (default: its own claim)",
     )
     parser.add_argument(
         "--devices",
@@ -58,13 +60,16 @@ def run(args: argparse.Namespace) -> int:
     expected = _expected(args.expect) if args.expect else None
     devices = args.devices.upper().split(",")
     with quiet_stderr():  # TensorFlow speaks while it is imported
-        from graphmp.graph.files import read_graph
+        from graphmp.executed.check import proof_with_steps
+        from graphmp.graph.io.files import read_graph
         from graphmp.policy.half_kernels import DEVICES
-        from graphmp.runtime.executed.check import proof_with_steps
         from graphmp.verify import verify
 
     if not set(devices) <= set(DEVICES):
-        raise GraphmpError("GMP001", "--devices=%s: accepted are %s, with commas" % (args.devices, " and ".join(DEVICES)))
+        raise GraphmpError(
+            "GMP001",
+            "--devices=%s: accepted are %s, with commas" % (args.devices, " and ".join(DEVICES)),
+        )
     options = options_of_steps(args)
     runs = args.random_data or bool(args.data)
     with progress(7 if runs else 3) as begin:
@@ -73,12 +78,24 @@ def run(args: argparse.Namespace) -> int:
         begin("reading %s" % args.converted)
         converted = read_graph(args.converted)
         if runs:
-            proof = proof_with_steps(original, converted, options, args.tolerance, _report(args.converted), begin, expected, devices)
+            proof = proof_with_steps(
+                original,
+                converted,
+                options,
+                args.tolerance,
+                _report(args.converted),
+                begin,
+                expected,
+                devices,
+            )
         else:
             begin("proving")
             proof = verify(original, converted, expected, devices)
     if args.json:
-        sys.stdout.write(json.dumps(as_json(proof, args.original, args.converted), indent=1, sort_keys=True) + "\n")
+        sys.stdout.write(
+            json.dumps(as_json(proof, args.original, args.converted), indent=1, sort_keys=True)
+            + "\n"
+        )
     else:
         show([*claim_lines(proof), ("next", labelled("next", _next(proof, args)))])
     return 0 if proof.ok else 1
@@ -89,21 +106,37 @@ def _expected(path: str) -> Dict[str, Any]:
     try:
         lines = pathlib.Path(path).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise GraphmpError("GMP003", "%s: %s" % (path, getattr(error, "strerror", None) or error)) from None
+        raise GraphmpError(
+            "GMP003", "%s: %s" % (path, getattr(error, "strerror", None) or error)
+        ) from None
     values = conversion_flags()
     try:
-        left = values(["graphmp", *(line.strip() for line in lines if line.strip() and not line.startswith("#"))])[1:]
+        left = values(
+            [
+                "graphmp",
+                *(line.strip() for line in lines if line.strip() and not line.startswith("#")),
+            ]
+        )[1:]
     except flags.Error as error:
-        raise GraphmpError("GMP001", "--expect=%s: %s; accepted are flags of graphmp convert, one a line" % (path, error)) from None
+        raise GraphmpError(
+            "GMP001",
+            "--expect=%s: %s; accepted are flags of graphmp convert, one a line" % (path, error),
+        ) from None
     if left:
-        raise GraphmpError("GMP001", "--expect=%s: %r is no flag; accepted are flags of graphmp convert, one a line" % (path, left[0]))
+        raise GraphmpError(
+            "GMP001",
+            "--expect=%s: %r is no flag; accepted are flags of graphmp convert, one a line"
+            % (path, left[0]),
+        )
     return Config.make(**options_of(values)).as_flags()
 
 
 def _report(converted: str) -> Optional[Dict[str, Any]]:
     """The report beside a converted graph; None where there is none."""
     try:
-        found = json.loads((pathlib.Path(converted).parent / "report.json").read_text(encoding="utf-8"))
+        found = json.loads(
+            (pathlib.Path(converted).parent / "report.json").read_text(encoding="utf-8")
+        )
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) and isinstance(found.get("losses"), list) else None
@@ -117,7 +150,11 @@ def claim_lines(proof: Proof) -> List[Line]:
         others = claim.nodes[1:_MOST_NODES] if claim in _open(proof) else ()
         found += [("row", "%-14s   %s" % ("", name)) for name in others]
     found.append(("blank", ""))
-    verdict = "every claim is proved" if proof.ok else "%s: look at these first" % ", ".join(claim.name for claim in _open(proof))
+    verdict = (
+        "every claim is proved"
+        if proof.ok
+        else "%s: look at these first" % ", ".join(claim.name for claim in _open(proof))
+    )
     found.append(("passed" if proof.ok else "failed", labelled("verify", verdict)))
     return found
 

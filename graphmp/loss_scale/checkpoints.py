@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.building import SCOPE
+from graphmp.naming import SCOPE
 
 
 def restore(saver: Any, sess: Any, path: str) -> List[str]:
@@ -27,7 +27,11 @@ def restore(saver: Any, sess: Any, path: str) -> List[str]:
     Raises:
         What `saver.restore` raises; any other variable must be in the checkpoint.
     """
-    reader = tf.train.NewCheckpointReader(tf.train.get_checkpoint_state(path).model_checkpoint_path if tf.gfile.IsDirectory(path) else path)
+    reader = tf.train.NewCheckpointReader(
+        tf.train.get_checkpoint_state(path).model_checkpoint_path
+        if tf.gfile.IsDirectory(path)
+        else path
+    )
     present = reader.get_variable_to_shape_map()
     feeds, missing = {}, []  # type: Dict[Any, Any], List[str]
     for op in _restore_ops(saver, sess.graph):
@@ -59,12 +63,18 @@ def _restore_ops(saver: Any, graph: Any) -> List[Any]:
     return found
 
 
-def _values(op: Any, names: List[str], reader: Any, lacking: List[str], graph: Any) -> Dict[Any, Any]:
+def _values(
+    op: Any, names: List[str], reader: Any, lacking: List[str], graph: Any
+) -> Dict[Any, Any]:
     """What a RestoreV2 op would output, read here: it refuses a checkpoint that lacks any of its names."""
     slices = _strings(op.inputs[2])
     values = {}
     for tensor, name, spec in zip(op.outputs, names, slices):
-        values[tensor] = _initial_value(graph, name) if name in lacking else _sliced(reader.get_tensor(name), spec)
+        values[tensor] = (
+            _initial_value(graph, name)
+            if name in lacking
+            else _sliced(reader.get_tensor(name), spec)
+        )
     return values
 
 
@@ -81,7 +91,10 @@ def _sliced(value: Any, spec: str) -> Any:
     if not spec:
         return value
     parts = spec.split()[-1].split(":")
-    index = tuple(slice(None) if p == "-" else slice(int(p.split(",")[0]), sum(map(int, p.split(",")))) for p in parts)
+    index = tuple(
+        slice(None) if p == "-" else slice(int(p.split(",")[0]), sum(map(int, p.split(","))))
+        for p in parts
+    )
     return np.asarray(value)[index]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterator
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.building import own_scope, same_scope, v1_control_flow
+from graphmp.graph.edit.building import own_scope, same_scope, v1_control_flow
 
 
 def run_if(finite: Any, build: Callable[[], Any], scope: str) -> Any:

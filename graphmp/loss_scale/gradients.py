@@ -6,10 +6,12 @@ from typing import Any, Callable, List, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.building import own_scope
+from graphmp.graph.edit.building import own_scope
 
 
-def unscale(scale: Any, gradients: Sequence[Any], readers: Optional[Sequence[Any]] = None) -> List[Any]:
+def unscale(
+    scale: Any, gradients: Sequence[Any], readers: Optional[Sequence[Any]] = None
+) -> List[Any]:
     """Each gradient in float32 divided by a loss scale of `scales.py`; sparse ones stay sparse, None stays None.
 
     Args:
@@ -18,22 +20,35 @@ def unscale(scale: Any, gradients: Sequence[Any], readers: Optional[Sequence[Any
         readers: for each the variable that it is of, on whose device it is divided: what is sent there is half as large before.
     """
     devices = [""] * len(gradients) if readers is None else [reader.device for reader in readers]
-    return [_on_values(_on(device, scale.unscale), gradient) for gradient, device in zip(gradients, devices)]
+    return [
+        _on_values(_on(device, scale.unscale), gradient)
+        for gradient, device in zip(gradients, devices)
+    ]
 
 
 def all_finite(gradients: Sequence[Any], scope: str, device: str = "") -> Any:
     """A scalar bool tensor, on a device where one is given: whether every value of every gradient is finite."""
     with own_scope(scope), tf.device(device):
         flat, first = tf.constant([-1], name="flat"), tf.constant([0], name="first")
-        checks = [_reduced(values(g), lambda g: tf.reduce_all(tf.reshape(tf.is_finite(g), flat), first)) for g in gradients if g is not None]
+        checks = [
+            _reduced(values(g), lambda g: tf.reduce_all(tf.reshape(tf.is_finite(g), flat), first))
+            for g in gradients
+            if g is not None
+        ]
         return tf.reduce_all(tf.stack(checks), first, name="all_finite")
 
 
 def largest(gradients: Sequence[Any]) -> Any:
     """A float32 scalar tensor: the largest absolute value in all of the gradients."""
     flat, first = tf.constant([-1], name="flat"), tf.constant([0], name="first")
-    found = [_reduced(values(g), lambda g: tf.reduce_max(tf.abs(tf.reshape(g, flat)), first)) for g in gradients if g is not None]
-    return tf.reduce_max(tf.stack([tf.cast(value, tf.float32) for value in found] + [tf.constant(0.0)]), first)
+    found = [
+        _reduced(values(g), lambda g: tf.reduce_max(tf.abs(tf.reshape(g, flat)), first))
+        for g in gradients
+        if g is not None
+    ]
+    return tf.reduce_max(
+        tf.stack([tf.cast(value, tf.float32) for value in found] + [tf.constant(0.0)]), first
+    )
 
 
 def _reduced(tensor: Any, function: Callable[[Any], Any]) -> Any:
@@ -60,14 +75,26 @@ def clip(gradients: Sequence[Any], clip_norm: float, scope: str) -> List[Any]:
     dtypes = list(dict.fromkeys(g.dtype for g in given))
     with own_scope(scope):
         if len(dtypes) < 2:
-            return list(tf.clip_by_global_norm(list(gradients), clip_norm, name="clip_by_global_norm")[0])
+            return list(
+                tf.clip_by_global_norm(list(gradients), clip_norm, name="clip_by_global_norm")[0]
+            )
         with tf.name_scope("clip_by_global_norm"):
-            norms = [tf.cast(tf.global_norm([g for g in given if g.dtype == dtype]), tf.float64) for dtype in dtypes]
+            norms = [
+                tf.cast(tf.global_norm([g for g in given if g.dtype == dtype]), tf.float64)
+                for dtype in dtypes
+            ]
             norm = tf.global_norm(norms)
         clipped = list(gradients)
         for dtype in dtypes:
-            places = [place for place, g in enumerate(gradients) if g is not None and g.dtype == dtype]
-            found, _ = tf.clip_by_global_norm([gradients[place] for place in places], clip_norm, tf.cast(norm, dtype), name="clip_by_global_norm")
+            places = [
+                place for place, g in enumerate(gradients) if g is not None and g.dtype == dtype
+            ]
+            found, _ = tf.clip_by_global_norm(
+                [gradients[place] for place in places],
+                clip_norm,
+                tf.cast(norm, dtype),
+                name="clip_by_global_norm",
+            )
             for place, gradient in zip(places, found):
                 clipped[place] = gradient
         return clipped

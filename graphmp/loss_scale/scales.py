@@ -14,9 +14,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config, fixed_scale
 from graphmp.errors import GraphmpError
-from graphmp.graph.building import SCOPE, own_scope
-from graphmp.hooks.internals import init_scope
+from graphmp.graph.edit.building import own_scope
 from graphmp.loss_scale.gradients import largest
+from graphmp.naming import SCOPE
+from graphmp.tf_hooks.internals import init_scope
 
 COLLECTION = "graphmp_loss_scale"
 HEAD_ROOM = 32  # how many times as large as the first step's gradients may become; those of the examples did 27 times at most, in 20 steps
@@ -73,7 +74,11 @@ class FixedLossScale(NoLossScale):
             if known is not None:
                 fixed_scale(known)
             self.initial = float(value) if isinstance(value, (int, float)) else None
-            self.current = tf.cast(value, tf.float32) if hasattr(value, "graph") else tf.constant(value, tf.float32, name="current")
+            self.current = (
+                tf.cast(value, tf.float32)
+                if hasattr(value, "graph")
+                else tf.constant(value, tf.float32, name="current")
+            )
             if self.current.op.name.split("/")[-1] != "current":
                 self.current = tf.identity(self.current, name="current")
 
@@ -121,7 +126,9 @@ class DynamicLossScale(FixedLossScale):
         self.initial = config.loss_scale_initial
         self._config = config
         with init_scope(), own_scope(scope):
-            self.variables = tuple((_Handle if by_handle else _variable)(*row) for row in _state(config))
+            self.variables = tuple(
+                (_Handle if by_handle else _variable)(*row) for row in _state(config)
+            )
         self._scale, self._good_steps, self._skipped_steps = self.variables
         self.device = self._scale.device
         with init_scope(), own_scope(scope), tf.device(self.device):
@@ -131,9 +138,16 @@ class DynamicLossScale(FixedLossScale):
             self.first_step = self._step = None
             if config.tries_first_step:
                 taken = tf.add(read(self._good_steps), self._skipped)
-                self.first_step = tf.logical_and(tf.equal(taken, 0), tf.equal(read(self._scale), config.loss_scale_initial), name="first_step")
+                self.first_step = tf.logical_and(
+                    tf.equal(taken, 0),
+                    tf.equal(read(self._scale), config.loss_scale_initial),
+                    name="first_step",
+                )
                 self.largest = tf.constant(0.0, name="first_step/largest")
-                self._step = tf.identity(_select(self.first_step, tf.constant(config.loss_scale_min), self.current), name="in_step")
+                self._step = tf.identity(
+                    _select(self.first_step, tf.constant(config.loss_scale_min), self.current),
+                    name="in_step",
+                )
 
     @property
     def in_step(self) -> Any:
@@ -146,13 +160,22 @@ class DynamicLossScale(FixedLossScale):
             grown = self.current * self._config.loss_scale_growth_factor
             # A scale that would leave float32's range stays where it is.
             grown = _select(tf.is_finite(grown), grown, self.current)
-            shrunk = tf.maximum(self.current * self._config.loss_scale_backoff_factor, self._config.loss_scale_min)
+            shrunk = tf.maximum(
+                self.current * self._config.loss_scale_backoff_factor, self._config.loss_scale_min
+            )
             scale = _select(finite, _select(grows, grown, self._fitting(gradients)), shrunk)
             good = _select(tf.logical_and(finite, tf.logical_not(grows)), good, tf.zeros_like(good))
             skipped = self._skipped + tf.cast(tf.logical_not(finite), tf.int64)
             with tf.control_dependencies([scale, good, skipped]):
-                pairs = zip(self.variables, (scale, good, skipped), ("new_scale", "new_good_steps", "new_skipped_steps"))
-                return tf.group(*[tf.assign(variable, value, name=name) for variable, value, name in pairs], name="step")
+                pairs = zip(
+                    self.variables,
+                    (scale, good, skipped),
+                    ("new_scale", "new_good_steps", "new_skipped_steps"),
+                )
+                return tf.group(
+                    *[tf.assign(variable, value, name=name) for variable, value, name in pairs],
+                    name="step",
+                )
 
     def _fitting(self, gradients: Sequence[Any]) -> Any:
         """The scale after a good step: as it is, but for a first one after which it would leave less than HEAD_ROOM.
@@ -166,7 +189,9 @@ class DynamicLossScale(FixedLossScale):
         return tf.maximum(tf.minimum(fits, self.current), self._config.loss_scale_min)
 
     def _size(self, gradients: Sequence[Any]) -> Any:
-        return tf.maximum(largest(gradients), self.largest) if gradients else tf.identity(self.largest)
+        return (
+            tf.maximum(largest(gradients), self.largest) if gradients else tf.identity(self.largest)
+        )
 
 
 def make(config: Config, scope: str, by_handle: bool = False) -> NoLossScale:
@@ -186,7 +211,14 @@ def state_for_functions(config: Config, scope: str) -> Tuple[Any, ...]:
     variables = []
     for name, value, dtype in _state(config):
         with own_scope(scope), tf.device(BESIDE_CALLS):
-            made = tf.Variable(value, trainable=False, collections=[tf.GraphKeys.GLOBAL_VARIABLES], name=name, dtype=dtype, use_resource=True)
+            made = tf.Variable(
+                value,
+                trainable=False,
+                collections=[tf.GraphKeys.GLOBAL_VARIABLES],
+                name=name,
+                dtype=dtype,
+                use_resource=True,
+            )
         with own_scope("%s/%s" % (scope, name)):
             tf.add_to_collection(COLLECTION, tf.identity(read(made), name="value"))
         variables.append(made)
@@ -222,18 +254,28 @@ def shown(row: Dict[str, Any]) -> Tuple[str, str]:
     scope = "%s/%s/" % (SCOPE, row["scope"])
     if row["kind"] != "dynamic":
         return "" if row.get("handles") or row["kind"] == "none" else scope + "current", ""
-    return (scope + "scale/value", scope + "skipped_steps/value") if row.get("handles") else (scope + "current", scope + "skipped")
+    return (
+        (scope + "scale/value", scope + "skipped_steps/value")
+        if row.get("handles")
+        else (scope + "current", scope + "skipped")
+    )
 
 
 def _state(config: Config) -> Tuple[Tuple[str, Any, Any], ...]:
     """Name, initial value and dtype of what a dynamic scale keeps."""
-    return ("scale", config.loss_scale_initial, tf.float32), ("good_steps", 0, tf.int64), ("skipped_steps", 0, tf.int64)
+    return (
+        ("scale", config.loss_scale_initial, tf.float32),
+        ("good_steps", 0, tf.int64),
+        ("skipped_steps", 0, tf.int64),
+    )
 
 
 def _variable(name: str, value: Any, dtype: Any) -> Any:
     # Reference variables: a collection of them survives export and import as tensors that can be run (1.15.5, 2.21).
     collections = [tf.GraphKeys.GLOBAL_VARIABLES, COLLECTION]
-    return tf.Variable(value, trainable=False, collections=collections, name=name, dtype=dtype, use_resource=False)
+    return tf.Variable(
+        value, trainable=False, collections=collections, name=name, dtype=dtype, use_resource=False
+    )
 
 
 class _Handle:
@@ -241,8 +283,12 @@ class _Handle:
 
     def __init__(self, name: str, value: Any, dtype: Any):
         self._value, self.dtype = value, dtype
-        with tf.name_scope(name) as variable, tf.name_scope("handle") as self._scope, tf.device(BESIDE_CALLS):
-            self._handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=[], shared_name=variable[:-1], name="of")
+        with tf.name_scope(name) as variable, tf.name_scope("handle") as self._scope, tf.device(
+            BESIDE_CALLS
+        ):
+            self._handle = tf.raw_ops.VarHandleOp(
+                dtype=dtype, shape=[], shared_name=variable[:-1], name="of"
+            )
         self.device = self._handle.device
 
     def initialized_value(self) -> Any:
@@ -266,14 +312,18 @@ def _select(flag: Any, yes: Any, no: Any) -> Any:
 
 def _power_of_two_below(value: Any) -> Any:
     """The largest power of two that is not above a positive float32: its sign and exponent alone."""
-    return tf.bitcast(tf.bitwise.bitwise_and(tf.bitcast(value, tf.int32), tf.constant(0x7F800000, tf.int32)), tf.float32)
+    return tf.bitcast(
+        tf.bitwise.bitwise_and(tf.bitcast(value, tf.int32), tf.constant(0x7F800000, tf.int32)),
+        tf.float32,
+    )
 
 
 def _global_step() -> Any:
     step = tf.train.get_global_step()
     if step is None:
         raise GraphmpError(
-            "GMP002", "loss_scale is a function of the global step and the graph has none; make it first: tf.train.get_or_create_global_step()"
+            "GMP002",
+            "loss_scale is a function of the global step and the graph has none; make it first: tf.train.get_or_create_global_step()",
         )
     return step
 
@@ -282,7 +332,9 @@ def read(variable: Any) -> Any:
     """The value of a scale's variable; until something initialises it, its initial one."""
     if isinstance(variable, _Handle) or variable.dtype != variable.dtype.base_dtype:
         return variable.initialized_value()
-    return tf.cond(tf.is_variable_initialized(variable), variable.read_value, lambda: variable.initial_value)
+    return tf.cond(
+        tf.is_variable_initialized(variable), variable.read_value, lambda: variable.initial_value
+    )
 
 
 def _at_least_float32(gradient: Any) -> Any:

@@ -38,5 +38,7 @@ class Format(NamedTuple):
 
 
 FLOAT16 = Format("float16", 65504.0, 2.0**-24, 15, -14, -24, 0x477FF000, 0x33000000)
-BFLOAT16 = Format("bfloat16", 3.3895313892515355e38, 2.0**-133, 127, -126, -133, 0x7F7F8000, 0x00008000)
+BFLOAT16 = Format(
+    "bfloat16", 3.3895313892515355e38, 2.0**-133, 127, -126, -133, 0x7F7F8000, 0x00008000
+)
 FORMATS = {"float16": FLOAT16, "bfloat16": BFLOAT16}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import pathlib
 import re
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from graphmp.graph import tables
+from graphmp.policy import tables
 
 _SPELLED = re.compile(r"(?P<op>\w+)(:(?P<slots>[\d,]+))?(>(?P<outputs>[\d,]+))?$")
-_JOINT = {"linear": 1.0, "reduce": 1.0, "square": 2.0, "root": 0.5, "inverse": -1.0, "inverse_root": -0.5}
+_JOINT = {
+    "linear": 1.0,
+    "reduce": 1.0,
+    "square": 2.0,
+    "root": 0.5,
+    "inverse": -1.0,
+    "inverse_root": -0.5,
+}
 _BY_PLACE = {"quotient": (1.0, -1.0), "solution": (-1.0, 1.0)}
 
 
@@ -56,15 +62,17 @@ def _numbers(text: Optional[str]) -> Optional[Tuple[int, ...]]:
     return None if text is None else tuple(int(number) for number in text.split(","))
 
 
-def _read(path: pathlib.Path) -> Dict[str, Rule]:
+def _read(file: str) -> Dict[str, Rule]:
     found = {}
-    for name, *words in tables.rows(path):
+    for name, *words in tables.rows(file):
         for word in words:
             match = _SPELLED.match(word)
             assert match is not None, word
-            found[match.group("op")] = Rule(name, _numbers(match.group("slots")), _numbers(match.group("outputs")))
+            found[match.group("op")] = Rule(
+                name, _numbers(match.group("slots")), _numbers(match.group("outputs"))
+            )
     return found
 
 
 _UNKNOWN = Rule("")
-_RULES = _read(pathlib.Path(__file__).resolve().parent / "homogeneity.txt")
+_RULES = _read("homogeneity.txt")

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Dict, FrozenSet, Iterator, Tuple
 
 from graphmp.errors import GraphmpError
+from graphmp.policy import tables
 
 CATEGORIES = ("allow", "infer", "clear", "deny")
 UNLISTED = "unlisted"
-_FOLDER = pathlib.Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class Policy:
         """The shipped lists for "float16" or "bfloat16" ("float32": nothing is allowed)."""
         if compute_dtype == "float32":
             return cls()
-        return cls.from_text((_FOLDER / (compute_dtype + ".txt")).read_text(), compute_dtype + ".txt")
+        return cls.from_text(
+            (tables.FOLDER / (compute_dtype + ".txt")).read_text(), compute_dtype + ".txt"
+        )
 
     @classmethod
     def from_text(cls, text: str, source: str = "op policy") -> Policy:
@@ -71,12 +73,19 @@ class Policy:
                     "%s:%d: found %r; accepted are `allow|infer|clear|deny OpName`, `-OpName`, `keep_float32 REGEX`, `# comment`"
                     % (source, number, line.strip()),
                 )
-        lists = {c: frozenset(op for op, listed_as in listed.items() if listed_as == c) for c in CATEGORIES}
+        lists = {
+            c: frozenset(op for op, listed_as in listed.items() if listed_as == c)
+            for c in CATEGORIES
+        }
         return replace(self, keep_float32=tuple(kept), **lists)
 
     def to_text(self) -> str:
         """The text form: sorted, one op a line; `Policy.from_text` reads it back."""
-        lines = ["%s %s\n" % (category, op) for category in CATEGORIES for op in sorted(getattr(self, category))]
+        lines = [
+            "%s %s\n" % (category, op)
+            for category in CATEGORIES
+            for op in sorted(getattr(self, category))
+        ]
         return "".join(lines + ["keep_float32 %s\n" % pattern for pattern in self.keep_float32])
 
     def category(self, op: str) -> str:
@@ -117,7 +126,10 @@ def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
     for number, line in enumerate(_read(path).splitlines() if path else (), 1):
         words = line.split("#")[0].split()
         if words and (words[0] == kind if kind else words[0] != "keep_float32"):
-            yield "--op_policy=%s:%d: `%s`" % (path, number, " ".join(words)), words[-1] if kind else words[-1].lstrip("-")
+            yield (
+                "--op_policy=%s:%d: `%s`" % (path, number, " ".join(words)),
+                words[-1] if kind else words[-1].lstrip("-"),
+            )
 
 
 def _read(path: str) -> str:

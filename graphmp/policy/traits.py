@@ -5,17 +5,13 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import FrozenSet
 
-from graphmp.graph import tables
-from graphmp.graph.dtypes import BOOL, INT8, UINT8
+from graphmp.policy import tables
+from graphmp.policy.dtypes import BOOL, INT8, UINT8
 from graphmp.policy.homogeneity import rule
 
-_FOLDER = pathlib.Path(__file__).resolve().parent
-
-
-_TRAITS = tables.sets(_FOLDER / "traits.txt")
+_TRAITS = tables.sets("traits.txt")
 MOVES_NOTHING = _TRAITS["moves_nothing"]
 DISCONTINUOUS = _TRAITS["discontinuous"]
 KEEPS_VALUES = _TRAITS["keeps_values"]
@@ -51,5 +47,6 @@ def without_kernel(compute_dtype: str) -> FrozenSet[str]:
 
 
 _WITHOUT_KERNEL = {
-    dtype: frozenset(op for listed, op, _ in tables.rows(_FOLDER / "kernels.txt") if listed == dtype) for dtype in ("float16", "bfloat16")
+    dtype: frozenset(op for listed, op, _ in tables.rows("kernels.txt") if listed == dtype)
+    for dtype in ("float16", "bfloat16")
 }

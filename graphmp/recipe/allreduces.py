@@ -6,10 +6,10 @@ from typing import Any, Container, List, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.calls import CALLS, functions_named
-from graphmp.graph.live import ancestors
+from graphmp.graph.state.live import ancestors
+from graphmp.graph.structure.calls import CALLS, functions_named
 from graphmp.loss_scale.gradients import values
-from graphmp.rewrite.scaling.allreduce import is_reduce, reducing_functions
+from graphmp.scaling.losses.allreduce import is_reduce, reducing_functions
 
 
 def reduced(gradients: List[Any], made: Container[str]) -> List[Any]:
@@ -22,18 +22,26 @@ def reduced(gradients: List[Any], made: Container[str]) -> List[Any]:
         made: names of the ops that gradients were made by; nothing above them is looked at.
     """
     graph = tf.get_default_graph()
-    above = [ancestors([values(g).op], stop=lambda op: op.name in made, control=False) for g in gradients]
+    above = [
+        ancestors([values(g).op], stop=lambda op: op.name in made, control=False) for g in gradients
+    ]
     reduces = _all_reduces(graph, set().union(*above))
     if not reduces:
         return []
     found = {values(g): None for g, ops in zip(gradients, above) if reduces.isdisjoint(ops)}
-    waiting, behind, outside = sorted(reduces, key=lambda op: str(op.name)), set().union(*above), graph._get_control_flow_context()
+    waiting, behind, outside = (
+        sorted(reduces, key=lambda op: str(op.name)),
+        set().union(*above),
+        graph._get_control_flow_context(),
+    )
     while waiting:
         op = waiting.pop()
         if op._get_control_flow_context() is outside:
             found.update((tensor, None) for tensor in op.outputs if tensor.dtype.is_floating)
         else:
-            waiting += [reader for tensor in op.outputs for reader in tensor.consumers() if reader in behind]
+            waiting += [
+                reader for tensor in op.outputs for reader in tensor.consumers() if reader in behind
+            ]
     return list(found)
 
 
@@ -41,4 +49,6 @@ def _all_reduces(graph: Any, ops: Set[Any]) -> Set[Any]:
     """All-reduces among ops, calls of functions that have one included."""
     calls = {op for op in ops if op.type in CALLS}
     reducing = reducing_functions(graph.as_graph_def()) if calls else set()
-    return {op for op in ops if is_reduce(op.type)} | {op for op in calls if not reducing.isdisjoint(functions_named(op.node_def))}
+    return {op for op in ops if is_reduce(op.type)} | {
+        op for op in calls if not reducing.isdisjoint(functions_named(op.node_def))
+    }

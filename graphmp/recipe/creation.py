@@ -19,17 +19,17 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.calls import CHOICES, LOOPS
-from graphmp.graph.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
-from graphmp.graph.live import ASSIGNS, is_tensor, variable_op
-from graphmp.hooks.internals import accepts, op_def
-from graphmp.hooks.op_creation import Creation
+from graphmp.graph.state.live import ASSIGNS, is_tensor, variable_op
+from graphmp.graph.structure.calls import CHOICES, LOOPS
+from graphmp.graph.structure.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import all_finite
 from graphmp.policy.policy import Policy
 from graphmp.recipe import state as states
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan, matches
 from graphmp.recipe.refusal import functional_control_flow
+from graphmp.tf_hooks.internals import accepts, op_def
+from graphmp.tf_hooks.op_creation import Creation
 
 LOOKUPS = frozenset(["Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"])
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
@@ -62,7 +62,9 @@ class Build:
         Raises:
             GraphmpError: GMP012 for a conditional or loop made of functions, whose bodies are graphs of their own.
         """
-        if tf.get_default_graph() is not self._graph:  # the body of a function, tf.data's for example
+        if (
+            tf.get_default_graph() is not self._graph
+        ):  # the body of a function, tf.data's for example
             return None
         if creation.op_type in LOOPS | CHOICES and self._has_half(creation.arguments):
             raise functional_control_flow(creation.op_type)
@@ -71,7 +73,9 @@ class Build:
             return self._assign(creation)
         name = _full_name(creation)
         if self._plan is not None and name in self._plan.seeds:
-            return creation.make(dict(creation.arguments, **dict(zip(SEEDS, self._plan.seeds[name])))).result()
+            return creation.make(
+                dict(creation.arguments, **dict(zip(SEEDS, self._plan.seeds[name])))
+            ).result()
         if self.half == tf.float32:
             return None
         if creation.op_type in LEFT_ALONE and not self._is_source(creation):
@@ -85,30 +89,60 @@ class Build:
         return self._past_half(creation, name)
 
     def _in_gradients(self, creation: Creation, name: str) -> Optional[tuple]:
-        if creation.op_type == "AddN" and self.aggregating is not None and self._casts_variable(self.aggregating):
-            return creation.make(self._promoted(creation.arguments, name, "gradients of a shared weight summed in float32")).result()
+        if (
+            creation.op_type == "AddN"
+            and self.aggregating is not None
+            and self._casts_variable(self.aggregating)
+        ):
+            return creation.make(
+                self._promoted(
+                    creation.arguments, name, "gradients of a shared weight summed in float32"
+                )
+            ).result()
         return self._repair(creation, name) if self._denied(creation, name) else None
 
     def _casts_variable(self, op: Any) -> bool:
         """Whether an op is a cast of a variable's value, ours or the function's own."""
-        return self.state.casts_variable(op) or (op.type == "Cast" and variable_op(op.inputs[0]) is not None)
+        return self.state.casts_variable(op) or (
+            op.type == "Cast" and variable_op(op.inputs[0]) is not None
+        )
 
     def _in_half(self, creation: Creation, name: str) -> Optional[tuple]:
         if self._denied(creation, name):
             return self._repair(creation, name)
         made = creation.make(self._variables_in_half(creation))
         if name in self._plan.boundary:  # type: ignore[union-attr]  # a plan is what told that the op is half
-            return made.result([self._cast(t, self._wide(name), self.half, "end of the half-precision part") for t in made.op.outputs])
+            return made.result(
+                [
+                    self._cast(t, self._wide(name), self.half, "end of the half-precision part")
+                    for t in made.op.outputs
+                ]
+            )
         if self._is_source(creation):
-            return made.result([self._cast(t, self.half, tf.float32, "value that enters the half-precision part") for t in made.op.outputs])
+            return made.result(
+                [
+                    self._cast(
+                        t, self.half, tf.float32, "value that enters the half-precision part"
+                    )
+                    for t in made.op.outputs
+                ]
+            )
         return made.result()
 
     def _past_half(self, creation: Creation, name: str) -> Optional[tuple]:
         if creation.op_type.startswith("TensorArray"):
             return self._of_array(creation, name)
-        if _is_structure(creation.op_type) or not self._reaches_past_half(creation.arguments) or matches(self.config.force_compute, name):
+        if (
+            _is_structure(creation.op_type)
+            or not self._reaches_past_half(creation.arguments)
+            or matches(self.config.force_compute, name)
+        ):
             return None
-        return creation.make(self._promoted(creation.arguments, name, "loss and outputs are float32", self._wide(name))).result()
+        return creation.make(
+            self._promoted(
+                creation.arguments, name, "loss and outputs are float32", self._wide(name)
+            )
+        ).result()
 
     def _of_array(self, creation: Creation, name: str) -> Optional[tuple]:
         """An array made behind the half part is float32, whatever dtype it was asked for; what writes and reads one goes by its dtype."""
@@ -122,27 +156,44 @@ class Build:
             arguments["dtype"] = wide
         value: Any = arguments.get("value")
         if is_tensor(value) and value.dtype in (self.half, *FLOATS):
-            arguments["value"] = self.state.cast(value, wide, "%s: goes by the dtype of its array" % name)
+            arguments["value"] = self.state.cast(
+                value, wide, "%s: goes by the dtype of its array" % name
+            )
         return creation.make(arguments).result()
 
     def _repair(self, creation: Creation, name: str) -> tuple:
-        why = {"deny": "on the deny list", "unlisted": "on no list"}.get(self._policy.category(creation.op_type), "kept in float32")
+        why = {"deny": "on the deny list", "unlisted": "on no list"}.get(
+            self._policy.category(creation.op_type), "kept in float32"
+        )
         reason = "%s is %s" % (creation.op_type, why)
         made = creation.make(self._promoted(creation.arguments, name, reason))
         self.state.repaired.append(made.op.name)
-        return made.result([self._cast(t, self.half, tf.float32, "back to half after " + made.op.name) for t in made.op.outputs])
+        return made.result(
+            [
+                self._cast(t, self.half, tf.float32, "back to half after " + made.op.name)
+                for t in made.op.outputs
+            ]
+        )
 
     def _assign(self, creation: Creation) -> Optional[tuple]:
         arguments = dict(creation.arguments)
         target = target_of(creation)
         variable = variable_op(target)
-        if variable is None or not is_tensor(arguments["value"]) or _full_name(creation) == variable.name + "/Assign":
+        if (
+            variable is None
+            or not is_tensor(arguments["value"])
+            or _full_name(creation) == variable.name + "/Assign"
+        ):
             return None
         stored = tf.as_dtype(variable.get_attr("dtype")).base_dtype
         value = arguments["value"]
         if value.dtype == self.half and stored in (tf.float32, tf.float64):
             value = self.state.cast(value, stored, "variables are %s" % stored.name)
-        if self.config.loss_scale == "dynamic" and value.dtype.is_floating and not self.in_gradients:
+        if (
+            self.config.loss_scale == "dynamic"
+            and value.dtype.is_floating
+            and not self.in_gradients
+        ):
             value = self._only_finite(creation.op_type, target, value)
         arguments["value"] = value
         return creation.make(arguments).result()
@@ -150,16 +201,26 @@ class Build:
     def _only_finite(self, op_type: str, target: Any, value: Any) -> Any:
         finite = all_finite([value], "moving_averages")
         gated = gate.value_if(finite, value, old_value(op_type, target, value), "moving_averages")
-        self.state.note(gated.op.name, "add %s" % gated.op.type, "a moving average takes no value that is not finite")
+        self.state.note(
+            gated.op.name,
+            "add %s" % gated.op.type,
+            "a moving average takes no value that is not finite",
+        )
         return gated
 
     def _denied(self, creation: Creation, name: str) -> bool:
         if not self._has_half(creation.arguments) or matches(self.config.force_compute, name):
             return False
-        if matches(self.config.float32_nodes + self._policy.keep_float32, name) or not accepts(creation.op_type, self.half):
+        if matches(self.config.float32_nodes + self._policy.keep_float32, name) or not accepts(
+            creation.op_type, self.half
+        ):
             return True
         repairs = not self.config.engine_strict
-        return repairs and self._policy.wants_float32(creation.op_type) and not _is_stateful(creation.op_type)
+        return (
+            repairs
+            and self._policy.wants_float32(creation.op_type)
+            and not _is_stateful(creation.op_type)
+        )
 
     def _is_source(self, creation: Creation) -> bool:
         """Whether an op of the half part makes float32 out of integers, or out of a float32 table."""
@@ -169,13 +230,19 @@ class Build:
             return is_tensor(x) and not x.dtype.is_floating and arguments.get("DstT") == tf.float32
         if creation.op_type == "OneHot":
             return not self._has_half(arguments)
-        return creation.op_type in LOOKUPS and variable_op(arguments.get("params", arguments.get("resource"))) is not None
+        return (
+            creation.op_type in LOOKUPS
+            and variable_op(arguments.get("params", arguments.get("resource"))) is not None
+        )
 
     def _reaches_past_half(self, arguments: Dict[str, Any]) -> bool:
         """Whether values of the half part are among the arguments; the function's own half constants alone may stay so."""
         tensors = [t for t in _tensors(arguments) if t.dtype.is_floating]
         half = [t for t in tensors if t.dtype == self.half]
-        from_half_part = any(t.op.name in self._plan.half or t.op.name in self.state.half_casts for t in half)  # type: ignore[union-attr]  # as above
+        planned = self._plan.half  # type: ignore[union-attr]  # as above
+        from_half_part = any(
+            t.op.name in planned or t.op.name in self.state.half_casts for t in half
+        )
         return from_half_part or 0 < len(half) < len(tensors)
 
     def _wide(self, name: str) -> Any:
@@ -185,7 +252,9 @@ class Build:
     def _has_half(self, arguments: Dict[str, Any]) -> bool:
         return any(t.dtype == self.half for t in _tensors(arguments))
 
-    def _promoted(self, arguments: Dict[str, Any], name: str, reason: str, wide: Any = tf.float32) -> Dict[str, Any]:
+    def _promoted(
+        self, arguments: Dict[str, Any], name: str, reason: str, wide: Any = tf.float32
+    ) -> Dict[str, Any]:
         return _map(arguments, lambda t: self._cast(t, wide, self.half, "%s: %s" % (name, reason)))
 
     def _variables_in_half(self, creation: Creation) -> Dict[str, Any]:
@@ -198,12 +267,20 @@ class Build:
         return changed
 
     def _variable_in_half(self, value: Any) -> Any:
-        if variable_op(value) is None or value.dtype.base_dtype not in (tf.float32, tf.float64) or value.dtype == tf.resource:
+        if (
+            variable_op(value) is None
+            or value.dtype.base_dtype not in (tf.float32, tf.float64)
+            or value.dtype == tf.resource
+        ):
             return value
         return self.state.cast_variable(value, self.half)
 
     def _cast(self, tensor: Any, dtype: Any, only: Any, reason: str) -> Any:
-        return self.state.cast(tensor, dtype, reason) if is_tensor(tensor) and tensor.dtype == only else tensor
+        return (
+            self.state.cast(tensor, dtype, reason)
+            if is_tensor(tensor) and tensor.dtype == only
+            else tensor
+        )
 
 
 def target_of(creation: Creation) -> Any:
@@ -247,7 +324,11 @@ def run_active(build: Optional[Build], function: Callable[[], Any]) -> Any:
 
 def _full_name(creation: Creation) -> str:
     name = creation.name or creation.op_type
-    return name[:-1] if name.endswith("/") else tf.get_default_graph().unique_name(name, mark_as_used=False)
+    return (
+        name[:-1]
+        if name.endswith("/")
+        else tf.get_default_graph().unique_name(name, mark_as_used=False)
+    )
 
 
 def _array(handle: Any) -> Optional[Any]:
@@ -259,7 +340,11 @@ def _array(handle: Any) -> Optional[Any]:
 
 
 def _is_structure(op_type: str) -> bool:
-    return op_type in CONTROL_FLOW or op_type in SHAPES or op_type.startswith(("TensorArray", "Stack", "TensorList"))
+    return (
+        op_type in CONTROL_FLOW
+        or op_type in SHAPES
+        or op_type.startswith(("TensorArray", "Stack", "TensorList"))
+    )
 
 
 def _whole(value: Any) -> Any:
@@ -281,13 +366,22 @@ def _same_dtype(op_type: str) -> List[List[str]]:
 
 
 def _tensors(arguments: Dict[str, Any]) -> List[Any]:
-    return [t for v in arguments.values() for t in (v if isinstance(v, (list, tuple)) else [v]) if is_tensor(t)]
+    return [
+        t
+        for v in arguments.values()
+        for t in (v if isinstance(v, (list, tuple)) else [v])
+        if is_tensor(t)
+    ]
 
 
 def _map(arguments: Dict[str, Any], change: Callable[[Any], Any]) -> Dict[str, Any]:
     def of(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [of(v) for v in value]
-        return change(value) if is_tensor(value) or hasattr(value, "initializer") or hasattr(value, "as_tensor") else value
+        return (
+            change(value)
+            if is_tensor(value) or hasattr(value, "initializer") or hasattr(value, "as_tensor")
+            else value
+        )
 
     return {key: of(value) for key, value in arguments.items()}

@@ -8,26 +8,38 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.live import is_tensor
-from graphmp.hooks import conversions, gradients, op_creation, optimizers, sessions
-from graphmp.hooks.internals import op_count
-from graphmp.hooks.op_creation import Creation
+from graphmp.graph.state.live import is_tensor
 from graphmp.policy import policy as policies
 from graphmp.recipe import creation, observe, seeds
 from graphmp.recipe import state as states
 from graphmp.recipe.gradients import scaled_gradients, summed_gradients
 from graphmp.recipe.inputs import Call, cast_arguments, flat, map_back
 from graphmp.recipe.plan import FLOATS, Plan
-from graphmp.recipe.refusal import blames, check_constants, check_coverage, check_variables, recipe_refused
+from graphmp.recipe.refusal import (
+    blames,
+    check_constants,
+    check_coverage,
+    check_variables,
+    recipe_refused,
+)
 from graphmp.recipe.storage import make_getter, nested
 from graphmp.recipe.training import before_run, configured
 from graphmp.recipe.updates import apply_gradients, finite_histogram, gate_assign
+from graphmp.tf_hooks import conversions, gradients, op_creation, optimizers, sessions
+from graphmp.tf_hooks.internals import op_count
+from graphmp.tf_hooks.op_creation import Creation
 
 REFUSALS = ("GMP012", "GMP014", "GMP015", "GMP016")
 FallBack = Callable[[GraphmpError], ContextManager[None]]
 
 
-def build(function: Callable[..., Any], config: Config, call: Call, plan: Optional[Plan] = None, fall_back: Optional[FallBack] = None) -> Any:
+def build(
+    function: Callable[..., Any],
+    config: Config,
+    call: Call,
+    plan: Optional[Plan] = None,
+    fall_back: Optional[FallBack] = None,
+) -> Any:
     """Calls `function` under the recipe, by `plan` or by one made from a rehearsal. Raises as `graphmp.mixed_precision` says.
 
     Args:
@@ -59,19 +71,33 @@ def build(function: Callable[..., Any], config: Config, call: Call, plan: Option
 
 
 def _refusal(
-    function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, rehearsed: observe.Rehearsed
+    function: Callable[..., Any],
+    config: Config,
+    call: Call,
+    policy: policies.Policy,
+    rehearsed: observe.Rehearsed,
 ) -> Optional[GraphmpError]:
     """Why the recipe doesn't fit, found in a graph that is thrown away; None where it does, or what is wrong is the function's own."""
     plan = rehearsed.plan
     if plan is None:
-        blind = rehearsed.keeps_state and any(is_tensor(leaf) and leaf.dtype in FLOATS for leaf in flat(call))
+        blind = rehearsed.keeps_state and any(
+            is_tensor(leaf) and leaf.dtype in FLOATS for leaf in flat(call)
+        )
         return None if blind else GraphmpError("GMP012", rehearsed.problem)
     if not plan.half and config.compute_dtype != "float32":
-        return GraphmpError("GMP015", "it makes no matmul or convolution that may be %s" % config.compute_dtype)
+        return GraphmpError(
+            "GMP015", "it makes no matmul or convolution that may be %s" % config.compute_dtype
+        )
     if plan.outside:
-        return GraphmpError("GMP014", "it trains %s, a variable made outside of it" % plan.outside[0])
+        return GraphmpError(
+            "GMP014", "it trains %s, a variable made outside of it" % plan.outside[0]
+        )
     try:
-        observe.in_scratch(function, call, lambda scratch: _build(function, config, scratch, policy, plan, proven=False))
+        observe.in_scratch(
+            function,
+            call,
+            lambda scratch: _build(function, config, scratch, policy, plan, proven=False),
+        )
     except GraphmpError as error:
         return error if error.code in REFUSALS else None
     except Exception:  # whatever the function raises: the live build shows it
@@ -97,7 +123,14 @@ def on_creation(made: Creation) -> Optional[tuple]:
     return gated if gated is not None or current is None else current.create(made)
 
 
-def _build(function: Callable[..., Any], config: Config, call: Call, policy: policies.Policy, plan: Optional[Plan], proven: bool) -> Any:
+def _build(
+    function: Callable[..., Any],
+    config: Config,
+    call: Call,
+    policy: policies.Policy,
+    plan: Optional[Plan],
+    proven: bool,
+) -> Any:
     """Calls the function under the recipe. `proven`: a float32 build of it has been seen to work."""
     graph = tf.get_default_graph()
     current = creation.Build(config, policy, plan)
@@ -109,7 +142,10 @@ def _build(function: Callable[..., Any], config: Config, call: Call, policy: pol
     outer = scope.custom_getter
     scope.set_custom_getter(nested(outer, make_getter(plan.variables if plan else {})))
     try:
-        with seeds.repeating(plan.counts if plan is not None else (), op_count(graph) - before + current.state.surplus):
+        with seeds.repeating(
+            plan.counts if plan is not None else (),
+            op_count(graph) - before + current.state.surplus,
+        ):
             result = creation.run_active(current, lambda: function(*cast[0], **cast[1]))
     except (TypeError, ValueError) as error:
         if not proven and not blames(error, config.compute_dtype):
@@ -117,13 +153,19 @@ def _build(function: Callable[..., Any], config: Config, call: Call, policy: pol
         raise recipe_refused(error, function) from error
     finally:
         scope.set_custom_getter(outer)
-    current.state.surplus += op_count(graph) - before - plan.size if plan is not None and plan.size else 0
+    current.state.surplus += (
+        op_count(graph) - before - plan.size if plan is not None and plan.size else 0
+    )
     check_variables(plan, graph, start, config.compute_dtype)
     check_constants(plan, graph, start, config.compute_dtype)
     if plan is not None or config.engine == "recipe" or config.engine_strict:
         check_coverage(graph, start, policy, config)
     if plan is None:
-        current.state.warn("GMP101", getattr(function, "__qualname__", ""), "every float argument was cast to %s" % config.compute_dtype)
+        current.state.warn(
+            "GMP101",
+            getattr(function, "__qualname__", ""),
+            "every float argument was cast to %s" % config.compute_dtype,
+        )
     result = map_back(result, originals, current.state)
     _tag(result, config, current.state)
     return result

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Set
 
-from graphmp.graph.building import is_own
-from graphmp.graph.live import ancestors, descendants, is_initializer, is_write
-from graphmp.graph.state_kinds import GO_ON, kind
+from graphmp.graph.state.live import ancestors, descendants, is_initializer, is_write
+from graphmp.graph.state.state_kinds import GO_ON, kind
+from graphmp.naming import is_own
 from graphmp.recipe import state as states
 
 _BY_VALUE = "it goes by whether its own values are finite"
@@ -19,7 +19,10 @@ def going_on(graph: Any, state: states.GraphState, scope: str) -> List[Dict[str,
     counted = state.always.get(scope, {})
     gated = set(state.applied.get(scope, ())) - counted.keys()
     updates = [graph.get_operation_by_name(name) for name in state.applied.get(scope, ())]
-    return [{"node": op.name, "why": why} for op, why in _changes(ancestors(descendants(updates)), gated, counted)]
+    return [
+        {"node": op.name, "why": why}
+        for op, why in _changes(ancestors(descendants(updates)), gated, counted)
+    ]
 
 
 def _changes(step: Set[Any], gated: Set[str], counted: Dict[str, str]) -> Iterator[Any]:
@@ -29,7 +32,9 @@ def _changes(step: Set[Any], gated: Set[str], counted: Dict[str, str]) -> Iterat
         if kind(op.type) in GO_ON:
             yield op, GO_ON[kind(op.type)]
         elif is_write(op):
-            why = counted.get(op.name) or (_PUSHED if op.type.endswith("AccumulatorApplyGradient") else _by_value(op))
+            why = counted.get(op.name) or (
+                _PUSHED if op.type.endswith("AccumulatorApplyGradient") else _by_value(op)
+            )
             if why:
                 yield op, why
 

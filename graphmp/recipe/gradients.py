@@ -10,19 +10,27 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.live import ancestors, connected_variables, is_tensor, variable_op
-from graphmp.hooks import optimizers
-from graphmp.hooks.internals import place
+from graphmp.graph.state.live import ancestors, connected_variables, is_tensor, variable_op
 from graphmp.loss_scale.gradients import clip, unscale, values
 from graphmp.policy import policy as policies
 from graphmp.recipe import creation
 from graphmp.recipe import state as states
 from graphmp.recipe.updates import apply_gradients
+from graphmp.tf_hooks import optimizers
+from graphmp.tf_hooks.internals import place
 
 _INSIDE = threading.local()
 
 
-def scaled_gradients(original: Callable[..., Any], ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", *args: Any, **kwargs: Any) -> Any:
+def scaled_gradients(
+    original: Callable[..., Any],
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     """Stands in for TensorFlow's gradient function; takes and returns what that does.
 
     Gradients of variables that the half-precision part of the graph has a say in come back float32 and divided by the
@@ -42,7 +50,9 @@ def scaled_gradients(original: Callable[..., Any], ys: Any, xs: Any, grad_ys: An
     def take(ys: List[Any], grad_ys: Any) -> List[Any]:
         _INSIDE.yes = True
         try:
-            return _in_gradient_code(config, lambda: original(ys, xs, grad_ys, name, *args, **kwargs))
+            return _in_gradient_code(
+                config, lambda: original(ys, xs, grad_ys, name, *args, **kwargs)
+            )
         finally:
             _INSIDE.yes = False
 
@@ -51,24 +61,42 @@ def scaled_gradients(original: Callable[..., Any], ys: Any, xs: Any, grad_ys: An
     return _scaled(state, config, ys, xs, grad_ys, take)
 
 
-def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[Any], grad_ys: Any, take: Callable[..., List[Any]]) -> List[Any]:
+def _scaled(
+    state: states.GraphState,
+    config: Config,
+    ys: List[Any],
+    xs: List[Any],
+    grad_ys: Any,
+    take: Callable[..., List[Any]],
+) -> List[Any]:
     graph = tf.get_default_graph()
     shared = len(state.groups)
     group = state.group_for(xs, config)
     scale = group.scale
-    ys = [state.cast(y, tf.float32, "loss is float32") if is_tensor(y) and y.dtype in (tf.float16, tf.bfloat16) else y for y in ys]
+    ys = [
+        state.cast(y, tf.float32, "loss is float32")
+        if is_tensor(y) and y.dtype in (tf.float16, tf.bfloat16)
+        else y
+        for y in ys
+    ]
     given = _as_list(grad_ys) if grad_ys is not None else [None] * len(ys)
     scaled_ys = [scale.scale(y) if g is None else y for y, g in zip(ys, given)]
-    scaled_given = [None if g is None else scale.scale(tf.cast(g, y.dtype)) for y, g in zip(ys, given)]
+    scaled_given = [
+        None if g is None else scale.scale(tf.cast(g, y.dtype)) for y, g in zip(ys, given)
+    ]
     created = len(graph.get_operations())
     raw = take(scaled_ys, scaled_given if grad_ys is not None else None)
     _check_connected(xs, raw)
     _receive_in_half(raw, xs)
-    seeds = _seeds(graph.get_operations()[created:]) or [g.op.name for g in scaled_given if g is not None]
+    seeds = _seeds(graph.get_operations()[created:]) or [
+        g.op.name for g in scaled_given if g is not None
+    ]
     gradients = unscale(scale, raw, xs)
     present = [g for g in gradients if g is not None]
     finite = group.check(present) if scale.skips and present else None
-    call = states.GradientCall(group, _scope_of(seeds), seeds, _names(raw), _names(ys), _names(gradients), finite)
+    call = states.GradientCall(
+        group, _scope_of(seeds), seeds, _names(raw), _names(ys), _names(gradients), finite
+    )
     state.add_call(call, gradients)
     if config.clip_norm and present:
         gradients = clip(gradients, config.clip_norm, scale.scope)
@@ -77,7 +105,8 @@ def _scaled(state: states.GraphState, config: Config, ys: List[Any], xs: List[An
             state.warn(
                 "GMP103",
                 group.scale.scope,
-                "the gradients of %s are taken more than once: each set is clipped by itself" % ", ".join(sorted(group.variables)[:3]),
+                "the gradients of %s are taken more than once: each set is clipped by itself"
+                % ", ".join(sorted(group.variables)[:3]),
             )
     return gradients
 
@@ -107,12 +136,21 @@ def _check_connected(xs: List[Any], gradients: List[Any]) -> None:
     """Refuses a build in which a variable lost the gradient that it has in float32."""
     build = creation.active()
     names = {op.name for op in map(variable_op, xs) if op is not None}
-    lost = sorted((names & build.expected_gradients()) - connected_variables(xs, gradients)) if build is not None else []
+    lost = (
+        sorted((names & build.expected_gradients()) - connected_variables(xs, gradients))
+        if build is not None
+        else []
+    )
     if lost:
-        raise GraphmpError("GMP012", "variable %s has a gradient in the float32 build and none under the recipe" % lost[0])
+        raise GraphmpError(
+            "GMP012",
+            "variable %s has a gradient in the float32 build and none under the recipe" % lost[0],
+        )
 
 
-def summed_gradients(original: Callable[..., Any], grads: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+def summed_gradients(
+    original: Callable[..., Any], grads: Any, op: Any, *args: Any, **kwargs: Any
+) -> Any:
     """Stands in for the sum of the gradients of `op`'s outputs: says which op it is while the sum is built."""
     build = creation.active()
     if build is None:
@@ -125,7 +163,9 @@ def summed_gradients(original: Callable[..., Any], grads: Any, op: Any, *args: A
 
 
 def _in_gradient_code(config: Config, function: Callable[[], Any]) -> Any:
-    build = creation.active() or creation.Build(config, policies.load(config.compute_dtype, config.op_policy), None)
+    build = creation.active() or creation.Build(
+        config, policies.load(config.compute_dtype, config.op_policy), None
+    )
     before, build.in_gradients = build.in_gradients, True
     try:
         return creation.run_active(build, function)

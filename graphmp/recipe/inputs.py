@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.live import is_tensor
+from graphmp.graph.state.live import is_tensor
 from graphmp.recipe.plan import FLOATS
 from graphmp.recipe.state import GraphState
 
@@ -26,7 +26,9 @@ def replaced(call: Any, leaves: List[Any]) -> Any:
     return tf.nest.pack_sequence_as(call, leaves)
 
 
-def cast_arguments(call: Call, chosen: Any, dtype: Any, state: GraphState) -> Tuple[Call, Dict[str, Any]]:
+def cast_arguments(
+    call: Call, chosen: Any, dtype: Any, state: GraphState
+) -> Tuple[Call, Dict[str, Any]]:
     """Casts floating tensor arguments to `dtype`: the flat indices in `chosen`, or all where it is None.
 
     Returns:
@@ -50,4 +52,8 @@ def _back(leaf: Any, originals: Dict[str, Any], state: GraphState) -> Any:
         return leaf
     if leaf.name in originals:
         return originals[leaf.name]
-    return state.cast(leaf, tf.float32, "returned by the build function") if leaf.dtype in HALF else leaf
+    return (
+        state.cast(leaf, tf.float32, "returned by the build function")
+        if leaf.dtype in HALF
+        else leaf
+    )

@@ -15,22 +15,26 @@ import tensorflow.compat.v1 as tf
 from absl import logging
 
 from graphmp.config import Config
-from graphmp.graph.live import VARIABLE_OPS, connected_variables, is_tensor, variable_op
-from graphmp.hooks import gradients, internals, op_creation, patch
-from graphmp.hooks.op_creation import Creation
+from graphmp.graph.state.live import VARIABLE_OPS, connected_variables, is_tensor, variable_op
 from graphmp.policy.policy import Policy
 from graphmp.recipe import seeds
 from graphmp.recipe.inputs import Call, flat, replaced
 from graphmp.recipe.plan import Observation, Plan, make_plan
 from graphmp.recipe.refusal import first_line
 from graphmp.recipe.storage import nested
+from graphmp.tf_hooks import gradients, internals, op_creation, patch
+from graphmp.tf_hooks.op_creation import Creation
 
-VARIABLE_SCOPE_STORE = ("__varscope",)  # the collection where TensorFlow 1.15 to 2.21 counts a graph's variable scopes
+VARIABLE_SCOPE_STORE = (
+    "__varscope",
+)  # the collection where TensorFlow 1.15 to 2.21 counts a graph's variable scopes
 _STAND_IN = "graphmp/stand_in"
 _LOCAL = threading.local()
 
 
-def observed(function: Callable[[], Any], arguments: List[Any], policy: Policy, config: Config) -> Tuple[Any, Plan]:
+def observed(
+    function: Callable[[], Any], arguments: List[Any], policy: Policy, config: Config
+) -> Tuple[Any, Plan]:
     """Calls `function` in the default graph as it is, and plans from the ops that it makes.
 
     Args:
@@ -48,9 +52,13 @@ def observed(function: Callable[[], Any], arguments: List[Any], policy: Policy, 
     finally:
         _LOCAL.gradients = outer
     backward = {i for first, last in seen.ranges for i in range(first, last)}
-    forward = [op for i, op in enumerate(graph.get_operations()) if i >= start and i not in backward]
+    forward = [
+        op for i, op in enumerate(graph.get_operations()) if i >= start and i not in backward
+    ]
     variables = [op for op in forward if op.type in VARIABLE_OPS]
-    return result, make_plan(Observation(forward, arguments, variables, frozenset(seen.connected)), policy, config)
+    return result, make_plan(
+        Observation(forward, arguments, variables, frozenset(seen.connected)), policy, config
+    )
 
 
 def observing() -> bool:
@@ -74,7 +82,9 @@ class Rehearsed(NamedTuple):
     keeps_state: bool = False
 
 
-def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Rehearsed:
+def rehearsed(
+    function: Callable[..., Any], call: Call, policy: Policy, config: Config
+) -> Rehearsed:
     """Calls the function once in a graph that is thrown away, and plans from that.
 
     Tensors and variables of the live graph are stood in for, the arguments and those that the function reaches by
@@ -86,13 +96,25 @@ def rehearsed(function: Callable[..., Any], call: Call, policy: Policy, config: 
     """
     kept = _keeps_state(function, call)
     if kept:
-        return Rehearsed(None, "it uses %s, made outside of it, which remembers its first call" % kept, True)
+        return Rehearsed(
+            None, "it uses %s, made outside of it, which remembers its first call" % kept, True
+        )
     try:
-        plan = in_scratch(function, call, lambda scratch: _rehearsal(function, scratch, policy, config))
-    except Exception as error:  # whatever the function raises: the live build will show whose fault it is
+        plan = in_scratch(
+            function, call, lambda scratch: _rehearsal(function, scratch, policy, config)
+        )
+    except (
+        Exception
+    ) as error:  # whatever the function raises: the live build will show whose fault it is
         logging.vlog(1, "rehearsal of %s failed", function, exc_info=True)
-        return Rehearsed(None, "it can't be built in a graph of its own: %s: %s" % (type(error).__name__, first_line(error)))
-    return Rehearsed(dataclasses.replace(plan, seeds={}))  # TensorFlow derives them from a count of the live graph's ops
+        return Rehearsed(
+            None,
+            "it can't be built in a graph of its own: %s: %s"
+            % (type(error).__name__, first_line(error)),
+        )
+    return Rehearsed(
+        dataclasses.replace(plan, seeds={})
+    )  # TensorFlow derives them from a count of the live graph's ops
 
 
 def _rehearsal(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Plan:
@@ -101,13 +123,19 @@ def _rehearsal(function: Callable[..., Any], call: Call, policy: Policy, config:
     with seeds.collecting(lambda: len(_LOCAL.made) - before) as counts:
         plan = observed(lambda: function(*call[0], **call[1]), flat(call), policy, config)[1]
     size = internals.op_count(graph) - start - (len(_LOCAL.made) - before)
-    return dataclasses.replace(plan, counts=tuple(counts), size=size, outside=_outside() if plan.connected else ())
+    return dataclasses.replace(
+        plan, counts=tuple(counts), size=size, outside=_outside() if plan.connected else ()
+    )
 
 
 def _outside() -> Tuple[str, ...]:
     """Names of the trainable variables of the live graph that a rehearsal used."""
     used = {op for op in map(variable_op, _LOCAL.foreign) if op is not None}
-    trained = {variable_op(variable) for op in used for variable in op.graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
+    trained = {
+        variable_op(variable)
+        for op in used
+        for variable in op.graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
+    }
     return tuple(sorted(op.name for op in used & trained))
 
 
@@ -119,15 +147,21 @@ def in_scratch(function: Callable[..., Any], call: Call, build: Callable[[Call],
     """
     live = tf.get_default_graph()
     scope, variable_scope = live.get_name_scope(), tf.get_variable_scope()
-    with _random_state_kept(), _optimizers_kept(_reached(function, call)), tf.Graph().as_default() as graph, _standing_in(graph) as stand_in:
+    with _random_state_kept(), _optimizers_kept(
+        _reached(function, call)
+    ), tf.Graph().as_default() as graph, _standing_in(graph) as stand_in:
         graph.seed = live.seed
         _reserve_names(live, graph)
         leaves = [stand_in(leaf) if is_tensor(leaf) else leaf for leaf in flat(call)]
-        with _same_variable_scope(variable_scope, live), tf.name_scope(scope + "/" if scope else None):
+        with _same_variable_scope(variable_scope, live), tf.name_scope(
+            scope + "/" if scope else None
+        ):
             return build(replaced(call, leaves))
 
 
-def _recorded_gradients(original: Callable[..., Any], ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
+def _recorded_gradients(
+    original: Callable[..., Any], ys: Any, xs: Any, *args: Any, **kwargs: Any
+) -> Any:
     seen = getattr(_LOCAL, "gradients", None)
     if seen is None:
         return original(ys, xs, *args, **kwargs)
@@ -178,21 +212,37 @@ def replace_foreign(creation: Creation) -> Optional[tuple]:
     if stand_in is None or tf.get_default_graph() is not _LOCAL.graph:
         return None
 
-    written = {argument.name for argument in internals.op_def(creation.op_type).input_arg if argument.is_ref}
+    written = {
+        argument.name
+        for argument in internals.op_def(creation.op_type).input_arg
+        if argument.is_ref
+    }
 
     def of(value: Any, is_ref: bool) -> Any:
         if isinstance(value, (list, tuple)):
             return [of(v, is_ref) for v in value]
-        if not is_tensor(value) and hasattr(value, "initializer") and value.graph is not _LOCAL.graph:
-            value = value._ref() if is_ref and hasattr(value, "_ref") else tf.convert_to_tensor(value)
+        if (
+            not is_tensor(value)
+            and hasattr(value, "initializer")
+            and value.graph is not _LOCAL.graph
+        ):
+            value = (
+                value._ref() if is_ref and hasattr(value, "_ref") else tf.convert_to_tensor(value)
+            )
         return stand_in(value) if is_tensor(value) else value
 
-    return creation.make({key: of(value, key in written) for key, value in creation.arguments.items()}).result()
+    return creation.make(
+        {key: of(value, key in written) for key, value in creation.arguments.items()}
+    ).result()
 
 
 def _graph_of_rehearsal(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     graph = getattr(_LOCAL, "graph", None)
-    return graph if graph is not None and tf.get_default_graph() is graph else original(*args, **kwargs)
+    return (
+        graph
+        if graph is not None and tf.get_default_graph() is graph
+        else original(*args, **kwargs)
+    )
 
 
 @contextlib.contextmanager
@@ -207,7 +257,9 @@ def _same_variable_scope(scope: Any, live: Any) -> Iterator[None]:
     current = tf.get_variable_scope()
     counts = live.get_collection_ref(VARIABLE_SCOPE_STORE)
     if counts:
-        tf.get_collection_ref(VARIABLE_SCOPE_STORE)[0].variable_scopes_count.update(counts[0].variable_scopes_count)
+        tf.get_collection_ref(VARIABLE_SCOPE_STORE)[0].variable_scopes_count.update(
+            counts[0].variable_scopes_count
+        )
     current._name, current._reuse = scope.name, tf.AUTO_REUSE if scope.reuse else scope.reuse
     for name in ("initializer", "regularizer", "partitioner", "dtype"):
         getattr(current, "set_" + name)(getattr(scope, name))
@@ -229,13 +281,19 @@ def _random_state_kept() -> Iterator[None]:
 @contextlib.contextmanager
 def _optimizers_kept(reached: List[Any]) -> Iterator[None]:
     """Puts back what optimizers hold: one made outside of the build function collects what it makes, as SyncReplicasOptimizer its accumulators."""
-    held = [(thing, {name: _copied(value) for name, value in vars(thing).items()}) for thing in reached if isinstance(thing, tf.train.Optimizer)]
+    held = [
+        (thing, {name: _copied(value) for name, value in vars(thing).items()})
+        for thing in reached
+        if isinstance(thing, tf.train.Optimizer)
+    ]
     try:
         yield
     finally:
         for optimizer, values in held:
             for value in vars(optimizer).values():
-                if hasattr(value, "mark_used"):  # TensorFlow would say, when it is gone, that nobody used it
+                if hasattr(
+                    value, "mark_used"
+                ):  # TensorFlow would say, when it is gone, that nobody used it
                     value.mark_used()
             vars(optimizer).clear()
             vars(optimizer).update(values)
@@ -260,7 +318,11 @@ def _reserve_names(live: Any, graph: Any) -> None:
 
 def _keeps_state(function: Callable[..., Any], call: Call) -> str:
     """The class of a layer, cell or template that was made outside and that the function can reach: it remembers a first call. Else empty."""
-    things = (thing for thing in _reached(function, call) if isinstance(thing, tf.Module) or hasattr(thing, "_variables_created"))
+    things = (
+        thing
+        for thing in _reached(function, call)
+        if isinstance(thing, tf.Module) or hasattr(thing, "_variables_created")
+    )
     return next((type(thing).__name__ for thing in things), "")
 
 
@@ -271,7 +333,9 @@ def _reached(function: Callable[..., Any], call: Call) -> List[Any]:
     code = getattr(target, "__code__", None)
     names = code.co_names if code is not None else ()
     reach += [target.__globals__.get(name) for name in names] if code is not None else []
-    reach += [cell.cell_contents for cell in (getattr(target, "__closure__", None) or ()) if _filled(cell)]
+    reach += [
+        cell.cell_contents for cell in (getattr(target, "__closure__", None) or ()) if _filled(cell)
+    ]
     for thing in list(reach):
         if not isinstance(thing, (ModuleType, type)):
             reach += list(getattr(thing, "__dict__", {}).values())

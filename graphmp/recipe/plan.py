@@ -17,11 +17,11 @@ from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, S
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.live import VARIABLE_OPS, is_tensor, variable_op
-from graphmp.hooks.internals import accepts
+from graphmp.graph.state.live import VARIABLE_OPS, is_tensor, variable_op
 from graphmp.policy.formats import FORMATS
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.ranges import misfit
+from graphmp.tf_hooks.internals import accepts
 
 FLOATS = (tf.float32, tf.float64)
 _REHEARSED = ("counts", "outside", "size")
@@ -72,12 +72,18 @@ class Plan:
 
     def as_json(self) -> Dict[str, Any]:
         """A JSON value; `from_json` reads it back, but for what a rehearsal alone has."""
-        return {k: dict(v) if isinstance(v, dict) else sorted(v) for k, v in vars(self).items() if k not in _REHEARSED}
+        return {
+            k: dict(v) if isinstance(v, dict) else sorted(v)
+            for k, v in vars(self).items()
+            if k not in _REHEARSED
+        }
 
     @classmethod
     def from_json(cls, value: Dict[str, Any]) -> Plan:
         """Reads what `as_json` gave."""
-        fields: Dict[str, Any] = {k: v if isinstance(v, dict) else frozenset(v) for k, v in value.items()}
+        fields: Dict[str, Any] = {
+            k: v if isinstance(v, dict) else frozenset(v) for k, v in value.items()
+        }
         return cls(**fields)
 
 
@@ -91,24 +97,44 @@ def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
     reached = {tensor.name for op in half for tensor in op.inputs}
     return Plan(
         half=_names(half),
-        boundary=_names(op for op in half if floating(op.outputs) and not any(c in half for c in consumers.get(op, ()))),
+        boundary=_names(
+            op
+            for op in half
+            if floating(op.outputs) and not any(c in half for c in consumers.get(op, ()))
+        ),
         forward=_names(forward),
-        float64=_names(op for op in forward if any(t.dtype == tf.float64 for t in list(op.inputs) + op.outputs)),
-        arguments=frozenset(i for i, a in enumerate(seen.arguments) if is_tensor(a) and a.dtype in FLOATS and a.name in reached),
-        variables={op.name: tf.as_dtype(op.get_attr("dtype")).base_dtype.name for op in seen.variables},
-        seeds={op.name: [op.get_attr(name) for name in SEEDS] for op in seen.forward if _seeded(op)},
+        float64=_names(
+            op for op in forward if any(t.dtype == tf.float64 for t in list(op.inputs) + op.outputs)
+        ),
+        arguments=frozenset(
+            i
+            for i, a in enumerate(seen.arguments)
+            if is_tensor(a) and a.dtype in FLOATS and a.name in reached
+        ),
+        variables={
+            op.name: tf.as_dtype(op.get_attr("dtype")).base_dtype.name for op in seen.variables
+        },
+        seeds={
+            op.name: [op.get_attr(name) for name in SEEDS] for op in seen.forward if _seeded(op)
+        },
         connected=seen.connected,
         misfits=_misfits(seen.forward, config.compute_dtype),
     )
 
 
 def _may_be_half(op: Any, policy: Policy, config: Config) -> bool:
-    kept = matches(config.float32_nodes + policy.keep_float32, op.name) or not accepts(op.type, config.compute_dtype)
+    kept = matches(config.float32_nodes + policy.keep_float32, op.name) or not accepts(
+        op.type, config.compute_dtype
+    )
     return op.type in policy.allow and floating(op.outputs) and not kept
 
 
 def _misfits(forward: Sequence[Any], compute_dtype: str) -> Dict[str, float]:
-    found = {op.name: misfit(op.node_def, compute_dtype) for op in forward if op.type == "Const"} if compute_dtype in FORMATS else {}
+    found = (
+        {op.name: misfit(op.node_def, compute_dtype) for op in forward if op.type == "Const"}
+        if compute_dtype in FORMATS
+        else {}
+    )
     return {name: fit.value for name, fit in found.items() if fit is not None}
 
 
@@ -154,7 +180,9 @@ def _closure(allow: Sequence[Any], forward: Set[Any]) -> Set[Any]:
     return seen
 
 
-def _bias_adds(op: Any, half: Set[Any], consumers: Dict[Any, List[Any]], policy: Policy) -> Set[Any]:
+def _bias_adds(
+    op: Any, half: Set[Any], consumers: Dict[Any, List[Any]], policy: Policy
+) -> Set[Any]:
     """Ops that add a variable to an allow op's output, and the reshapes between."""
     found: Set[Any] = set()
     for consumer in consumers.get(op, ()):

@@ -28,7 +28,10 @@ def record(graph: Any, config: Config) -> Dict[str, Any]:
         "warnings": state.warnings + _no_gradients(state) + unmatched_rules(graph, config),
         "kept_by_rule": kept_by_rule(graph, config),
         "losses": [_loss(graph, state, group) for group in state.groups],
-        "scales": [{"scope": g.scale.scope, "kind": g.scale.kind, "initial": g.scale.initial} for g in state.groups],
+        "scales": [
+            {"scope": g.scale.scope, "kind": g.scale.kind, "initial": g.scale.initial}
+            for g in state.groups
+        ],
     }
 
 
@@ -44,8 +47,12 @@ def _loss(graph: Any, state: states.GraphState, group: states.LossGroup) -> Dict
         "scale": "" if group.scale.kind == "none" else "graphmp/%s/current" % group.scale.scope,
         "unscale": [] if group.scale.kind == "none" else _joined(call.unscaled for call in calls),
         "finite": ", ".join(call.finite.op.name for call in calls if call.finite is not None),
-        "clip": "graphmp/%s/clip_by_global_norm" % group.scale.scope if group.config.clip_norm and calls else "",
-        "gated": [name for name in updates if name not in state.always.get(group.scale.scope, {})] if group.scale.skips else [],
+        "clip": "graphmp/%s/clip_by_global_norm" % group.scale.scope
+        if group.config.clip_norm and calls
+        else "",
+        "gated": [name for name in updates if name not in state.always.get(group.scale.scope, {})]
+        if group.scale.skips
+        else [],
         "not_skipped": going_on(graph, state, group.scale.scope) if group.scale.skips else [],
     }
 
@@ -57,4 +64,10 @@ def _joined(lists: Any) -> List[str]:
 def _no_gradients(state: states.GraphState) -> List[Dict[str, str]]:
     if state.calls:
         return []
-    return [warning("GMP105", "", "no gradients were taken of what the build function made: nothing is scaled or clipped")]
+    return [
+        warning(
+            "GMP105",
+            "",
+            "no gradients were taken of what the build function made: nothing is scaled or clipped",
+        )
+    ]

@@ -12,12 +12,17 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.live import VARIABLE_OPS
+from graphmp.graph.state.live import VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.recipe.plan import Plan, matches
 
 _FOREIGN = tuple(
-    os.path.realpath(p) + os.sep for p in {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platlib"]}
+    os.path.realpath(p) + os.sep
+    for p in {
+        sysconfig.get_paths()["purelib"],
+        sysconfig.get_paths()["stdlib"],
+        sysconfig.get_paths()["platlib"],
+    }
 )
 _OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 ADVICE = (
@@ -30,7 +35,11 @@ def recipe_refused(error: Exception, function: Any) -> GraphmpError:
     """The error for a function that builds in float32 and not under the recipe."""
     where = user_frame(traceback.extract_tb(error.__traceback__))
     place = "%s:%d: `%s`" % where if where else getattr(function, "__qualname__", str(function))
-    return GraphmpError("GMP012", "%s mixes float32 into the half-precision part: %s; %s" % (place, first_line(error), ADVICE))
+    return GraphmpError(
+        "GMP012",
+        "%s mixes float32 into the half-precision part: %s; %s"
+        % (place, first_line(error), ADVICE),
+    )
 
 
 def blames(error: Exception, compute_dtype: str) -> bool:
@@ -44,7 +53,9 @@ def functional_control_flow(op_type: str) -> GraphmpError:
     where = user_frame(traceback.extract_stack())
     place = "%s:%d: `%s`: " % where if where else ""
     return GraphmpError(
-        "GMP012", "%s%s makes a function of its own; call tf.disable_v2_behavior() or tf.disable_control_flow_v2() before building" % (place, op_type)
+        "GMP012",
+        "%s%s makes a function of its own; call tf.disable_v2_behavior() or tf.disable_control_flow_v2() before building"
+        % (place, op_type),
     )
 
 
@@ -55,13 +66,20 @@ def check_coverage(graph: Any, start: int, policy: Policy, config: Config) -> No
         GraphmpError: GMP015, saying where half precision would have to come in.
     """
     kept = config.float32_nodes + policy.keep_float32
-    expected = [op for op in graph.get_operations()[start:] if op.type in policy.allow and not matches(kept, op.name)]
-    if not expected or any(t.dtype.name == config.compute_dtype for op in expected for t in op.outputs):
+    expected = [
+        op
+        for op in graph.get_operations()[start:]
+        if op.type in policy.allow and not matches(kept, op.name)
+    ]
+    if not expected or any(
+        t.dtype.name == config.compute_dtype for op in expected for t in op.outputs
+    ):
         return
     raise GraphmpError(
         "GMP015",
         "none of the %d matmuls and convolutions, %s the first, would run in %s: no float tensor argument of the build function feeds one; "
-        "pass the inputs to it as arguments" % (len(expected), expected[0].name, config.compute_dtype),
+        "pass the inputs to it as arguments"
+        % (len(expected), expected[0].name, config.compute_dtype),
     )
 
 
@@ -71,7 +89,11 @@ def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
     Raises:
         GraphmpError: GMP014, naming the variable and the line that made it.
     """
-    made = {op.name: op for op in graph.get_operations()[start:] if op.type in VARIABLE_OPS and not op.name.startswith("graphmp/")}
+    made = {
+        op.name: op
+        for op in graph.get_operations()[start:]
+        if op.type in VARIABLE_OPS and not op.name.startswith("graphmp/")
+    }
     expected: Dict[str, str] = {} if plan is None else plan.variables
     for name, op in made.items():
         dtype = tf.as_dtype(op.get_attr("dtype")).base_dtype.name
@@ -81,7 +103,11 @@ def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
             raise _variable_changed(op, expected[name], dtype)
     if plan is not None and set(made) - set(expected):
         name = sorted(set(made) - set(expected))[0]
-        raise GraphmpError("GMP014", "variable %s does not exist in the float32 build; its name comes from the compute dtype's graph" % name)
+        raise GraphmpError(
+            "GMP014",
+            "variable %s does not exist in the float32 build; its name comes from the compute dtype's graph"
+            % name,
+        )
 
 
 def check_constants(plan: Optional[Plan], graph: Any, start: int, compute_dtype: str) -> None:
@@ -93,10 +119,18 @@ def check_constants(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
     if plan is None:
         return
     for op in graph.get_operations()[start:]:
-        if op.type == "Const" and op.name in plan.misfits and op.outputs[0].dtype.name == compute_dtype:
+        if (
+            op.type == "Const"
+            and op.name in plan.misfits
+            and op.outputs[0].dtype.name == compute_dtype
+        ):
             where = user_frame_of(op)
             place = "%s:%d: `%s`" % where if where else op.name
-            raise GraphmpError("GMP012", "%s: %s holds %g, which %s can't; %s" % (place, op.name, plan.misfits[op.name], compute_dtype, ADVICE))
+            raise GraphmpError(
+                "GMP012",
+                "%s: %s holds %g, which %s can't; %s"
+                % (place, op.name, plan.misfits[op.name], compute_dtype, ADVICE),
+            )
 
 
 def first_line(error: Exception) -> str:
@@ -104,9 +138,13 @@ def first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
-    if lines[0].startswith(("in converted code", "in user code")):  # autograph: a traceback first, the message last
+    if lines[0].startswith(
+        ("in converted code", "in user code")
+    ):  # autograph: a traceback first, the message last
         return lines[-1][:300]
-    return next((line for line in lines if line != "Graph execution error:"), lines[0])[:300]  # TensorFlow 2's headline
+    return next((line for line in lines if line != "Graph execution error:"), lines[0])[
+        :300
+    ]  # TensorFlow 2's headline
 
 
 def user_frame_of(op: Any) -> Optional[Tuple[str, int, str]]:
@@ -129,6 +167,11 @@ def user_frame(frames: List[Any]) -> Optional[Tuple[str, int, str]]:
     for frame in reversed(frames):
         name, number = frame[0], frame[1]
         path = os.path.realpath(name)
-        if os.path.exists(path) and not path.startswith(_FOREIGN) and not path.startswith(_OWN) and "site-packages" not in path:
+        if (
+            os.path.exists(path)
+            and not path.startswith(_FOREIGN)
+            and not path.startswith(_OWN)
+            and "site-packages" not in path
+        ):
             return name, number, linecache.getline(path, number).strip()
     return None

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.hooks import internals, patch
+from graphmp.tf_hooks import internals, patch
 
 _LOCAL = threading.local()
 _MODULUS = 2**31 - 1  # as TensorFlow truncates seeds
@@ -28,7 +28,12 @@ class _Listener(NamedTuple):
 def _get_seed(original: Callable[..., Any], op_seed: Any) -> Any:
     listener: Optional[_Listener] = getattr(_LOCAL, "listener", None)
     seeds = original(op_seed)
-    if listener is None or op_seed is not None or seeds[1] is None or tf.get_default_graph() is not listener.graph:
+    if (
+        listener is None
+        or op_seed is not None
+        or seeds[1] is None
+        or tf.get_default_graph() is not listener.graph
+    ):
         return seeds
     count = listener.next()
     return seeds if count is None else (seeds[0], count % _MODULUS)
@@ -39,7 +44,9 @@ def collecting(ahead: Callable[[], int]) -> Iterator[List[int]]:
     """Collects the counts of the default graph while it lasts, from the first op on; `ahead()` says how many ops the float32 graph lacks."""
     graph, counts = tf.get_default_graph(), []
     start = internals.op_count(graph)
-    with _listening(_Listener(graph, lambda: counts.append(internals.op_count(graph) - ahead() - start))):
+    with _listening(
+        _Listener(graph, lambda: counts.append(internals.op_count(graph) - ahead() - start))
+    ):
         yield counts
 
 

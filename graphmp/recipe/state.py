@@ -11,11 +11,11 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import warning
-from graphmp.graph.building import cast_beside
-from graphmp.graph.live import variable_op
-from graphmp.hooks.internals import init_scope
+from graphmp.graph.edit.building import cast_beside
+from graphmp.graph.state.live import variable_op
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite, values
+from graphmp.tf_hooks.internals import init_scope
 
 
 class Done(NamedTuple):
@@ -33,8 +33,12 @@ class LossGroup:
     scale: scales.NoLossScale
     variables: FrozenSet[str]
     config: Config
-    checked: Dict[str, List[Any]] = field(default_factory=dict)  # unscaled gradients by the name of the flag that says whether they are finite
-    updates: Dict[str, Any] = field(default_factory=dict)  # update op by the name of the flag that it obeys
+    checked: Dict[str, List[Any]] = field(
+        default_factory=dict
+    )  # unscaled gradients by the name of the flag that says whether they are finite
+    updates: Dict[str, Any] = field(
+        default_factory=dict
+    )  # update op by the name of the flag that it obeys
 
     def check(self, gradients: List[Any]) -> Any:
         """A scalar bool tensor: whether all of the unscaled gradients are finite."""
@@ -73,16 +77,26 @@ class GraphState:
         self.done: List[Done] = []
         self.repaired: List[str] = []
         self.warnings: List[Dict[str, str]] = []
-        self.owner_of: Dict[str, Config] = {}  # options of the decorated call behind a cast or a returned tensor, by op name
-        self.half_casts: Dict[str, str] = {}  # op name of each cast to the compute dtype -> name of its source
+        self.owner_of: Dict[
+            str, Config
+        ] = {}  # options of the decorated call behind a cast or a returned tensor, by op name
+        self.half_casts: Dict[
+            str, str
+        ] = {}  # op name of each cast to the compute dtype -> name of its source
         self.groups: List[LossGroup] = []
         self.calls: List[GradientCall] = []
-        self.call_of: Dict[str, GradientCall] = {}  # by the op name of a gradient that was handed out
+        self.call_of: Dict[
+            str, GradientCall
+        ] = {}  # by the op name of a gradient that was handed out
         self.applied: Dict[str, List[str]] = {}  # update ops by the scope of their loss group
-        self.always: Dict[str, Dict[str, str]] = {}  # those of them that run in skipped steps too, and why
+        self.always: Dict[
+            str, Dict[str, str]
+        ] = {}  # those of them that run in skipped steps too, and why
         self.surplus = 0  # how many ops the graph has more than the float32 build of it
         self.checked_version = -1
-        self.told = False  # whether the first training run was told what concerns the graph as a whole
+        self.told = (
+            False  # whether the first training run was told what concerns the graph as a whole
+        )
         self.violations: List[Any] = []
         self._casts: Dict[Any, Any] = {}
         self._sources: Dict[str, Any] = {}
@@ -100,7 +114,11 @@ class GraphState:
             cast = cast_beside(tensor, dtype)
             self._casts[key] = cast
             self.came_from(cast, tensor)
-            self.note(cast.op.name, "cast %s to %s" % (tensor.dtype.base_dtype.name, tf.as_dtype(dtype).name), reason)
+            self.note(
+                cast.op.name,
+                "cast %s to %s" % (tensor.dtype.base_dtype.name, tf.as_dtype(dtype).name),
+                reason,
+            )
         return self._casts[key]
 
     def came_from(self, cast: Any, source: Any) -> None:
@@ -113,7 +131,9 @@ class GraphState:
         """A cast of a float32 variable's value, outside any loop and on the variable's device."""
         tensor = tf.convert_to_tensor(variable)
         with init_scope(), tf.device(variable.device or None):
-            cast = self.cast(tensor, dtype, "variable kept %s, cast on read" % tensor.dtype.base_dtype.name)
+            cast = self.cast(
+                tensor, dtype, "variable kept %s, cast on read" % tensor.dtype.base_dtype.name
+            )
         self._variables[cast.name] = variable
         return cast
 

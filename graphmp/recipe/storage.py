@@ -12,7 +12,9 @@ from graphmp.recipe import state as states
 HALF = (tf.float16, tf.bfloat16)
 
 
-def float32_variable_storage_getter(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+def float32_variable_storage_getter(
+    getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any
+) -> Any:
     """A custom getter for `tf.variable_scope`: half-precision variables are stored in float32 and cast when read.
 
     `trainable=None`, which tf.get_variable passes since TensorFlow 1.13, means trainable. A variable that is not
@@ -42,7 +44,11 @@ def make_getter(known: Dict[str, str]) -> Callable[..., Any]:
         variable = getter(name, **dict(kwargs, dtype=tf.as_dtype(known.get(name, "float32"))))
         if kwargs.get("trainable") is False:
             return variable
-        return _cast_parts(variable, requested) if hasattr(variable, "as_tensor") else _cast(variable, requested)
+        return (
+            _cast_parts(variable, requested)
+            if hasattr(variable, "as_tensor")
+            else _cast(variable, requested)
+        )
 
     return get
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.live import ancestors, as_ops
-from graphmp.hooks import sessions
+from graphmp.graph.state.live import ancestors, as_ops
 from graphmp.recipe import state as states
 from graphmp.recipe.rules import kept_by_rule, unmatched_rules
 from graphmp.recipe.say import say
 from graphmp.recipe.updates import ungated
 from graphmp.report.coverage import nothing_in_half
+from graphmp.tf_hooks import sessions
 
 
 def before_run(session: Any, fetches: Any) -> None:
@@ -44,14 +44,18 @@ def before_run(session: Any, fetches: Any) -> None:
 def _tell(graph: Any, config: Config) -> None:
     """Says what concerns the graph as a whole: rules that match nothing, and that nothing computes in half precision."""
     record = {"warnings": [], "kept_by_rule": kept_by_rule(graph, config)}
-    for row in unmatched_rules(graph, config) + nothing_in_half(graph.as_graph_def(), config, record):
+    for row in unmatched_rules(graph, config) + nothing_in_half(
+        graph.as_graph_def(), config, record
+    ):
         say("%s: %s" % (row["code"], row["message"]))
 
 
 def configured(given: Any, target: str, graph: Any) -> Any:
     """What a session is made with in place of its own options: a server runs no fused ops in bfloat16."""
     state = states.find(graph)
-    half = state is not None and any(config.compute_dtype == "bfloat16" for config in state.owner_of.values())
+    half = state is not None and any(
+        config.compute_dtype == "bfloat16" for config in state.owner_of.values()
+    )
     return sessions.unfused(given) if target and half else given
 
 

@@ -8,23 +8,33 @@ from typing import Any, Callable, Iterator, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.building import own_scope
-from graphmp.graph.live import ASSIGNS, ancestors, is_initializer, is_tensor, is_update, is_write, variable_op
-from graphmp.hooks.internals import init_scope
-from graphmp.hooks.op_creation import Creation
-from graphmp.hooks.optimizers import delegates
+from graphmp.graph.edit.building import own_scope
+from graphmp.graph.state.live import (
+    ASSIGNS,
+    ancestors,
+    is_initializer,
+    is_tensor,
+    is_update,
+    is_write,
+    variable_op,
+)
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import values
 from graphmp.recipe import creation as creations
 from graphmp.recipe import state as states
 from graphmp.recipe.allreduces import reduced
+from graphmp.tf_hooks.internals import init_scope
+from graphmp.tf_hooks.op_creation import Creation
+from graphmp.tf_hooks.optimizers import delegates
 
 _INSIDE = threading.local()
 _COUNTS = "it counts skipped steps"
 _STALE = "it counts steps, and gradients of a step that isn't counted are stale"
 
 
-def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_gradients(
+    original: Callable[..., Any], optimizer: Any, grads_and_vars: Any, *args: Any, **kwargs: Any
+) -> Any:
     """Stands in for an optimizer's `apply_gradients`; takes and returns what that does.
 
     Under a dynamic scale the returned op runs the update where the gradients are finite and skips all of it where they
@@ -39,22 +49,36 @@ def apply_gradients(original: Callable[..., Any], optimizer: Any, grads_and_vars
     group, finite, adapts = _flag(state, pairs)
     before = len(tf.get_default_graph().get_operations())
     global_step = kwargs.get("global_step", args[0] if args else None)
-    always_steps = finite is not None and global_step is not None and (group.config.count_skipped_steps or _from_accumulators(pairs))
+    always_steps = (
+        finite is not None
+        and global_step is not None
+        and (group.config.count_skipped_steps or _from_accumulators(pairs))
+    )
     if always_steps:
-        args, kwargs = ((None,) + args[1:], kwargs) if args else ((), dict(kwargs, global_step=None))
+        args, kwargs = (
+            ((None,) + args[1:], kwargs) if args else ((), dict(kwargs, global_step=None))
+        )
 
     def build() -> Any:
         return creations.run_active(None, lambda: original(optimizer, pairs, *args, **kwargs))
 
-    result = build() if finite is None else _gated(state, group, finite, adapts, build, optimizer, pairs)
+    result = (
+        build() if finite is None else _gated(state, group, finite, adapts, build, optimizer, pairs)
+    )
     if always_steps:
         with tf.control_dependencies([result]):
             counted = tf.assign_add(global_step, 1)
             result = tf.group(counted)
-        state.always.setdefault(group.scale.scope, {})[_written_by(counted).name] = _COUNTS if group.config.count_skipped_steps else _STALE
+        state.always.setdefault(group.scale.scope, {})[_written_by(counted).name] = (
+            _COUNTS if group.config.count_skipped_steps else _STALE
+        )
     if group is not None:
         made = tf.get_default_graph().get_operations()[before:]
-        written = [op.name for op in made if is_write(op) and not is_initializer(op) and not op.name.startswith("graphmp/")]
+        written = [
+            op.name
+            for op in made
+            if is_write(op) and not is_initializer(op) and not op.name.startswith("graphmp/")
+        ]
         state.applied.setdefault(group.scale.scope, []).extend(written)
     return result
 
@@ -74,7 +98,12 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
     finite = _and(calls)
     if finite is None:
         return None
-    gated = gate.value_if(finite, value, creations.old_value(creation.op_type, creations.target_of(creation), value), "accumulators")
+    gated = gate.value_if(
+        finite,
+        value,
+        creations.old_value(creation.op_type, creations.target_of(creation), value),
+        "accumulators",
+    )
     with tf.control_dependencies([_update(calls[0].group, finite)]):
         return creation.make(dict(creation.arguments, value=gated)).result()
 
@@ -86,7 +115,13 @@ def finite_histogram(creation: Creation) -> Optional[tuple]:
     """
     state = states.find(tf.get_default_graph())
     value: Any = creation.arguments.get("values")
-    if creation.op_type != "HistogramSummary" or state is None or not state.call_of or not is_tensor(value) or not value.dtype.is_floating:
+    if (
+        creation.op_type != "HistogramSummary"
+        or state is None
+        or not state.call_of
+        or not is_tensor(value)
+        or not value.dtype.is_floating
+    ):
         return None
     if _and(_calls(state, [value])) is None:
         return None
@@ -123,7 +158,13 @@ def _needs_flag(state: states.GraphState, above: Any, gradients: Any) -> bool:
 
 
 def _gated(
-    state: states.GraphState, group: Any, finite: Any, adapts: bool, build: Callable[[], Any], optimizer: Any, pairs: List[Tuple[Any, Any]]
+    state: states.GraphState,
+    group: Any,
+    finite: Any,
+    adapts: bool,
+    build: Callable[[], Any],
+    optimizer: Any,
+    pairs: List[Tuple[Any, Any]],
 ) -> Any:
     with init_scope():  # slots made inside the conditional would be named after it, and float32 checkpoints would not fit
         optimizer._create_slots([v for g, v in pairs if g is not None])
@@ -151,7 +192,9 @@ def _update(group: states.LossGroup, finite: Any) -> Any:
     """The op that adapts the group's scale: one for each flag, so that two optimizers on one flag count one step."""
     if finite.name not in group.updates:
         with _unlistened(), init_scope():
-            group.updates[finite.name] = creations.run_active(None, lambda: group.scale.update(finite, group.checked[finite.name]))
+            group.updates[finite.name] = creations.run_active(
+                None, lambda: group.scale.update(finite, group.checked[finite.name])
+            )
     return group.updates[finite.name]
 
 
@@ -199,5 +242,7 @@ def _and(calls: List[states.GradientCall]) -> Any:
         return flags[0] if flags else None
     with own_scope("loss_scale"):
         finite = tf.reduce_all(tf.stack(flags), name="all_finite")
-    calls[0].group.checked[finite.name] = [g for call in calls if call.finite is not None for g in call.group.checked[call.finite.name]]
+    calls[0].group.checked[finite.name] = [
+        g for call in calls if call.finite is not None for g in call.group.checked[call.finite.name]
+    ]
     return finite

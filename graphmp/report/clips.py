@@ -13,8 +13,8 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.building import SCOPE
-from graphmp.graph.view import GraphView, parse_input
+from graphmp.graph.structure.view import GraphView, parse_input
+from graphmp.naming import SCOPE
 
 GLOBAL_NORM, NORM, VALUE = "global norm", "norm", "value"
 _BOUNDS = frozenset(["Maximum", "Minimum"])
@@ -64,18 +64,24 @@ def user_clips(view: GraphView, loss: Dict[str, Any]) -> List[Dict[str, Any]]:
         return []  # inside a function
     gradients = frozenset(parse_input(port).node for port in loss["gradients"])
     unscales = frozenset(loss["unscale"])
-    between = view.descendants(gradients | unscales, control=False) & view.ancestors(loss["updates"], control=False)
+    between = view.descendants(gradients | unscales, control=False) & view.ancestors(
+        loss["updates"], control=False
+    )
     unscaled = view.descendants(unscales, control=False) if unscales else None
     finder = _Finder(view, between, (gradients, unscales))
     rows = []
     for name in sorted(between):
         found = None if name.startswith(SCOPE + "/") else finder.clip(name)
         if found is not None:
-            rows.append(dict(found, node=name, after_unscale=None if unscaled is None else name in unscaled))
+            rows.append(
+                dict(found, node=name, after_unscale=None if unscaled is None else name in unscaled)
+            )
     return rows
 
 
-def _row(kind: str, norm: Optional[float] = None, limits: Optional[List[Optional[float]]] = None) -> Dict[str, Any]:
+def _row(
+    kind: str, norm: Optional[float] = None, limits: Optional[List[Optional[float]]] = None
+) -> Dict[str, Any]:
     return {"kind": kind, "norm": None if norm is None else float("%.5g" % norm), "limits": limits}
 
 
@@ -99,7 +105,11 @@ class _Finder:
         root = self._root(inner[0])
         if root is not None:
             kind = self._kind(root)
-            return _row(kind, norm=self._solved(inner[0], root, bound) if bound else None) if kind else None
+            return (
+                _row(kind, norm=self._solved(inner[0], root, bound) if bound else None)
+                if kind
+                else None
+            )
         return self._of_value(inner[0], op, bound)
 
     def _of_value(self, inner: str, op: str, bound: Optional[float]) -> Optional[Dict[str, Any]]:
@@ -128,7 +138,9 @@ class _Finder:
             return name
         if depth > _DEEPEST or (op not in _KEEP and op not in _SELECTS and op not in _INVERSES):
             return None
-        found = (self._root(each, depth + 1) for each in self._inputs(name) if each in self._between)
+        found = (
+            self._root(each, depth + 1) for each in self._inputs(name) if each in self._between
+        )
         return next((each for each in found if each is not None), None)
 
     def _kind(self, root: str) -> Optional[str]:
@@ -144,7 +156,11 @@ class _Finder:
         if name == root:
             return target if op == "Sqrt" else 1 / target
         inputs = self._inputs(name)
-        place = next(number for number, each in enumerate(inputs) if each in self._between and self._root(each) == root)
+        place = next(
+            number
+            for number, each in enumerate(inputs)
+            if each in self._between and self._root(each) == root
+        )
         if op in _KEEP or op in _SELECTS:
             return self._solved(inputs[place], root, target)
         other = self._value(inputs[1 - place]) if len(inputs) == 2 else None

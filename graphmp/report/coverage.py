@@ -17,12 +17,20 @@ _UNCALLED = "in a function that an input pipeline uses, or that nothing calls"
 def left_in_float32(graph_def: Any, record: Mapping[str, Any]) -> Dict[str, str]:
     """Matmuls and convolutions that compute in float32, by name, and why: the rewrite's reasons or, where there are none, the recipe's."""
     rewritten = "kept_allowed" in record
-    noted = {(body + "/" if body else "") + node: reason for body, node, reason in record.get("float32", ())}
+    noted = {
+        (body + "/" if body else "") + node: reason
+        for body, node, reason in record.get("float32", ())
+    }
     noted.update(record.get("kept_allowed", record.get("kept_by_rule", {})))
-    return {name: noted.get(name, _UNCALLED if rewritten else _OUTSIDE) for name in facts.left_in_float32(graph_def)}
+    return {
+        name: noted.get(name, _UNCALLED if rewritten else _OUTSIDE)
+        for name in facts.left_in_float32(graph_def)
+    }
 
 
-def nothing_in_half(graph_def: Any, config: Config, record: Mapping[str, Any]) -> List[Dict[str, str]]:
+def nothing_in_half(
+    graph_def: Any, config: Config, record: Mapping[str, Any]
+) -> List[Dict[str, str]]:
     """The warning GMP120 for a converted graph without a matmul or convolution in half precision.
 
     Args:
@@ -31,17 +39,35 @@ def nothing_in_half(graph_def: Any, config: Config, record: Mapping[str, Any]) -
         record: what the engine noted; where that says that there is nothing to convert (GMP108) all is said.
     """
     cover = facts.coverage(graph_def)
-    if config.compute_dtype == "float32" or cover["converted_ops"] or any(row["code"] == "GMP108" for row in record["warnings"]):
+    if (
+        config.compute_dtype == "float32"
+        or cover["converted_ops"]
+        or any(row["code"] == "GMP108" for row in record["warnings"])
+    ):
         return []
     if not cover["tensor_core_ops"]:
-        return [warning("GMP120", "", "nothing computes in %s: the graph has no matmul or convolution in float32" % config.compute_dtype)]
+        return [
+            warning(
+                "GMP120",
+                "",
+                "nothing computes in %s: the graph has no matmul or convolution in float32"
+                % config.compute_dtype,
+            )
+        ]
     reasons = left_in_float32(graph_def, record)
     text = "none of the %d matmuls and convolutions computes in %s: %s"
-    return [warning("GMP120", "", text % (len(reasons), config.compute_dtype, _commonest(reasons.values())))]
+    return [
+        warning(
+            "GMP120", "", text % (len(reasons), config.compute_dtype, _commonest(reasons.values()))
+        )
+    ]
 
 
 def _commonest(reasons: Iterable[str]) -> str:
     counts = collections.Counter(reasons).most_common()
-    said = ["%d by %s" % (count, reason) if len(counts) > 1 else reason for reason, count in counts[:_MOST_REASONS]]
+    said = [
+        "%d by %s" % (count, reason) if len(counts) > 1 else reason
+        for reason, count in counts[:_MOST_REASONS]
+    ]
     others = sum(count for _, count in counts[_MOST_REASONS:])
     return "; ".join(said + (["%d for other reasons" % others] if others else []))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 from typing import Any, Counter, Dict, Iterable
 
-from graphmp.diff.review.coverage import count
-from graphmp.graph.dtypes import FLOAT32, compute_dtype
-from graphmp.graph.variables import variables
+from graphmp.compare.review.coverage import count
+from graphmp.graph.state.variables import variables
+from graphmp.policy.dtypes import FLOAT32, compute_dtype
 from graphmp.policy.policy import tensor_core_ops
 
 
@@ -39,8 +39,15 @@ def coverage(graph_def: Any) -> Dict[str, int]:
 def left_in_float32(graph_def: Any) -> list:
     """Names of matmuls, convolutions and RNN kernels that compute in float32; those of a function as `function/node`."""
     worth = set(tensor_core_ops())
-    bodies = [("", graph_def.node)] + [(f.signature.name + "/", f.node_def) for f in graph_def.library.function]
-    return [prefix + node.name for prefix, nodes in bodies for node in nodes if node.op in worth and compute_dtype(node) == FLOAT32]
+    bodies = [("", graph_def.node)] + [
+        (f.signature.name + "/", f.node_def) for f in graph_def.library.function
+    ]
+    return [
+        prefix + node.name
+        for prefix, nodes in bodies
+        for node in nodes
+        if node.op in worth and compute_dtype(node) == FLOAT32
+    ]
 
 
 def casts(graph_def: Any) -> int:
@@ -51,4 +58,7 @@ def casts(graph_def: Any) -> int:
 def variable_counts(before: Any, after: Any) -> Dict[str, int]:
     """How many float32 variables the original has, and how many of them are float32 in the converted graph."""
     names = {v.name for v in variables(before) if v.dtype == FLOAT32}
-    return {"count": len(names), "float32": sum(v.name in names and v.dtype == FLOAT32 for v in variables(after))}
+    return {
+        "count": len(names),
+        "float32": sum(v.name in names and v.dtype == FLOAT32 for v in variables(after)),
+    }

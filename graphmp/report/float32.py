@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Tuple
 
-from graphmp.diff import kinds
-from graphmp.graph.building import SCOPE
-from graphmp.graph.dtypes import FLOAT32, INVALID, compute_dtype
-from graphmp.graph.variables import VARIABLE_OPS, variables
-from graphmp.graph.view import parse_input
+from graphmp.compare import kinds
+from graphmp.graph.state.variables import VARIABLE_OPS, variables
+from graphmp.graph.structure.view import parse_input
+from graphmp.naming import SCOPE
+from graphmp.policy.dtypes import FLOAT32, INVALID, compute_dtype
 from graphmp.policy.policy import Policy
 from graphmp.report.reasons import Reason, kept
 
@@ -30,14 +30,25 @@ def float32_nodes(converted: Any, record: Dict[str, Any], policy: Policy) -> Lis
         policy: the op lists.
     """
     losses = {parse_input(name).node for row in record["losses"] for name in row["loss"]}
-    stored = {v.name for v in variables(converted.graph_def) if v.dtype == FLOAT32 and not v.name.startswith(SCOPE + "/")}
+    stored = {
+        v.name
+        for v in variables(converted.graph_def)
+        if v.dtype == FLOAT32 and not v.name.startswith(SCOPE + "/")
+    }
     noted = record["float32"] if "float32" in record else _by_policy(converted, policy)
     reasons = {(body, node): text for body, node, text in noted}
-    reasons.update({("", name): "variable: stored in float32, cast where it is read" for name in stored})
+    reasons.update(
+        {("", name): "variable: stored in float32, cast where it is read" for name in stored}
+    )
     rows: Dict[Tuple[str, Reason], List[str]] = {}
     for (body, node), text in reasons.items():
-        rows.setdefault((body, _reason(text, not body and node in losses, not body and node in stored)), []).append(node)
-    return [{"body": body, "kind": why.kind, "reason": why.text, "nodes": sorted(nodes)} for (body, why), nodes in sorted(rows.items())]
+        rows.setdefault(
+            (body, _reason(text, not body and node in losses, not body and node in stored)), []
+        ).append(node)
+    return [
+        {"body": body, "kind": why.kind, "reason": why.text, "nodes": sorted(nodes)}
+        for (body, why), nodes in sorted(rows.items())
+    ]
 
 
 def _reason(text: str, is_loss: bool, is_variable: bool) -> Reason:
@@ -50,6 +61,8 @@ def _by_policy(converted: Any, policy: Policy) -> Iterator[Tuple[str, str, str]]
     for node in converted.graph_def.node:
         if node.name.startswith(SCOPE + "/"):
             continue
-        dtype = compute_dtype(node) or (node.attr["dtype"].type if "dtype" in node.attr else INVALID)
+        dtype = compute_dtype(node) or (
+            node.attr["dtype"].type if "dtype" in node.attr else INVALID
+        )
         if node.op not in VARIABLE_OPS and dtype == FLOAT32:
             yield "", node.name, _BY_POLICY[policy.category(node.op)] % node.op

@@ -9,16 +9,18 @@ from __future__ import annotations
 import re
 from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional, Tuple
 
-from graphmp.diff import categories, kinds, roles
-from graphmp.diff.changes import Body, Change
-from graphmp.graph.building import SCOPE
-from graphmp.graph.control_flow import MERGES, SWITCHES
-from graphmp.graph.state import variable_behind
-from graphmp.graph.view import parse_input
+from graphmp.compare import categories, kinds, roles
+from graphmp.compare.changes import Body, Change
+from graphmp.graph.state.state import variable_behind
+from graphmp.graph.structure.control_flow import MERGES, SWITCHES
+from graphmp.graph.structure.view import parse_input
+from graphmp.naming import SCOPE
 from graphmp.policy.policy import Policy
 
 # The kind of reason, by what stands before the colon of an engine's words.
-DROPPED_SHAPES = "recorded shapes (_output_shapes): dropped, for a TensorFlow of another version may refuse them"
+DROPPED_SHAPES = (
+    "recorded shapes (_output_shapes): dropped, for a TensorFlow of another version may refuse them"
+)
 _KINDS = {
     "allow": kinds.ALLOW,
     "infer": kinds.INFER,
@@ -56,7 +58,13 @@ _KEPT_KINDS = {
 # What an engine's word for what it did speaks for.
 _DONE = {
     "inserted": (categories.ADDED,),
-    "changed": (categories.OP, categories.REWIRED, categories.CONTROL, categories.ATTRIBUTE, categories.DTYPE),
+    "changed": (
+        categories.OP,
+        categories.REWIRED,
+        categories.CONTROL,
+        categories.ATTRIBUTE,
+        categories.DTYPE,
+    ),
     "painted": (categories.DTYPE, categories.OP, categories.ATTRIBUTE, categories.CONSTANT),
     "shapes": (categories.ATTRIBUTE,),
     "rewritten": (categories.FUNCTION,),
@@ -70,7 +78,10 @@ _POLICY = {
 }
 _FIELDS = (
     (r"^collection_def/graphmp", "list of what graphmp put into the graph"),
-    (r"^collection_def/(while|cond)_context$", "contexts learn of inserted nodes, so that tf.gradients works on the imported graph"),
+    (
+        r"^collection_def/(while|cond)_context$",
+        "contexts learn of inserted nodes, so that tf.gradients works on the imported graph",
+    ),
     (r"^collection_def/(.*variables|savers)$", "lists the loss scale's variables"),
     (r"^meta_info_def$", "list of the ops that the graph holds"),
 )
@@ -133,7 +144,14 @@ def _done(change: Change, context: Context) -> Optional[Reason]:
     rows = context.done.get(change.path, ())
     if rows and change.part == "_output_shapes":
         return Reason(kinds.BOOKKEEPING, DROPPED_SHAPES)
-    why = next((why for did, why in rows if why and change.category in _DONE.get(did, (categories.ADDED,))), None)
+    why = next(
+        (
+            why
+            for did, why in rows
+            if why and change.category in _DONE.get(did, (categories.ADDED,))
+        ),
+        None,
+    )
     return Reason(_KINDS.get(why.split(":")[0]) or _role_kind(change), why) if why else None
 
 
@@ -145,7 +163,9 @@ def _role_kind(change: Change) -> str:
 def _inserted(change: Change, context: Context) -> Optional[Reason]:
     """By the name of an inserted node; of nodes below graphmp/, whatever changed."""
     known = roles.role(change.node)
-    if known is None or not (change.category == categories.ADDED or change.node.startswith(SCOPE + "/")):
+    if known is None or not (
+        change.category == categories.ADDED or change.node.startswith(SCOPE + "/")
+    ):
         return None
     return Reason(*known)
 
@@ -165,9 +185,13 @@ def _waits(change: Change, context: Context) -> Optional[Reason]:
     if change.category != categories.CONTROL or not names:
         return None
     if all(roles.INITIALISER.match(name) for name in names):
-        return Reason(kinds.LOSS_SCALE_STATE, "loss scale state: initialised with the model's variables")
+        return Reason(
+            kinds.LOSS_SCALE_STATE, "loss scale state: initialised with the model's variables"
+        )
     if all(name.startswith(SCOPE + "/") for name in names):
-        return Reason(kinds.SKIP_GATE, "skip gate: waits for what runs whether or not the step is skipped")
+        return Reason(
+            kinds.SKIP_GATE, "skip gate: waits for what runs whether or not the step is skipped"
+        )
     return None
 
 
@@ -175,19 +199,30 @@ def _field(change: Change, context: Context) -> Optional[Reason]:
     """By the field of the MetaGraphDef."""
     if change.category != categories.META_GRAPH:
         return None
-    return next((Reason(kinds.BOOKKEEPING, text) for pattern, text in _FIELDS if re.search(pattern, change.node)), None)
+    return next(
+        (
+            Reason(kinds.BOOKKEEPING, text)
+            for pattern, text in _FIELDS
+            if re.search(pattern, change.node)
+        ),
+        None,
+    )
 
 
 def _rebuilt(change: Change, context: Context) -> Optional[Reason]:
     """By what follows from building a graph again: only where the recipe did."""
     if not context.is_recipe:
         return None
-    if change.part in ("seed", "seed2") or (change.category == categories.CONSTANT and change.node.endswith("/seed")):
+    if change.part in ("seed", "seed2") or (
+        change.category == categories.CONSTANT and change.node.endswith("/seed")
+    ):
         return Reason(kinds.LAYERS, "TensorFlow numbers random ops by the ops before them")
     if change.category == categories.DTYPE:
         listed = context.policy.category(context.op_of(change.node, change.body))
         return Reason(_KINDS.get(listed, kinds.LAYERS), _POLICY[listed])
-    if change.category == categories.ADDED and (context.op_of(change.node, change.body) in _GATES or "/cond" in change.node):
+    if change.category == categories.ADDED and (
+        context.op_of(change.node, change.body) in _GATES or "/cond" in change.node
+    ):
         return Reason(kinds.SKIP_GATE, "skip gate: reads through the gate")
     if change.category == categories.REWIRED:
         return _rewired(change, context)
@@ -203,11 +238,17 @@ def _rewired(change: Change, context: Context) -> Optional[Reason]:
             return Reason(kinds.SKIP_GATE, "skip gate: reads through the gate")
         return Reason(kinds.LAYERS, "reads a value that changed")
     sides = zip((context.bodies[""].before, context.bodies[""].after), (old, new))
-    variables = [variable_behind(view, name) if name in view.nodes else None for view, name in sides]
+    variables = [
+        variable_behind(view, name) if name in view.nodes else None for view, name in sides
+    ]
     if variables[0] is not None and variables[0] == variables[1]:
         return Reason(kinds.LAYERS, "reads the same variable through another read")
     read = context.op_of(new)
-    renumbered = old.rpartition("/")[0] == new.rpartition("/")[0] and _is_named_by_op(old, read) and _is_named_by_op(new, read)
+    renumbered = (
+        old.rpartition("/")[0] == new.rpartition("/")[0]
+        and _is_named_by_op(old, read)
+        and _is_named_by_op(new, read)
+    )
     if renumbered or _is_named_by_op(change.node, context.op_of(change.node, change.body)):
         return Reason(kinds.LAYERS, "TensorFlow numbers ops without a name by the ops before them")
     return None
@@ -218,4 +259,11 @@ def _is_named_by_op(name: str, op: str) -> bool:
     return bool(op) and re.sub(r"_\d+$|_", "", name.rpartition("/")[2]).lower() == op.lower()
 
 
-_RULES: List[Callable[[Change, Context], Optional[Reason]]] = [_done, _inserted, _reads, _waits, _field, _rebuilt]
+_RULES: List[Callable[[Change, Context], Optional[Reason]]] = [
+    _done,
+    _inserted,
+    _reads,
+    _waits,
+    _field,
+    _rebuilt,
+]

@@ -10,14 +10,13 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.compare.api import Diff, compare
+from graphmp.compare.categories import ADDED, RENAMED
+from graphmp.compare.explain import described, explained
 from graphmp.config import Config
-from graphmp.diff.categories import ADDED, RENAMED
-from graphmp.diff.compare import compare
-from graphmp.diff.explain import described, explained
-from graphmp.diff.model import Diff
 from graphmp.errors import GraphmpError, warning
-from graphmp.graph.variables import variables
-from graphmp.graph.view import GraphView
+from graphmp.graph.state.variables import variables
+from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
 from graphmp.report import facts
 from graphmp.report.clips import user_clips
@@ -60,7 +59,17 @@ def make_report(
     before, after = original.graph_def, converted.graph_def
     view = GraphView(after)
     scales = record["scales"]
-    kind = scales[0]["kind"] if scales else ("none" if config.loss_scale == "none" else "dynamic" if config.loss_scale == "dynamic" else "fixed")
+    kind = (
+        scales[0]["kind"]
+        if scales
+        else (
+            "none"
+            if config.loss_scale == "none"
+            else "dynamic"
+            if config.loss_scale == "dynamic"
+            else "fixed"
+        )
+    )
     differences = differences or compare(original, converted)
     report = {
         "schema": SCHEMA,
@@ -84,11 +93,20 @@ def make_report(
         "repaired_ops": facts.ops_of(record["repaired"], after),
         "kept_float32": record.get("kept", {}),
         "variables": facts.variable_counts(before, after),
-        "loss_scale": {"kind": kind, "initial": scales[0]["initial"] if scales else None, "losses": len(record["losses"])},
+        "loss_scale": {
+            "kind": kind,
+            "initial": scales[0]["initial"] if scales else None,
+            "losses": len(record["losses"]),
+        },
         "clip_norm": config.clip_norm or None,
-        "losses": [dict(loss, user_clips=user_clips(view, loss)) for loss in with_train_ops(record["losses"], converted)],
+        "losses": [
+            dict(loss, user_clips=user_clips(view, loss))
+            for loss in with_train_ops(record["losses"], converted)
+        ],
         "changes": changes(differences, config, record, engine),
-        "float32_nodes": float32_nodes(converted, record, policies.load(config.compute_dtype, config.op_policy)),
+        "float32_nodes": float32_nodes(
+            converted, record, policies.load(config.compute_dtype, config.op_policy)
+        ),
         "warnings": [
             *record["warnings"],
             *nothing_in_half(after, config, record),
@@ -97,11 +115,16 @@ def make_report(
         ],
         "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
     }
-    report["checks"] = [{"name": c.name, "status": c.verdict, "text": c.text} for c in explained(differences, report).claims]
+    report["checks"] = [
+        {"name": c.name, "status": c.verdict, "text": c.text}
+        for c in explained(differences, report).claims
+    ]
     return report
 
 
-def changes(differences: Diff, config: Config, record: Dict[str, Any], engine: str) -> List[Dict[str, str]]:
+def changes(
+    differences: Diff, config: Config, record: Dict[str, Any], engine: str
+) -> List[Dict[str, str]]:
     """A row for each change that has a reason: where, what, the kind of reason, and why."""
     done: Dict[str, List[Tuple[str, str]]] = {}
     for path, did, why in record["done"]:
@@ -114,7 +137,17 @@ def changes(differences: Diff, config: Config, record: Dict[str, Any], engine: s
         engine == "recipe",
     )
     found = [(change, reason(change, context)) for change in differences.changes]
-    return [{"body": c.body, "node": c.node, "change": described(c), "kind": why.kind, "reason": why.text} for c, why in found if why]
+    return [
+        {
+            "body": c.body,
+            "node": c.node,
+            "change": described(c),
+            "kind": why.kind,
+            "reason": why.text,
+        }
+        for c, why in found
+        if why
+    ]
 
 
 def check_variables(original: Any, converted: Any) -> None:
@@ -128,12 +161,20 @@ def check_variables(original: Any, converted: Any) -> None:
     for name, variable in sorted(before.items()):
         found = after.get(name)
         if found is None:
-            raise GraphmpError("GMP014", "variable %s of the original is not in the converted graph" % name)
+            raise GraphmpError(
+                "GMP014", "variable %s of the original is not in the converted graph" % name
+            )
         if (found.dtype, found.shape) != (variable.dtype, variable.shape):
-            raise GraphmpError("GMP014", "variable %s is %s, was %s" % (name, tf.as_dtype(found.dtype).name, tf.as_dtype(variable.dtype).name))
+            raise GraphmpError(
+                "GMP014",
+                "variable %s is %s, was %s"
+                % (name, tf.as_dtype(found.dtype).name, tf.as_dtype(variable.dtype).name),
+            )
     added = sorted(name for name in set(after) - set(before) if not name.startswith("graphmp/"))
     if added:
-        raise GraphmpError("GMP014", "variable %s of the converted graph is not in the original" % added[0])
+        raise GraphmpError(
+            "GMP014", "variable %s of the converted graph is not in the original" % added[0]
+        )
 
 
 def as_json(report: Dict[str, Any]) -> bytes:
@@ -150,14 +191,25 @@ def sha256(path: pathlib.Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _float32_warnings(graph_def: Any, config: Config, record: Dict[str, Any]) -> List[Dict[str, str]]:
+def _float32_warnings(
+    graph_def: Any, config: Config, record: Dict[str, Any]
+) -> List[Dict[str, str]]:
     left = left_in_float32(graph_def, record) if config.compute_dtype != "float32" else {}
-    return [warning("GMP102", name, "computes in float32: %s" % reason) for name, reason in left.items()]
+    return [
+        warning("GMP102", name, "computes in float32: %s" % reason) for name, reason in left.items()
+    ]
 
 
 def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:
     """On 1.15.5, whose CPU has no channels-first kernels and which can't be told to convert the layout."""
     if hasattr(tf.ConfigProto().graph_options.rewrite_options, "cpu_layout_conversion"):
         return []
-    names = [node.name for node in graph_def.node if "data_format" in node.attr and node.attr["data_format"].s in (b"NCHW", b"NCDHW")][:1]
-    return [warning("GMP106", name, "is channels first: it needs a GPU here, or TensorFlow 2") for name in names]
+    names = [
+        node.name
+        for node in graph_def.node
+        if "data_format" in node.attr and node.attr["data_format"].s in (b"NCHW", b"NCDHW")
+    ][:1]
+    return [
+        warning("GMP106", name, "is channels first: it needs a GPU here, or TensorFlow 2")
+        for name in names
+    ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from graphmp.graph.frames import frames
-from graphmp.graph.view import GraphView
+from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.view import GraphView
 
 
 def with_train_ops(losses: List[Dict[str, Any]], converted: Any) -> List[Dict[str, Any]]:
@@ -22,8 +22,16 @@ def with_train_ops(losses: List[Dict[str, Any]], converted: Any) -> List[Dict[st
     inside = frames(view) if losses else {}
 
     def train_ops(loss: Dict[str, Any]) -> List[str]:
-        below = view.descendants([name for name in [*loss["updates"], *loss.get("calls", ())] if name in view.nodes])
-        last = sorted(name for name in below if not inside.get(name) and not view.consumers(name) and not view.control_consumers(name))
+        below = view.descendants(
+            [name for name in [*loss["updates"], *loss.get("calls", ())] if name in view.nodes]
+        )
+        last = sorted(
+            name
+            for name in below
+            if not inside.get(name)
+            and not view.consumers(name)
+            and not view.control_consumers(name)
+        )
         found = [name for name in last if view.nodes[name].op != "ReadVariableOp"] or last
         adapts = loss["scale"].rpartition("/")[0] + "/update/step"
         return found + [adapts] * (adapts in view.nodes and adapts not in view.ancestors(found))

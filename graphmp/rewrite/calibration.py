@@ -23,7 +23,15 @@ def overflowed(path: str) -> FrozenSet[str]:
         audit = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise GraphmpError("GMP003", "--ranges=%s: cannot be read: %s" % (path, error)) from None
-    names = audit.get("overflowed") if isinstance(audit, dict) and audit.get("schema") == SCHEMA else None
+    names = (
+        audit.get("overflowed")
+        if isinstance(audit, dict) and audit.get("schema") == SCHEMA
+        else None
+    )
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise GraphmpError("GMP002", "--ranges=%s: found no audit; accepted is what `graphmp audit -o FILE` writes (schema %s)" % (path, SCHEMA))
+        raise GraphmpError(
+            "GMP002",
+            "--ranges=%s: found no audit; accepted is what `graphmp audit -o FILE` writes (schema %s)"
+            % (path, SCHEMA),
+        )
     return frozenset(name.split(":")[0] for name in names)

@@ -16,14 +16,14 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.building import sibling_name
-from graphmp.graph.contexts import Contexts
-from graphmp.graph.dtypes import BY_NAME, FLOAT32
-from graphmp.graph.frames import is_invariant
-from graphmp.graph.view import Port
-from graphmp.hooks.op_defs import WIDER
+from graphmp.graph.edit.building import sibling_name
+from graphmp.graph.structure.contexts import Contexts
+from graphmp.graph.structure.frames import is_invariant
+from graphmp.graph.structure.view import Port
+from graphmp.policy.dtypes import BY_NAME, FLOAT32
 from graphmp.rewrite.paint import HALF, Paint
 from graphmp.rewrite.units import OTHER, TypedGraph
+from graphmp.tf_hooks.op_defs import WIDER
 
 MOST_COPIED = 2**16  # elements of a constant that is written twice rather than cast
 # TensorFlow before 2.0 recorded other shapes for the last outputs of these; 2.21 refuses to import a graph with them.
@@ -31,7 +31,14 @@ STALE_SHAPES = frozenset(("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBa
 
 
 class _Editor:
-    def __init__(self, graph: TypedGraph, painted: List[Paint], compute_dtype: str, contexts: Contexts, target: tf.GraphDef):
+    def __init__(
+        self,
+        graph: TypedGraph,
+        painted: List[Paint],
+        compute_dtype: str,
+        contexts: Contexts,
+        target: tf.GraphDef,
+    ):
         self._graph = graph
         self._half_units = {number for number, p in enumerate(painted) if p.colour == HALF}
         self._half = BY_NAME[compute_dtype]
@@ -66,7 +73,9 @@ class _Editor:
             del node.attr["_output_shapes"]
 
     def _halved(self, node: tf.NodeDef) -> Any:
-        value = tf.make_ndarray(node.attr["value"].tensor).astype(tf.as_dtype(self._half).as_numpy_dtype)
+        value = tf.make_ndarray(node.attr["value"].tensor).astype(
+            tf.as_dtype(self._half).as_numpy_dtype
+        )
         result = tf.AttrValue()
         result.tensor.CopyFrom(tf.make_tensor_proto(value))
         return result
@@ -80,7 +89,9 @@ class _Editor:
             wanted = self._half if reader in self._half_units else FLOAT32
             if wanted != (self._half if writer in self._half_units else FLOAT32):
                 new = self._version(port, wanted, node)
-                node.input[slot] = str(new)  # data inputs come before control inputs: a slot is a place in the list
+                node.input[slot] = str(
+                    new
+                )  # data inputs come before control inputs: a slot is a place in the list
                 self._contexts.enter(node, "%s:%d" % new)
 
     def _version(self, port: Port, dtype: int, reader: tf.NodeDef) -> Port:
@@ -88,12 +99,20 @@ class _Editor:
         key = (port, dtype)
         if key not in self._made:
             producer = self._nodes[port.node]
-            if dtype == self._half and producer.op == "Const" and _elements(producer) <= MOST_COPIED:
+            if (
+                dtype == self._half
+                and producer.op == "Const"
+                and _elements(producer) <= MOST_COPIED
+            ):
                 self._made[key] = self._second_constant(producer)
             elif is_invariant(producer):
                 self._made[key] = self._second_enter(producer, dtype)
             else:
-                self._made[key] = self._cast(port, dtype, self._graph.places.of(port.node if dtype == self._half else reader.name))
+                self._made[key] = self._cast(
+                    port,
+                    dtype,
+                    self._graph.places.of(port.node if dtype == self._half else reader.name),
+                )
         return self._made[key]
 
     def _cast(self, port: Port, dtype: int, device: str) -> Port:
@@ -106,7 +125,12 @@ class _Editor:
         return Port(node.name, 0)
 
     def _second_constant(self, constant: tf.NodeDef) -> Port:
-        node = self._add(Port(constant.name, 0), "Const", "constant in half precision for the ops that read it so", self._half)
+        node = self._add(
+            Port(constant.name, 0),
+            "Const",
+            "constant in half precision for the ops that read it so",
+            self._half,
+        )
         node.input.extend(constant.input)
         node.device = constant.device
         node.attr["dtype"].type = self._half
@@ -118,7 +142,9 @@ class _Editor:
         source = self._graph.view.inputs(enter.name)[0]
         found = self._half if self._graph.writer(source) in self._half_units else FLOAT32
         outside = source if found == dtype else self._version(source, dtype, enter)
-        node = self._add(Port(enter.name, 0), "Enter", "loop invariant, cast before the loop", dtype)
+        node = self._add(
+            Port(enter.name, 0), "Enter", "loop invariant, cast before the loop", dtype
+        )
         node.input.append(str(outside))
         node.device = enter.device
         for key in enter.attr:
@@ -140,7 +166,13 @@ class _Editor:
         return node
 
 
-def apply(graph: TypedGraph, painted: List[Paint], compute_dtype: str, contexts: Contexts, target: tf.GraphDef) -> Dict[str, str]:
+def apply(
+    graph: TypedGraph,
+    painted: List[Paint],
+    compute_dtype: str,
+    contexts: Contexts,
+    target: tf.GraphDef,
+) -> Dict[str, str]:
     """Changes `target`, a copy of the graph that was painted.
 
     Returns:
@@ -153,8 +185,16 @@ def apply(graph: TypedGraph, painted: List[Paint], compute_dtype: str, contexts:
 
 def stale(graph: TypedGraph) -> List[str]:
     """Nodes whose recorded shapes a TensorFlow may refuse; `apply` drops them."""
-    return [name for name, node in graph.view.nodes.items() if node.op in STALE_SHAPES and "_output_shapes" in node.attr]
+    return [
+        name
+        for name, node in graph.view.nodes.items()
+        if node.op in STALE_SHAPES and "_output_shapes" in node.attr
+    ]
 
 
 def _elements(constant: tf.NodeDef) -> int:
-    return int(np.prod([dim.size for dim in constant.attr["value"].tensor.tensor_shape.dim], dtype=np.float64))
+    return int(
+        np.prod(
+            [dim.size for dim in constant.attr["value"].tensor.tensor_shape.dim], dtype=np.float64
+        )
+    )

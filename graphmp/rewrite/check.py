@@ -9,12 +9,12 @@ from typing import Any, Optional, Union
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.graph.dtypes import INVALID
-from graphmp.graph.stored import Readable, StoredGraphDef, StoredMetaGraph, copied, stored
-from graphmp.graph.view import GraphView
-from graphmp.hooks.internals import load_graph
-from graphmp.hooks.op_defs import OpDefs
+from graphmp.graph.io.stored import Readable, StoredGraphDef, StoredMetaGraph, copied, stored
+from graphmp.graph.structure.view import GraphView
+from graphmp.policy.dtypes import INVALID
 from graphmp.rewrite.graph_parts import parts
+from graphmp.tf_hooks.internals import load_graph
+from graphmp.tf_hooks.op_defs import OpDefs
 
 _STALE = re.compile(r"Node '([^']+)' has an _output_shapes attribute inconsistent")
 _MOST_STALE = 20
@@ -39,7 +39,10 @@ def check_types(graph_def: Union[tf.GraphDef, StoredGraphDef], op_defs: OpDefs) 
             found, expected = writes.outputs[port.output].dtype, reads.inputs[slot].dtype
             if found != expected and INVALID not in (found, expected):
                 text = "node %s reads %s as %s, which is %s"
-                raise GraphmpError("GMP021", text % (name, port, tf.as_dtype(expected).name, tf.as_dtype(found).name))
+                raise GraphmpError(
+                    "GMP021",
+                    text % (name, port, tf.as_dtype(expected).name, tf.as_dtype(found).name),
+                )
 
 
 def loaded(original: Readable, converted: Readable) -> StoredMetaGraph:
@@ -65,13 +68,18 @@ def loaded(original: Readable, converted: Readable) -> StoredMetaGraph:
     for node in bare.node:
         node.attr.pop("_output_shapes", None)
     if _import_error(bare) is None:
-        raise GraphmpError("GMP021", "TensorFlow loads the original and not the converted graph: %s" % problem)
+        raise GraphmpError(
+            "GMP021", "TensorFlow loads the original and not the converted graph: %s" % problem
+        )
     return stored(graph)
 
 
 def _parts_load(meta_graph: StoredMetaGraph) -> bool:
     try:
-        return all(_import_error(part) is None for part in parts(meta_graph.graph_def, OpDefs(meta_graph), MOST_AT_ONCE))
+        return all(
+            _import_error(part) is None
+            for part in parts(meta_graph.graph_def, OpDefs(meta_graph), MOST_AT_ONCE)
+        )
     except LookupError:
         return False
 
@@ -89,7 +97,9 @@ def _import_error(graph_def: tf.GraphDef) -> Optional[str]:
 def _drop_shapes(graph_def: tf.GraphDef, name: str) -> bool:
     """Removes `_output_shapes` from all nodes with the op of a node; tells whether there was any."""
     ops = {node.op for node in graph_def.node if node.name == name}
-    found: Any = [node for node in graph_def.node if node.op in ops and "_output_shapes" in node.attr]
+    found: Any = [
+        node for node in graph_def.node if node.op in ops and "_output_shapes" in node.attr
+    ]
     for node in found:
         del node.attr["_output_shapes"]
     return bool(found)

@@ -17,13 +17,12 @@ Elements come from static shapes, unknown dimensions as 32.
 
 from __future__ import annotations
 
-import pathlib
 from typing import AbstractSet, NamedTuple
 
-from graphmp.graph import tables
-from graphmp.graph.frames import is_invariant
-from graphmp.graph.shapes import recorded_elements
-from graphmp.graph.view import Port
+from graphmp.graph.shapes.shapes import recorded_elements
+from graphmp.graph.structure.frames import is_invariant
+from graphmp.graph.structure.view import Port
+from graphmp.policy import tables
 from graphmp.policy.traits import MOVES_NOTHING, homogeneity
 from graphmp.rewrite.units import TypedGraph
 
@@ -73,11 +72,22 @@ def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
     for port, producer, consumers in graph.float32_tensors():
         cost = costs(graph, port)
         wide = [consumer.node for consumer in consumers if graph.reader(consumer) not in half]
-        other = wide if producer in half else [consumer.node for consumer in consumers if graph.reader(consumer) in half]
+        other = (
+            wide
+            if producer in half
+            else [consumer.node for consumer in consumers if graph.reader(consumer) in half]
+        )
         total += (cost.written + cost.sent * sends(graph, port.node)) * (producer not in half)
-        total += cost.read * sum(graph.view.nodes[name].op not in MOVES_NOTHING and name not in graph.idle for name in wide)
+        total += cost.read * sum(
+            graph.view.nodes[name].op not in MOVES_NOTHING and name not in graph.idle
+            for name in wide
+        )
         if producer not in half:
-            total += cost.sent * len(graph.places.elsewhere(port.node, (consumer for consumer in consumers if consumer.node in wide)))
+            total += cost.sent * len(
+                graph.places.elsewhere(
+                    port.node, (consumer for consumer in consumers if consumer.node in wide)
+                )
+            )
         if other and graph.view.nodes[port.node].op != "Const":
             total += cost.cast if set(other) - graph.idle else LAUNCH
     return total
@@ -95,7 +105,11 @@ def stays_in_kernel(graph: TypedGraph, port: Port) -> bool:
         return False
     consumers = graph.view.consumers(port.node)
     readers = {consumer.node for consumer in consumers if consumer.output == 0}
-    return len(readers) == 1 == len(consumers) and graph.view.nodes[consumers[0].node].op in absorbing and consumers[0].slot == 0
+    return (
+        len(readers) == 1 == len(consumers)
+        and graph.view.nodes[consumers[0].node].op in absorbing
+        and consumers[0].slot == 0
+    )
 
 
-_FUSED = tables.sets(pathlib.Path(__file__).with_name("fused.txt"))
+_FUSED = tables.sets("fused.txt")

@@ -11,8 +11,8 @@ from typing import Any, Callable, Dict, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.shapes import recorded_dimensions
-from graphmp.graph.view import GraphView, Port
+from graphmp.graph.shapes.shapes import recorded_dimensions
+from graphmp.graph.structure.view import GraphView, Port
 
 _UNKNOWN = (32, 64)
 _DEEPEST = 30
@@ -39,7 +39,9 @@ _OPS: Dict[str, Callable[..., Any]] = {
 def count(view: GraphView, name: str) -> Optional[float]:
     """The value that a node gives whatever the unknown dimensions are; None where that isn't known."""
     values = [_value(view, Port(name, 0), unknown, 0) for unknown in _UNKNOWN]
-    if any(value is None or np.size(value) != 1 for value in values) or not np.array_equal(values[0], values[1]):
+    if any(value is None or np.size(value) != 1 for value in values) or not np.array_equal(
+        values[0], values[1]
+    ):
         return None
     return float(np.ravel(values[0])[0])
 
@@ -53,11 +55,25 @@ def _value(view: GraphView, port: Port, unknown: int, depth: int) -> Any:
     if node.op in ("Shape", "Size", "ShapeN") and view.inputs(port.node):
         source = view.inputs(port.node)[port.output if node.op == "ShapeN" else 0]
         dimensions = recorded_dimensions(view.nodes[source.node], source.output, unknown)
-        return None if dimensions is None else np.prod(dimensions) if node.op == "Size" else np.array(dimensions, np.int64)
-    arguments = [_value(view, each, unknown, depth + 1) for each in view.inputs(port.node)] if node.op in _OPS else [None]
+        return (
+            None
+            if dimensions is None
+            else np.prod(dimensions)
+            if node.op == "Size"
+            else np.array(dimensions, np.int64)
+        )
+    arguments = (
+        [_value(view, each, unknown, depth + 1) for each in view.inputs(port.node)]
+        if node.op in _OPS
+        else [None]
+    )
     if any(argument is None for argument in arguments):
         return None
     try:
         return _OPS[node.op](*arguments)
-    except (ValueError, IndexError, TypeError):  # shapes that don't fit, as recorded by an older TensorFlow
+    except (
+        ValueError,
+        IndexError,
+        TypeError,
+    ):  # shapes that don't fit, as recorded by an older TensorFlow
         return None

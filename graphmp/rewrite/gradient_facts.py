@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import AbstractSet, Optional, Set
 
-from graphmp.graph.dtypes import FLOATS, RESOURCE, VARIANT
-from graphmp.graph.shapes import recorded_size
-from graphmp.graph.steady_variables import steady_variables
-from graphmp.graph.symbolic_shapes import SymbolicShapes
-from graphmp.graph.view import Port
+from graphmp.graph.shapes.shapes import recorded_size
+from graphmp.graph.shapes.symbolic_shapes import SymbolicShapes
+from graphmp.graph.state.steady_variables import steady_variables
+from graphmp.graph.structure.view import Port
+from graphmp.policy.dtypes import FLOATS, RESOURCE, VARIANT
 from graphmp.policy.traits import BOUNDED_IN_GRADIENT, FORGETS_VALUES
 from graphmp.rewrite.units import TypedGraph
 
@@ -28,7 +28,11 @@ class GradientFacts:
 
     def is_indifferent(self, name: str) -> bool:
         """Whether the dtype of a Sum makes no numerical difference: it adds nothing up, or is a constant's gradient, which nobody asked for."""
-        return self._adds_nothing(name) or self._shapes.reduces_nothing(name) or self._is_constants_gradient(name)
+        return (
+            self._adds_nothing(name)
+            or self._shapes.reduces_nothing(name)
+            or self._is_constants_gradient(name)
+        )
 
     def is_bounded(self, name: str) -> bool:
         """Whether what an op gives can't be large, for what it is the gradient of (`policy/traits.txt`)."""
@@ -36,7 +40,9 @@ class GradientFacts:
         if not any(pair.endswith("/" + nodes[name].op) for pair in BOUNDED_IN_GRADIENT):
             return False
         forward = self._forward(name)
-        return forward != "" and "%s/%s" % (nodes[forward].op, nodes[name].op) in BOUNDED_IN_GRADIENT
+        return (
+            forward != "" and "%s/%s" % (nodes[forward].op, nodes[name].op) in BOUNDED_IN_GRADIENT
+        )
 
     def _forward(self, name: str) -> str:
         """The node whose gradient an op belongs to; empty where it belongs to none."""
@@ -46,7 +52,11 @@ class GradientFacts:
         """Whether what a Sum gives, or is reshaped to, is as large as what it reads, by recorded shapes."""
         view = self._graph.view
         size = self._size(view.inputs(name)[0])
-        reshapes = [c.node for c in view.consumers(name) if view.nodes[c.node].op == "Reshape" and c.slot == 0]
+        reshapes = [
+            c.node
+            for c in view.consumers(name)
+            if view.nodes[c.node].op == "Reshape" and c.slot == 0
+        ]
         return size is not None and size in [self._size(Port(n, 0)) for n in [name] + reshapes]
 
     def _is_constants_gradient(self, name: str) -> bool:
@@ -56,9 +66,16 @@ class GradientFacts:
         if not forward:
             return False
         axes = view.inputs(name)[1]
-        constants = [port for port in view.inputs(forward) if port.node not in self._varying_nodes()]
-        if view.nodes[axes.node].op == "BroadcastGradientArgs":  # its outputs are in the order of the operands
-            return axes.output < len(view.inputs(forward)) and view.inputs(forward)[axes.output] in constants
+        constants = [
+            port for port in view.inputs(forward) if port.node not in self._varying_nodes()
+        ]
+        if (
+            view.nodes[axes.node].op == "BroadcastGradientArgs"
+        ):  # its outputs are in the order of the operands
+            return (
+                axes.output < len(view.inputs(forward))
+                and view.inputs(forward)[axes.output] in constants
+            )
         size = self._size(Port(name, 0))
         return size is not None and size in [self._size(port) for port in constants]
 
@@ -69,10 +86,20 @@ class GradientFacts:
         """Nodes that depend on a variable, or on a placeholder that isn't of integers: what someone may want a gradient of."""
         if self._varying is None:
             view = self._graph.view
-            sources = [name for name in view.nodes if not view.inputs(name) and view.nodes[name].op != "Const" and self._has_gradient(name)]
-            self._varying = view.followed(sources, lambda name: view.nodes[name].op not in FORGETS_VALUES)
+            sources = [
+                name
+                for name in view.nodes
+                if not view.inputs(name)
+                and view.nodes[name].op != "Const"
+                and self._has_gradient(name)
+            ]
+            self._varying = view.followed(
+                sources, lambda name: view.nodes[name].op not in FORGETS_VALUES
+            )
         return self._varying
 
     def _has_gradient(self, name: str) -> bool:
         signature = self._graph.signature(name)
-        return signature is None or any(port.dtype in (*FLOATS, RESOURCE, VARIANT) for port in signature.outputs)
+        return signature is None or any(
+            port.dtype in (*FLOATS, RESOURCE, VARIANT) for port in signature.outputs
+        )

@@ -11,13 +11,15 @@ from typing import Any, Dict, Iterator, List, Mapping, Sequence, Set, Union
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.shapes import recorded_shape
-from graphmp.graph.stored import StoredGraphDef
-from graphmp.graph.view import CONTROL, Port, nodes_by_name, parse_input
-from graphmp.hooks.op_defs import OpDefs, PortType, Signature
+from graphmp.graph.io.stored import StoredGraphDef
+from graphmp.graph.shapes.shapes import recorded_shape
+from graphmp.graph.structure.view import CONTROL, Port, nodes_by_name, parse_input
+from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 
 
-def parts(graph_def: Union[tf.GraphDef, StoredGraphDef], op_defs: OpDefs, size: int) -> Iterator[tf.GraphDef]:
+def parts(
+    graph_def: Union[tf.GraphDef, StoredGraphDef], op_defs: OpDefs, size: int
+) -> Iterator[tf.GraphDef]:
     """The parts of a graph, of so many nodes each and what comes along.
 
     Raises:
@@ -59,7 +61,11 @@ class _Part:
             node.CopyFrom(self._nodes[waiting.pop()])
             self._drop_colocation(node)
             if any(text not in inside for text in node.input):
-                node.input[:] = [text for text in [self._input(text, inside, waiting) for text in node.input] if text]
+                node.input[:] = [
+                    text
+                    for text in [self._input(text, inside, waiting) for text in node.input]
+                    if text
+                ]
 
     def _input(self, text: str, inside: Set[str], waiting: List[str]) -> str:
         """What is read in the part instead of an input; empty for a control input from outside. What comes along is added to both."""
@@ -83,7 +89,9 @@ class _Part:
     def _stand_in(self, port: Port, kind: PortType) -> str:
         """The name of the placeholder for an output."""
         if port not in self._stand_ins:
-            node = self._part.node.add(name="graphmp_stands_for/%d" % len(self._stand_ins), op="Placeholder")
+            node = self._part.node.add(
+                name="graphmp_stands_for/%d" % len(self._stand_ins), op="Placeholder"
+            )
             node.attr["dtype"].type = kind.dtype
             shape = recorded_shape(self._nodes[port.node], port.output)
             if shape is not None:

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
-from graphmp.graph.dtypes import RESOURCE, STRING, VARIANT
-from graphmp.graph.view import Consumer, Port
+from graphmp.graph.structure.view import Consumer, Port
+from graphmp.policy.dtypes import RESOURCE, STRING, VARIANT
 from graphmp.policy.traits import HANDLE_OPS, PASSES_ON
 from graphmp.rewrite.units import OTHER, TypedGraph
 
@@ -37,7 +37,10 @@ class Groups:
     def __init__(self, graph: TypedGraph, allow: AbstractSet[str]):
         """Finds all groups of a graph body; `allow` are the op types of the policy's allow list."""
         handle_pairs, leaving = _handle_classes(graph)
-        self.of = _components(len(graph.units), [*_loop_variables(graph), *handle_pairs, *_operands(graph, allow), *_reduces(graph)])
+        self.of = _components(
+            len(graph.units),
+            [*_loop_variables(graph), *handle_pairs, *_operands(graph, allow), *_reduces(graph)],
+        )
         self.members: List[List[int]] = [[] for _ in range(max(self.of, default=-1) + 1)]
         for unit, group in enumerate(self.of):
             self.members[group].append(unit)
@@ -94,7 +97,11 @@ def _pairs(graph: TypedGraph, units: Sequence[int], other: str) -> Iterator[Tupl
 def _handle_classes(graph: TypedGraph) -> Tuple[List[Tuple[int, int]], Dict[int, str]]:
     """Pairs of units whose nodes share a handle, and the units whose handle goes elsewhere."""
     nodes = graph.view.nodes
-    index = {name: i for i, name in enumerate(nodes) if nodes[name].op in HANDLE_OPS or nodes[name].op in PASSES_ON}
+    index = {
+        name: i
+        for i, name in enumerate(nodes)
+        if nodes[name].op in HANDLE_OPS or nodes[name].op in PASSES_ON
+    }
     edges: List[Tuple[int, int]] = []
     touched: Dict[int, str] = {}  # node number -> a user of the handle that is no operation on it
     for name in index:
@@ -106,7 +113,9 @@ def _handle_classes(graph: TypedGraph) -> Tuple[List[Tuple[int, int]], Dict[int,
             else:
                 touched[index[name]] = consumer.node
         for slot, port in enumerate(graph.view.inputs(name)):
-            if port.node not in index and _is_handle(graph, port.node, Consumer(name, slot, port.output)):
+            if port.node not in index and _is_handle(
+                graph, port.node, Consumer(name, slot, port.output)
+            ):
                 touched[index[name]] = port.node
     classes = _components(len(nodes), edges)
     first: Dict[int, int] = {}
@@ -129,14 +138,21 @@ def _is_handle(graph: TypedGraph, producer: str, consumer: Consumer) -> bool:
     signature, reading = graph.signature(producer), graph.signature(consumer.node)
     if signature is None:  # 1.15.5 knows no op for a function's argument
         return reading is not None and reading.inputs[consumer.slot].dtype in _HANDLES
-    return consumer.output < len(signature.outputs) and signature.outputs[consumer.output].dtype in _HANDLES
+    return (
+        consumer.output < len(signature.outputs)
+        and signature.outputs[consumer.output].dtype in _HANDLES
+    )
 
 
 def _components(size: int, pairs: List[Tuple[int, int]]) -> List[int]:
     """The connected component of each of `size` vertices."""
     if not size:
         return []
-    rows, columns = (np.array(side, int) for side in zip(*pairs)) if pairs else (np.zeros(0, int), np.zeros(0, int))
+    rows, columns = (
+        (np.array(side, int) for side in zip(*pairs))
+        if pairs
+        else (np.zeros(0, int), np.zeros(0, int))
+    )
     matrix = sparse.coo_matrix((np.ones(len(rows), np.int8), (rows, columns)), shape=(size, size))
     labels: List[int] = csgraph.connected_components(matrix, directed=False)[1].tolist()
     return labels

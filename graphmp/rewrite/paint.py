@@ -29,8 +29,7 @@ import re
 from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
-from graphmp.graph.state import variable_behind
-from graphmp.hooks.op_defs import OpDefs
+from graphmp.graph.state.state import variable_behind
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import (
     BIAS_ADDS,
@@ -48,6 +47,7 @@ from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.pins import unsupported
 from graphmp.rewrite.ranges import is_off_zero
 from graphmp.rewrite.units import OTHER, TypedGraph
+from graphmp.tf_hooks.op_defs import OpDefs
 
 HALF, FLOAT, FREE = "half", "float32", "free"
 
@@ -85,8 +85,14 @@ def paint(
         if painted[number].colour != FLOAT:
             painted[number] = Paint(FLOAT, reason)
     forced = _forced(graph, pins, config, op_defs)
-    unlisted = {number for number, p in enumerate(painted) if p.reason.startswith("unlisted") and number not in guards}
-    denied = {number for number, p in enumerate(painted) if p.colour == FLOAT} - unlisted - forced.keys()
+    unlisted = {
+        number
+        for number, p in enumerate(painted)
+        if p.reason.startswith("unlisted") and number not in guards
+    }
+    denied = (
+        {number for number, p in enumerate(painted) if p.colour == FLOAT} - unlisted - forced.keys()
+    )
     for number, reason in painter.nonlinear_gradients(denied).items():
         if painted[number].colour == FREE:
             painted[number] = Paint(FLOAT, reason)
@@ -102,13 +108,19 @@ def paint(
     return painted
 
 
-def _forced(graph: TypedGraph, pins: Dict[int, str], config: Config, op_defs: OpDefs) -> Dict[int, str]:
+def _forced(
+    graph: TypedGraph, pins: Dict[int, str], config: Config, op_defs: OpDefs
+) -> Dict[int, str]:
     """Units that --force_compute makes half, and why."""
     patterns = [re.compile(pattern) for pattern in config.force_compute]
     found = {}
     for number, unit in enumerate(graph.units):
         pattern = next((p.pattern for p in patterns if p.search(unit.node)), None)
-        if pattern is not None and number not in pins and not unsupported(graph, number, op_defs, config.compute_dtype):
+        if (
+            pattern is not None
+            and number not in pins
+            and not unsupported(graph, number, op_defs, config.compute_dtype)
+        ):
             found[number] = "user rule: --force_compute=%s" % pattern
     return found
 
@@ -118,10 +130,15 @@ def _agree(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> None:
     for members in groups.members:
         leaving = next((groups.leaving[m] for m in members if m in groups.leaving), None)
         colours = (FLOAT,) if leaving else (FLOAT, HALF)
-        first = next((m for colour in colours for m in members if painted[m].colour == colour), None)
+        first = next(
+            (m for colour in colours for m in members if painted[m].colour == colour), None
+        )
         for member in members:
             if first is not None and painted[member].colour != painted[first].colour:
-                reason = "group: shares its dtype with %s, %s" % (graph.units[first].node, painted[first].reason)
+                reason = "group: shares its dtype with %s, %s" % (
+                    graph.units[first].node,
+                    painted[first].reason,
+                )
                 painted[member] = Paint(painted[first].colour, reason, first)
             elif leaving is not None and first is None:
                 painted[member] = Paint(FLOAT, leaving)
@@ -132,12 +149,16 @@ class _Painter:
         self._graph = graph
         self._policy = policy
         self._gradients = gradients
-        self._category = [policy.category(graph.node(number).op) for number in range(len(graph.units))]
+        self._category = [
+            policy.category(graph.node(number).op) for number in range(len(graph.units))
+        ]
         self._facts = GradientFacts(graph, gradients)
         self._shapes_alone: Dict[int, bool] = {}
         for number, unit in enumerate(graph.units):
             if graph.node(number).op == "Cast" and unit.attribute == "DstT":
-                self._category[number] = "clear"  # a Cast that isn't pinned comes from exact integers
+                self._category[number] = (
+                    "clear"  # a Cast that isn't pinned comes from exact integers
+                )
             elif graph.node(number).op == "Sum" and self._facts.is_indifferent(unit.node):
                 self._category[number] = "clear"
 
@@ -155,17 +176,30 @@ class _Painter:
     def tail(self) -> Dict[int, str]:
         """Last activations: those of the forward pass with no allow op behind them."""
         nodes = self._graph.view.nodes
-        candidates = [name for name, node in nodes.items() if node.op in LAST_ACTIVATIONS and name not in self._gradients]
+        candidates = [
+            name
+            for name, node in nodes.items()
+            if node.op in LAST_ACTIVATIONS and name not in self._gradients
+        ]
         if not candidates:
             return {}
         ahead = ahead_of_allow(self._graph, self._policy.allow, self._gradients)
         reason = "last activation: %s leads to a loss or an output"
-        return {unit: reason % nodes[name].op for name in candidates if name not in ahead for unit in self._graph.units_of(name)}
+        return {
+            unit: reason % nodes[name].op
+            for name in candidates
+            if name not in ahead
+            for unit in self._graph.units_of(name)
+        }
 
     def nonlinear_gradients(self, denied: AbstractSet[int]) -> Dict[int, str]:
         """Infer units in the gradient code of a denied op that isn't linear."""
         graph = self._graph
-        sources = {graph.units[n].node for n in denied if graph.node(n).op in NONLINEAR_DENIED | LAST_ACTIVATIONS}
+        sources = {
+            graph.units[n].node
+            for n in denied
+            if graph.node(n).op in NONLINEAR_DENIED | LAST_ACTIVATIONS
+        }
         found = {}
         for number, unit in enumerate(graph.units):
             if self._category[number] == "infer" and unit.node in self._gradients:
@@ -174,7 +208,9 @@ class _Painter:
                     found[number] = "gradient of a denied op: %s" % forward
         return found
 
-    def spread_denied(self, painted: List[Paint], denied: AbstractSet[int], groups: Groups) -> Set[int]:
+    def spread_denied(
+        self, painted: List[Paint], denied: AbstractSet[int], groups: Groups
+    ) -> Set[int]:
         """Rule 6, breadth first, so that `because` leads back to the source on a shortest chain. Returns the units that ended a chain."""
         tame = {number for number in denied if self._is_bounded(self._graph.units[number].node)}
         waiting = sorted(denied - tame)
@@ -193,14 +229,18 @@ class _Painter:
                     (tame.add if self._graph.node(other).op in BOUNDED else following.append)(other)
                     if painted[other].colour == FREE:
                         if self._category[other] == "infer":
-                            painted[other] = Paint(FLOAT, "infer: downstream of what computes in float32", number)
+                            painted[other] = Paint(
+                                FLOAT, "infer: downstream of what computes in float32", number
+                            )
                         else:
                             painted[other] = Paint(FREE, painted[other].reason, number)
             waiting = following
         return tame
 
     def _is_bounded(self, name: str) -> bool:
-        off_zero = self._graph.view.nodes[name].op in BOUNDED_OFF_ZERO and is_off_zero(self._graph, name)
+        off_zero = self._graph.view.nodes[name].op in BOUNDED_OFF_ZERO and is_off_zero(
+            self._graph, name
+        )
         return off_zero or self._facts.is_bounded(name)
 
     def _chain(self, number: int, groups: Groups) -> Iterable[int]:
@@ -209,7 +249,10 @@ class _Painter:
             if self._graph.node(member).op in FORGETS_VALUES and member != number:
                 continue
             for other in self._graph.downstream(member):
-                if self._category[other] in ("infer", "clear") and self._graph.node(other).op not in FORGETS_VALUES:
+                if (
+                    self._category[other] in ("infer", "clear")
+                    and self._graph.node(other).op not in FORGETS_VALUES
+                ):
                     yield other
 
     def keep_between(self, painted: List[Paint], tame: AbstractSet[int], groups: Groups) -> None:
@@ -221,8 +264,15 @@ class _Painter:
             if p.colour != FREE:
                 continue
             if self._category[number] == "clear":
-                if number not in behind and number not in ahead and not self._is_indifferent(number) and not self._gives_shapes(number, groups):
-                    painted[number] = Paint(FLOAT, "clear: no half precision on either side", p.because)
+                if (
+                    number not in behind
+                    and number not in ahead
+                    and not self._is_indifferent(number)
+                    and not self._gives_shapes(number, groups)
+                ):
+                    painted[number] = Paint(
+                        FLOAT, "clear: no half precision on either side", p.because
+                    )
             elif number not in behind:
                 painted[number] = Paint(FLOAT, "infer: no half precision leads to it", p.because)
             elif number not in ahead and not self._ends_well(number):
@@ -231,33 +281,58 @@ class _Painter:
     def _is_indifferent(self, number: int) -> bool:
         """Whether a clear unit costs nothing in either dtype: it looks at a shape alone, or fills a tensor with a constant."""
         name, op = self._graph.units[number].node, self._graph.node(number).op
-        ports = [port for slot, port in enumerate(self._graph.view.inputs(name)) if self._graph.reading(name, slot) == number]
+        ports = [
+            port
+            for slot, port in enumerate(self._graph.view.inputs(name))
+            if self._graph.reading(name, slot) == number
+        ]
         of_constants = all(self._graph.view.nodes[port.node].op == "Const" for port in ports)
-        return of_constants if op == "Fill" else op in FORGETS_VALUES and not of_constants  # a constant needs no second one for its shape
+        return (
+            of_constants if op == "Fill" else op in FORGETS_VALUES and not of_constants
+        )  # a constant needs no second one for its shape
 
     def _gives_shapes(self, number: int, groups: Groups) -> bool:
         """Whether nothing but shapes is read of a group: of the Stack that keeps a tensor for the gradient of a concatenation, say."""
         group = groups.of[number]
         if group not in self._shapes_alone:
             nodes = [self._graph.units[member].node for member in groups.members[group]]
-            readers = [consumer for node in nodes for consumer in self._graph.view.consumers(node) if self._graph.reader(consumer) != OTHER]
+            readers = [
+                consumer
+                for node in nodes
+                for consumer in self._graph.view.consumers(node)
+                if self._graph.reader(consumer) != OTHER
+            ]
             inside = set(nodes)
             read = [consumer.node for consumer in readers if consumer.node not in inside]
-            self._shapes_alone[group] = bool(read) and all(self._graph.view.nodes[name].op in FORGETS_VALUES for name in read)
+            self._shapes_alone[group] = bool(read) and all(
+                self._graph.view.nodes[name].op in FORGETS_VALUES for name in read
+            )
         return self._shapes_alone[group]
 
     def _ends_well(self, number: int) -> bool:
         """Whether an infer unit that no allow op reads may be half: a reduction in gradient code, but not a sum of gradients; a test."""
         name, op = self._graph.units[number].node, self._graph.node(number).op
         signature = self._graph.signature(name)
-        is_test = signature is not None and all(port.attribute != self._graph.units[number].attribute for port in signature.outputs)
+        is_test = signature is not None and all(
+            port.attribute != self._graph.units[number].attribute for port in signature.outputs
+        )
         few = len(self._graph.view.inputs(name)) <= MOST_SUMMED_IN_FLOAT32
-        return is_test or self._adds_bias(name) or (name in self._gradients and not (op in SUMS and few and self._leaves(number)))
+        return (
+            is_test
+            or self._adds_bias(name)
+            or (name in self._gradients and not (op in SUMS and few and self._leaves(number)))
+        )
 
     def _adds_bias(self, name: str) -> bool:
         """Whether a node adds a variable to its input: a bias, which belongs to the matmul before it."""
         op = self._graph.view.nodes[name].op
-        return op in BIAS_ADDS or (op in SUMS and any(variable_behind(self._graph.view, port.node) for port in self._graph.view.inputs(name)))
+        return op in BIAS_ADDS or (
+            op in SUMS
+            and any(
+                variable_behind(self._graph.view, port.node)
+                for port in self._graph.view.inputs(name)
+            )
+        )
 
     def _no_way_on(self, number: int) -> str:
         if self._graph.units[number].node in self._gradients:
@@ -271,14 +346,28 @@ class _Painter:
         while waiting:
             for consumer in self._graph.view.consumers(waiting.pop()):
                 op = self._graph.view.nodes[consumer.node].op
-                if consumer.node in self._gradients and op not in MOVES_NOTHING and consumer.node != start:
+                if (
+                    consumer.node in self._gradients
+                    and op not in MOVES_NOTHING
+                    and consumer.node != start
+                ):
                     return False
-                if consumer.node in self._gradients and consumer.node not in seen and op not in FORGETS_VALUES:
+                if (
+                    consumer.node in self._gradients
+                    and consumer.node not in seen
+                    and op not in FORGETS_VALUES
+                ):
                     seen.add(consumer.node)
                     waiting.append(consumer.node)
         return True
 
-    def _reach(self, start: List[int], painted: List[Paint], groups: Groups, neighbours: Callable[[int], Iterable[int]]) -> Set[int]:
+    def _reach(
+        self,
+        start: List[int],
+        painted: List[Paint],
+        groups: Groups,
+        neighbours: Callable[[int], Iterable[int]],
+    ) -> Set[int]:
         """Free units that `neighbours` leads to from `start` through free units, a group as one."""
         seen: Set[int] = set()
         waiting = list(start)
@@ -291,7 +380,9 @@ class _Painter:
         return seen
 
 
-def ahead_of_allow(graph: TypedGraph, allow: AbstractSet[str], gradients: AbstractSet[str]) -> Set[str]:
+def ahead_of_allow(
+    graph: TypedGraph, allow: AbstractSet[str], gradients: AbstractSet[str]
+) -> Set[str]:
     """Nodes of the forward pass that an allow op of the forward pass depends on by data, itself included."""
     nodes = graph.view.nodes
     waiting = [name for name, node in nodes.items() if node.op in allow and name not in gradients]

@@ -20,21 +20,35 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.building import SCOPE
-from graphmp.graph.dtypes import BY_NAME, RESOURCE
-from graphmp.graph.shapes import recorded_size
-from graphmp.graph.state import definitions, variable_behind
-from graphmp.graph.view import Port, parse_input
-from graphmp.hooks.op_defs import OpDefs
+from graphmp.graph.shapes.shapes import recorded_size
+from graphmp.graph.state.state import definitions, variable_behind
+from graphmp.graph.structure.view import Port, parse_input
+from graphmp.naming import SCOPE
+from graphmp.policy.dtypes import BY_NAME, RESOURCE
 from graphmp.policy.policy import Policy
-from graphmp.policy.traits import EXACT_INTEGERS, HANDLE_OPS, LOOK_UPS, PASSES_ON, WIDER_STATISTICS, without_kernel
+from graphmp.policy.traits import (
+    EXACT_INTEGERS,
+    HANDLE_OPS,
+    LOOK_UPS,
+    PASSES_ON,
+    WIDER_STATISTICS,
+    without_kernel,
+)
 from graphmp.rewrite.units import FIXED, TypedGraph
+from graphmp.tf_hooks.op_defs import OpDefs
 
 FETCHED = "fetched: keeps its dtype"
 _SMALL_TABLE = 8  # a table of which a look-up gives so many times its size may be cast itself
 
 
-def pin(graph: TypedGraph, op_defs: OpDefs, config: Config, policy: Policy, fetched: Dict[str, str], gradients: AbstractSet[str]) -> Dict[int, str]:
+def pin(
+    graph: TypedGraph,
+    op_defs: OpDefs,
+    config: Config,
+    policy: Policy,
+    fetched: Dict[str, str],
+    gradients: AbstractSet[str],
+) -> Dict[int, str]:
     """Pinned units and why.
 
     Args:
@@ -61,7 +75,10 @@ def pin(graph: TypedGraph, op_defs: OpDefs, config: Config, policy: Policy, fetc
             or unsupported(graph, number, op_defs, config.compute_dtype)
             or ("flow: orders the operations on a TensorArray" if unit.node in flow else "")
             or fetched.get(unit.node, "")
-            or next(("user rule: --keep_float32=%s" % p.pattern for p in keep if p.search(unit.node)), "")
+            or next(
+                ("user rule: --keep_float32=%s" % p.pattern for p in keep if p.search(unit.node)),
+                "",
+            )
             or _own_cast(graph, number)
             or _look_up(graph, unit.node)
             or ("update math: computes in float32 on gradients" if unit.node in updates else "")
@@ -81,7 +98,9 @@ def unsupported(graph: TypedGraph, number: int, op_defs: OpDefs, compute_dtype: 
     return ""
 
 
-def update_math(graph: TypedGraph, gradients: AbstractSet[str], allow: AbstractSet[str]) -> AbstractSet[str]:
+def update_math(
+    graph: TypedGraph, gradients: AbstractSet[str], allow: AbstractSet[str]
+) -> AbstractSet[str]:
     """Nodes outside gradient code that depend on it by data, up to the next matmul or convolution and what reads one."""
     nodes = graph.view.nodes
     seen: Set[str] = set()
@@ -91,13 +110,18 @@ def update_math(graph: TypedGraph, gradients: AbstractSet[str], allow: AbstractS
             name = consumer.node
             if name in seen or name in gradients or nodes[name].op in allow:
                 continue
-            if not any(nodes[port.node].op in allow and port.node not in gradients for port in graph.view.inputs(name)):
+            if not any(
+                nodes[port.node].op in allow and port.node not in gradients
+                for port in graph.view.inputs(name)
+            ):
                 seen.add(name)
                 waiting.append(name)
     return seen
 
 
-def fetched_nodes(meta_graph: tf.MetaGraphDef, config: Config, nodes: AbstractSet[str], outputs: AbstractSet[str]) -> Dict[str, str]:
+def fetched_nodes(
+    meta_graph: tf.MetaGraphDef, config: Config, nodes: AbstractSet[str], outputs: AbstractSet[str]
+) -> Dict[str, str]:
     """Nodes that keep their dtype because a signature, a flag, a variable's definition or a collection names them.
 
     Args:
@@ -117,7 +141,10 @@ def fetched_nodes(meta_graph: tf.MetaGraphDef, config: Config, nodes: AbstractSe
             raise LookupError(name)
         found[node] = "user rule: --fetch=%s" % name
     for key in sorted(meta_graph.signature_def):
-        for info in [*meta_graph.signature_def[key].inputs.values(), *meta_graph.signature_def[key].outputs.values()]:
+        for info in [
+            *meta_graph.signature_def[key].inputs.values(),
+            *meta_graph.signature_def[key].outputs.values(),
+        ]:
             for name in _tensor_names(info):
                 found.setdefault(parse_input(name).node, "%s (signature %s)" % (FETCHED, key))
     for key, listed in sorted(_collected(meta_graph)):
@@ -127,14 +154,20 @@ def fetched_nodes(meta_graph: tf.MetaGraphDef, config: Config, nodes: AbstractSe
                 found.setdefault(node, "%s (collection %s)" % (FETCHED, key))
     for key, listed in sorted(_defined(meta_graph)):
         for name in listed:
-            found.setdefault(parse_input(name).node, "variable: named by its definition (collection %s)" % key)
+            found.setdefault(
+                parse_input(name).node, "variable: named by its definition (collection %s)" % key
+            )
     return found
 
 
 def _tensor_names(info: Any) -> List[str]:
     if info.WhichOneof("encoding") == "coo_sparse":
         sparse = info.coo_sparse
-        return [sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name]
+        return [
+            sparse.values_tensor_name,
+            sparse.indices_tensor_name,
+            sparse.dense_shape_tensor_name,
+        ]
     return [info.name] if info.name else []
 
 
@@ -148,7 +181,14 @@ def _defined(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, List[str]]]:
     """Names in collections of variables: their reads and initial values."""
     for key in (key for key in meta_graph.collection_def if "variables" in key):
         for definition in definitions(meta_graph, key):
-            yield key, [name for name in (definition.snapshot_name, definition.initial_value_name) if name]
+            yield (
+                key,
+                [
+                    name
+                    for name in (definition.snapshot_name, definition.initial_value_name)
+                    if name
+                ],
+            )
 
 
 def _own(name: str) -> str:
@@ -161,10 +201,21 @@ def _variable(graph: TypedGraph, name: str) -> str:
     op = graph.view.nodes[name].op
     for slot, port in enumerate(graph.view.inputs(name)):
         producer = graph.signature(port.node)
-        is_ref = producer is not None and port.output < len(producer.outputs) and producer.outputs[port.output].is_ref
-        if op not in HANDLE_OPS and (is_ref or (signature is not None and signature.inputs[slot].is_ref)):
+        is_ref = (
+            producer is not None
+            and port.output < len(producer.outputs)
+            and producer.outputs[port.output].is_ref
+        )
+        if op not in HANDLE_OPS and (
+            is_ref or (signature is not None and signature.inputs[slot].is_ref)
+        ):
             return "variable: reads %s" % port.node
-        if signature is not None and signature.inputs[slot].dtype == RESOURCE and op not in HANDLE_OPS and op not in PASSES_ON:
+        if (
+            signature is not None
+            and signature.inputs[slot].dtype == RESOURCE
+            and op not in HANDLE_OPS
+            and op not in PASSES_ON
+        ):
             return "resource: read from %s" % port.node
     return ""
 
@@ -194,7 +245,11 @@ def _own_cast(graph: TypedGraph, number: int) -> str:
     node = graph.node(number)
     if node.op not in ("Cast", "Bitcast"):
         return ""
-    exact = unit.attribute == "DstT" and "SrcT" in node.attr and node.attr["SrcT"].type in EXACT_INTEGERS
+    exact = (
+        unit.attribute == "DstT"
+        and "SrcT" in node.attr
+        and node.attr["SrcT"].type in EXACT_INTEGERS
+    )
     return "" if exact else "own cast: the model casts here itself"
 
 
@@ -203,6 +258,13 @@ def _look_up(graph: TypedGraph, name: str) -> str:
         return ""
     table = graph.view.inputs(name)[0]
     variable = variable_behind(graph.view, table.node)
-    size, given = recorded_size(graph.view.nodes[table.node], table.output), recorded_size(graph.view.nodes[name], 0)
+    size, given = (
+        recorded_size(graph.view.nodes[table.node], table.output),
+        recorded_size(graph.view.nodes[name], 0),
+    )
     small = size is not None and given is not None and size * _SMALL_TABLE <= given
-    return "look-up: the rows of %s are cast, not the table" % variable if variable and not small else ""
+    return (
+        "look-up: the rows of %s are cast, not the table" % variable
+        if variable and not small
+        else ""
+    )

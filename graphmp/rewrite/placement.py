@@ -40,7 +40,9 @@ Arc = Tuple[int, int, float]
 _INFINITE = float("inf")
 
 
-def place(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str) -> List[Paint]:
+def place(
+    graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
+) -> List[Paint]:
     """Decides what painting left free: HALF or FLOAT for every unit."""
     arcs = list(_merged(_arcs(graph, groups, painted, compute_dtype)))
     half = _half_side(arcs)
@@ -61,17 +63,25 @@ def place(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
 
 def _constant(graph: TypedGraph, number: int, decided: List[Paint]) -> Paint:
     """A constant is what its readers are; where they differ there is a second one."""
-    readers = [graph.reader(consumer) for consumer in graph.view.consumers(graph.units[number].node)]
+    readers = [
+        graph.reader(consumer) for consumer in graph.view.consumers(graph.units[number].node)
+    ]
     if readers and all(reader >= 0 and decided[reader].colour == HALF for reader in readers):
         return Paint(HALF, "clear: a constant that half-precision ops read")
     return Paint(FLOAT, "clear: a constant that float32 ops read")
 
 
 def _half_reason(p: Paint) -> str:
-    return "infer: between half-precision ops" if p.reason == "infer" else "clear: follows its neighbours"
+    return (
+        "infer: between half-precision ops"
+        if p.reason == "infer"
+        else "clear: follows its neighbours"
+    )
 
 
-def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str) -> Iterator[Arc]:
+def _arcs(
+    graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
+) -> Iterator[Arc]:
     """The arcs of the cut. A group is vertex 2 + its number; casts take the numbers behind."""
     fresh = 2 + len(groups.members)
 
@@ -97,15 +107,23 @@ def _arcs(graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype
                 yield b, a, _INFINITE
             if b != a:
                 (idle if consumer.node in graph.idle else readers).add(b)
-                if op in DISCONTINUOUS and b > SINK and not (node.op == "Const" and is_exact(node, compute_dtype)):
+                if (
+                    op in DISCONTINUOUS
+                    and b > SINK
+                    and not (node.op == "Const" and is_exact(node, compute_dtype))
+                ):
                     yield b, a if node.op != "Const" else SINK, _INFINITE
         for ends, price in ((readers, cost.cast), (idle - readers, float(LAUNCH))):
             if ends and node.op != "Const":
                 yield from _cast(a, ends, SINK, price, fresh)
-                yield from ((y, x, capacity) for x, y, capacity in _cast(a, ends, SOURCE, price, fresh + 1))
+                yield from (
+                    (y, x, capacity) for x, y, capacity in _cast(a, ends, SOURCE, price, fresh + 1)
+                )
                 fresh += 2
         for there in graph.places.elsewhere(port.node, consumers).values():
-            yield from _sent(a, {vertex(graph.reader(consumer)) for consumer in there}, cost.sent, fresh)
+            yield from _sent(
+                a, {vertex(graph.reader(consumer)) for consumer in there}, cost.sent, fresh
+            )
             fresh += 1
 
 
@@ -148,7 +166,9 @@ def _half_side(arcs: List[Arc]) -> Set[int]:
     """The vertices on the half side of the minimum cut, all parts together."""
     size = max((max(a, b) for a, b, _ in arcs), default=SINK) + 1
     inner = np.array([(a, b) for a, b, _ in arcs if a > SINK and b > SINK], int).reshape(-1, 2)
-    matrix = sparse.coo_matrix((np.ones(len(inner), np.int8), (inner[:, 0], inner[:, 1])), shape=(size, size))
+    matrix = sparse.coo_matrix(
+        (np.ones(len(inner), np.int8), (inner[:, 0], inner[:, 1])), shape=(size, size)
+    )
     labels = csgraph.connected_components(matrix, directed=False)[1]
     parts: Dict[int, List[Arc]] = collections.defaultdict(list)
     for arc in arcs:
@@ -180,12 +200,18 @@ def _cut(arcs: List[Arc]) -> Set[int]:
     local = {v: i for i, v in enumerate(vertices)}
     capacities = _scaled([capacity for _, _, capacity in arcs])
     rows, columns = [local[a] for a, _, _ in arcs], [local[b] for _, b, _ in arcs]
-    capacity = sparse.csr_matrix((capacities, (rows, columns)), shape=(len(vertices), len(vertices)))
+    capacity = sparse.csr_matrix(
+        (capacities, (rows, columns)), shape=(len(vertices), len(vertices))
+    )
     result = csgraph.maximum_flow(capacity, SOURCE, SINK)
-    flow = result.flow if hasattr(result, "flow") else result.residual  # scipy before 1.9 calls the flow so
+    flow = (
+        result.flow if hasattr(result, "flow") else result.residual
+    )  # scipy before 1.9 calls the flow so
     residual = (capacity - flow).tocsr()
     residual.eliminate_zeros()
-    float32 = set(csgraph.breadth_first_order(residual.T.tocsr(), SINK, return_predecessors=False).tolist())
+    float32 = set(
+        csgraph.breadth_first_order(residual.T.tocsr(), SINK, return_predecessors=False).tolist()
+    )
     _check(rows, columns, capacities, float32, int(result.flow_value))
     return {v for v in vertices if v > SINK and local[v] not in float32}
 
@@ -196,13 +222,19 @@ def _scaled(capacities: List[float]) -> Any:
     finite = np.isfinite(values)
     total = values[finite].sum()
     scale = min(1.0, _LIMIT / total) if total else 1.0
-    scaled = np.where(finite, np.maximum(1, np.floor(np.where(finite, values, 0) * scale)), 0).astype(np.int64)
+    scaled = np.where(
+        finite, np.maximum(1, np.floor(np.where(finite, values, 0) * scale)), 0
+    ).astype(np.int64)
     scaled[~finite] = scaled.sum() + 1
     return scaled.astype(np.int32)
 
 
-def _check(rows: List[int], columns: List[int], capacities: Any, float32: Set[int], flow: int) -> None:
+def _check(
+    rows: List[int], columns: List[int], capacities: Any, float32: Set[int], flow: int
+) -> None:
     """Raises ArithmeticError where the cut isn't worth the flow: capacities wrapped."""
-    cut = sum(int(c) for a, b, c in zip(rows, columns, capacities) if a not in float32 and b in float32)
+    cut = sum(
+        int(c) for a, b, c in zip(rows, columns, capacities) if a not in float32 and b in float32
+    )
     if cut != flow:
         raise ArithmeticError("minimum cut %d, maximum flow %d" % (cut, flow))

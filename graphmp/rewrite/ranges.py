@@ -16,7 +16,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Optional,
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.dtypes import FLOAT32, INT32, INT64
+from graphmp.policy.dtypes import FLOAT32, INT32, INT64
 from graphmp.policy.formats import FORMATS
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES
@@ -33,20 +33,40 @@ class Misfit(NamedTuple):
     spoils_all: bool
 
 
-def guarded(graph: TypedGraph, policy: Policy, compute_dtype: str, overflowed: AbstractSet[str] = frozenset()) -> Dict[int, str]:
+def guarded(
+    graph: TypedGraph,
+    policy: Policy,
+    compute_dtype: str,
+    overflowed: AbstractSet[str] = frozenset(),
+) -> Dict[int, str]:
     """Units that the range guard keeps in float32, and why; `overflowed` are nodes whose values an audit saw overflow."""
     found: Dict[int, str] = {}
     for name in sorted(overflowed & graph.view.nodes.keys()):
         reason = "range guard: %s overflowed in an audit" % name
         readers = (graph.reader(consumer) for consumer in graph.view.consumers(name))
-        found.update((unit, reason) for unit in [*graph.units_of(name), *readers] if unit >= 0 and unit not in found)
+        found.update(
+            (unit, reason)
+            for unit in [*graph.units_of(name), *readers]
+            if unit >= 0 and unit not in found
+        )
     for name, node in graph.view.nodes.items() if compute_dtype in FORMATS else ():
         if node.op == "Const" and graph.units_of(name):
             fit = misfit(node, compute_dtype)
             if fit is not None:
-                reason = "range guard: %s holds %g, which %s can't" % (name, fit.value, compute_dtype)
-                found.update((unit, reason) for unit in _users(graph, name, policy, fit) if unit not in found)
-        elif node.op == "Cast" and graph.units_of(name) and _is_count(graph, name) and not _fits(count(graph.view, name), compute_dtype):
+                reason = "range guard: %s holds %g, which %s can't" % (
+                    name,
+                    fit.value,
+                    compute_dtype,
+                )
+                found.update(
+                    (unit, reason) for unit in _users(graph, name, policy, fit) if unit not in found
+                )
+        elif (
+            node.op == "Cast"
+            and graph.units_of(name)
+            and _is_count(graph, name)
+            and not _fits(count(graph.view, name), compute_dtype)
+        ):
             for unit in graph.units_of(name):
                 found.setdefault(unit, "range guard: %s is a count computed from shapes" % name)
     return found
@@ -66,15 +86,28 @@ def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
 def is_off_zero(graph: TypedGraph, name: str) -> bool:
     """Whether what a node reads is kept off zero by a constant that half precision holds: `variance + 0.001`, where a variance isn't negative."""
     nodes = graph.view.nodes
-    sums = [port.node for port in graph.view.inputs(name) if nodes[port.node].op in ("Add", "AddV2", "Maximum")]
-    added = [_values(nodes[port.node]) for each in sums for port in graph.view.inputs(each) if nodes[port.node].op == "Const"]
+    sums = [
+        port.node
+        for port in graph.view.inputs(name)
+        if nodes[port.node].op in ("Add", "AddV2", "Maximum")
+    ]
+    added = [
+        _values(nodes[port.node])
+        for each in sums
+        for port in graph.view.inputs(each)
+        if nodes[port.node].op == "Const"
+    ]
     return any(len(values) > 0 and values.min() >= FORMATS["float16"].smallest for values in added)
 
 
 def is_exact(node: tf.NodeDef, compute_dtype: str) -> bool:
     """Whether the compute dtype holds a float32 constant without rounding."""
     values = _values(node)
-    return bool(np.array_equal(values, values.astype(tf.as_dtype(compute_dtype).as_numpy_dtype).astype(np.float32)))
+    return bool(
+        np.array_equal(
+            values, values.astype(tf.as_dtype(compute_dtype).as_numpy_dtype).astype(np.float32)
+        )
+    )
 
 
 def _values(node: tf.NodeDef) -> Any:
@@ -115,7 +148,11 @@ def _is_count(graph: TypedGraph, name: str) -> bool:
     node = graph.view.nodes[name]
     if "SrcT" not in node.attr or node.attr["SrcT"].type not in (INT32, INT64):
         return False
-    sources = [n for n in _integer_ancestors(graph, name) if not graph.view.inputs(n) or graph.view.nodes[n].op in COUNTS]
+    sources = [
+        n
+        for n in _integer_ancestors(graph, name)
+        if not graph.view.inputs(n) or graph.view.nodes[n].op in COUNTS
+    ]
     ops = {graph.view.nodes[n].op for n in sources}
     return bool(ops & COUNTS) and ops <= COUNTS | {"Const"}
 

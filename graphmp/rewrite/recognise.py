@@ -9,20 +9,22 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
-from graphmp.graph.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
-from graphmp.graph.gradient_names import differentiated
-from graphmp.graph.gradient_record import Recorded
-from graphmp.graph.mark import read_mark, same_conversion
-from graphmp.graph.variables import VARIABLE_OPS
-from graphmp.graph.view import GraphView
+from graphmp.graph.edit.mark import read_mark, same_conversion
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.functions import called_functions
+from graphmp.graph.structure.gradient_names import differentiated
+from graphmp.graph.structure.gradient_record import Recorded
+from graphmp.graph.structure.view import GraphView
+from graphmp.policy.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
 from graphmp.policy.policy import Policy
-from graphmp.policy.unmatched import unmatched
-from graphmp.rewrite.functions import called_functions
-from graphmp.rewrite.scaling.inside import training_functions
+from graphmp.rewrite.unmatched import unmatched
+from graphmp.scaling.losses.inside import training_functions
 
 _INSERTED = re.compile(r"_graphmp_(float16|bfloat16|float32)(_\d+)?$")
 _BY_HAND = re.compile(r"(^|/)fp32_vars/")  # where NVIDIA's recipe keeps float32 copies of variables
-_SCALE_NAME = re.compile(r"(^|/)(current_)?loss_scal(e|er|ing)(_\d+)?(/|$)|LossScale", re.IGNORECASE)
+_SCALE_NAME = re.compile(
+    r"(^|/)(current_)?loss_scal(e|er|ing)(_\d+)?(/|$)|LossScale", re.IGNORECASE
+)
 _PASSES = frozenset(("Identity", "Cast"))
 
 
@@ -41,7 +43,12 @@ class Recognised(NamedTuple):
 
 
 def recognise(
-    meta_graph: tf.MetaGraphDef, view: GraphView, config: Config, policy: Policy, gradients: AbstractSet[str], recorded: Sequence[Recorded] = ()
+    meta_graph: tf.MetaGraphDef,
+    view: GraphView,
+    config: Config,
+    policy: Policy,
+    gradients: AbstractSet[str],
+    recorded: Sequence[Recorded] = (),
 ) -> Recognised:
     """Looks for signs of an earlier conversion, half precision, float64, loss scaling, and for training.
 
@@ -57,14 +64,38 @@ def recognise(
         GraphmpError: GMP022 for a graph that graphmp converted with other flags or in another version.
     """
     if already_converted(meta_graph, view, config):
-        return Recognised([warning("GMP108", "", "this graph was converted with the same flags: nothing to change")], True)
-    trains = bool(gradients or training_functions(meta_graph.graph_def, recorded) & set(called_functions(meta_graph.graph_def)))
-    warnings = [] if trains else [warning("GMP105", "", "no training in this graph: no gradient code was found")]
-    bodies = [meta_graph.graph_def.node, *(function.node_def for function in meta_graph.graph_def.library.function)]
+        return Recognised(
+            [
+                warning(
+                    "GMP108", "", "this graph was converted with the same flags: nothing to change"
+                )
+            ],
+            True,
+        )
+    trains = bool(
+        gradients
+        or training_functions(meta_graph.graph_def, recorded)
+        & set(called_functions(meta_graph.graph_def))
+    )
+    warnings = (
+        []
+        if trains
+        else [warning("GMP105", "", "no training in this graph: no gradient code was found")]
+    )
+    bodies = [
+        meta_graph.graph_def.node,
+        *(function.node_def for function in meta_graph.graph_def.library.function),
+    ]
     warnings += unmatched(config, ((node.name, node.op) for nodes in bodies for node in nodes))
     scaling = own_loss_scaling(view, gradients)
     if scaling:
-        warnings.append(warning("GMP107", scaling, "this graph scales its loss itself: that is left to it, and so is clipping"))
+        warnings.append(
+            warning(
+                "GMP107",
+                scaling,
+                "this graph scales its loss itself: that is left to it, and so is clipping",
+            )
+        )
     precision = _precision(view, policy)
     if precision:
         warnings.append(warning("GMP108", "", precision))
@@ -81,7 +112,11 @@ def already_converted(meta_graph: tf.MetaGraphDef, view: GraphView, config: Conf
         raise GraphmpError("GMP022", text % (found.get("graphmp_version"), _flags(found["flags"])))
     node = next((name for name in view.nodes if _INSERTED.search(name)), None)
     if node is not None:
-        raise GraphmpError("GMP022", "the graph was converted by graphmp before (node %s); convert the original again" % node)
+        raise GraphmpError(
+            "GMP022",
+            "the graph was converted by graphmp before (node %s); convert the original again"
+            % node,
+        )
     return False
 
 
@@ -103,12 +138,20 @@ def _common_divisor(view: GraphView, gradients: AbstractSet[str]) -> str:
             if consumer.node in gradients or node.op in _PASSES:
                 continue
             others = [port.node for port in view.inputs(consumer.node) if port.node != name]
-            if node.op not in ("Mul", "RealDiv") or len(others) != 1 or not _is_scale(view.nodes[others[0]], node.op):
+            if (
+                node.op not in ("Mul", "RealDiv")
+                or len(others) != 1
+                or not _is_scale(view.nodes[others[0]], node.op)
+            ):
                 return ""
             divisors.add(others[0])
             scaled += 1
     values = {_scalar(view.nodes[name]) for name in divisors}
-    return sorted(divisors)[0] if scaled >= 2 and len(values) == 1 and _loss_is_scaled(view, gradients, values.pop() or 1) else ""
+    return (
+        sorted(divisors)[0]
+        if scaled >= 2 and len(values) == 1 and _loss_is_scaled(view, gradients, values.pop() or 1)
+        else ""
+    )
 
 
 def _loss_is_scaled(view: GraphView, gradients: AbstractSet[str], factor: float) -> bool:
@@ -145,14 +188,22 @@ def _precision(view: GraphView, policy: Policy) -> str:
             counts[0], total, by_hand[: by_hand.index("fp32_vars/") + len("fp32_vars")]
         )  # fmt: skip
     if counts[0] and counts[0] >= counts[FLOAT32]:
-        return "already half precision (%d of %d matmuls and convolutions): left as it is" % (counts[0], total)
+        return "already half precision (%d of %d matmuls and convolutions): left as it is" % (
+            counts[0],
+            total,
+        )
     if counts[FLOAT64] and not counts[FLOAT32]:
-        return "float64 throughout (%d matmuls and convolutions): left as it is; half precision is for float32 models" % counts[FLOAT64]
+        return (
+            "float64 throughout (%d matmuls and convolutions): left as it is; half precision is for float32 models"
+            % counts[FLOAT64]
+        )
     return ""
 
 
 def _dtypes(view: GraphView, policy: Policy) -> Iterator[int]:
-    for node in list(view.nodes.values()) + [n for f in view.graph_def.library.function for n in f.node_def]:
+    for node in list(view.nodes.values()) + [
+        n for f in view.graph_def.library.function for n in f.node_def
+    ]:
         if node.op in policy.allow:
             yield compute_dtype(node)
 
@@ -160,5 +211,9 @@ def _dtypes(view: GraphView, policy: Policy) -> Iterator[int]:
 def _flags(flags: Dict[str, Any]) -> str:
     default = Config.make(compute_dtype=flags.get("compute_dtype", "float16")).as_flags()
     default["compute_dtype"] = ""  # always named
-    text = ["--%s=%s" % (name, value) for name, value in sorted(flags.items()) if default.get(name) != value and name != "engine"]
+    text = [
+        "--%s=%s" % (name, value)
+        for name, value in sorted(flags.items())
+        if default.get(name) != value and name != "engine"
+    ]
     return " ".join(text) or "other flags"

@@ -10,17 +10,21 @@ from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optio
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.devices import Places
-from graphmp.graph.dtypes import FLOAT32
-from graphmp.graph.frames import Frames, frames
-from graphmp.graph.gradient_names import differentiated
-from graphmp.graph.shapes import records_shapes
-from graphmp.graph.trip_counts import Counts, trip_counts, trips
-from graphmp.graph.view import Consumer, GraphView, Port
-from graphmp.hooks.op_defs import OpDefs, PortType, Signature
+from graphmp.graph.shapes.shapes import records_shapes
+from graphmp.graph.shapes.trip_counts import Counts, trip_counts, trips
+from graphmp.graph.state.devices import Places
+from graphmp.graph.structure.frames import Frames, frames
+from graphmp.graph.structure.gradient_names import differentiated
+from graphmp.graph.structure.view import Consumer, GraphView, Port
+from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.traits import HANDLE_OPS
+from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 
-_HANDLE_ATTRIBUTES = ("dtype", "elem_type", "element_dtype")  # no port of TensorArrayV3 tells the dtype of what it holds
+_HANDLE_ATTRIBUTES = (
+    "dtype",
+    "elem_type",
+    "element_dtype",
+)  # no port of TensorArrayV3 tells the dtype of what it holds
 FIXED, OTHER = -1, -2  # instead of a unit: float32 for good, not float32 at all
 
 
@@ -62,7 +66,9 @@ class TypedGraph:
         forward: the forward nodes that nodes of gradient code are gradients of, where no name tells.
     """
 
-    def __init__(self, graph_def: tf.GraphDef, op_defs: OpDefs, shapes: Optional[tf.GraphDef] = None):
+    def __init__(
+        self, graph_def: tf.GraphDef, op_defs: OpDefs, shapes: Optional[tf.GraphDef] = None
+    ):
         """Reads types once.
 
         Args:
@@ -92,7 +98,9 @@ class TypedGraph:
                 self.unknown.append(name)
                 self._layouts[name] = _Layout(None, (FIXED,) * slots, (), ())
                 continue
-            layout = shared.get(id(signature)) or shared.setdefault(id(signature), _layout(node, signature))
+            layout = shared.get(id(signature)) or shared.setdefault(
+                id(signature), _layout(node, signature)
+            )
             self._layouts[name] = layout
             if layout.units:
                 self._first[name] = len(self.units)
@@ -168,7 +176,10 @@ class TypedGraph:
 
     def _looped(self) -> Tuple[Frames, Counts]:
         if self._loops is None:
-            self._loops = frames(self.view), trip_counts(self.view if self._shapes is None else GraphView(self._shapes))
+            self._loops = (
+                frames(self.view),
+                trip_counts(self.view if self._shapes is None else GraphView(self._shapes)),
+            )
         return self._loops
 
 

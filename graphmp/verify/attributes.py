@@ -7,19 +7,23 @@ from typing import Any, Iterator, List, Optional, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HALF
-from graphmp.graph.messages import serialize
-from graphmp.graph.values import compact
-from graphmp.hooks.op_definitions import defaults
-from graphmp.hooks.op_defs import WIDER
+from graphmp.graph.io.messages import serialize
+from graphmp.graph.structure.values import compact
+from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HALF
+from graphmp.tf_hooks.op_definitions import defaults
+from graphmp.tf_hooks.op_defs import WIDER
 
-_HINTS = frozenset(("_class", "_output_shapes", "_has_manual_control_dependencies"))  # what TensorFlow may assume, and what is placed together
+_HINTS = frozenset(
+    ("_class", "_output_shapes", "_has_manual_control_dependencies")
+)  # what TensorFlow may assume, and what is placed together
 _OF_ARGUMENTS = ("T", "Tin", "Tout", "output_shapes")  # of calls
 _WIDER = "U"  # of WIDER: the dtype of statistics
 _LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895314e38}
 
 
-def changed(before: tf.NodeDef, after: tf.NodeDef, are_calls: bool = False, hand_on: bool = False) -> Optional[str]:
+def changed(
+    before: tf.NodeDef, after: tf.NodeDef, are_calls: bool = False, hand_on: bool = False
+) -> Optional[str]:
     """What differs between two nodes that no rule allows, in words; None where nothing does.
 
     Args:
@@ -35,11 +39,15 @@ def changed(before: tf.NodeDef, after: tf.NodeDef, are_calls: bool = False, hand
         return "is on device %r, in the original on %r" % (after.device, before.device)
     unset = defaults(after.op)
     for key in sorted(set(before.attr) | set(after.attr)):
-        old, new = (node.attr[key] if key in node.attr else unset.get(key) for node in (before, after))
+        old, new = (
+            node.attr[key] if key in node.attr else unset.get(key) for node in (before, after)
+        )
         if key in _HINTS or (wider and key == _WIDER and new is not None and new.type == FLOAT32):
             continue
         if old is None or new is None:
-            return "has %s attribute %s, in the original %s" % (("no", key, "it has") if new is None else ("an", key, "none"))
+            return "has %s attribute %s, in the original %s" % (
+                ("no", key, "it has") if new is None else ("an", key, "none")
+            )
         if hand_on and key in _OF_ARGUMENTS and old is not None and new is not None:
             new = without_more(old, new)
         if old != new and serialize(old) != serialize(new) and not _allowed(before.op, old, new):
@@ -68,7 +76,9 @@ def _allowed(op: str, old: tf.AttrValue, new: tf.AttrValue) -> bool:
     if kind == "func":
         return _same_arguments(old.func, new.func)
     if kind == "list" and old.list.type:
-        return len(old.list.type) == len(new.list.type) and all(o == n or _narrowed(o, n) for o, n in zip(old.list.type, new.list.type))
+        return len(old.list.type) == len(new.list.type) and all(
+            o == n or _narrowed(o, n) for o, n in zip(old.list.type, new.list.type)
+        )
     if kind != "list" or not old.list.func or len(old.list.func) != len(new.list.func):
         return False
     return all(map(_same_arguments, old.list.func, new.list.func))
@@ -99,7 +109,9 @@ def _rounded(old: tf.AttrValue, new: tf.AttrValue) -> bool:
 def _even(*arrays: np.ndarray) -> List[np.ndarray]:
     """Arrays whose last element fills the rest, of the length of the longest."""
     longest = max(map(len, arrays))
-    return [np.concatenate([array, np.repeat(array[-1:], longest - len(array))]) for array in arrays]
+    return [
+        np.concatenate([array, np.repeat(array[-1:], longest - len(array))]) for array in arrays
+    ]
 
 
 def functions(before: tf.NodeDef, after: tf.NodeDef) -> Iterator[Tuple[str, str]]:

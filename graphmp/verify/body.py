@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, Iterator, Optional, Set
 
-from graphmp.graph.view import Port
-from graphmp.hooks.bodies import RESULT
+from graphmp.graph.structure.view import Port
+from graphmp.tf_hooks.bodies import RESULT
 from graphmp.verify.calls import Calls
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips
@@ -19,7 +19,9 @@ from graphmp.verify.scales import TEMPLATES, Scales
 from graphmp.verify.sides import Fault, Sides
 from graphmp.verify.ways import Ways, hidden
 
-_BY_PRODUCTS = frozenset(("BroadcastGradientArgs", "Const", "Identity", "Mul", "NoOp", "Reshape", "Shape", "Sum"))
+_BY_PRODUCTS = frozenset(
+    ("BroadcastGradientArgs", "Const", "Identity", "Mul", "NoOp", "Reshape", "Shape", "Sum")
+)
 
 
 class Body:
@@ -50,10 +52,14 @@ class Body:
         self.flags = Flags(sides, self._matcher, self.scales)
         self.gates = Gates(sides, self._matcher, self.flags)
         self.checkpoints = Checkpoints(sides, self._matcher, self.scales)
-        self.erasure = Erasure(sides, self._matcher, self.scales, self.clips, self.gates, self.checkpoints, self.called)
+        self.erasure = Erasure(
+            sides, self._matcher, self.scales, self.clips, self.gates, self.checkpoints, self.called
+        )
         self.erasure.compare()
         self.gates.by_waiting()
-        self.order = Order(sides, self._matcher, self.scales, self.gates, self.checkpoints, self.erasure)
+        self.order = Order(
+            sides, self._matcher, self.scales, self.gates, self.checkpoints, self.erasure
+        )
         self.order.compare()
         sides.faults += roundings(sides, self.erasure)
         self.ways = Ways(sides, self.scales.nodes)
@@ -76,16 +82,27 @@ class Body:
         found = {port: frozenset((scale,)) for port, scale in self.erasure.divisions().items()}
         for call in self.called:
             for place, scales in self.called.gradients(call).items():
-                named = (self.scales.named_at(scale, self.called.bound(call, function)) for function, scale in scales)
-                found[hidden(Port(call.name, place))] = frozenset(scale for scale in named if scale is not None)
+                named = (
+                    self.scales.named_at(scale, self.called.bound(call, function))
+                    for function, scale in scales
+                )
+                found[hidden(Port(call.name, place))] = frozenset(
+                    scale for scale in named if scale is not None
+                )
         adapting = {port: scales & self.scales.adapting for port, scales in found.items()}
         return {port: scales for port, scales in adapting.items() if scales}
 
     def named(self, node: str, function: str, scale: str) -> Optional[str]:
         """The name in this body of what a function that a node calls knows as a scale."""
         call = self.called.call(node)
-        found = [each for each in call.functions if each.name == function] if call is not None else []
-        return self.scales.named_at(scale, self.called.bound(call, found[0])) if call is not None and found else scale
+        found = (
+            [each for each in call.functions if each.name == function] if call is not None else []
+        )
+        return (
+            self.scales.named_at(scale, self.called.bound(call, found[0]))
+            if call is not None and found
+            else scale
+        )
 
     def plain(self, port: Port) -> Port:
         """The output that a copy is of."""
@@ -101,7 +118,9 @@ class Body:
 
     def _lives_on(self, name: str) -> bool:
         """Whether an added node lives behind a write that has a gate, for those who wait for it, be it nobody."""
-        found = self._matcher.match("alive", Port(name, 0)) or self._matcher.match("applied", Port(name, 0))
+        found = self._matcher.match("alive", Port(name, 0)) or self._matcher.match(
+            "applied", Port(name, 0)
+        )
         return found is not None and found["write"].node in self.gates.of
 
     def _aside(self) -> Set[str]:
@@ -113,8 +132,15 @@ class Body:
             name = waiting.pop()
             is_one = self.erasure.step(name) is not None or view.nodes[name].op in _BY_PRODUCTS
             # An Identity of gradients waits for their group, that of a tf.cond for nothing.
-            is_led = view.nodes[name].op == "Identity" and any(view.nodes[other].op != "NoOp" for other in view.controls(name))
-            if name in found or not is_one or is_led or any(c.node not in found for c in view.consumers(name)):
+            is_led = view.nodes[name].op == "Identity" and any(
+                view.nodes[other].op != "NoOp" for other in view.controls(name)
+            )
+            if (
+                name in found
+                or not is_one
+                or is_led
+                or any(c.node not in found for c in view.consumers(name))
+            ):
                 continue
             found.add(name)
             waiting.extend(port.node for port in view.inputs(name) if port.node in self.sides.added)

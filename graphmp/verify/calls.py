@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from graphmp.graph.calls import CHOICES, LOOPS, PLAIN, functions_named
-from graphmp.graph.dtypes import BOOL
-from graphmp.graph.view import Port
+from graphmp.graph.structure.calls import CHOICES, LOOPS, PLAIN, functions_named
+from graphmp.graph.structure.view import Port
+from graphmp.policy.dtypes import BOOL
 from graphmp.verify import attributes
 from graphmp.verify.interface import Interface
 from graphmp.verify.matcher import Matcher
@@ -45,7 +45,12 @@ class Calls:
 
     def __init__(self, sides: Sides, matcher: Matcher, functions: Any):
         """`functions`: those of both graphs, of functions.py."""
-        self._sides, self._matcher, self._functions, self._view = sides, matcher, functions, sides.after.view
+        self._sides, self._matcher, self._functions, self._view = (
+            sides,
+            matcher,
+            functions,
+            sides.after.view,
+        )
         self._known: Dict[str, Optional[Call]] = {}
         self._gradients: Dict[str, Dict[int, Tuple[Tuple[Interface, str], ...]]] = {}
         self._said: Dict[Port, Optional[FrozenSet[Port]]] = {}
@@ -72,7 +77,11 @@ class Calls:
         if node.op not in LOOPS | CHOICES | PLAIN and node.op not in self._sides.after.library:
             return None
         before = self._sides.before.view.nodes.get(name, node)
-        pairs = [pair for pair in attributes.functions(before, node) if pair[1] in self._sides.after.library]
+        pairs = [
+            pair
+            for pair in attributes.functions(before, node)
+            if pair[1] in self._sides.after.library
+        ]
         if node.op in LOOPS:
             pairs.sort(key=lambda pair: pair[1] == node.attr["body"].func.name)
         found = [self._functions.interface(pair) for pair in pairs]
@@ -88,7 +97,11 @@ class Calls:
     def bound(self, call: Call, function: Interface) -> Dict[str, Port]:
         """What a call hands to the arguments that were added to a function."""
         inputs = self._view.inputs(call.name)
-        return {name: inputs[call.first + place] for place, name in function.more.items() if call.first + place < len(inputs)}
+        return {
+            name: inputs[call.first + place]
+            for place, name in function.more.items()
+            if call.first + place < len(inputs)
+        }
 
     def gradients(self, call: Call) -> Dict[int, List[Tuple[Interface, str]]]:
         """The results of a call that are made of what functions divide by loss scales, with these, as the functions call them."""
@@ -96,7 +109,10 @@ class Calls:
         for function in call.giving:
             given = dict(function.gradients)
             while call.loops:  # what one iteration gives the next one takes
-                more = function.reached([Port(function.arguments[place], 0) for place in given]) - given.keys()
+                more = (
+                    function.reached([Port(function.arguments[place], 0) for place in given])
+                    - given.keys()
+                )
                 if not more:
                     break
                 given.update(dict.fromkeys(more, frozenset().union(*given.values())))
@@ -122,12 +138,17 @@ class Calls:
             while call.loops and function.unchecked(port.output, found) - found:
                 found |= function.unchecked(port.output, found)
             past |= found
-        return frozenset(hidden(Port(port.node, place)) for place in self.gradients(call).keys() - past)
+        return frozenset(
+            hidden(Port(port.node, place)) for place in self.gradients(call).keys() - past
+        )
 
     def _holds_throughout(self, call: Call, place: int) -> bool:
         """Whether the flag of a loop starts as true, and stays false once it is."""
         start = self._view.inputs(call.name)[place]
-        if not call.giving[0].hands_on(place) or self._matcher.scalar(self._matcher.plain(start)) != 1.0:
+        if (
+            not call.giving[0].hands_on(place)
+            or self._matcher.scalar(self._matcher.plain(start)) != 1.0
+        ):
             return False
         self._matcher.used.add(self._matcher.plain(start).node)
         return True
@@ -141,18 +162,27 @@ class Calls:
                     if not self._fits(function.dtype(name), port, scales):
                         yield Fault(
                             call.name,
-                            "hands %s to the argument %s of %s, which is no such loss scale, variable or flag" % (port, name, function.name),
+                            "hands %s to the argument %s of %s, which is no such loss scale, variable or flag"
+                            % (port, name, function.name),
                         )
         yield from self._used_otherwise()
 
     def _fits(self, dtype: int, port: Port, scales: Any) -> bool:
         if dtype == BOOL:
             return self._matcher.scalar(self._matcher.plain(port)) == 1.0
-        return (scales.at(port) if self._sides.after.is_float(port) else scales.handles.name(port)) is not None
+        return (
+            scales.at(port) if self._sides.after.is_float(port) else scales.handles.name(port)
+        ) is not None
 
     def _misfits(self, call: Call, function: Interface) -> Iterator[Fault]:
-        if function.more and len(function.arguments) + call.first != len(self._view.inputs(call.name)):
-            yield Fault(call.name, "hands %d arguments to %s" % (len(self._view.inputs(call.name)) - call.first, function.name))
+        if function.more and len(function.arguments) + call.first != len(
+            self._view.inputs(call.name)
+        ):
+            yield Fault(
+                call.name,
+                "hands %d arguments to %s"
+                % (len(self._view.inputs(call.name)) - call.first, function.name),
+            )
         elif call.loops and function is call.functions[-1]:
             for place, name in function.more.items():
                 if place >= function.results or not function.hands_on(place):
@@ -163,5 +193,9 @@ class Calls:
         for name, node in self._view.nodes.items():
             if not self.is_call(name):
                 for function in functions_named(node):
-                    if function in self._sides.after.library and self._functions.is_extended(function):
-                        yield Fault(name, "uses the function %s, which takes a loss scale" % function)
+                    if function in self._sides.after.library and self._functions.is_extended(
+                        function
+                    ):
+                        yield Fault(
+                            name, "uses the function %s, which takes a loss scale" % function
+                        )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional
 
-from graphmp.graph.messages import parse
-from graphmp.graph.values import strings
-from graphmp.graph.view import Port, parse_input
+from graphmp.graph.io.messages import parse
+from graphmp.graph.structure.values import strings
+from graphmp.graph.structure.view import Port, parse_input
 from graphmp.verify.matcher import Matcher
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Sides
@@ -28,18 +28,37 @@ class Checkpoints:
         """
         old, new = self._before.inputs(name), self._after.inputs(name)
         (old_names, new_names), (old_slices, new_slices) = (
-            [strings(view.nodes[ports[slot].node]) for view, ports in ((self._before, old), (self._after, new))] for slot in (1, 2)
+            [
+                strings(view.nodes[ports[slot].node])
+                for view, ports in ((self._before, old), (self._after, new))
+            ]
+            for slot in (1, 2)
         )
         count = len(old_names)
-        values, more = new[3 : 3 + count], zip(new_names[count:], new_slices[count:], new[3 + count :])
-        as_before = new_names[:count] == old_names and new_slices[:count] == old_slices and len(new_names) == len(new_slices) == len(new) - 3
-        if not as_before or not all(same(n, o) for n, o in zip([new[0], *values], [old[0], *old[3:]])):
-            self._sides.fault(name, "saves something else, or under other names, than in the original")
+        values, more = (
+            new[3 : 3 + count],
+            zip(new_names[count:], new_slices[count:], new[3 + count :]),
+        )
+        as_before = (
+            new_names[:count] == old_names
+            and new_slices[:count] == old_slices
+            and len(new_names) == len(new_slices) == len(new) - 3
+        )
+        if not as_before or not all(
+            same(n, o) for n, o in zip([new[0], *values], [old[0], *old[3:]])
+        ):
+            self._sides.fault(
+                name, "saves something else, or under other names, than in the original"
+            )
             return
         self._matcher.used.update(port.node for port in new[1:3])
         for text, shape_and_slice, port in more:
             if shape_and_slice or not self._is_saved(text, port):
-                self._sides.fault(name, "saves %s under the name %s, which is no variable of a loss scale" % (port, text))
+                self._sides.fault(
+                    name,
+                    "saves %s under the name %s, which is no variable of a loss scale"
+                    % (port, text),
+                )
 
     def _is_saved(self, name: str, port: Port) -> bool:
         bindings = {"v": Port(name, 0), "INITIAL": self._initial.get(name)}
@@ -54,21 +73,43 @@ class Checkpoints:
         """The variable of a scale that the tensor of a name is or reads; the tensor's node where it is no such thing."""
         port = parse_input(name)
         for variable, number in self._initial.items() if port.node in self._sides.added else ():
-            if self._matcher.take("saved", port, {"v": Port(variable, 0), "INITIAL": number}) is not None:
+            if (
+                self._matcher.take("saved", port, {"v": Port(variable, 0), "INITIAL": number})
+                is not None
+            ):
                 return variable
         return port.node
 
     def described(self, data: bytes) -> Optional[str]:
         """The variable of a scale that a VariableDef describes as it is; None where it describes anything else."""
         found = parse("tensorflow.VariableDef", data)
-        names = [] if found is None else [found.variable_name, found.initializer_name, found.snapshot_name, found.initial_value_name]
+        names = (
+            []
+            if found is None
+            else [
+                found.variable_name,
+                found.initializer_name,
+                found.snapshot_name,
+                found.initial_value_name,
+            ]
+        )
         ports = [parse_input(name) for name in names if parse_input(name).node in self._sides.added]
-        if len(ports) != 4 or ports[0] != Port(ports[0].node, 0) or ports[0].node not in self._initial:
+        if (
+            len(ports) != 4
+            or ports[0] != Port(ports[0].node, 0)
+            or ports[0].node not in self._initial
+        ):
             return None
         variable, initializer, snapshot, value = ports
         number = self._initial[variable.node]
-        is_set = self._matcher.match("initial", initializer, {"v": variable, "INITIAL": number}) is not None
-        is_read = self._matcher.plain(snapshot) == variable or self._matcher.take("read_as_it_is", snapshot, {"v": variable}) is not None
+        is_set = (
+            self._matcher.match("initial", initializer, {"v": variable, "INITIAL": number})
+            is not None
+        )
+        is_read = (
+            self._matcher.plain(snapshot) == variable
+            or self._matcher.take("read_as_it_is", snapshot, {"v": variable}) is not None
+        )
         is_so = is_set and is_read and self._matcher.scalar(value) == number
         return variable.node if is_so else None
 
@@ -79,10 +120,14 @@ class Checkpoints:
             return False
         self._matcher.keep(found)
         fresh = [self._matcher.take("fresh", port, found) for port in found["fresh"]]
-        if any(match is None or self._initial.get(match["v"].node) != match["FIRST"] for match in fresh):
+        if any(
+            match is None or self._initial.get(match["v"].node) != match["FIRST"] for match in fresh
+        ):
             return False
         variables = sorted(match["v"].node for match in fresh if match is not None)
-        return self._is_pattern_of(found["PATTERN"], min(variables)) and self._kept(found) == variables
+        return (
+            self._is_pattern_of(found["PATTERN"], min(variables)) and self._kept(found) == variables
+        )
 
     def _is_pattern_of(self, pattern: str, variable: str) -> bool:
         """Whether a regular expression looks for the name of a variable in the index of a checkpoint."""
@@ -96,13 +141,23 @@ class Checkpoints:
 
     def _variable(self, port: Port, found: Dict[str, Any]) -> Optional[str]:
         match = self._matcher.match("kept", port, found)
-        values = self._matcher.match("values", Port(match["value"].node, 0), found) if match is not None else None
+        values = (
+            self._matcher.match("values", Port(match["value"].node, 0), found)
+            if match is not None
+            else None
+        )
         if match is None or values is None or not self._is_scalar(match["shape"]):
             return None
-        names, slices = (strings(self._after.nodes[values[key].node]) for key in ("names", "slices"))
+        names, slices = (
+            strings(self._after.nodes[values[key].node]) for key in ("names", "slices")
+        )
         constants = (match["shape"], values["names"], values["slices"])
         variable: str = match["v"].node
-        if names[match["value"].output :][:1] != [variable] or any(slices) or not all(self._runs_there(each, found) for each in constants):
+        if (
+            names[match["value"].output :][:1] != [variable]
+            or any(slices)
+            or not all(self._runs_there(each, found) for each in constants)
+        ):
             return None
         self._matcher.keep(match)
         self._matcher.keep(values)
@@ -112,7 +167,10 @@ class Checkpoints:
     def _runs_there(self, constant: Port, found: Dict[str, Any]) -> bool:
         """Whether a constant runs only where a checkpoint has the scales."""
         controls = self._after.controls(constant.node)
-        return len(controls) == 1 and self._matcher.match("there_alone", Port(controls[0], 0), found) is not None
+        return (
+            len(controls) == 1
+            and self._matcher.match("there_alone", Port(controls[0], 0), found) is not None
+        )
 
     def _is_scalar(self, shape: Port) -> bool:
         value = self._matcher.constant(shape)
@@ -120,5 +178,7 @@ class Checkpoints:
 
     def _is_prefix(self, name: str, prefix: Port) -> bool:
         """Whether a node's own restore ops read the same checkpoint."""
-        restores = [n for n in self._before.ancestors([name]) if self._before.nodes[n].op == "RestoreV2"]
+        restores = [
+            n for n in self._before.ancestors([name]) if self._before.nodes[n].op == "RestoreV2"
+        ]
         return any(self._before.inputs(n)[0] == prefix for n in restores)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
 
-from graphmp.graph.branches import sides as sides_of
-from graphmp.graph.branches import source
-from graphmp.graph.control_flow import SWITCHES
-from graphmp.graph.view import Port
+from graphmp.graph.structure.branches import sides as sides_of
+from graphmp.graph.structure.branches import source
+from graphmp.graph.structure.control_flow import SWITCHES
+from graphmp.graph.structure.view import Port
 from graphmp.verify.calls import Calls
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.sides import Sides
@@ -36,7 +36,12 @@ class Checks:
     """Reads off a converted body what flags look at."""
 
     def __init__(self, sides: Sides, matcher: Matcher, calls: Calls):
-        self._sides, self._matcher, self._calls, self._view = sides, matcher, calls, sides.after.view
+        self._sides, self._matcher, self._calls, self._view = (
+            sides,
+            matcher,
+            calls,
+            sides.after.view,
+        )
 
     def of(self, port: Port) -> Optional[Checked]:
         """The outputs that a flag says to be finite; None where it says anything else."""
@@ -54,11 +59,15 @@ class Checks:
 
     def lie_on(self, ports: Iterable[Port], side: Tuple[Port, int]) -> bool:
         """Whether outputs are there on one side of a conditional alone."""
-        return all(side in sides_of(self._view, self._sides.after.conditions, port) for port in ports)
+        return all(
+            side in sides_of(self._view, self._sides.after.conditions, port) for port in ports
+        )
 
     def beside(self, ports: Iterable[Port], flag: Port) -> FrozenSet[Port]:
         """Those of some outputs that are there once wherever a flag is, in no loop and branch of their own, and in no function."""
-        return frozenset(port for port in ports if self.lives_with(port, flag) and not is_hidden(port))
+        return frozenset(
+            port for port in ports if self.lives_with(port, flag) and not is_hidden(port)
+        )
 
     def lives_with(self, port: Port, flag: Port) -> bool:
         """Whether an output is there once wherever a flag is."""
@@ -71,7 +80,9 @@ class Checks:
         called = self._calls.said_finite(self._matcher.plain(port))
         if called is not None:
             return called
-        of_one, of_all = ("finite_of_iteration", "all_of_iteration") if where else ("finite_of", "all_finite")
+        of_one, of_all = (
+            ("finite_of_iteration", "all_of_iteration") if where else ("finite_of", "all_finite")
+        )
         one = self._matcher.take(of_one, port, where)
         if one is not None:
             return frozenset((one["x"],))
@@ -97,18 +108,30 @@ class Checks:
             outside: what it starts as, the flag of the iteration of a loop around it; None for true.
         """
         found = self._matcher.match("carried", port)
-        if found is None or self._view.nodes[found["going"].node].op != "LoopCond" or not self._starts_as(found["true"], outside):
+        if (
+            found is None
+            or self._view.nodes[found["going"].node].op != "LoopCond"
+            or not self._starts_as(found["true"], outside)
+        ):
             return None
         self._matcher.keep(found)
         loop = {key: found[key] for key in ("held", "going")}
         later = self._matcher.take("later", found["next"], loop)
         if later is not None:
             return self._of(later["here"], {**loop, "iteration": later["iteration"]})
-        before = [Port(name, 1) for name in self._readers(found["held"]) if self._matcher.take("iteration", Port(name, 1), loop)]
+        before = [
+            Port(name, 1)
+            for name in self._readers(found["held"])
+            if self._matcher.take("iteration", Port(name, 1), loop)
+        ]
         return self._carried(found["next"], before[0]) if len(before) == 1 else None
 
     def _readers(self, port: Port) -> List[str]:
-        return [c.node for c in self._view.consumers(port.node) if c.output == port.output and c.node in self._sides.added]
+        return [
+            c.node
+            for c in self._view.consumers(port.node)
+            if c.output == port.output and c.node in self._sides.added
+        ]
 
     def _starts_as(self, port: Port, outside: Optional[Port]) -> bool:
         """Whether a flag starts as true, or as what it is outside."""
@@ -124,7 +147,10 @@ class Checks:
         """The value that is taken to some sides of conditionals."""
         port = self._matcher.plain(port)
         while port.node in self._sides.added and self._view.nodes[port.node].op in SWITCHES:
-            if self._view.nodes[self._matcher.plain(self._view.inputs(port.node)[1]).node].op == "LoopCond":
+            if (
+                self._view.nodes[self._matcher.plain(self._view.inputs(port.node)[1]).node].op
+                == "LoopCond"
+            ):
                 break
             self._matcher.used.add(port.node)
             port = self._matcher.plain(self._view.inputs(port.node)[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, Iterable, Iterator, NamedTuple, Optional, Set
 
-from graphmp.graph.view import GraphView, Port
+from graphmp.graph.structure.view import GraphView, Port
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Fault, Sides
@@ -42,7 +42,11 @@ class Clips:
     def clipped(self, port: Port) -> Optional[Port]:
         """What an output is the clipped form of; None where it is none."""
         inputs = self._view.inputs(port.node)
-        if self._view.nodes[port.node].op != "Mul" or port.node not in self._sides.added or self._view.controls(port.node):
+        if (
+            self._view.nodes[port.node].op != "Mul"
+            or port.node not in self._sides.added
+            or self._view.controls(port.node)
+        ):
             return None
         factor = self._matcher.plain(inputs[1])
         clip = self._clip(factor)
@@ -89,7 +93,9 @@ class Clips:
         self.nodes |= set(self._matcher.keep(found).get("", ()))
 
 
-def clip_faults(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[Port]) -> Iterator[Fault]:
+def clip_faults(
+    sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[Port]
+) -> Iterator[Fault]:
     """Gradients that reach a write past a clip, and norms of other values than those that are clipped by them.
 
     `unscaled`: what has been divided by a loss scale.
@@ -106,15 +112,21 @@ def clip_faults(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[P
         if not state.written(name) & scales.variables and "Accumulator" not in view.nodes[name].op:
             yield Fault(name, "takes a gradient that is not clipped")
     for name in sorted(_fetched(sides, clips)):
-        yield Fault(name, "gives a clipped gradient to whoever fetches it, and is there for nothing else")
+        yield Fault(
+            name, "gives a clipped gradient to whoever fetches it, and is there for nothing else"
+        )
 
 
 def _fetched(sides: Sides, clips: Clips) -> Iterator[str]:
     """The copies of the original's, such as gradients end with, that hand on a clipped gradient, as it is or by way of added nodes, to no node."""
     view = sides.after.view
     by_added = view.followed(clips.multiplied, lambda name: name in sides.added)
-    for name in {consumer.node for each in by_added for consumer in view.consumers(each)} - sides.added:
-        if view.nodes[name].op == "Identity" and view.controls(name) and not view.consumers(name):  # tf.gradients lets them wait for each other
+    for name in {
+        consumer.node for each in by_added for consumer in view.consumers(each)
+    } - sides.added:
+        if (
+            view.nodes[name].op == "Identity" and view.controls(name) and not view.consumers(name)
+        ):  # tf.gradients lets them wait for each other
             yield name
 
 
@@ -127,7 +139,12 @@ def _past(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[Port]) 
     while waiting:
         for consumer in view.consumers(waiting.pop()):
             name = consumer.node
-            if name not in seen and name not in clips.multiplied and name not in clips.nodes and name not in scales.nodes:
+            if (
+                name not in seen
+                and name not in clips.multiplied
+                and name not in clips.nodes
+                and name not in scales.nodes
+            ):
                 seen.add(name)
                 waiting.append(name)
     return seen

@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import collections
 import itertools
-from typing import AbstractSet, Any, Callable, Deque, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterable,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
-from graphmp.graph.calls import CALLS, CHOICES, LOOPS, functions_named
-from graphmp.graph.dtypes import COMPLEX, FLOATS, VARIANT
-from graphmp.graph.order import in_order
-from graphmp.graph.values import all_equal
-from graphmp.graph.view import Port
-from graphmp.hooks.bodies import RESULT
+from graphmp.graph.structure.calls import CALLS, CHOICES, LOOPS, functions_named
+from graphmp.graph.structure.order import in_order
+from graphmp.graph.structure.values import all_equal
+from graphmp.graph.structure.view import Port
+from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
 from graphmp.policy.homogeneity import rule
+from graphmp.tf_hooks.bodies import RESULT
 from graphmp.verify.erase import Erasure
 from graphmp.verify.sides import Sides, attribute
 
@@ -25,18 +36,47 @@ Named = Callable[[str, str, str], Optional[str]]
 _NO_SCALE = "1.0"
 Degree = Optional[Tuple[Tuple[str, float], ...]]  # None: any
 ONE: Degree = ()
-_MOST_CHANGES = 50  # of the degree of one node: that of a value which has none in a loop keeps changing
+_MOST_CHANGES = (
+    50  # of the degree of one node: that of a value which has none in a loop keeps changing
+)
 _CARRY = frozenset((*FLOATS, *COMPLEX, VARIANT))
-_ARRAYS = frozenset(("TensorArrayV2", "TensorArrayV3", "TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape"))
+_ARRAYS = frozenset(
+    (
+        "TensorArrayV2",
+        "TensorArrayV3",
+        "TensorArrayGradV2",
+        "TensorArrayGradV3",
+        "TensorArrayGradWithShape",
+    )
+)
 _ZEROS = frozenset(("ZerosLike", "EmptyTensorList", "TensorListReserve"))
 # What puts values into a container, and the slot of the value; what takes them out. The container is what slot 0 is a handle of.
 _PUTS = {
     **dict.fromkeys(("StackPush", "StackPushV2"), 1),
-    **dict.fromkeys(("TensorArrayWriteV2", "TensorArrayWriteV3", "TensorArrayScatterV2", "TensorArrayScatterV3"), 2),
+    **dict.fromkeys(
+        (
+            "TensorArrayWriteV2",
+            "TensorArrayWriteV3",
+            "TensorArrayScatterV2",
+            "TensorArrayScatterV3",
+        ),
+        2,
+    ),
     **dict.fromkeys(("TensorArraySplitV2", "TensorArraySplitV3"), 1),
 }
-_TAKES = frozenset(("StackPop", "StackPopV2", *("TensorArray%sV%d" % row for row in itertools.product(("Read", "Gather", "Concat"), (2, 3)))))
-_FLOWS = _ARRAYS | {op for op in _PUTS if op.startswith("TensorArray")}  # they give a flow, which holds nothing
+_TAKES = frozenset(
+    (
+        "StackPop",
+        "StackPopV2",
+        *(
+            "TensorArray%sV%d" % row
+            for row in itertools.product(("Read", "Gather", "Concat"), (2, 3))
+        ),
+    )
+)
+_FLOWS = _ARRAYS | {
+    op for op in _PUTS if op.startswith("TensorArray")
+}  # they give a flow, which holds nothing
 _STACKS = frozenset(("Stack", "StackV2"))
 _MADE_OF = frozenset(("TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape"))
 
@@ -44,7 +84,15 @@ _MADE_OF = frozenset(("TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGrad
 class Degrees:
     """Follows all scales through a converted body."""
 
-    def __init__(self, sides: Sides, erasure: Erasure, apart: AbstractSet[str], called: Called, named: Named, given: Sequence[Degree] = ()):
+    def __init__(
+        self,
+        sides: Sides,
+        erasure: Erasure,
+        apart: AbstractSet[str],
+        called: Called,
+        named: Named,
+        given: Sequence[Degree] = (),
+    ):
         """Follows them to where nothing changes any more.
 
         Args:
@@ -55,7 +103,13 @@ class Degrees:
             named: gives the name of a scale in the body, for a call, a function that it calls and the scale's name there; None where it has none.
             given: the degrees of the body's own arguments.
         """
-        self._sides, self._erasure, self._view, self._apart, self._called = sides, erasure, sides.after.view, apart, called
+        self._sides, self._erasure, self._view, self._apart, self._called = (
+            sides,
+            erasure,
+            sides.after.view,
+            apart,
+            called,
+        )
         self._named = named
         self._given = dict(zip(sides.after.arguments, given))
         self.of: Dict[Port, Degree] = {}
@@ -70,7 +124,9 @@ class Degrees:
 
     def _run(self) -> None:
         nodes = self._view.nodes
-        waiting: Deque[str] = collections.deque(dict.fromkeys([*in_order(self._view, nodes.keys()), *nodes]))  # those of a cycle have no order
+        waiting: Deque[str] = collections.deque(
+            dict.fromkeys([*in_order(self._view, nodes.keys()), *nodes])
+        )  # those of a cycle have no order
         queued = set(waiting)
         changes: Dict[str, int] = collections.defaultdict(int)
         while waiting:
@@ -124,7 +180,9 @@ class Degrees:
         return (name, *sources)
 
     def _in(self, name: str) -> List[Degree]:
-        return [self.of.get(port) if self._carries(port) else ONE for port in self._view.inputs(name)]
+        return [
+            self.of.get(port) if self._carries(port) else ONE for port in self._view.inputs(name)
+        ]
 
     def _carries(self, port: Port) -> bool:
         return self._sides.after.dtype(port) in _CARRY
@@ -139,7 +197,11 @@ class Degrees:
         step = self._erasure.step(name)
         if step is not None:
             degree = known[step.slot]
-            return [None if degree is None else _product([(degree, 1.0), (((step.scale, 1.0),), float(step.power))])]
+            return [
+                None
+                if degree is None
+                else _product([(degree, 1.0), (((step.scale, 1.0),), float(step.power))])
+            ]
         if node.op == "Const":
             return [None if all_equal(node, 0) else ONE]
         if node.op in _FLOWS or node.op in _ZEROS:
@@ -155,7 +217,9 @@ class Degrees:
     def _of_call(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:
         """What the functions return that a node calls; of a while loop what they return again and again."""
         node = self._view.nodes[name]
-        functions = [function for function in functions_named(node) if function in self._sides.after.library]
+        functions = [
+            function for function in functions_named(node) if function in self._sides.after.library
+        ]
         if node.op in LOOPS:
             return self._of_loop(name, known, attribute(node, "body").func.name)
         if node.op == "SymbolicGradient":
@@ -167,13 +231,18 @@ class Degrees:
     def _of_gradient(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:
         """A function's gradient is linear in the gradients that it is given; before these stand the function's arguments, one a result."""
         if any(degree not in (None, ONE) for degree in known[:count]):
-            self.problems[name] = "takes the gradient of a function at values that are multiplied by a loss scale"
+            self.problems[name] = (
+                "takes the gradient of a function at values that are multiplied by a loss scale"
+            )
         return [self._joined(name, known[count:])] * count
 
     def _of_loop(self, name: str, known: Sequence[Degree], body: str) -> List[Degree]:
         degrees = list(known)
         while True:
-            found = [self._joined(name, sides) for sides in zip(degrees, self._results(name, body, degrees))]
+            found = [
+                self._joined(name, sides)
+                for sides in zip(degrees, self._results(name, body, degrees))
+            ]
             if found == degrees or name in self.problems:
                 return found
             degrees = found
@@ -189,7 +258,17 @@ class Degrees:
         powers = [(self._named(name, function, scale), power) for scale, power in degree or ()]
         if any(scale is None for scale, _ in powers):
             self.problems[name] = "calls %s, and hands it no loss scale" % function
-        return None if degree is None else _product([(((str(scale), power),), 1.0) for scale, power in powers if scale not in (None, _NO_SCALE)])
+        return (
+            None
+            if degree is None
+            else _product(
+                [
+                    (((str(scale), power),), 1.0)
+                    for scale, power in powers
+                    if scale not in (None, _NO_SCALE)
+                ]
+            )
+        )
 
     def _joined(self, name: str, degrees: Sequence[Degree]) -> Degree:
         return self._one_of(name, degrees, "gives values of different degrees of the loss scale")
@@ -214,7 +293,11 @@ class Degrees:
         if law.name == "none":
             return [ONE] * count
         if law.name == "compared":
-            self._one_of(name, (known[slot] for slot in carried), "compares values of different degrees of the loss scale")
+            self._one_of(
+                name,
+                (known[slot] for slot in carried),
+                "compares values of different degrees of the loss scale",
+            )
             return [ONE] * count
         slots = [slot for slot in carried if law.slots is None or slot in law.slots]
         terms = law.terms(slots)
@@ -226,12 +309,24 @@ class Degrees:
         parts = []
         for term in terms:
             joined = (known[slot] for slot in term.slots if slot in slots)
-            parts.append((self._one_of(name, joined, "adds up or chooses between values of different degrees of the loss scale"), term.power))
+            parts.append(
+                (
+                    self._one_of(
+                        name,
+                        joined,
+                        "adds up or chooses between values of different degrees of the loss scale",
+                    ),
+                    term.power,
+                )
+            )
         if any(degree is None and power > 0 for degree, power in parts):
             degree: Degree = None
         else:
             degree = _product([(part or ONE, power) for part, power in parts])
-        return [degree if law.outputs is None or output in law.outputs else ONE for output in range(count)]
+        return [
+            degree if law.outputs is None or output in law.outputs else ONE
+            for output in range(count)
+        ]
 
 
 def _product(parts: Sequence[Tuple[Any, float]]) -> Degree:
@@ -243,4 +338,6 @@ def _product(parts: Sequence[Tuple[Any, float]]) -> Degree:
 
 
 def _spelled(degree: Degree) -> str:
-    return "multiplied by " + " and ".join("%s^%g" % (scale, number) for scale, number in degree or ())
+    return "multiplied by " + " and ".join(
+        "%s^%g" % (scale, number) for scale, number in degree or ()
+    )

@@ -15,9 +15,9 @@ from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.control_flow import MERGES
-from graphmp.graph.dtypes import FLOATS
-from graphmp.graph.view import Port, parse_input
+from graphmp.graph.structure.control_flow import MERGES
+from graphmp.graph.structure.view import Port, parse_input
+from graphmp.policy.dtypes import FLOATS
 from graphmp.verify import attributes
 from graphmp.verify.calls import Calls
 from graphmp.verify.checkpoints import Checkpoints
@@ -55,8 +55,23 @@ class Erasure:
         calls: pairs of functions that nodes of the two sides call.
     """
 
-    def __init__(self, sides: Sides, matcher: Matcher, scales: Scales, clips: Clips, gates: Gates, checkpoints: Checkpoints, called: Calls):
-        self._sides, self._matcher, self._scales, self._clips, self._gates = sides, matcher, scales, clips, gates
+    def __init__(
+        self,
+        sides: Sides,
+        matcher: Matcher,
+        scales: Scales,
+        clips: Clips,
+        gates: Gates,
+        checkpoints: Checkpoints,
+        called: Calls,
+    ):
+        self._sides, self._matcher, self._scales, self._clips, self._gates = (
+            sides,
+            matcher,
+            scales,
+            clips,
+            gates,
+        )
         self._checkpoints, self._called = checkpoints, called
         self._before, self._after = sides.before.view, sides.after.view
         self._known: Dict[Tuple[Port, Port], bool] = {}
@@ -76,13 +91,19 @@ class Erasure:
 
     def _is_replaced(self, name: str) -> bool:
         """Whether a node that is gone is a sum or a copy that something else stands for, and nobody fetches it."""
-        return self._before.nodes[name].op in ("AddN", "Identity") and name not in fetched(self._sides.before.meta_graph) and self.is_found(name)
+        return (
+            self._before.nodes[name].op in ("AddN", "Identity")
+            and name not in fetched(self._sides.before.meta_graph)
+            and self.is_found(name)
+        )
 
     def _compare(self, name: str) -> None:
         before, after = self._before.nodes[name], self._after.nodes[name]
         if self._sides.is_moved(name):
             if not self.same(self._after.inputs(name)[0], Port(name, 0), moved=True):
-                self._sides.fault(name, "does not give what it does in the original, where it is a %s" % before.op)
+                self._sides.fault(
+                    name, "does not give what it does in the original, where it is a %s" % before.op
+                )
             return
         if before.op == "SaveV2":
             self._checkpoints.compare_saves(name, self.same)
@@ -95,24 +116,36 @@ class Erasure:
             if not self._is_sum(self._after.inputs(name), name):
                 self._sides.fault(name, "does not add up what it does in the original")
             return
-        text = attributes.changed(before, after, self._sides.are_calls(before, after), bool(self._called.more(name)))
+        text = attributes.changed(
+            before, after, self._sides.are_calls(before, after), bool(self._called.more(name))
+        )
         if text is not None:
             self._sides.fault(name, text)
         self._inputs(name)
 
     def _inputs(self, name: str) -> None:
         old, new = self._before.inputs(name), self._after.inputs(name)
-        new = new[: len(new) - self._called.more(name)]  # what is handed to added arguments, calls.py looks at
+        new = new[
+            : len(new) - self._called.more(name)
+        ]  # what is handed to added arguments, calls.py looks at
         if len(old) != len(new):
             self._sides.fault(name, "has %d inputs, in the original %d" % (len(new), len(old)))
             return
         given = [self._gates.behind(name, slot, port) for slot, port in enumerate(new)]
-        wrong = [slot for slot, (wanted, port) in enumerate(zip(old, given)) if not self.same(port, wanted)]
+        wrong = [
+            slot
+            for slot, (wanted, port) in enumerate(zip(old, given))
+            if not self.same(port, wanted)
+        ]
         commutes = (
-            self._before.nodes[name].op in _COMMUTE and self._sides.before.is_float(Port(name, 0)) and all(map(self.same, reversed(given), old))
+            self._before.nodes[name].op in _COMMUTE
+            and self._sides.before.is_float(Port(name, 0))
+            and all(map(self.same, reversed(given), old))
         )
         for slot in wrong if not commutes else ():
-            self._sides.fault(name, "reads %s in place %d, in the original %s" % (new[slot], slot, old[slot]))
+            self._sides.fault(
+                name, "reads %s in place %d, in the original %s" % (new[slot], slot, old[slot])
+            )
 
     def same(self, port: Port, wanted: Port, moved: bool = False) -> bool:
         """Whether an output of the converted graph holds what one of the original does.
@@ -142,8 +175,12 @@ class Erasure:
                 return True
         if original.op == "AddN" and wanted.node not in self._after.nodes:
             return self._is_sum((port,), wanted.node)
-        if original.op in _COPIES and wanted.output == 0:  # the original looks through its own copies
-            return self.same(port, self._before.inputs(wanted.node)[0]) and self._waits_for_the_same(port, wanted.node)
+        if (
+            original.op in _COPIES and wanted.output == 0
+        ):  # the original looks through its own copies
+            return self.same(
+                port, self._before.inputs(wanted.node)[0]
+            ) and self._waits_for_the_same(port, wanted.node)
         return False
 
     def through(self, port: Port) -> Optional[Port]:
@@ -154,7 +191,11 @@ class Erasure:
         if node.op in _COPIES:
             return inputs[0]
         if node.op == "Cast":
-            both = node.attr["SrcT"].type in FLOATS and node.attr["DstT"].type in FLOATS and not attribute(node, "Truncate").b
+            both = (
+                node.attr["SrcT"].type in FLOATS
+                and node.attr["DstT"].type in FLOATS
+                and not attribute(node, "Truncate").b
+            )
             return inputs[0] if both else None
         if same_op(node.op) in MERGES:
             return self._gates.alive(port)
@@ -174,7 +215,11 @@ class Erasure:
         of = self._after.inputs(shape.name)[0] if shape.op == "Shape" else None
         while of is not None and of != found["loss"]:
             inner = self.step(of.node)
-            of = self._after.inputs(of.node)[inner.slot] if inner is not None and inner.scale == step.scale else None
+            of = (
+                self._after.inputs(of.node)[inner.slot]
+                if inner is not None and inner.scale == step.scale
+                else None
+            )
         if of is None:
             return None
         self._matcher.keep(found)
@@ -188,7 +233,11 @@ class Erasure:
 
     def _step(self, name: str) -> Optional[Step]:
         node, inputs = self._after.nodes[name], self._after.inputs(name)
-        if name not in self._sides.added or name in self._matcher.kept or node.op not in ("Mul", "RealDiv"):
+        if (
+            name not in self._sides.added
+            or name in self._matcher.kept
+            or node.op not in ("Mul", "RealDiv")
+        ):
             return None
         scale = self._scales.at(inputs[1])
         if scale is not None:
@@ -199,12 +248,19 @@ class Erasure:
         """Whether an added node computes what one of the original does."""
         before, after = self._before.nodes[wanted.node], self._after.nodes[port.node]
         are_calls = self._sides.are_calls(before, after)
-        if port.output != wanted.output or not (before.op == after.op or are_calls) or self._keeps_state(wanted.node):
+        if (
+            port.output != wanted.output
+            or not (before.op == after.op or are_calls)
+            or self._keeps_state(wanted.node)
+        ):
             return False
         if attributes.changed(self._placed_like(before, after), after, are_calls) is not None:
             return False
         old, new = self._before.inputs(wanted.node), self._after.inputs(port.node)
-        if len(old) != len(new) or not all(self.same(self._gates.behind(port.node, slot, n), o) for slot, (n, o) in enumerate(zip(new, old))):
+        if len(old) != len(new) or not all(
+            self.same(self._gates.behind(port.node, slot, n), o)
+            for slot, (n, o) in enumerate(zip(new, old))
+        ):
             return False
         self.used.add(port.node)
         self.calls.update(attributes.functions(before, after))
@@ -274,7 +330,11 @@ class Erasure:
 
     def divisions(self) -> Dict[Port, str]:
         """The outputs that are divided by a loss scale, with that."""
-        return {Port(name, 0): step.scale for name, step in self.steps.items() if step is not None and step.power < 0}
+        return {
+            Port(name, 0): step.scale
+            for name, step in self.steps.items()
+            if step is not None and step.power < 0
+        }
 
     def is_unscaled(self, name: str) -> bool:
         """Whether a node is a copy of what has been divided by a scale, itself or by way of added nodes."""

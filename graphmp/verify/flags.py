@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Optional
 
-from graphmp.graph.dtypes import BOOL
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
+from graphmp.policy.dtypes import BOOL
 from graphmp.verify.formulas import AllOf, AnyOf, Finite, Flag, said_finite
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.scales import Scales
@@ -29,7 +29,9 @@ class Flags:
         """
         port = self._matcher.plain(port)
         for scale in self._scales.dynamic if writer else ():
-            if port == scale.finite and scale.adapted.intersection(self._sides.after.view.controls(writer)):
+            if port == scale.finite and scale.adapted.intersection(
+                self._sides.after.view.controls(writer)
+            ):
                 return Finite(scale.checked, scale.name)
         if value is not None:
             found = self._matcher.take("finite_element", port, {"x": value})
@@ -41,7 +43,9 @@ class Flags:
 
     def of_result(self, port: Port) -> Optional[Flag]:
         """What a result of a function says, which may hold in any case."""
-        return AllOf(()) if self._matcher.scalar(self._matcher.plain(port)) == 1.0 else self.of(port)
+        return (
+            AllOf(()) if self._matcher.scalar(self._matcher.plain(port)) == 1.0 else self.of(port)
+        )
 
     def _read(self, port: Port) -> Optional[Flag]:
         for scale in self._scales.dynamic:
@@ -67,20 +71,39 @@ class Flags:
         on_side = self._scales.checks.on_side(port)
         if on_side is not None:
             there = self.of(on_side.here)
-            return there if there is not None and self._scales.checks.lie_on(said_finite(there), on_side.side) else None
+            return (
+                there
+                if there is not None
+                and self._scales.checks.lie_on(said_finite(there), on_side.side)
+                else None
+            )
         inside = self._matcher.take("in_branch", port)
         return None if inside is None else self.of(inside["predicate"])
 
     def _none_skipped(self, found: Bindings) -> Optional[Flag]:
         """What a count of skipped steps says that is the same behind all calls by whose scale they are skipped as it was ahead of them."""
-        count, behind = self._scales.handles.name(found["v"]), {port.node for port in found["calls"]}
-        scale = next((state.variables[0] for state in self._scales.states if state.variables[2] == count), None)
+        count, behind = (
+            self._scales.handles.name(found["v"]),
+            {port.node for port in found["calls"]},
+        )
+        scale = next(
+            (state.variables[0] for state in self._scales.states if state.variables[2] == count),
+            None,
+        )
         calls = {name for name, scales in self._scales.skipping.items() if scale in scales}
         controls = self._sides.after.view.controls
-        if not calls or calls != behind or not all(self._is_ahead(found["ahead"], controls(name)) for name in calls):
+        if (
+            not calls
+            or calls != behind
+            or not all(self._is_ahead(found["ahead"], controls(name)) for name in calls)
+        ):
             return None
         self._matcher.keep(found)
         return Finite(frozenset(), str(scale))
 
     def _is_ahead(self, port: Port, controls: Iterable[str]) -> bool:
-        return any(self._matcher.plain(Port(name, 0)) == port for name in controls if name in self._sides.added)
+        return any(
+            self._matcher.plain(Port(name, 0)) == port
+            for name in controls
+            if name in self._sides.added
+        )

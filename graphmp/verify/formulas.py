@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import FrozenSet, NamedTuple, Tuple, Union
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 
 
 class Finite(NamedTuple):

@@ -6,8 +6,8 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, 
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.hooks.bodies import as_graph
-from graphmp.hooks.op_defs import OpDefs
+from graphmp.tf_hooks.bodies import as_graph
+from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.verify.attributes import without_more
 from graphmp.verify.body import Body
 from graphmp.verify.degrees import ONE, Degree, Degrees
@@ -23,12 +23,19 @@ def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
     """What differs between two FunctionDefs besides their nodes and what they name other functions."""
     name = after.signature.name
     for what in ("input_arg", "output_arg"):
-        old, new = ([each.name for each in getattr(function.signature, what)] for function in (before, after))
+        old, new = (
+            [each.name for each in getattr(function.signature, what)]
+            for function in (before, after)
+        )
         if old != new[: len(old)]:
-            yield Fault(name, "has other arguments or results than in the original, or in another order")
+            yield Fault(
+                name, "has other arguments or results than in the original, or in another order"
+            )
     run = {body.gates.waited_for(node) for node in after.control_ret.values()}
     for node in sorted(set(before.control_ret.values()) - run):
-        yield Fault("library/%s/%s" % (name, node), "does not run with its function, as in the original")
+        yield Fault(
+            "library/%s/%s" % (name, node), "does not run with its function, as in the original"
+        )
     for key in sorted({*before.attr, *after.attr}.difference(_NAMES)):
         given, found = (function.attr.get(key) for function in (before, after))
         if given is not None and found is not None and key == "_input_shapes":
@@ -52,10 +59,15 @@ class Functions:
         type_faults: what is wrong with the types in them.
     """
 
-    def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef, devices: Sequence[str]):
+    def __init__(
+        self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef, devices: Sequence[str]
+    ):
         self._graphs, self._devices = (original, converted), devices
         self._op_defs = (OpDefs(original), OpDefs(converted))
-        self._libraries = tuple({function.signature.name: function for function in graph.graph_def.library.function} for graph in self._graphs)
+        self._libraries = tuple(
+            {function.signature.name: function for function in graph.graph_def.library.function}
+            for graph in self._graphs
+        )
         self._without_main = tuple(map(_library, self._graphs))
         self._bodies: Dict[Tuple[str, str], Optional[Body]] = {}
         self._interfaces: Dict[Tuple[str, str], Optional[Interface]] = {}
@@ -68,7 +80,10 @@ class Functions:
         """Compares the functions of some calls, those that they call, and those of the same name, once each."""
         before, after = self._libraries
         waiting = sorted({*calls, *((name, name) for name in before if name in after)})
-        gradients = [{each.function_name: each.gradient_func for each in graph.graph_def.library.gradient} for graph in self._graphs]
+        gradients = [
+            {each.function_name: each.gradient_func for each in graph.graph_def.library.gradient}
+            for graph in self._graphs
+        ]
         seen = set()
         while waiting:
             pair = waiting.pop()
@@ -97,23 +112,36 @@ class Functions:
 
     def is_extended(self, name: str) -> bool:
         """Whether a function of the converted graph takes more than that of the same name in the original."""
-        before, after = ([argument.name for argument in library[name].signature.input_arg] if name in library else [] for library in self._libraries)
+        before, after = (
+            [argument.name for argument in library[name].signature.input_arg]
+            if name in library
+            else []
+            for library in self._libraries
+        )
         return len(after) > len(before)
 
     def _look_at(self, pair: Tuple[str, str], body: Body) -> None:
         inside = "library/%s/%%s" % pair[1]
         interface = self.interface(pair)
         if interface is not None and interface.unsaid():
-            self.faults.append(Fault(pair[1], "returns gradients that it takes, and no flag that looks at them"))
-        self.faults += [Fault(inside % node, text) for node, text in (*body.sides.faults, *body.unexplained())]
-        self.type_faults += [Fault(inside % node, text) for node, text in type_faults(body.sides, self._devices)]
+            self.faults.append(
+                Fault(pair[1], "returns gradients that it takes, and no flag that looks at them")
+            )
+        self.faults += [
+            Fault(inside % node, text) for node, text in (*body.sides.faults, *body.unexplained())
+        ]
+        self.type_faults += [
+            Fault(inside % node, text) for node, text in type_faults(body.sides, self._devices)
+        ]
 
     def _look_at_degrees(self, name: str, body: Body) -> None:
         if any(function == name for function, _ in self._known):
             return
         results, problem = self.called(name, (ONE,) * len(body.sides.after.arguments))
         if problem or any(degree not in (None, ONE) for degree in results):
-            self.faults.append(Fault(name, problem or "gives values that are multiplied by a loss scale"))
+            self.faults.append(
+                Fault(name, problem or "gives values that are multiplied by a loss scale")
+            )
 
     def _body(self, pair: Tuple[str, str]) -> Optional[Body]:
         """The bodies of two functions side by side; None where they can't be compared."""
@@ -126,14 +154,24 @@ class Functions:
 
     def _compared(self, pair: Tuple[str, str]) -> Optional[Body]:
         sides = []
-        for name, graph, op_defs, library in zip(pair, self._without_main, self._op_defs, self._libraries):
+        for name, graph, op_defs, library in zip(
+            pair, self._without_main, self._op_defs, self._libraries
+        ):
             graph_def = as_graph(library[name], op_defs) if name in library else None
             if graph_def is None:
-                why = "an op or an argument of it has no known type" if name in library else "it has no body"
+                why = (
+                    "an op or an argument of it has no known type"
+                    if name in library
+                    else "it has no body"
+                )
                 self.faults.append(Fault(name, "is a function that can't be compared: %s" % why))
                 return None
             sides.append(Side(graph, graph_def, op_defs, name))
-        faults = [Fault("library/%s/%s" % (name, fault.node), fault.text) for name, side in zip(pair, sides) for fault in broken(side)]
+        faults = [
+            Fault("library/%s/%s" % (name, fault.node), fault.text)
+            for name, side in zip(pair, sides)
+            for fault in broken(side)
+        ]
         self.faults += faults
         return None if faults else Body(Sides(*sides), self)
 
@@ -141,7 +179,10 @@ class Functions:
         """The degrees of what a function of the converted graph returns, by those of its arguments, and what is wrong in it."""
         key = (function, given)
         if key not in self._known:
-            self._known[key] = ([None] * self._results(function), "")  # while it is looked at: it may call itself
+            self._known[key] = (
+                [None] * self._results(function),
+                "",
+            )  # while it is looked at: it may call itself
             self._known[key] = self._degrees(function, given)
         return self._known[key]
 
@@ -152,10 +193,22 @@ class Functions:
         body = self.bodies.get(function)
         if body is None:
             scaled = any(degree not in (None, ONE) for degree in given)
-            text = "hands scaled values to the function %s, whose body is not known" % function if scaled else ""
+            text = (
+                "hands scaled values to the function %s, whose body is not known" % function
+                if scaled
+                else ""
+            )
             return [ONE] * self._results(function), text
-        degrees = Degrees(body.sides, body.erasure, body.scales.nodes, self.called, body.named, given)
-        problem = next(("library/%s/%s %s" % (function, node, text) for node, text in degrees.problems.items()), "")
+        degrees = Degrees(
+            body.sides, body.erasure, body.scales.nodes, self.called, body.named, given
+        )
+        problem = next(
+            (
+                "library/%s/%s %s" % (function, node, text)
+                for node, text in degrees.problems.items()
+            ),
+            "",
+        )
         return degrees.results(), problem
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
-from graphmp.graph.dtypes import FLOATS
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
+from graphmp.policy.dtypes import FLOATS
 from graphmp.verify.flags import Flags
 from graphmp.verify.formulas import Flag
 from graphmp.verify.matcher import Matcher
@@ -45,7 +45,12 @@ class Gates:
     """
 
     def __init__(self, sides: Sides, matcher: Matcher, flags: Flags):
-        self._sides, self._matcher, self._flags, self._view = sides, matcher, flags, sides.after.view
+        self._sides, self._matcher, self._flags, self._view = (
+            sides,
+            matcher,
+            flags,
+            sides.after.view,
+        )
         self._writes: Set[str] = set(sides.after.state.writes)
         self.of: Dict[str, List[Gate]] = {}
 
@@ -53,7 +58,10 @@ class Gates:
         """What a node takes in a slot, behind a gate if it is a write that has one there."""
         if port.node not in self._sides.added:
             return port
-        if self._view.nodes[name].op in _HISTOGRAMS and slot == _HISTOGRAMS[self._view.nodes[name].op]:
+        if (
+            self._view.nodes[name].op in _HISTOGRAMS
+            and slot == _HISTOGRAMS[self._view.nodes[name].op]
+        ):
             return self._shown(port)
         found = self._dying(name, port)
         if found is None and name in self._writes:
@@ -96,10 +104,20 @@ class Gates:
         known = {key: self._matcher.plain(port) for key, port in zip(names, inputs)}
         known.update(new=found["x"])
         number = self._sides.after.dtype(found["x"])
-        templates = ["neutral_" + op] if number in FLOATS else ["neutral_whole_" + op, "neutral_" + op]
+        templates = (
+            ["neutral_" + op] if number in FLOATS else ["neutral_whole_" + op, "neutral_" + op]
+        )
         for template in templates:
-            matched = self._matcher.match(template, found["other"], known) if self._matcher.has(template) else None
-            if matched is not None and self._is_late(name, found["x"], matched) and self._is_like(name, found["other"]):
+            matched = (
+                self._matcher.match(template, found["other"], known)
+                if self._matcher.has(template)
+                else None
+            )
+            if (
+                matched is not None
+                and self._is_late(name, found["x"], matched)
+                and self._is_like(name, found["other"])
+            ):
                 return matched
         return None
 
@@ -115,13 +133,19 @@ class Gates:
 
     def _is_cast(self, name: str) -> bool:
         """Whether a node is an added Cast that waits for nothing else than its input."""
-        return name in self._sides.added and self._view.nodes[name].op == "Cast" and not self._view.controls(name)
+        return (
+            name in self._sides.added
+            and self._view.nodes[name].op == "Cast"
+            and not self._view.controls(name)
+        )
 
     def _is_like(self, name: str, other: Port) -> bool:
         """Whether a slice of the old value is the slice that is written."""
         write, node = self._view.nodes[name], self._view.nodes[self._matcher.plain(other).node]
         masks = [key for key in node.attr if key.endswith("_mask")]
-        return node.op != "StridedSlice" or all(node.attr[key] == attribute(write, key) for key in masks)
+        return node.op != "StridedSlice" or all(
+            node.attr[key] == attribute(write, key) for key in masks
+        )
 
     def by_waiting(self) -> None:
         """Finds the gates of writes that take nothing which could be dead: they wait for a node that is."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, FrozenSet, List, NamedTuple, Optional, Tuple
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from graphmp.verify.matcher import Matcher, unusual
 from graphmp.verify.sides import Sides, attribute
 
@@ -55,20 +55,35 @@ class Handles:
         node = self._view.nodes[port.node]
         if port.node in self._sides.more_arguments:
             return of_argument(port.node)
-        if port.node not in self._sides.added or node.op not in VARIABLES or attribute(node, "shape").shape.dim:
+        if (
+            port.node not in self._sides.added
+            or node.op not in VARIABLES
+            or attribute(node, "shape").shape.dim
+        ):
             return None
         if node.op == "VariableV2":
             return None if unusual(node, ("shape",)) else port.node
-        return None if unusual(node, ("shape", "shared_name", "debug_name")) else _shared(port.node, node)
+        return (
+            None
+            if unusual(node, ("shape", "shared_name", "debug_name"))
+            else _shared(port.node, node)
+        )
 
     def is_the_models(self, name: str) -> bool:
         """Whether a handle is one of a variable of the original."""
         shared = _shared(name, self._view.nodes[name])
-        return any(node.op == "VarHandleOp" and _shared(other, node) == shared for other, node in self._sides.before.view.nodes.items())
+        return any(
+            node.op == "VarHandleOp" and _shared(other, node) == shared
+            for other, node in self._sides.before.view.nodes.items()
+        )
 
     def named(self, name: str) -> List[str]:
         """The nodes that refer to a variable."""
-        found = (node for node in self._view.nodes if node in self._sides.added and self._view.nodes[node].op in VARIABLES)
+        found = (
+            node
+            for node in self._view.nodes
+            if node in self._sides.added and self._view.nodes[node].op in VARIABLES
+        )
         return [node for node in found if self.name(Port(node, 0)) == name]
 
     def nodes(self, names: FrozenSet[str]) -> FrozenSet[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import AbstractSet, Any, Dict, FrozenSet, List, Sequence, Set, Tuple
 
-from graphmp.graph.view import Port
-from graphmp.hooks.bodies import RESULT
+from graphmp.graph.structure.view import Port
 from graphmp.once import once
+from graphmp.tf_hooks.bodies import RESULT
 from graphmp.verify.formulas import Flag, said_finite
 from graphmp.verify.handles import State, is_argument
 
@@ -26,7 +26,9 @@ class Interface:
         self._body, self.name = body, name
         sides = body.sides
         self.arguments: Sequence[str] = sides.after.arguments
-        self.more: Dict[int, str] = {place: each for place, each in enumerate(self.arguments) if each in sides.more_arguments}
+        self.more: Dict[int, str] = {
+            place: each for place, each in enumerate(self.arguments) if each in sides.more_arguments
+        }
         self._results = [name for name, node in sides.after.view.nodes.items() if node.op == RESULT]
         self._known = sum(name in sides.before.view.nodes for name in self._results)
         self.results = len(self._results)
@@ -38,7 +40,10 @@ class Interface:
     @once
     def flags(self) -> Dict[int, Flag]:
         """The results that are flags, which the original's function has not."""
-        found = {place: self._body.flags.of_result(self._returned(place)) for place in range(self._known, self.results)}
+        found = {
+            place: self._body.flags.of_result(self._returned(place))
+            for place in range(self._known, self.results)
+        }
         return {place: flag for place, flag in found.items() if flag is not None}
 
     @once
@@ -46,7 +51,9 @@ class Interface:
         """The results that are made of what it divides by loss scales, with these."""
         found: Dict[int, Set[str]] = {}
         for scale in frozenset().union(*self._body.sources.values()):
-            for place in self.reached([port for port, scales in self._body.sources.items() if scale in scales]):
+            for place in self.reached(
+                [port for port, scales in self._body.sources.items() if scale in scales]
+            ):
                 found.setdefault(place, set()).add(scale)
         return {place: frozenset(scales) for place, scales in sorted(found.items())}
 

@@ -8,15 +8,19 @@ from typing import Any, Container, Dict, Iterator, List, Mapping, Optional, Sequ
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.dtypes import dtype_text
-from graphmp.graph.values import array, elements
-from graphmp.graph.view import GraphView, Port
-from graphmp.hooks.op_definitions import defaults
+from graphmp.graph.structure.values import array, elements
+from graphmp.graph.structure.view import GraphView, Port
+from graphmp.policy.dtypes import dtype_text
+from graphmp.tf_hooks.op_definitions import defaults
 from graphmp.verify.patterns import LIKE, ZEROS, Hole, Named, Node, Rest, Templates, Use, Value
 from graphmp.verify.sides import attribute
 
 Bindings = Dict[str, Any]
-SAME = {"AddV2": "Add", "SelectV2": "Select", "RefIdentity": "Identity"}  # ops that compute the same
+SAME = {
+    "AddV2": "Add",
+    "SelectV2": "Select",
+    "RefIdentity": "Identity",
+}  # ops that compute the same
 # They change no value.
 _COSMETIC = frozenset(("_class", "_has_manual_control_dependencies", "_output_shapes", "N"))
 _MOST_ELEMENTS = 1 << 16  # of a constant that a conversion puts in
@@ -42,11 +46,15 @@ class Matcher:
         self.used: Set[str] = set()
         self.kept: Set[str] = set()
 
-    def match(self, name: str, port: Port, bindings: Optional[Bindings] = None) -> Optional[Bindings]:
+    def match(
+        self, name: str, port: Port, bindings: Optional[Bindings] = None
+    ) -> Optional[Bindings]:
         """What the holes of a template stand for, where an output matches it; None where it doesn't."""
         return self._use(name, (), {}, self.plain(port), dict(bindings or {}))
 
-    def take(self, name: str, port: Port, bindings: Optional[Bindings] = None) -> Optional[Bindings]:
+    def take(
+        self, name: str, port: Port, bindings: Optional[Bindings] = None
+    ) -> Optional[Bindings]:
         """The same, and counts the nodes of the match as explained."""
         found = self.match(name, port, bindings)
         return None if found is None else self.keep(found)
@@ -83,38 +91,67 @@ class Matcher:
     def scalar(self, port: Port) -> Optional[float]:
         """The number of such a constant, where it waits for nothing."""
         value = self.constant(port)
-        is_number = value is not None and not value.shape and value.dtype != object and not self._added.intersection(self._view.controls(port.node))
+        is_number = (
+            value is not None
+            and not value.shape
+            and value.dtype != object
+            and not self._added.intersection(self._view.controls(port.node))
+        )
         return float(value) if is_number else None  # type: ignore[arg-type]
 
-    def _use(self, name: str, arguments: Sequence[Any], outer: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+    def _use(
+        self,
+        name: str,
+        arguments: Sequence[Any],
+        outer: Mapping[str, Any],
+        port: Port,
+        found: Bindings,
+    ) -> Optional[Bindings]:
         for template in self._templates[name]:
             scope: Dict[str, Any] = {}
             if template.parameters:
                 number = next(self._fresh)
-                scope.update((parameter, (argument, outer)) for parameter, argument in zip(template.parameters, arguments))
+                scope.update(
+                    (parameter, (argument, outer))
+                    for parameter, argument in zip(template.parameters, arguments)
+                )
                 scope.update((own, "%s.%d" % (own, number)) for own in template.own)
             result = self._match(template.pattern, scope, port, found)
             if result is not None:
                 return result
         return None
 
-    def _match(self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+    def _match(
+        self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings
+    ) -> Optional[Bindings]:
         port = self.plain(port)
         if isinstance(pattern, Hole):
             return self._hole(pattern.name, scope, port, found)
         if isinstance(pattern, Named):
             inner = self._match(pattern.pattern, scope, port, found)
-            return None if inner is None else _bound(scope.get(pattern.name, pattern.name), port, inner)
+            return (
+                None
+                if inner is None
+                else _bound(scope.get(pattern.name, pattern.name), port, inner)
+            )
         if isinstance(pattern, Use):
             return self._use(pattern.template, pattern.arguments, scope, port, found)
         if port.node not in self._added:
             return None
         if isinstance(pattern, Value):
-            waits = self._added.intersection(self._view.controls(port.node))  # for the original's, who reads it must wait too, which others look at
-            return self._seen(found, port.node) if not waits and port.output == 0 and self._is_constant(port, pattern.value) else None
+            waits = self._added.intersection(
+                self._view.controls(port.node)
+            )  # for the original's, who reads it must wait too, which others look at
+            return (
+                self._seen(found, port.node)
+                if not waits and port.output == 0 and self._is_constant(port, pattern.value)
+                else None
+            )
         return self._node(pattern, scope, port, found)
 
-    def _hole(self, name: str, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+    def _hole(
+        self, name: str, scope: Mapping[str, Any], port: Port, found: Bindings
+    ) -> Optional[Bindings]:
         meant = scope.get(name, name)
         if isinstance(meant, tuple):
             return self._match(meant[0], meant[1], port, found)
@@ -126,7 +163,9 @@ class Matcher:
             return None if inner is None else _bound(meant, port, inner)
         return _bound(meant, port, found)
 
-    def _node(self, pattern: Node, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+    def _node(
+        self, pattern: Node, scope: Mapping[str, Any], port: Port, found: Bindings
+    ) -> Optional[Bindings]:
         node = self._view.nodes[port.node]
         if same_op(node.op) != pattern.op or port.output != pattern.output:
             return None
@@ -136,7 +175,9 @@ class Matcher:
         elif not _attributes(node, pattern.attributes):
             return None
         elif pattern.rest:
-            inner = _bound(pattern.rest, tuple(map(self.plain, self._view.inputs(port.node))), inner or {})
+            inner = _bound(
+                pattern.rest, tuple(map(self.plain, self._view.inputs(port.node))), inner or {}
+            )
         else:
             inner = self._inputs(pattern.inputs, scope, self._view.inputs(port.node), inner)
         for key, value in pattern.attributes.items():
@@ -144,14 +185,18 @@ class Matcher:
                 inner = _bound(value.name, _spelled(node, key), inner)
         return None if inner is None else self._controls(pattern, scope, port, inner)
 
-    def _controls(self, pattern: Node, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+    def _controls(
+        self, pattern: Node, scope: Mapping[str, Any], port: Port, found: Bindings
+    ) -> Optional[Bindings]:
         """Matches what a node waits for."""
         if pattern.after is None:
             return found
         controls = [Port(name, 0) for name in self._view.controls(port.node)]
         return next(self._waits(pattern.after, scope, controls, found), None)
 
-    def _number(self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+    def _number(
+        self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings
+    ) -> Optional[Bindings]:
         """Matches the value of a constant, whatever that waits for."""
         meant = scope.get(pattern.name, pattern.name) if isinstance(pattern, Hole) else None
         if isinstance(meant, tuple):
@@ -161,25 +206,47 @@ class Matcher:
             return None if value is None or value.shape else _bound(meant, float(value), found)
         return found if self._is_constant(port, pattern.value) else None
 
-    def _inputs(self, patterns: Sequence[Any], scope: Mapping[str, Any], ports: Sequence[Port], found: Optional[Bindings]) -> Optional[Bindings]:
+    def _inputs(
+        self,
+        patterns: Sequence[Any],
+        scope: Mapping[str, Any],
+        ports: Sequence[Port],
+        found: Optional[Bindings],
+    ) -> Optional[Bindings]:
         if len(patterns) != len(ports):
             return None
         for pattern, port in zip(patterns, ports):
             found = None if found is None else self._match(pattern, scope, port, found)
         return found
 
-    def _waits(self, patterns: Sequence[Any], scope: Mapping[str, Any], controls: List[Port], found: Bindings) -> Iterator[Bindings]:
+    def _waits(
+        self,
+        patterns: Sequence[Any],
+        scope: Mapping[str, Any],
+        controls: List[Port],
+        found: Bindings,
+    ) -> Iterator[Bindings]:
         """Ways to match what a node waits for, in any order."""
         if not patterns or isinstance(patterns[0], Rest):
-            last = _bound(patterns[0].name, tuple(controls), found) if patterns else None if controls else found
+            last = (
+                _bound(patterns[0].name, tuple(controls), found)
+                if patterns
+                else None
+                if controls
+                else found
+            )
             yield from [last] if last is not None else []
             return
         for place, port in enumerate(controls):
             inner = self._control(patterns[0], scope, port, found)
             if inner is not None:
-                yield from self._waits(patterns[1:], scope, controls[:place] + controls[place + 1 :], inner)
+                yield from self._waits(
+                    patterns[1:], scope, controls[:place] + controls[place + 1 :], inner
+                )
 
-    def _control(self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings) -> Optional[Bindings]:
+    def _control(
+        self, pattern: Any, scope: Mapping[str, Any], port: Port, found: Bindings
+    ) -> Optional[Bindings]:
         """An edge of control doesn't say which output is meant; that of a copy does, for it dies with it."""
         if port.node in self._added and self.is_copy(port.node):
             return self._match(pattern, scope, port, found)
@@ -197,7 +264,9 @@ class Matcher:
         if found is None or found.shape != np.shape(value):
             return False
         if found.dtype == object:
-            return [bytes(each) for each in found.ravel()] == [str(each).encode() for each in np.ravel(value)]
+            return [bytes(each) for each in found.ravel()] == [
+                str(each).encode() for each in np.ravel(value)
+            ]
         if np.asarray(value).dtype.kind == "U":
             return False
         wanted = np.asarray(value).astype(found.dtype)
@@ -214,7 +283,9 @@ def _attributes(node: tf.NodeDef, wanted: Mapping[str, Any]) -> bool:
     """Whether the attributes that a pattern names are so, and all others that are no types have their defaults."""
     if LIKE in wanted:
         return True
-    return all(isinstance(value, Hole) or _spelled(node, key) == value for key, value in wanted.items()) and not unusual(node, wanted)
+    return all(
+        isinstance(value, Hole) or _spelled(node, key) == value for key, value in wanted.items()
+    ) and not unusual(node, wanted)
 
 
 def _spelled(node: tf.NodeDef, key: str) -> Any:
@@ -225,7 +296,13 @@ def _spelled(node: tf.NodeDef, key: str) -> Any:
     value = getattr(node.attr[key], kind)
     if kind == "type":
         return dtype_text(value)
-    return value.decode() if kind == "s" else [dim.size for dim in value.dim] if kind == "shape" else value
+    return (
+        value.decode()
+        if kind == "s"
+        else [dim.size for dim in value.dim]
+        if kind == "shape"
+        else value
+    )
 
 
 def unusual(node: tf.NodeDef, but: Container[str]) -> List[str]:
@@ -234,7 +311,12 @@ def unusual(node: tf.NodeDef, but: Container[str]) -> List[str]:
     found = []
     for key in node.attr:
         kind = node.attr[key].WhichOneof("value")
-        if key in but or key in _COSMETIC or kind == "type" or (kind == "list" and node.attr[key].list.type):
+        if (
+            key in but
+            or key in _COSMETIC
+            or kind == "type"
+            or (kind == "list" and node.attr[key].list.type)
+        ):
             continue
         if key not in unset or unset[key] != node.attr[key]:
             found.append(key)

@@ -13,19 +13,23 @@ from typing import Callable, Dict, Iterator, List, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state_kinds import PLACEHOLDERS
-from graphmp.graph.variables import VARIABLE_OPS
-from graphmp.graph.view import GraphView, Port, parse_input
+from graphmp.graph.state.state_kinds import PLACEHOLDERS
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.verify.sides import fetched
 
-_COUNTED = re.compile(r"(.*/)?gradients(_\d+)?/(AddN|zeros_like)(_\d+)?")  # what gradient code makes under such names
+_COUNTED = re.compile(
+    r"(.*/)?gradients(_\d+)?/(AddN|zeros_like)(_\d+)?"
+)  # what gradient code makes under such names
 _COUNTED_OPS = frozenset(("AddN", "ZerosLike"))
 _APART = "~"  # behind the name of a node whose own name another one has got: no name of TensorFlow's has it
 _OUTSIDE = VARIABLE_OPS | PLACEHOLDERS
 _BEHIND = frozenset(("Cast", "Identity", "Switch", "RefSwitch"))
 
 
-def aligned(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Tuple[tf.MetaGraphDef, Callable[[str], str]]:
+def aligned(
+    original: tf.MetaGraphDef, converted: tf.MetaGraphDef
+) -> Tuple[tf.MetaGraphDef, Callable[[str], str]]:
     """A converted graph whose nodes have their counterparts' names, and what gives the name that a node had."""
     names = _Counterparts(original, converted).names()
     if not names:
@@ -44,7 +48,11 @@ def aligned(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Tuple[tf.M
 
 def _of_saver(meta_graph: tf.MetaGraphDef) -> Set[str]:
     saver = meta_graph.saver_def
-    return {parse_input(name).node for name in (saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name) if name}
+    return {
+        parse_input(name).node
+        for name in (saver.filename_tensor_name, saver.save_tensor_name, saver.restore_op_name)
+        if name
+    }
 
 
 class _Counterparts:
@@ -52,7 +60,9 @@ class _Counterparts:
 
     def __init__(self, original: tf.MetaGraphDef, converted: tf.MetaGraphDef):
         self._before, self._after = GraphView(original.graph_def), GraphView(converted.graph_def)
-        self._kept = fetched(original) | fetched(converted) | _of_saver(original) | _of_saver(converted)
+        self._kept = (
+            fetched(original) | fetched(converted) | _of_saver(original) | _of_saver(converted)
+        )
         self._found: Dict[str, str] = {}
         self._taken: Set[str] = set()
 
@@ -62,8 +72,14 @@ class _Counterparts:
         self._by_what_they_read()
         self._by_what_they_are_gradients_of()
         moved = {name: new for name, new in self._found.items() if name != new}
-        for name in self._after.nodes:  # another node got its name, or it is a counted one that nobody found
-            if name in self._before.nodes and name not in self._found and (name in self._taken or self._is_counted(self._after, name)):
+        for name in (
+            self._after.nodes
+        ):  # another node got its name, or it is a counted one that nobody found
+            if (
+                name in self._before.nodes
+                and name not in self._found
+                and (name in self._taken or self._is_counted(self._after, name))
+            ):
                 moved[name] = name + _APART
         return moved
 
@@ -77,7 +93,11 @@ class _Counterparts:
 
     def _by_readers(self) -> None:
         """Finds those whose readers have counterparts."""
-        waiting = [(name, name) for name in self._after.nodes if name in self._before.nodes and not self._is_counted(self._after, name)]
+        waiting = [
+            (name, name)
+            for name in self._after.nodes
+            if name in self._before.nodes and not self._is_counted(self._after, name)
+        ]
         while waiting:
             name, meant = waiting.pop()
             waiting += [pair for pair in self._pairs(name, meant) if self._find(*pair)]
@@ -90,14 +110,21 @@ class _Counterparts:
                 meant.setdefault((node.op, self._before.inputs(name)), []).append(name)
         for name, node in self._after.nodes.items():
             if name not in self._found and self._is_counted(self._after, name):
-                reads = tuple(Port(self._found.get(port.node, port.node), port.output) for port in map(self._behind, self._after.inputs(name)))
+                reads = tuple(
+                    Port(self._found.get(port.node, port.node), port.output)
+                    for port in map(self._behind, self._after.inputs(name))
+                )
                 same = meant.get((node.op, reads))
                 if same:
                     self._find(name, same.pop(0))
 
     def _by_what_they_are_gradients_of(self) -> None:
         """Finds what gradient code named for nodes whose names differ."""
-        grads = {name + "_grad": wanted + "_grad" for name, wanted in self._found.items() if name != wanted}
+        grads = {
+            name + "_grad": wanted + "_grad"
+            for name, wanted in self._found.items()
+            if name != wanted
+        }
         for name in self._after.nodes if grads else ():
             parts = name.split("/")
             for end in (place + 1 for place, part in enumerate(parts) if part.endswith("_grad")):
@@ -107,22 +134,38 @@ class _Counterparts:
                         self._find(name, "/".join([*parts[:start], wanted, *parts[end:]]))
 
     def _is_counted(self, view: GraphView, name: str) -> bool:
-        return view.nodes[name].op in _COUNTED_OPS and name not in self._kept and _COUNTED.fullmatch(name) is not None
+        return (
+            view.nodes[name].op in _COUNTED_OPS
+            and name not in self._kept
+            and _COUNTED.fullmatch(name) is not None
+        )
 
     def _may_be(self, name: str, wanted: str) -> bool:
-        if wanted not in self._before.nodes or self._after.nodes[name].op != self._before.nodes[wanted].op:
+        if (
+            wanted not in self._before.nodes
+            or self._after.nodes[name].op != self._before.nodes[wanted].op
+        ):
             return False
         counted = self._is_counted(self._after, name) and self._is_counted(self._before, wanted)
-        strange = name not in self._before.nodes and wanted not in self._after.nodes and not {name, wanted} & self._kept
+        strange = (
+            name not in self._before.nodes
+            and wanted not in self._after.nodes
+            and not {name, wanted} & self._kept
+        )
         return counted or (strange and self._before.nodes[wanted].op not in _OUTSIDE)
 
     def _pairs(self, name: str, meant: str) -> Iterator[Tuple[str, str]]:
         """Inputs of a node beside those of its counterpart."""
         new = [self._behind(port).node for port in self._after.inputs(name)]
         old = [port.node for port in self._before.inputs(meant)]
-        if self._after.nodes[name].op == "AddN":  # in any order: what has a name that means something finds itself
+        if (
+            self._after.nodes[name].op == "AddN"
+        ):  # in any order: what has a name that means something finds itself
             both = set(old) & set(new)
-            old, new = ([each for each in side if each not in both or self._is_counted(self._after, each)] for side in (old, new))
+            old, new = (
+                [each for each in side if each not in both or self._is_counted(self._after, each)]
+                for side in (old, new)
+            )
         for one, other in zip(new, old):
             yield one, other if self._after.nodes[one].op == "Identity" else self._copied(other)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Iterator, List, Set
 
-from graphmp.graph.branches import Conditions
-from graphmp.graph.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
-from graphmp.graph.live import READS
-from graphmp.graph.view import Port
+from graphmp.graph.state.live import READS
+from graphmp.graph.structure.branches import Conditions
+from graphmp.graph.structure.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
+from graphmp.graph.structure.view import Port
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.erase import Erasure
 from graphmp.verify.formulas import mentioned
@@ -23,8 +23,22 @@ _EMPTY: Conditions = frozenset()
 class Order:
     """Compares who waits for whom, and who runs where."""
 
-    def __init__(self, sides: Sides, matcher: Matcher, scales: Scales, gates: Gates, checkpoints: Checkpoints, erasure: Erasure):
-        self._sides, self._matcher, self._scales, self._gates, self._erasure = sides, matcher, scales, gates, erasure
+    def __init__(
+        self,
+        sides: Sides,
+        matcher: Matcher,
+        scales: Scales,
+        gates: Gates,
+        checkpoints: Checkpoints,
+        erasure: Erasure,
+    ):
+        self._sides, self._matcher, self._scales, self._gates, self._erasure = (
+            sides,
+            matcher,
+            scales,
+            gates,
+            erasure,
+        )
         self._checkpoints = checkpoints
         self._before, self._after = sides.before.view, sides.after.view
         self._known: Dict[str, str] = {}
@@ -48,26 +62,53 @@ class Order:
         frames, nodes = self._sides.after.frames, self._after.nodes
         for scale in self._scales.dynamic:
             frame = frames.get(scale.finite.node, ())
-            held = [name for name, node in nodes.items() if frame and frames.get(name) == frame and node.op in MERGES]
-            back = {name: port.node for name in held for port in self._after.inputs(name) if nodes[port.node].op in NEXT_ITERATIONS}
-            waits = {name for name, following in back.items() if any(self._follows(following, {node}) for node in scale.adapted)}
+            held = [
+                name
+                for name, node in nodes.items()
+                if frame and frames.get(name) == frame and node.op in MERGES
+            ]
+            back = {
+                name: port.node
+                for name in held
+                for port in self._after.inputs(name)
+                if nodes[port.node].op in NEXT_ITERATIONS
+            }
+            waits = {
+                name
+                for name, following in back.items()
+                if any(self._follows(following, {node}) for node in scale.adapted)
+            }
             for name in sorted(self._scales.variables) if frame else ():
-                if frames.get(name) == frame and not any(self._follows(name, {merge}) for merge in waits):
-                    self._sides.fault(name, "does not wait for the iteration before to adapt the loss scale")
+                if frames.get(name) == frame and not any(
+                    self._follows(name, {merge}) for merge in waits
+                ):
+                    self._sides.fault(
+                        name, "does not wait for the iteration before to adapt the loss scale"
+                    )
 
     def _waits(self, name: str, original: str) -> None:
         wanted = set(self._before.controls(original))
         controls = self._after.controls(name)
         found = {self.stands_for(control) for control in controls}
-        moved = self._after.nodes[name].op == "Identity" != self._before.nodes[original].op  # what computes it waits
+        moved = (
+            self._after.nodes[name].op == "Identity" != self._before.nodes[original].op
+        )  # what computes it waits
         for missing in sorted(wanted - found) if not moved else ():
             if not self._follows(name, {missing}):
                 self._sides.fault(name, "does not wait for %s, as in the original" % missing)
-        started = {variable for variable in map(self._checkpoints.initialises, found - wanted) if variable in self._scales.initial}
+        started = {
+            variable
+            for variable in map(self._checkpoints.initialises, found - wanted)
+            if variable in self._scales.initial
+        }
         if started and started != set(self._scales.initial):
             self._sides.fault(name, "initialises a part of what the scales keep")
         for extra in sorted(found - wanted):
-            if not (self._may_wait(name, extra) or self._is_one_of(extra, wanted) or self._follows(name, {extra}, but=extra)):
+            if not (
+                self._may_wait(name, extra)
+                or self._is_one_of(extra, wanted)
+                or self._follows(name, {extra}, but=extra)
+            ):
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
 
     def _writes_wait(self) -> None:
@@ -82,12 +123,18 @@ class Order:
             more.setdefault(control, set()).update(self._made_of(constants, writes))
         for control, names in sorted(more.items()):
             for name in sorted(names - self._before.descendants([control])):
-                self._sides.fault(name, "waits for %s by way of what is added, which it does not in the original" % control)
+                self._sides.fault(
+                    name,
+                    "waits for %s by way of what is added, which it does not in the original"
+                    % control,
+                )
 
     def _waited_for(self, name: str) -> Iterator[str]:
         """What of the original an added node waits for."""
         if name in self._sides.added:
-            yield from (control for control in self._after.controls(name) if control in self._before.nodes)
+            yield from (
+                control for control in self._after.controls(name) if control in self._before.nodes
+            )
 
     def _constants(self) -> Dict[str, List[str]]:
         """The added constants by what of the original they wait for."""
@@ -103,7 +150,9 @@ class Order:
         seen = set(waiting)
         while waiting:
             for consumer in self._after.consumers(waiting.pop()):
-                if consumer.node not in seen and (consumer.node in writes or consumer.node in self._sides.added):
+                if consumer.node not in seen and (
+                    consumer.node in writes or consumer.node in self._sides.added
+                ):
                     seen.add(consumer.node)
                     waiting += [consumer.node] * (consumer.node not in writes)
         return seen & writes
@@ -112,7 +161,11 @@ class Order:
         """Whether an added node gives what one of some others does, such as its cast."""
         if name not in self._sides.added or self._after.nodes[name].op == "NoOp":
             return False
-        return any(self._before.nodes[other].op != "NoOp" and self._erasure.same(Port(name, 0), Port(other, 0)) for other in others)
+        return any(
+            self._before.nodes[other].op != "NoOp"
+            and self._erasure.same(Port(name, 0), Port(other, 0))
+            for other in others
+        )
 
     def stands_for(self, name: str) -> str:
         """What others wait for where they wait for a node: a write that may be dead, also by way of a group that waits for nothing else."""
@@ -124,8 +177,14 @@ class Order:
         found = self._gates.waited_for(name)
         if found != name or name not in self._sides.added or self._after.nodes[name].op != "NoOp":
             return found
-        stands = {control: self._gates.waited_for(control) for control in self._after.controls(name)}
-        writes = {write for control, write in stands.items() if write != control and write in self._before.nodes}
+        stands = {
+            control: self._gates.waited_for(control) for control in self._after.controls(name)
+        }
+        writes = {
+            write
+            for control, write in stands.items()
+            if write != control and write in self._before.nodes
+        }
         if len(writes) != 1 or not self._follows(min(writes), set(stands.values()) - writes):
             return name
         self._matcher.used.add(name)
@@ -134,7 +193,10 @@ class Order:
     def _follows(self, name: str, others: Set[str], but: str = "") -> bool:
         """Whether a node runs after some others, in the same iteration; `but`: a node that it waits for, which doesn't count."""
         view, left = self._after, set(others)
-        waiting = [*(port.node for port in view.inputs(name)), *(control for control in view.controls(name) if control != but)]
+        waiting = [
+            *(port.node for port in view.inputs(name)),
+            *(control for control in view.controls(name) if control != but),
+        ]
         seen = set(waiting)
         while waiting and left:
             found = waiting.pop()
@@ -146,20 +208,33 @@ class Order:
         return not left
 
     def _may_wait(self, name: str, extra: str) -> bool:
-        if extra in self._sides.added and (self._only_where(extra) or self._adapts(name, extra) or self._only_reads(extra)):
+        if extra in self._sides.added and (
+            self._only_where(extra) or self._adapts(name, extra) or self._only_reads(extra)
+        ):
             return True
-        taken = self._matcher.match("taken", Port(extra, 0)) if extra in self._sides.added and self._matcher.is_copy(extra) else None
-        if taken is not None and any(gate.dies and gate.predicate == taken["predicate"] for gate in self._gates.of.get(name, ())):
+        taken = (
+            self._matcher.match("taken", Port(extra, 0))
+            if extra in self._sides.added and self._matcher.is_copy(extra)
+            else None
+        )
+        if taken is not None and any(
+            gate.dies and gate.predicate == taken["predicate"]
+            for gate in self._gates.of.get(name, ())
+        ):
             return True
         if self._before.nodes.get(name) is None or self._before.nodes[name].op != "NoOp":
             return False
-        return self._checkpoints.initialises(extra) is not None or self._checkpoints.restores(name, extra)
+        return self._checkpoints.initialises(extra) is not None or self._checkpoints.restores(
+            name, extra
+        )
 
     def _only_where(self, name: str) -> bool:
         """Whether a node is the side of a conditional that a flag takes; who else dies then, is looked at elsewhere."""
         found = self._matcher.match("on", Port(name, 0)) if self._matcher.is_copy(name) else None
         return found is not None and any(
-            self._source(gate.predicate) == self._source(found["predicate"]) for gates in self._gates.of.values() for gate in gates
+            self._source(gate.predicate) == self._source(found["predicate"])
+            for gates in self._gates.of.values()
+            for gate in gates
         )
 
     def _only_reads(self, name: str) -> bool:
@@ -184,16 +259,32 @@ class Order:
             dying = self._gates.of.get(name, ()) if name in writes else ()
             gates = {(self._source(gate.predicate), 1) for gate in dying if gate.dies}
             if less or not (more <= gates or self._only_for_writes(name, more)):
-                self._sides.fault(name, "runs where it does not in the original, or the other way round")
+                self._sides.fault(
+                    name, "runs where it does not in the original, or the other way round"
+                )
 
     def _only_for_writes(self, name: str, more: Conditions) -> bool:
         """Whether what dies with a flag serves nothing but what dies with it."""
-        flags = {(self._source(gate.predicate), 1) for gates in self._gates.of.values() for gate in gates if gate.dies}
-        readers = {c.node for c in self._after.consumers(name)}.union(self._after.control_consumers(name))
+        flags = {
+            (self._source(gate.predicate), 1)
+            for gates in self._gates.of.values()
+            for gate in gates
+            if gate.dies
+        }
+        readers = {c.node for c in self._after.consumers(name)}.union(
+            self._after.control_consumers(name)
+        )
         op = self._after.nodes[name].op
         dead = all(more <= self._sides.after.conditions.get(reader, _EMPTY) for reader in readers)
-        unseen = op == "NoOp" or (bool(readers) and name not in fetched(self._sides.before.meta_graph))
-        return more <= flags and dead and unseen and (op in READS or not self._sides.before.is_stateful(name))
+        unseen = op == "NoOp" or (
+            bool(readers) and name not in fetched(self._sides.before.meta_graph)
+        )
+        return (
+            more <= flags
+            and dead
+            and unseen
+            and (op in READS or not self._sides.before.is_stateful(name))
+        )
 
     def _source(self, port: Port) -> Port:
         """The output that a predicate is a copy of, one that waits for something included."""

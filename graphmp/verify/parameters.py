@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, Mapping, Optional, Sequence
 
-from graphmp.graph.dtypes import HALF, dtype_text
-from graphmp.graph.gradient_code import gradient_nodes
-from graphmp.graph.mark import read_mark
+from graphmp.graph.edit.mark import read_mark
+from graphmp.graph.structure.gradient_code import gradient_nodes
+from graphmp.policy.dtypes import HALF, dtype_text
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.verify.body import Body
 from graphmp.verify.handles import is_argument
@@ -23,10 +23,14 @@ def read_off(bodies: Sequence[Body]) -> Dict[str, Any]:
     """
     dynamic = [scale.parameters for body in bodies for scale in body.scales.dynamic]
     fixed = sorted({float(scale) for body in bodies for scale in _fixed(body)})
-    found: Dict[str, Any] = {"loss_scale": ["dynamic"] * bool(dynamic) + [_short(scale) for scale in fixed] or ["none"]}
+    found: Dict[str, Any] = {
+        "loss_scale": ["dynamic"] * bool(dynamic) + [_short(scale) for scale in fixed] or ["none"]
+    }
     for key in sorted(set().union(*dynamic)):
         found[key] = sorted({row[key] for row in dynamic})
-    found["clip_norm"] = sorted({clip.norm for body in bodies for clip in body.clips.by_factor.values()}) or [0.0]
+    found["clip_norm"] = sorted(
+        {clip.norm for body in bodies for clip in body.clips.by_factor.values()}
+    ) or [0.0]
     found["compute_dtype"] = sorted(set().union(*map(_half_types, bodies))) or ["float32"]
     return {key: values[0] if len(values) == 1 else values for key, values in found.items()}
 
@@ -37,7 +41,9 @@ def _fixed(body: Body) -> Iterator[str]:
     for call in body.called:
         for function in call.functions:
             bound = body.called.bound(call, function)
-            given = {body.scales.at(port) for port in bound.values() if body.sides.after.is_float(port)}
+            given = {
+                body.scales.at(port) for port in bound.values() if body.sides.after.is_float(port)
+            }
             used |= {scale for scale in given if scale not in (None, "1.0")}
     yield from (scale for scale in used - body.scales.adapting if not is_argument(scale))
 
@@ -52,11 +58,17 @@ def _shown(value: Any) -> Any:
 
 def _half_types(body: Body) -> Iterator[str]:
     nodes = body.sides.after.view.nodes
-    found = {node.attr["DstT"].type for name, node in nodes.items() if node.op == "Cast" and name in body.sides.added} & set(HALF)
+    found = {
+        node.attr["DstT"].type
+        for name, node in nodes.items()
+        if node.op == "Cast" and name in body.sides.added
+    } & set(HALF)
     return map(dtype_text, found)
 
 
-def parameters_claim(body: Body, found: Mapping[str, Any], expected: Optional[Mapping[str, Any]]) -> Claim:
+def parameters_claim(
+    body: Body, found: Mapping[str, Any], expected: Optional[Mapping[str, Any]]
+) -> Claim:
     """Compares what was read off with what was asked for, or, where nobody says, with what the conversion's mark says."""
     mark = read_mark(body.sides.after.meta_graph)
     wanted = expected if expected is not None else mark["flags"] if mark is not None else None
@@ -65,9 +77,20 @@ def parameters_claim(body: Body, found: Mapping[str, Any], expected: Optional[Ma
         return Claim(_NAME, NOT_APPLICABLE, "nobody says what was asked for; found: %s" % text)
     source = "asked for" if expected is not None else "claimed by the graph's mark"
     trains = found["compute_dtype"] != "float32" and _trains(body.sides.before)
-    wrong = [(key, wanted[key]) for key in found if key in wanted and not _same(key, found[key], wanted[key], trains)]
+    wrong = [
+        (key, wanted[key])
+        for key in found
+        if key in wanted and not _same(key, found[key], wanted[key], trains)
+    ]
     if wrong:
-        return Claim(_NAME, FAILED, "; ".join("%s is %s, %s is %s" % (key, _shown(found[key]), source, _shown(value)) for key, value in wrong))
+        return Claim(
+            _NAME,
+            FAILED,
+            "; ".join(
+                "%s is %s, %s is %s" % (key, _shown(found[key]), source, _shown(value))
+                for key, value in wrong
+            ),
+        )
     return Claim(_NAME, PROVED, "as %s: %s" % (source, text))
 
 
@@ -86,5 +109,7 @@ def _same(key: str, found: Any, wanted: Any, trains: bool) -> bool:
     if key in ("loss_scale", "clip_norm") and found in ("none", 0.0) and not trains:
         return True
     if key == "loss_scale":
-        return str(found) == str(wanted) or (str(wanted) not in ("dynamic", "none") and found == _short(float(wanted)))
+        return str(found) == str(wanted) or (
+            str(wanted) not in ("dynamic", "none") and found == _short(float(wanted))
+        )
     return not isinstance(found, list) and found == wanted

@@ -6,14 +6,16 @@ from typing import Any, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.contexts import context_names
-from graphmp.graph.mark import COLLECTION as MARK
-from graphmp.graph.state import variable_keys
+from graphmp.graph.edit.mark import COLLECTION as MARK
+from graphmp.graph.state.state import variable_keys
+from graphmp.graph.structure.contexts import context_names
 from graphmp.verify.body import Body
 from graphmp.verify.sides import Fault
 
 _STATE = "graphmp_loss_scale"  # the collection of the scales' state
-_CONTEXTS = frozenset(("cond_context", "while_context"))  # what lies in which loop or branch, an inner one behind an outer one: added nodes do too
+_CONTEXTS = frozenset(
+    ("cond_context", "while_context")
+)  # what lies in which loop or branch, an inner one behind an outer one: added nodes do too
 
 
 def part_faults(body: Body) -> Iterator[Fault]:
@@ -21,14 +23,20 @@ def part_faults(body: Body) -> Iterator[Fault]:
     original, converted = body.sides.before.meta_graph, body.sides.after.meta_graph
     yield from _collection_faults(body)
     for name in sorted(set(original.signature_def) | set(converted.signature_def)):
-        if name not in original.signature_def or original.signature_def[name] != converted.signature_def[name]:
+        if (
+            name not in original.signature_def
+            or original.signature_def[name] != converted.signature_def[name]
+        ):
             yield Fault("signature %s" % name, "is not as in the original")
     if original.saver_def != converted.saver_def:
         yield Fault("the Saver", "is not as in the original")
 
 
 def _collection_faults(body: Body) -> Iterator[Fault]:
-    old, new = body.sides.before.meta_graph.collection_def, body.sides.after.meta_graph.collection_def
+    old, new = (
+        body.sides.before.meta_graph.collection_def,
+        body.sides.after.meta_graph.collection_def,
+    )
     for key in sorted((set(old) | set(new)) - {MARK, _STATE}):
         if key == "cond_context" and key not in old:
             continue  # of conditionals that were put in; it says nothing of what runs
@@ -37,7 +45,10 @@ def _collection_faults(body: Body) -> Iterator[Fault]:
         elif old[key] != new[key] and not _may_differ(body, key, old[key], new[key]):
             yield Fault("collection %s" % key, "is not as in the original")
     if _STATE not in old and not _lists(body, _names(new, _STATE)):
-        yield Fault("collection %s" % _STATE, "does not list the variables of the loss scales in their order, and nothing else")
+        yield Fault(
+            "collection %s" % _STATE,
+            "does not list the variables of the loss scales in their order, and nothing else",
+        )
 
 
 def _lists(body: Body, names: Sequence[str]) -> bool:
@@ -59,16 +70,26 @@ def _may_differ(body: Body, key: str, old: Any, new: Any) -> bool:
         return len(set(has)) == len(has) and [name for name in has if name in had] == had
     if key == tf.GraphKeys.TRAIN_OP:
         return _stand_for(body, old.node_list.value, new.node_list.value)
-    if key not in variable_keys(body.sides.before.meta_graph) or key != tf.GraphKeys.GLOBAL_VARIABLES:
+    if (
+        key not in variable_keys(body.sides.before.meta_graph)
+        or key != tf.GraphKeys.GLOBAL_VARIABLES
+    ):
         return False
     before, after = list(old.bytes_list.value), list(new.bytes_list.value)
     added = [data for data in after if data not in before]
     described = [body.checkpoints.described(data) for data in added]
     kept = [data for data in after if data not in added]
-    return kept == before and None not in described and sorted(filter(None, described)) == sorted(body.scales.initial)
+    return (
+        kept == before
+        and None not in described
+        and sorted(filter(None, described)) == sorted(body.scales.initial)
+    )
 
 
 def _stand_for(body: Body, before: Sequence[str], after: Sequence[str]) -> bool:
     """Whether train ops are those of the original, or what waits for one that may be dead."""
-    same = [name == other or (":" not in name and body.order.stands_for(name) == other) for name, other in zip(after, before)]
+    same = [
+        name == other or (":" not in name and body.order.stands_for(name) == other)
+        for name, other in zip(after, before)
+    ]
     return len(before) == len(after) and all(same)

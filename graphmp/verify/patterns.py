@@ -94,10 +94,16 @@ def read_templates(path: pathlib.Path) -> Templates:
         head, _, body = line.partition(" = ")
         made = ast.parse(head.strip(), mode="eval").body
         name = made.func if isinstance(made, ast.Call) else made
-        parameters = [each.id for each in made.args if isinstance(each, ast.Name)] if isinstance(made, ast.Call) else []
+        parameters = (
+            [each.id for each in made.args if isinstance(each, ast.Name)]
+            if isinstance(made, ast.Call)
+            else []
+        )
         pattern = _pattern(ast.parse(body.strip(), mode="eval").body)
         assert isinstance(name, ast.Name)
-        found.setdefault(name.id, []).append(Template(tuple(parameters), pattern, tuple(_own(pattern))))
+        found.setdefault(name.id, []).append(
+            Template(tuple(parameters), pattern, tuple(_own(pattern)))
+        )
     return found
 
 
@@ -145,8 +151,12 @@ def _node(tree: ast.Call) -> Any:
             attributes[LIKE] = True
         else:
             value = keyword.value
-            attributes[str(keyword.arg)] = Hole(value.id) if isinstance(value, ast.Name) else ast.literal_eval(value)
-    return Node(tree.func.id, () if rest else tuple(map(_pattern, tree.args)), rest, 0, after, attributes)
+            attributes[str(keyword.arg)] = (
+                Hole(value.id) if isinstance(value, ast.Name) else ast.literal_eval(value)
+            )
+    return Node(
+        tree.func.id, () if rest else tuple(map(_pattern, tree.args)), rest, 0, after, attributes
+    )
 
 
 def _own(pattern: Any) -> Iterator[str]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import AbstractSet, Callable, Dict, Iterable, Iterator, Mapping, Sequence, Set
 
-from graphmp.graph.control_flow import EXITS
-from graphmp.graph.gradient_code import gradient_nodes
-from graphmp.graph.gradient_names import differentiated
-from graphmp.graph.live import READS
-from graphmp.graph.values import is_one
-from graphmp.graph.variables import VARIABLE_OPS
-from graphmp.graph.view import Port
+from graphmp.graph.state.live import READS
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.control_flow import EXITS
+from graphmp.graph.structure.gradient_code import gradient_nodes
+from graphmp.graph.structure.gradient_names import differentiated
+from graphmp.graph.structure.values import is_one
+from graphmp.graph.structure.view import Port
 from graphmp.once import once
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
@@ -30,18 +30,41 @@ from graphmp.verify.sides import Fault, Sides
 
 _ARITHMETIC = frozenset(
     [
-        *("Abs", "Add", "AddN", "AddV2", "Cast", "Div", "DivNoNan", "Maximum", "Minimum", "Mul", "Neg", "Pow", "RealDiv", "Reciprocal"),
+        *(
+            "Abs",
+            "Add",
+            "AddN",
+            "AddV2",
+            "Cast",
+            "Div",
+            "DivNoNan",
+            "Maximum",
+            "Minimum",
+            "Mul",
+            "Neg",
+            "Pow",
+            "RealDiv",
+            "Reciprocal",
+        ),
         *("Rsqrt", "Sign", "Sqrt", "Square", "SquaredDifference", "Sub"),
     ]
 )
 _MOVES = KEEPS_VALUES | {"Cast"}
-_BY_ELEMENT = (KEEPS_VALUES | READS | _ARITHMETIC) - EXITS  # a loop is a model: it may go round no time
+_BY_ELEMENT = (
+    KEEPS_VALUES | READS | _ARITHMETIC
+) - EXITS  # a loop is a model: it may go round no time
 
 
 class Precision:
     """Looks for half precision where it is wrong, in the main graph."""
 
-    def __init__(self, sides: Sides, erasure: Erasure, clipped: Iterable[str], gates: Mapping[str, Sequence[Gate]]):
+    def __init__(
+        self,
+        sides: Sides,
+        erasure: Erasure,
+        clipped: Iterable[str],
+        gates: Mapping[str, Sequence[Gate]],
+    ):
         """`clipped`: the nodes that multiply by the factor of a clip; `gates`: those of each write."""
         self._sides, self._erasure, self._clipped, self._gates = sides, erasure, clipped, gates
         self._before, self._after = sides.before.view, sides.after.view
@@ -56,17 +79,30 @@ class Precision:
             yield from self._of_state()
 
     def _found(self, names: AbstractSet[str], text: str) -> Iterator[Fault]:
-        yield from (Fault(name, "is half precision, " + text) for name in sorted(names & self._half))
+        yield from (
+            Fault(name, "is half precision, " + text) for name in sorted(names & self._half)
+        )
 
     def _stored(self) -> Iterator[Fault]:
         view, state = self._before, self._sides.before.state
-        restores, saves = ([name for name, node in view.nodes.items() if node.op == op] for op in ("RestoreV2", "SaveV2"))
-        ends = {*saves, *state.initializers, *(view.descendants(restores, control=False) & set(state.writes))}
+        restores, saves = (
+            [name for name, node in view.nodes.items() if node.op == op]
+            for op in ("RestoreV2", "SaveV2")
+        )
+        ends = {
+            *saves,
+            *state.initializers,
+            *(view.descendants(restores, control=False) & set(state.writes)),
+        }
         stored = self._after.ancestors(ends & self._after.nodes.keys(), control=False)
         yield from self._found(stored, "on the way of a variable's first value, or of a checkpoint")
 
     def _losses(self) -> Iterator[Fault]:
-        starts = {name for name, step in self._erasure.steps.items() if step is not None and step.power > 0}
+        starts = {
+            name
+            for name, step in self._erasure.steps.items()
+            if step is not None and step.power > 0
+        }
         yield from self._found(starts, "and multiplies by a loss scale")
         losses = {loss for name in starts for loss in self._differentiated(name)}
         yield from self._found(losses, "and a loss")
@@ -76,7 +112,9 @@ class Precision:
         step = self._erasure.steps[name]
         if step is not None and is_one(self._after, self._after.inputs(name)[step.slot].node):
             readers = self._after.followed([name], lambda reader: reader in self._sides.added)
-            for reader in {consumer.node for node in readers for consumer in self._after.consumers(node)} & self._gradients:
+            for reader in {
+                consumer.node for node in readers for consumer in self._after.consumers(node)
+            } & self._gradients:
                 loss = differentiated(reader, self._before.nodes.keys())
                 yield from [loss] if loss is not None else ()
 
@@ -94,7 +132,11 @@ class Precision:
         for name in self._writes:
             for variable in self._sides.after.state.written(name):
                 variables.setdefault(variable, set()).add(name)
-        sources = {name for name, node in self._after.nodes.items() if node.op in VARIABLE_OPS or node.op == "Const"}
+        sources = {
+            name
+            for name, node in self._after.nodes.items()
+            if node.op in VARIABLE_OPS or node.op == "Const"
+        }
         apart = {name for name in self._after.nodes if not self._by_element(name)} - sources
         mixed = self._after.descendants(apart, control=False)
         taken = self._between(sources, self._writes, lambda name: name not in mixed)
@@ -105,9 +147,13 @@ class Precision:
     def _by_element(self, name: str) -> bool:
         return self._after.nodes[name].op in _BY_ELEMENT and self._is_outside(name)
 
-    def _between(self, starts: AbstractSet[str], ends: AbstractSet[str], through: Callable[[str], bool]) -> Set[str]:
+    def _between(
+        self, starts: AbstractSet[str], ends: AbstractSet[str], through: Callable[[str], bool]
+    ) -> Set[str]:
         """The nodes on ways of data from some nodes to others, by way of nodes for which `through` holds, and not over a model or a write."""
-        ahead = self._after.followed(starts, lambda name: name in starts or (name not in self._stops and through(name)))
+        ahead = self._after.followed(
+            starts, lambda name: name in starts or (name not in self._stops and through(name))
+        )
         found: Set[str] = set()
         waiting = [port.node for name in ends for port in self._taken(name)]
         while waiting:
@@ -136,9 +182,20 @@ class Precision:
         nodes = self._after.nodes
         products = [name for name, node in nodes.items() if node.op in tensor_core_ops()]
         steps = (name for name, step in self._erasure.steps.items() if step is not None)
-        return {*self._writes, *steps, *products, *(consumer.node for name in self._moved(products) for consumer in self._after.consumers(name))}
+        return {
+            *self._writes,
+            *steps,
+            *products,
+            *(
+                consumer.node
+                for name in self._moved(products)
+                for consumer in self._after.consumers(name)
+            ),
+        }
 
     def _moved(self, names: Sequence[str]) -> Set[str]:
         """Nodes and what hands on their values."""
         starts = set(names)
-        return self._after.followed(names, lambda name: name in starts or self._after.nodes[name].op in _MOVES)
+        return self._after.followed(
+            names, lambda name: name in starts or self._after.nodes[name].op in _MOVES
+        )

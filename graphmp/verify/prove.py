@@ -6,10 +6,10 @@ from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.collector import collector_paused
-from graphmp.graph.mark import read_mark
-from graphmp.graph.view import Port
+from graphmp.graph.edit.mark import read_mark
+from graphmp.graph.structure.view import Port
 from graphmp.policy.half_kernels import DEVICES
+from graphmp.process_memory import collector_paused
 from graphmp.verify.body import Body
 from graphmp.verify.clips import clip_faults
 from graphmp.verify.degrees import ONE, Degrees
@@ -27,7 +27,10 @@ from graphmp.verify.wellformed import broken
 
 @collector_paused()
 def verify(
-    original: tf.MetaGraphDef, converted: tf.MetaGraphDef, expected: Optional[Mapping[str, Any]] = None, devices: Sequence[str] = DEVICES
+    original: tf.MetaGraphDef,
+    converted: tf.MetaGraphDef,
+    expected: Optional[Mapping[str, Any]] = None,
+    devices: Sequence[str] = DEVICES,
 ) -> Proof:
     """Proves that a converted graph computes what its original does.
 
@@ -51,7 +54,9 @@ def verify(
     anew = _proof(Sides(before, Side(renamed, renamed.graph_def)), expected, devices)
     if not anew.ok and not _is_built_anew(converted):
         return found
-    return anew._replace(claims=tuple(claim._replace(nodes=tuple(map(had, claim.nodes))) for claim in anew.claims))
+    return anew._replace(
+        claims=tuple(claim._replace(nodes=tuple(map(had, claim.nodes))) for claim in anew.claims)
+    )
 
 
 def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequence[str]) -> Proof:
@@ -61,7 +66,13 @@ def _proof(sides: Sides, expected: Optional[Mapping[str, Any]], devices: Sequenc
     functions.compare_degrees()
     bodies = {"": body, **functions.bodies}
     found = read_off(list(bodies.values()))
-    claims = (_same(body, functions), _scaled(bodies, degrees), _skipped(bodies), _clipped(bodies), _types(body, functions, devices))
+    claims = (
+        _same(body, functions),
+        _scaled(bodies, degrees),
+        _skipped(bodies),
+        _clipped(bodies),
+        _types(body, functions, devices),
+    )
     return Proof((*claims, parameters_claim(body, found, expected)), found)
 
 
@@ -77,23 +88,56 @@ def _inside(function: str, node: str) -> str:
 
 def _same(body: Body, functions: Functions) -> Claim:
     faults = [*body.sides.faults, *part_faults(body), *body.unexplained(), *functions.faults]
-    claim = _claim("same graph", faults, "every node and edge is the original's, once all that was put in is taken for what it means")
-    return claim._replace(verdict=NOT_PROVED) if faults and _is_built_anew(body.sides.after.meta_graph) else claim
+    claim = _claim(
+        "same graph",
+        faults,
+        "every node and edge is the original's, once all that was put in is taken for what it means",
+    )
+    return (
+        claim._replace(verdict=NOT_PROVED)
+        if faults and _is_built_anew(body.sides.after.meta_graph)
+        else claim
+    )
 
 
 def _scaled(bodies: Mapping[str, Body], degrees: Degrees) -> Claim:
     name, body = "scale cancels", bodies[""]
-    steps = [_inside(function, node) for function, each in bodies.items() for node, step in each.erasure.steps.items() if step is not None]
+    steps = [
+        _inside(function, node)
+        for function, each in bodies.items()
+        for node, step in each.erasure.steps.items()
+        if step is not None
+    ]
     faults = [Fault(node, text) for node, text in degrees.problems.items()]
-    scaled = sorted(port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE))
+    scaled = sorted(
+        port.node for port in _unread(body.sides) if degrees.at(port) not in (None, ONE)
+    )
     # In the original others read it, who read it unscaled now, or it is divided by the scale itself, or stands for what is: someone may fetch it.
-    result = {n for n in scaled if body.sides.before.view.consumers(n) or body.sides.is_moved(n) or body.erasure.is_unscaled(n)}
+    result = {
+        n
+        for n in scaled
+        if body.sides.before.view.consumers(n)
+        or body.sides.is_moved(n)
+        or body.erasure.is_unscaled(n)
+    }
     named = fetched(body.sides.before.meta_graph) | result
-    faults += [Fault(node, "is fetched while it is multiplied by a loss scale") for node in scaled if node in named]
+    faults += [
+        Fault(node, "is fetched while it is multiplied by a loss scale")
+        for node in scaled
+        if node in named
+    ]
     if not steps and not faults:
         return Claim(name, NOT_APPLICABLE, "the graph has no loss scale")
-    text = "every write, named output and predicate is free of the scale; %d nodes multiply or divide by it" % len(steps)
-    return _claim(name, faults, text + ("; scaled where nobody reads: %s" % ", ".join(scaled[:3]) if scaled else ""), steps)
+    text = (
+        "every write, named output and predicate is free of the scale; %d nodes multiply or divide by it"
+        % len(steps)
+    )
+    return _claim(
+        name,
+        faults,
+        text + ("; scaled where nobody reads: %s" % ", ".join(scaled[:3]) if scaled else ""),
+        steps,
+    )
 
 
 def _unread(sides: Sides) -> Iterator[Port]:
@@ -116,7 +160,10 @@ def _skipped(bodies: Mapping[str, Body]) -> Claim:
         gated += [_inside(function, node) for node in skips.gated]
         counted += [_inside(function, node) for node in skips.counted]
     also = "; counts skipped steps: %s" % ", ".join(sorted(counted)[:3]) if counted else ""
-    text = "%d writes wait for flags that look at all gradients that they take%s" % (len(gated), also)
+    text = "%d writes wait for flags that look at all gradients that they take%s" % (
+        len(gated),
+        also,
+    )
     return _claim(name, faults, text, gated)
 
 
@@ -129,16 +176,33 @@ def _clipped(bodies: Mapping[str, Body]) -> Claim:
         if body.clips.by_factor:
             found = clip_faults(body.sides, body.scales, body.clips, body.erasure.divisions())
             faults += [Fault(_inside(function, fault.node), fault.text) for fault in found]
-    norms = sorted({clip.norm for body in bodies.values() for clip in body.clips.by_factor.values()})
-    text = "every gradient that a write takes is clipped by a global norm, of %s" % " and ".join("%g" % norm for norm in norms)
-    return _claim(name, faults, text, [_inside(function, node) for function, body in bodies.items() for node in body.clips.multiplied])
+    norms = sorted(
+        {clip.norm for body in bodies.values() for clip in body.clips.by_factor.values()}
+    )
+    text = "every gradient that a write takes is clipped by a global norm, of %s" % " and ".join(
+        "%g" % norm for norm in norms
+    )
+    return _claim(
+        name,
+        faults,
+        text,
+        [
+            _inside(function, node)
+            for function, body in bodies.items()
+            for node in body.clips.multiplied
+        ],
+    )
 
 
 def _types(body: Body, functions: Functions, devices: Sequence[str]) -> Claim:
     half = half_nodes(body.sides)
-    text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(half)
+    text = "variables, inputs and outputs keep theirs; %d matmuls and convolutions are half" % len(
+        half
+    )
     wrong = Precision(body.sides, body.erasure, body.clips.multiplied, body.gates.of).faults()
-    return _claim("types", [*type_faults(body.sides, devices), *functions.type_faults, *wrong], text, half)
+    return _claim(
+        "types", [*type_faults(body.sides, devices), *functions.type_faults, *wrong], text, half
+    )
 
 
 def _claim(name: str, faults: List[Fault], text: str, about: Iterable[str] = ()) -> Claim:
@@ -146,4 +210,9 @@ def _claim(name: str, faults: List[Fault], text: str, about: Iterable[str] = ())
         return Claim(name, PROVED, text, tuple(sorted(about)))
     faults = sorted(faults)
     more = " and %d more" % (len(faults) - 1) if len(faults) > 1 else ""
-    return Claim(name, FAILED, "%s %s%s" % (faults[0].node, faults[0].text, more), tuple(fault.node for fault in faults))
+    return Claim(
+        name,
+        FAILED,
+        "%s %s%s" % (faults[0].node, faults[0].text, more),
+        tuple(fault.node for fault in faults),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Container, Iterator
 
-from graphmp.graph.dtypes import FLOAT32, FLOATS, HALF
+from graphmp.policy.dtypes import FLOAT32, FLOATS, HALF
 from graphmp.verify.erase import Erasure
 from graphmp.verify.sides import Fault, Sides, attribute
 
@@ -21,13 +21,25 @@ def roundings(sides: Sides, erasure: Erasure) -> Iterator[Fault]:
             if inner is None:
                 break
             port = inner
-        if port.node in sides.added and _casts(sides, port.node, *HALF) and not _below(port.node, gradients):
-            yield Fault(name, "gives back what %s has rounded, and nothing between them computes in half precision" % port.node)
+        if (
+            port.node in sides.added
+            and _casts(sides, port.node, *HALF)
+            and not _below(port.node, gradients)
+        ):
+            yield Fault(
+                name,
+                "gives back what %s has rounded, and nothing between them computes in half precision"
+                % port.node,
+            )
 
 
 def _casts(sides: Sides, name: str, *dtypes: int) -> bool:
     node = sides.after.view.nodes[name]
-    return node.op == "Cast" and attribute(node, "DstT").type in dtypes and attribute(node, "SrcT").type in FLOATS
+    return (
+        node.op == "Cast"
+        and attribute(node, "DstT").type in dtypes
+        and attribute(node, "SrcT").type in FLOATS
+    )
 
 
 def _below(name: str, names: Container[str]) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pathlib
 from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Set
 
-from graphmp.graph.control_flow import ENTERS
-from graphmp.graph.dtypes import FLOATS
-from graphmp.graph.view import Port
+from graphmp.graph.structure.control_flow import ENTERS
+from graphmp.graph.structure.view import Port
+from graphmp.policy.dtypes import FLOATS
 from graphmp.verify.calls import Calls
 from graphmp.verify.checks import Checks
 from graphmp.verify.handles import Handles, State, of_argument
@@ -69,7 +69,12 @@ class Scales:
     """
 
     def __init__(self, sides: Sides, matcher: Matcher, calls: Calls):
-        self._sides, self._matcher, self._calls, self._view = sides, matcher, calls, sides.after.view
+        self._sides, self._matcher, self._calls, self._view = (
+            sides,
+            matcher,
+            calls,
+            sides.after.view,
+        )
         self.handles = Handles(sides, matcher)
         self.checks = Checks(sides, matcher, calls)
         self.initial: Dict[str, float] = {}
@@ -79,10 +84,16 @@ class Scales:
         names = frozenset(name for state in self.states for name in state.variables)
         self.variables = self.handles.nodes(names)
         self.adapting = {state.variables[0] for state in self.states}
-        self.adapting |= {of_argument(name) for name in sides.more_arguments if sides.after.is_float(Port(name, 0))}
+        self.adapting |= {
+            of_argument(name)
+            for name in sides.more_arguments
+            if sides.after.is_float(Port(name, 0))
+        }
         if not sides.after.function:
             self._declare()
-        self.nodes = frozenset(matcher.kept) - {port.node for scale in self.dynamic for port in scale.values}
+        self.nodes = frozenset(matcher.kept) - {
+            port.node for scale in self.dynamic for port in scale.values
+        }
 
     def _all_states(self) -> List[State]:
         """What the scales of the body keep, and of those of functions that it calls, where that is handed on."""
@@ -103,20 +114,37 @@ class Scales:
         for state in self.states:
             for place, name in enumerate(state.variables):
                 initial = state.initial if place == 0 else 0.0
-                own = [node for node in self.handles.named(name) if not self._sides.after.frames.get(node)]
+                own = [
+                    node
+                    for node in self.handles.named(name)
+                    if not self._sides.after.frames.get(node)
+                ]
                 if name in seen or len(own) != 1 or not self._declared(own[0], initial):
-                    self._sides.fault(name, "is handed on as a variable of a loss scale, and is none, or of several")
+                    self._sides.fault(
+                        name,
+                        "is handed on as a variable of a loss scale, and is none, or of several",
+                    )
                 else:
                     self.initial[own[0]] = initial
                 seen.add(name)
 
     def nodes_of_states(self) -> List[List[str]]:
         """The nodes of the variables of each scale."""
-        return [[node for name in state.variables for node in self.handles.named(name) if node in self.initial] for state in self.states]
+        return [
+            [
+                node
+                for name in state.variables
+                for node in self.handles.named(name)
+                if node in self.initial
+            ]
+            for state in self.states
+        ]
 
     def named_at(self, name: str, bound: Mapping[str, Port]) -> Optional[str]:
         """What a function calls a scale, as this body calls it. `bound`: what is handed to the function."""
-        port = next((port for argument, port in bound.items() if of_argument(argument) == name), None)
+        port = next(
+            (port for argument, port in bound.items() if of_argument(argument) == name), None
+        )
         if port is None:
             return name
         return self.at(port) if self._sides.after.is_float(port) else self.handles.name(port)
@@ -130,7 +158,11 @@ class Scales:
         if port.node in self._sides.more_arguments and self._sides.after.is_float(port):
             return of_argument(port.node)
         number = self._matcher.scalar(port)
-        if number is None or not 0 < number < float("inf") or self._sides.after.dtype(port) not in FLOATS:
+        if (
+            number is None
+            or not 0 < number < float("inf")
+            or self._sides.after.dtype(port) not in FLOATS
+        ):
             return None
         self._matcher.used.add(port.node)
         return repr(number)
@@ -140,8 +172,16 @@ class Scales:
             port = self._matcher.plain(port)
             node = self._view.nodes[port.node]
             constant = node.op in ENTERS and attribute(node, "is_constant").b
-            cast = node.op == "Cast" and node.attr["SrcT"].type in FLOATS and node.attr["DstT"].type in FLOATS
-            if port.node not in self._sides.added or not (constant or cast) or self._view.controls(port.node):
+            cast = (
+                node.op == "Cast"
+                and node.attr["SrcT"].type in FLOATS
+                and node.attr["DstT"].type in FLOATS
+            )
+            if (
+                port.node not in self._sides.added
+                or not (constant or cast)
+                or self._view.controls(port.node)
+            ):
                 return port
             self._matcher.used.add(port.node)
             port = self._view.inputs(port.node)[0]
@@ -164,17 +204,37 @@ class Scales:
             if match is not None:
                 found = match
                 adapted.append(name)
-        flags = [Port(name, 0) for name in self._readers(found["finite"]) if self._is_flag(name, found)]
+        flags = [
+            Port(name, 0) for name in self._readers(found["finite"]) if self._is_flag(name, found)
+        ]
         values = [found["current"]]
         if "first_step" in found:
-            values = [Port(name, 0) for name in self._readers(found["current"]) if self._matcher.take("in_step", Port(name, 0), found)]
+            values = [
+                Port(name, 0)
+                for name in self._readers(found["current"])
+                if self._matcher.take("in_step", Port(name, 0), found)
+            ]
         checked = self.checks.of(found["finite"])
         state = self._state(found)
-        if state is None or not adapted or not values or checked is None or not self._largest(found, checked):
+        if (
+            state is None
+            or not adapted
+            or not values
+            or checked is None
+            or not self._largest(found, checked)
+        ):
             return None
         self._matcher.keep(found)
         parameters = {flag: found[key] for key, flag in _PARAMETERS.items()}
-        return DynamicScale(state, frozenset(values), checked, frozenset(flags), found["finite"], frozenset(adapted), parameters)
+        return DynamicScale(
+            state,
+            frozenset(values),
+            checked,
+            frozenset(flags),
+            found["finite"],
+            frozenset(adapted),
+            parameters,
+        )
 
     def _state(self, found: Bindings) -> Optional[State]:
         """The three variables that a scale keeps its state in; None where something else is taken for one."""
@@ -186,10 +246,17 @@ class Scales:
 
     def _is_flag(self, name: str, found: Bindings) -> bool:
         """Whether a node says what a flag does once the scale has been adapted."""
-        return bool(self._view.controls(name)) and self._matcher.take("flag", Port(name, 0), found) is not None
+        return (
+            bool(self._view.controls(name))
+            and self._matcher.take("flag", Port(name, 0), found) is not None
+        )
 
     def _readers(self, port: Port) -> List[str]:
-        return [c.node for c in self._view.consumers(port.node) if c.output == port.output and c.node in self._sides.added]
+        return [
+            c.node
+            for c in self._view.consumers(port.node)
+            if c.output == port.output and c.node in self._sides.added
+        ]
 
     def _declared(self, name: str, initial: float) -> bool:
         """Whether a variable is a scalar, and all that takes it for itself is known: its initialiser, and what was matched."""
@@ -213,7 +280,9 @@ class Scales:
         if not found.get("sizes"):
             return True
         looked = [self._of_dtype(port, found) for port in found["sizes"]]
-        return None not in looked and self._to_look_at(checked, found) <= {self._behind(port) for ports in looked for port in ports or ()}
+        return None not in looked and self._to_look_at(checked, found) <= {
+            self._behind(port) for ports in looked for port in ports or ()
+        }
 
     def _to_look_at(self, checked: FrozenSet[Port], found: Bindings) -> Set[Port]:
         """Those of some outputs that a first step must look at, before they are cast."""
@@ -223,9 +292,15 @@ class Scales:
         """The same, where all that is looked at lies in one branch."""
         looked: Set[Port] = set()
         for port in found["sizes_taken"]:
-            matched = self._matcher.match("largest_taken", port, {"first_step": found["first_step"]})
-            matched = matched or self._matcher.match("least", port, {"first_step": found["first_step"]})
-            if matched is None or ("x" in matched and not self.checks.lives_with(matched["x"], found["finite"])):
+            matched = self._matcher.match(
+                "largest_taken", port, {"first_step": found["first_step"]}
+            )
+            matched = matched or self._matcher.match(
+                "least", port, {"first_step": found["first_step"]}
+            )
+            if matched is None or (
+                "x" in matched and not self.checks.lives_with(matched["x"], found["finite"])
+            ):
                 return False
             self._matcher.keep(matched)
             looked.update([matched["x"]] if "x" in matched else [])

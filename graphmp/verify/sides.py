@@ -6,14 +6,14 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.branches import Conditions, conditions
-from graphmp.graph.dtypes import FLOATS, HALF, RESOURCE
-from graphmp.graph.frames import Frames, frames
-from graphmp.graph.state import State, definitions, variable_keys
-from graphmp.graph.view import GraphView, Port, parse_input
-from graphmp.hooks.bodies import ARGUMENT
-from graphmp.hooks.op_defs import OpDefs
+from graphmp.graph.state.state import State, definitions, variable_keys
+from graphmp.graph.structure.branches import Conditions, conditions
+from graphmp.graph.structure.frames import Frames, frames
+from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.once import once
+from graphmp.policy.dtypes import FLOATS, HALF, RESOURCE
+from graphmp.tf_hooks.bodies import ARGUMENT
+from graphmp.tf_hooks.op_defs import OpDefs
 
 _NONE = tf.AttrValue()
 _NOTHING = tf.NodeDef()
@@ -46,7 +46,13 @@ class Side:
         arguments: names of what a function takes; none for the main graph. Those that are handles are nodes like those of variables.
     """
 
-    def __init__(self, meta_graph: tf.MetaGraphDef, graph_def: tf.GraphDef, op_defs: Optional[OpDefs] = None, function: str = ""):
+    def __init__(
+        self,
+        meta_graph: tf.MetaGraphDef,
+        graph_def: tf.GraphDef,
+        op_defs: Optional[OpDefs] = None,
+        function: str = "",
+    ):
         self.meta_graph, self.function = meta_graph, function
         self.arguments = [node.name for node in graph_def.node if node.op == ARGUMENT]
         for node in graph_def.node:
@@ -55,7 +61,9 @@ class Side:
         self.view = GraphView(graph_def)
         self.op_defs = OpDefs(meta_graph) if op_defs is None else op_defs
         self._dtypes: Dict[Port, int] = {}
-        self.library = {function.signature.name: function for function in meta_graph.graph_def.library.function}
+        self.library = {
+            function.signature.name: function for function in meta_graph.graph_def.library.function
+        }
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output; 0 where nobody knows it."""
@@ -78,7 +86,11 @@ class Side:
     def outputs(self, name: str) -> int:
         """How many outputs a node has."""
         signature = self.op_defs.signature(self.view.nodes[name])
-        return len(signature.outputs) if signature is not None else 1 + max((c.output for c in self.view.consumers(name)), default=0)
+        return (
+            len(signature.outputs)
+            if signature is not None
+            else 1 + max((c.output for c in self.view.consumers(name)), default=0)
+        )
 
     def is_stateful(self, name: str) -> bool:
         """Whether a node's op keeps or changes state."""
@@ -129,7 +141,11 @@ class Sides:
     def became_half(self, name: str) -> List[int]:
         """The half-precision types of a node of the converted graph that it has not in the original."""
         before = self.before.view.nodes.get(name, _NOTHING)
-        found = {key: value.type for key, value in self.after.view.nodes[name].attr.items() if value.type in HALF}
+        found = {
+            key: value.type
+            for key, value in self.after.view.nodes[name].attr.items()
+            if value.type in HALF
+        }
         return [dtype for key, dtype in found.items() if attribute(before, key).type != dtype]
 
     def is_moved(self, name: str) -> bool:
@@ -139,7 +155,11 @@ class Sides:
     def may_call(self, node: tf.NodeDef) -> bool:
         """Whether a node of the original may name functions: its op is one, takes one as an attribute, or is not known."""
         definition = self.before.op_defs.get(node.op)
-        return definition is None or node.op in self.before.library or any(a.type in ("func", "list(func)") for a in definition.attr)
+        return (
+            definition is None
+            or node.op in self.before.library
+            or any(a.type in ("func", "list(func)") for a in definition.attr)
+        )
 
     def are_calls(self, before: tf.NodeDef, after: tf.NodeDef) -> bool:
         """Whether two nodes are calls of functions by their ops."""
@@ -148,7 +168,11 @@ class Sides:
 
 def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:
     """Nodes that give what the graph is for: outputs of its signatures, and its losses."""
-    names = [info.name for signature in meta_graph.signature_def.values() for info in signature.outputs.values()]
+    names = [
+        info.name
+        for signature in meta_graph.signature_def.values()
+        for info in signature.outputs.values()
+    ]
     if tf.GraphKeys.LOSSES in meta_graph.collection_def:
         names += meta_graph.collection_def[tf.GraphKeys.LOSSES].node_list.value
     return {parse_input(name).node for name in names if name}
@@ -156,12 +180,24 @@ def answers(meta_graph: tf.MetaGraphDef) -> Set[str]:
 
 def described(meta_graph: tf.MetaGraphDef) -> Set[str]:
     """Nodes by which a program gets what a variable holds, or starts from."""
-    found = [definition for key in variable_keys(meta_graph) for definition in definitions(meta_graph, key)]
-    names = [name for definition in found for name in (definition.snapshot_name, definition.initial_value_name)]
+    found = [
+        definition
+        for key in variable_keys(meta_graph)
+        for definition in definitions(meta_graph, key)
+    ]
+    names = [
+        name
+        for definition in found
+        for name in (definition.snapshot_name, definition.initial_value_name)
+    ]
     return {parse_input(name).node for name in names if name}
 
 
 def fetched(meta_graph: tf.MetaGraphDef) -> Set[str]:
     """Those, and all that a collection names: someone may fetch it."""
-    names = [name for collection in meta_graph.collection_def.values() for name in collection.node_list.value]
+    names = [
+        name
+        for collection in meta_graph.collection_def.values()
+        for name in collection.node_list.value
+    ]
     return answers(meta_graph) | {parse_input(name.lstrip("^")).node for name in names if name}

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set, Tuple
 
-from graphmp.graph.live import READS, UPDATE_PREFIXES
-from graphmp.graph.state_kinds import PLACEHOLDERS, kind
-from graphmp.graph.variables import VARIABLE_OPS
-from graphmp.graph.view import Port
+from graphmp.graph.state.live import READS, UPDATE_PREFIXES
+from graphmp.graph.state.state_kinds import PLACEHOLDERS, kind
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.view import Port
 from graphmp.verify.body import Body
 from graphmp.verify.formulas import AllOf, Flag, by_value, is_mixed, mentioned, said_finite
 from graphmp.verify.sides import Fault
@@ -32,11 +32,20 @@ class Skips:
     """
 
     def __init__(self, body: Body):
-        self._body, self._sides, self._scales, self._view = body, body.sides, body.scales, body.sides.after.view
+        self._body, self._sides, self._scales, self._view = (
+            body,
+            body.sides,
+            body.scales,
+            body.sides.after.view,
+        )
         self._inside = {name: frozenset(scales) for name, scales in self._scales.skipping.items()}
-        self._writes = [name for name in self._sides.after.state.writes if self._is_the_models(name)]
+        self._writes = [
+            name for name in self._sides.after.state.writes if self._is_the_models(name)
+        ]
         self._gates = body.gates.of
-        self._flags: Dict[str, Flag] = {name: _all([gate.flag for gate in found]) for name, found in self._gates.items()}
+        self._flags: Dict[str, Flag] = {
+            name: _all([gate.flag for gate in found]) for name, found in self._gates.items()
+        }
         self.faults: List[Fault] = []
         self.counted: List[str] = []
         self.gated = [name for name in self._writes if name in self._flags]
@@ -55,36 +64,71 @@ class Skips:
             for gate in self._gates.get(name, ()):
                 of_values = by_value(gate.flag)
                 if is_mixed(gate.flag):
-                    self.faults.append(Fault(name, "is written where either of two flags holds, and needs both"))
-                if of_values and gate.value not in of_values and self._sides.after.is_float(gate.value):
-                    self.faults.append(Fault(name, "waits for a flag that looks at the values of others, and not at its own"))
+                    self.faults.append(
+                        Fault(name, "is written where either of two flags holds, and needs both")
+                    )
+                if (
+                    of_values
+                    and gate.value not in of_values
+                    and self._sides.after.is_float(gate.value)
+                ):
+                    self.faults.append(
+                        Fault(
+                            name,
+                            "waits for a flag that looks at the values of others, and not at its own",
+                        )
+                    )
 
     def _look_at_pairs(self) -> None:
         """Writes whose values are looked at together are written together."""
         kinds: Dict[Tuple[FrozenSet[Port], FrozenSet[str]], List[str]] = {}
         for name in self.gated:
-            kinds.setdefault((by_value(self._flags[name]), mentioned(self._flags[name])), []).append(name)
+            kinds.setdefault(
+                (by_value(self._flags[name]), mentioned(self._flags[name])), []
+            ).append(name)
         for (looked, scales), names in kinds.items():
             for other in self.gated:
-                differs = by_value(self._flags[other]) != looked or mentioned(self._flags[other]) != scales
-                if differs and any(gate.value in looked for gate in self._gates[other]) and any(self._is_beside(other, name) for name in names):
-                    self.faults.append(Fault(other, "goes by another flag than %s, by which its value is looked at" % names[0]))
+                differs = (
+                    by_value(self._flags[other]) != looked
+                    or mentioned(self._flags[other]) != scales
+                )
+                if (
+                    differs
+                    and any(gate.value in looked for gate in self._gates[other])
+                    and any(self._is_beside(other, name) for name in names)
+                ):
+                    self.faults.append(
+                        Fault(
+                            other,
+                            "goes by another flag than %s, by which its value is looked at"
+                            % names[0],
+                        )
+                    )
 
     def _is_beside(self, name: str, other: str) -> bool:
         """Whether one write doesn't come before another, and whatever runs it runs the other too."""
         ends = self._ends(name)
-        return bool(ends) and ends <= self._ends(other) and name not in self._view.ancestors([other])
+        return (
+            bool(ends) and ends <= self._ends(other) and name not in self._view.ancestors([other])
+        )
 
     def _ends(self, name: str) -> Set[str]:
         """What comes last behind a node in the original, but for reads of variables, which TensorFlow puts behind each write."""
         view = self._sides.before.view
         behind = view.descendants([name]) if name in view.nodes else ()
-        return {each for each in behind if view.nodes[each].op not in READS and not self._after(each)}
+        return {
+            each for each in behind if view.nodes[each].op not in READS and not self._after(each)
+        }
 
     def _is_the_models(self, name: str) -> bool:
         """Whether a write is one of the original, or stands for one, and writes no state of the scales."""
-        known = name in self._body.erasure.copies or (name in self._sides.before.view.nodes and self._view.nodes[name].op != "Identity")
-        return known and (self._body.called.is_call(name) or not self._sides.after.state.written(name) & self._scales.variables)
+        known = name in self._body.erasure.copies or (
+            name in self._sides.before.view.nodes and self._view.nodes[name].op != "Identity"
+        )
+        return known and (
+            self._body.called.is_call(name)
+            or not self._sides.after.state.written(name) & self._scales.variables
+        )
 
     def _taken_out(self) -> Iterator[Port]:
         for name, node in self._view.nodes.items():
@@ -93,10 +137,16 @@ class Skips:
 
     def _fed(self) -> Iterator[Port]:
         """What is fed for gradients: the placeholders that flags look at, and those that update kernels take past their flags."""
-        yield from (port for port in self._checked() if self._view.nodes[port.node].op in PLACEHOLDERS)
+        yield from (
+            port for port in self._checked() if self._view.nodes[port.node].op in PLACEHOLDERS
+        )
         taken: Dict[FrozenSet[Port], List[Port]] = {}
         for name, flag in self._flags.items():
-            slot = self._gradient(name) if self._view.nodes[name].op.startswith(UPDATE_PREFIXES) else -1
+            slot = (
+                self._gradient(name)
+                if self._view.nodes[name].op.startswith(UPDATE_PREFIXES)
+                else -1
+            )
             if slot >= 0:
                 taken.setdefault(said_finite(flag), []).append(self._view.inputs(name)[slot])
         for said, ports in taken.items():
@@ -107,8 +157,12 @@ class Skips:
 
     def _gradient(self, name: str) -> int:
         definition = self._sides.after.op_defs.get(self._view.nodes[name].op)
-        names = [argument.name for argument in definition.input_arg] if definition is not None else []
-        return next((slot for slot, argument in enumerate(names) if argument in ("grad", "delta")), -1)
+        names = (
+            [argument.name for argument in definition.input_arg] if definition is not None else []
+        )
+        return next(
+            (slot for slot, argument in enumerate(names) if argument in ("grad", "delta")), -1
+        )
 
     def _placeholders_behind(self, ports: List[Port], stops: AbstractSet[Port]) -> Iterator[Port]:
         """The placeholders that outputs are made of, not by way of others."""
@@ -120,7 +174,9 @@ class Skips:
                 continue
             seen.add(port)
             if self._view.nodes[port.node].op in PLACEHOLDERS:
-                if not {source.node for source in self._body.sources} & self._reached({port}, _NOTHING):  # else it is data
+                if not {source.node for source in self._body.sources} & self._reached(
+                    {port}, _NOTHING
+                ):  # else it is data
                     yield port
             elif self._view.nodes[port.node].op not in VARIABLE_OPS:
                 waiting.extend(self._view.inputs(port.node))
@@ -133,8 +189,14 @@ class Skips:
         for said, names in by_flag.items():
             reached = self._body.ways.past(self._sources, said)
             for name in names:
-                if name in reached and kind(self._view.nodes[name].op) == "" and "Accumulator" not in self._view.nodes[name].op:
-                    what = "waits for no flag that looks at" if said else "has no gate that looks at"
+                if (
+                    name in reached
+                    and kind(self._view.nodes[name].op) == ""
+                    and "Accumulator" not in self._view.nodes[name].op
+                ):
+                    what = (
+                        "waits for no flag that looks at" if said else "has no gate that looks at"
+                    )
                     self.faults.append(Fault(name, "%s gradients that it takes" % what))
 
     def _look_at_scales(self) -> None:
@@ -143,8 +205,14 @@ class Skips:
             starts = {port for port, scales in self._body.sources.items() if scale.name in scales}
             takes = self._reached(starts, self._body.sources.keys() - starts)
             for name in self._writes:
-                if name in takes and name in self._flags and scale.name not in mentioned(self._flags[name]):
-                    self.faults.append(Fault(name, "takes gradients of a loss, and does not go by its flag"))
+                if (
+                    name in takes
+                    and name in self._flags
+                    and scale.name not in mentioned(self._flags[name])
+                ):
+                    self.faults.append(
+                        Fault(name, "takes gradients of a loss, and does not go by its flag")
+                    )
 
     def _reached(self, starts: AbstractSet[Port], stops: AbstractSet[Port]) -> Set[str]:
         """The nodes that some outputs lead to by data, not over others."""
@@ -157,11 +225,18 @@ class Skips:
         for name in self._writes:
             wanted = follows.get(name, frozenset())
             wanted = wanted & self._readers(name, updates) or wanted
-            by_one = len(wanted) > 1 and bool(updates.get(name, wanted) & wanted)  # steps in turn: which one is meant doesn't show
-            if not wanted or (name in updates and (updates[name] >= wanted or by_one or name in takes or name in self._inside)):
+            by_one = len(wanted) > 1 and bool(
+                updates.get(name, wanted) & wanted
+            )  # steps in turn: which one is meant doesn't show
+            if not wanted or (
+                name in updates
+                and (updates[name] >= wanted or by_one or name in takes or name in self._inside)
+            ):
                 continue
             if name in self._flags:
-                self.faults.append(Fault(name, "goes by another flag than the updates that it follows"))
+                self.faults.append(
+                    Fault(name, "goes by another flag than the updates that it follows")
+                )
             else:
                 self._ungated(name)
 
@@ -178,7 +253,9 @@ class Skips:
         """What reads a variable, itself or by way of a copy."""
         direct = {consumer.node for consumer in self._view.consumers(variable)}
         copies = {name for name in direct if self._view.nodes[name].op in READS}
-        return direct | {consumer.node for name in copies for consumer in self._view.consumers(name)}
+        return direct | {
+            consumer.node for name in copies for consumer in self._view.consumers(name)
+        }
 
     def _ungated(self, name: str) -> None:
         node = self._view.nodes[name]
@@ -194,7 +271,9 @@ class Skips:
         """For each write the scales of the updates that it comes after in the original, the nearest ones."""
         view = self._sides.before.view
         found: Dict[str, Set[str]] = {}
-        waiting = [(name, reader) for name in updates if name in view.nodes for reader in self._after(name)]
+        waiting = [
+            (name, reader) for name in updates if name in view.nodes for reader in self._after(name)
+        ]
         seen: Set[object] = set()
         while waiting:
             start, name = waiting.pop()
@@ -211,7 +290,10 @@ class Skips:
 
     def _after(self, name: str) -> List[str]:
         view = self._sides.before.view
-        return [*(consumer.node for consumer in view.consumers(name)), *view.control_consumers(name)]
+        return [
+            *(consumer.node for consumer in view.consumers(name)),
+            *view.control_consumers(name),
+        ]
 
     def _look_at_flags(self) -> None:
         ahead = self._reached(self._sources, frozenset())
@@ -219,7 +301,9 @@ class Skips:
         for scale in self._scales.dynamic:
             for port in sorted(scale.checked):
                 if port.node not in ahead and port.node not in sources:
-                    self.faults.append(Fault(port.node, "is no gradient, and decides on whether a step is skipped"))
+                    self.faults.append(
+                        Fault(port.node, "is no gradient, and decides on whether a step is skipped")
+                    )
 
 
 def _all(flags: List[Flag]) -> Flag:

@@ -7,13 +7,13 @@ from typing import Iterator, List, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.dtypes import HALF, INVALID, dtype_text
-from graphmp.graph.state_kinds import PLACEHOLDERS, kind
-from graphmp.graph.variables import VARIABLE_OPS
-from graphmp.graph.view import Port
-from graphmp.hooks.bodies import ARGUMENT, RESULT
+from graphmp.graph.state.state_kinds import PLACEHOLDERS, kind
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.view import Port
+from graphmp.policy.dtypes import HALF, INVALID, dtype_text
 from graphmp.policy.half_kernels import DEVICES, has_kernel
 from graphmp.policy.policy import tensor_core_ops
+from graphmp.tf_hooks.bodies import ARGUMENT, RESULT
 from graphmp.verify.sides import Fault, Sides, answers, attribute, described
 
 _OUTSIDE = PLACEHOLDERS | {"RestoreV2", "SaveV2"}  # what the world outside sees
@@ -35,7 +35,10 @@ def _edges(sides: Sides) -> Iterator[Fault]:
         for slot, port in enumerate(view.inputs(name)):
             found, wanted = sides.after.dtype(port), signature.inputs[slot].dtype
             if found != wanted and INVALID not in (found, wanted):
-                yield Fault(name, "reads %s as %s, which is %s" % (port, dtype_text(wanted), dtype_text(found)))
+                yield Fault(
+                    name,
+                    "reads %s as %s, which is %s" % (port, dtype_text(wanted), dtype_text(found)),
+                )
 
 
 def _kept(sides: Sides) -> Iterator[Fault]:
@@ -44,14 +47,30 @@ def _kept(sides: Sides) -> Iterator[Fault]:
     for name, node in sides.before.view.nodes.items():
         if name not in sides.after.view.nodes:
             continue
-        if node.op in VARIABLE_OPS or node.op in _OUTSIDE or kind(node.op) in ("iterator", "queue", "accumulator", "reader", "table"):
+        if (
+            node.op in VARIABLE_OPS
+            or node.op in _OUTSIDE
+            or kind(node.op) in ("iterator", "queue", "accumulator", "reader", "table")
+        ):
             if (
-                any(node.attr[key] != attribute(sides.after.view.nodes[name], key) for key in node.attr if _is_type(node.attr[key]))
+                any(
+                    node.attr[key] != attribute(sides.after.view.nodes[name], key)
+                    for key in node.attr
+                    if _is_type(node.attr[key])
+                )
                 and node.op != "SaveV2"
             ):
-                yield Fault(name, "has another type than in the original, which a %s keeps" % node.op)
-        elif name in named and sides.before.dtype(Port(name, 0)) != sides.after.dtype(Port(name, 0)):
-            yield Fault(name, "is an output, a loss or a variable's value, and is %s" % dtype_text(sides.after.dtype(Port(name, 0))))
+                yield Fault(
+                    name, "has another type than in the original, which a %s keeps" % node.op
+                )
+        elif name in named and sides.before.dtype(Port(name, 0)) != sides.after.dtype(
+            Port(name, 0)
+        ):
+            yield Fault(
+                name,
+                "is an output, a loss or a variable's value, and is %s"
+                % dtype_text(sides.after.dtype(Port(name, 0))),
+            )
 
 
 def _is_type(attribute: tf.AttrValue) -> bool:
@@ -61,7 +80,12 @@ def _is_type(attribute: tf.AttrValue) -> bool:
 def half_nodes(sides: Sides) -> List[str]:
     """Matmuls and convolutions that compute in half precision."""
     found = sides.after.view.nodes
-    return [name for name, node in found.items() if node.op in tensor_core_ops() and any(v.type in HALF for v in node.attr.values() if v.type)]
+    return [
+        name
+        for name, node in found.items()
+        if node.op in tensor_core_ops()
+        and any(v.type in HALF for v in node.attr.values() if v.type)
+    ]
 
 
 def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
@@ -72,15 +96,33 @@ def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
         seen.update(half)
         if not half or node.op in (ARGUMENT, RESULT) or node.op in sides.after.library:
             continue
-        types = {key: value.type for key, value in node.attr.items() if value.WhichOneof("value") == "type"}
-        missing = [device for device in _runs_on(node, devices) if not has_kernel(node.op, types, device)]
+        types = {
+            key: value.type
+            for key, value in node.attr.items()
+            if value.WhichOneof("value") == "type"
+        }
+        missing = [
+            device for device in _runs_on(node, devices) if not has_kernel(node.op, types, device)
+        ]
         if missing:
-            yield Fault(name, "is %s, for which a %s has no kernel on the %s" % (dtype_text(half[0]), node.op, " and the ".join(missing)))
+            yield Fault(
+                name,
+                "is %s, for which a %s has no kernel on the %s"
+                % (dtype_text(half[0]), node.op, " and the ".join(missing)),
+            )
         elif len(seen) > 1:
-            yield Fault(name, "is %s, where other nodes are of the other half-precision type" % dtype_text(half[0]))
+            yield Fault(
+                name,
+                "is %s, where other nodes are of the other half-precision type"
+                % dtype_text(half[0]),
+            )
 
 
 def _runs_on(node: tf.NodeDef, devices: Sequence[str]) -> Sequence[str]:
     """The kinds of device that a node may be placed on."""
-    placed = [device for device in DEVICES if re.search(r"/(device:)?%s\b" % device, node.device, re.IGNORECASE)]
+    placed = [
+        device
+        for device in DEVICES
+        if re.search(r"/(device:)?%s\b" % device, node.device, re.IGNORECASE)
+    ]
     return placed or devices

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Iterable, Set
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from graphmp.verify.sides import Sides
 
 _FIRST = -2  # the number for output 0; -1 stands for an edge of control
@@ -43,9 +43,15 @@ class Ways:
             seen.add(port)
             for consumer in self._view.consumers(port.node):
                 name = consumer.node
-                if consumer.output == port.output and name not in self._apart and not self._only_chooses(name, consumer.slot):
+                if (
+                    consumer.output == port.output
+                    and name not in self._apart
+                    and not self._only_chooses(name, consumer.slot)
+                ):
                     nodes.add(name)
-                    waiting.extend(Port(name, output) for output in range(self._sides.after.outputs(name)))
+                    waiting.extend(
+                        Port(name, output) for output in range(self._sides.after.outputs(name))
+                    )
         return nodes
 
     def past(self, starts: Iterable[Port], said: AbstractSet[Port]) -> Set[str]:
@@ -57,4 +63,7 @@ class Ways:
     def _only_chooses(self, name: str, slot: int) -> bool:
         """Whether an input is the predicate of a gate."""
         op = self._view.nodes[name].op
-        return name in self._sides.added and ((op in ("Select", "SelectV2") and slot == 0) or (op in ("Switch", "RefSwitch") and slot == 1))
+        return name in self._sides.added and (
+            (op in ("Select", "SelectV2") and slot == 0)
+            or (op in ("Switch", "RefSwitch") and slot == 1)
+        )

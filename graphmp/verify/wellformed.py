@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator, Tuple
 
-from graphmp.graph.control_flow import ENTERS, EXITS
-from graphmp.graph.cycles import find_cycle
+from graphmp.graph.structure.control_flow import ENTERS, EXITS
+from graphmp.graph.structure.cycles import find_cycle
 from graphmp.verify.sides import Fault, Side
 
 
@@ -15,14 +15,26 @@ def broken(side: Side) -> Iterator[Fault]:
     if cycle is not None:
         yield Fault(cycle, "waits for itself")
     for name, node in side.view.nodes.items():
-        definition, signature, found = side.op_defs.get(node.op), side.op_defs.signature(node), len(side.view.inputs(name))
-        single = sum(not (each.number_attr or each.type_list_attr) for each in definition.input_arg) if definition is not None else 0
+        definition, signature, found = (
+            side.op_defs.get(node.op),
+            side.op_defs.signature(node),
+            len(side.view.inputs(name)),
+        )
+        single = (
+            sum(not (each.number_attr or each.type_list_attr) for each in definition.input_arg)
+            if definition is not None
+            else 0
+        )
         wanted = single if signature is None else len(signature.inputs)
         if found < wanted or (signature is not None and found != wanted):
             yield Fault(name, "has %d inputs, and a %s takes %d" % (found, node.op, wanted))
         for port in side.view.inputs(name):
             if port.output >= side.outputs(port.node):
-                yield Fault(name, "reads %s, an output that a %s does not have" % (port, side.view.nodes[port.node].op))
+                yield Fault(
+                    name,
+                    "reads %s, an output that a %s does not have"
+                    % (port, side.view.nodes[port.node].op),
+                )
         frame = side.frames.get(name, ())[:-1] if node.op in ENTERS else side.frames.get(name, ())
         for other in {port.node for port in side.view.inputs(name)}.union(side.view.controls(name)):
             if _left(side, other) != frame:

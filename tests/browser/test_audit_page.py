@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphmp.numerics import html
+from graphmp.audit import html
 from tests.support import chromium
 from tests.support.audits import HOSTILE, audit, bad, good, hostile, many
 
@@ -50,19 +50,31 @@ def key(name):
 
 
 def sort_by(driver, name):
-    driver.execute_script("[...document.querySelectorAll('#heads button')].find((b) => b.textContent === arguments[0]).click()", name)
-    return driver.execute_script("return [...document.querySelectorAll('#heads > *')].map((head) => head.getAttribute('aria-sort'))")
+    driver.execute_script(
+        "[...document.querySelectorAll('#heads button')].find((b) => b.textContent === arguments[0]).click()",
+        name,
+    )
+    return driver.execute_script(
+        "return [...document.querySelectorAll('#heads > *')].map((head) => head.getAttribute('aria-sort'))"
+    )
 
 
 def shown(driver, selector):
-    return driver.execute_script("return [...document.querySelectorAll(arguments[0])].some((element) => element.getClientRects().length)", selector)
+    return driver.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].some((element) => element.getClientRects().length)",
+        selector,
+    )
 
 
 def test_the_worst_stand_first_and_the_first_is_selected(page):
     assert page.execute_script(NAMES) == [each.range.row.name for each in bad().findings]
     assert page.execute_script(SELECTED) == "g/worse"
     details = page.execute_script(DETAILS)
-    for part in ("9 values not finite, 12 overflow (12%), relative error 90%", "allow: MatMul is worth half precision", "--keep_float32='^g/worse$'"):
+    for part in (
+        "9 values not finite, 12 overflow (12%), relative error 90%",
+        "allow: MatMul is worth half precision",
+        "--keep_float32='^g/worse$'",
+    ):
         assert part in details
 
 
@@ -84,7 +96,10 @@ def test_search_role_and_half_narrow_the_table(page):
     assert page.execute_script(NAMES) == ["a/Exp"]
     assert page.execute_script(FOUND) == "1 of 4 tensors"
     press(page, " nothing")
-    assert page.execute_script("return document.getElementById('rows').innerText") == "Nothing matches."
+    assert (
+        page.execute_script("return document.getElementById('rows').innerText")
+        == "Nothing matches."
+    )
     choose = "const box = document.getElementById(arguments[0]); box[arguments[1]] = arguments[2]; box.dispatchEvent(new Event('input'))"
     page.execute_script(choose, "search", "value", "")
     page.execute_script(choose, "role", "value", "activation")
@@ -101,19 +116,28 @@ def test_keys_select_from_the_search_on(page):
         press(page, pressed)
         found.append(page.execute_script(SELECTED))
     assert found == ["g/nan", "g/worse", "g/nan", "g/worse", "g/nan", "g/worse"]
-    active = page.execute_script("return document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).innerText")
+    active = page.execute_script(
+        "return document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).innerText"
+    )
     assert "g/worse" in active
 
 
 def test_a_click_shows_the_figure_and_the_flag_to_copy(page):
-    page.execute_script("[...document.querySelectorAll('#rows .row')].find((row) => row.innerText.includes('a/Exp')).click()")
+    page.execute_script(
+        "[...document.querySelectorAll('#rows .row')].find((row) => row.innerText.includes('a/Exp')).click()"
+    )
     figure = "return document.querySelector('#details .figure')"
-    assert page.execute_script(figure + ".getAttribute('aria-label')") == "histogram of exponents of a/Exp"
+    assert (
+        page.execute_script(figure + ".getAttribute('aria-label')")
+        == "histogram of exponents of a/Exp"
+    )
     assert page.execute_script(figure + ".querySelectorAll('.log .bar.overflows').length") == 1
     assert page.execute_script(figure + ".querySelector('.log .bar.overflows').getAttribute('d')")
     page.execute_script("document.querySelector('#details .copy').click()")
     assert page.execute_script("return getSelection().toString()") == "--keep_float32='^a/Exp$'"
-    chromium.wait_for(page, "return document.querySelector('#details .copy').textContent !== 'copy'")
+    chromium.wait_for(
+        page, "return document.querySelector('#details .copy').textContent !== 'copy'"
+    )
 
 
 def test_a_script_draws_what_the_page_draws(browser, folder):
@@ -148,7 +172,11 @@ def test_without_scripts_the_worst_tensors_stand_where_the_table_would(browser, 
         everything = browser.find_element("tag name", "body").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    assert "The worst tensors" in everything and "--keep_float32='^g/worse$'" in everything and "Search" not in everything
+    assert (
+        "The worst tensors" in everything
+        and "--keep_float32='^g/worse$'" in everything
+        and "Search" not in everything
+    )
 
 
 def test_paper_has_the_worst_tensors_too(page):

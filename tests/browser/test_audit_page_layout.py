@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from graphmp.numerics import html
-from graphmp.numerics.rows import ACTIVATION
+from graphmp.audit import html
+from graphmp.audit.rows import ACTIVATION
 from tests.support import chromium
 from tests.support.audits import audit, bad, exponents, finding, good, loss, many
 
@@ -34,16 +34,49 @@ CELLS = """return [...document.querySelectorAll('#rows .row > div:not(.tensor), 
 
 def wild():
     """Losses and shares of many sizes, and a long name."""
-    one = finding(NAME, ACTIVATION, exponents(-60, *[3] * 80), overflow=1, largest=90900.0, flushed=2, error=0.123)
-    rare = finding("rare", ACTIVATION, exponents(0, 10**7), overflow=40, largest=2.7e6, flushed=40, subnormal=39)
-    losses = [(139512.25, 6.86912), (0.000012345, 0.0000067), (-1234567.0, 2.0), (math.inf, math.nan)]
-    return audit([one, rare], [loss([], original=each, converted=each, name="loss_%d" % number) for number, each in enumerate(losses)])
+    one = finding(
+        NAME,
+        ACTIVATION,
+        exponents(-60, *[3] * 80),
+        overflow=1,
+        largest=90900.0,
+        flushed=2,
+        error=0.123,
+    )
+    rare = finding(
+        "rare",
+        ACTIVATION,
+        exponents(0, 10**7),
+        overflow=40,
+        largest=2.7e6,
+        flushed=40,
+        subnormal=39,
+    )
+    losses = [
+        (139512.25, 6.86912),
+        (0.000012345, 0.0000067),
+        (-1234567.0, 2.0),
+        (math.inf, math.nan),
+    ]
+    return audit(
+        [one, rare],
+        [
+            loss([], original=each, converted=each, name="loss_%d" % number)
+            for number, each in enumerate(losses)
+        ],
+    )
 
 
 @pytest.fixture(scope="module")
 def pages(folder):
     found = {}
-    for name, each in (("good", good()), ("bad", bad()), ("bfloat16", good("bfloat16")), ("many", many(50)), ("wild", wild())):
+    for name, each in (
+        ("good", good()),
+        ("bad", bad()),
+        ("bfloat16", good("bfloat16")),
+        ("many", many(50)),
+        ("wild", wild()),
+    ):
         found[name] = folder / ("layout_%s.html" % name)
         found[name].write_text(html.render(each), encoding="utf-8")
     return found
@@ -94,12 +127,23 @@ def test_a_long_name_keeps_its_start_and_its_end(at, pages):
 @pytest.mark.parametrize("clipboard", [True, False])
 def test_a_fix_is_copied_offline(at, pages, clipboard):
     driver = at(pages["bad"], 1400)
-    driver.execute_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})" if not clipboard else "")
-    driver.execute_script("addEventListener('copy', () => { window.copied = getSelection().toString(); })")
-    texts = driver.execute_script("return [...document.querySelectorAll('.facts [data-copy]')].map((code) => code.dataset.copy)")
-    assert texts == ["graphmp audit models/net.ckpt.meta --data=feeds.npz --fix=net.policy", "--keep_float32='^g/worse$' --keep_float32='^a/Exp$'"]
+    driver.execute_script(
+        "Object.defineProperty(navigator, 'clipboard', {value: undefined})" if not clipboard else ""
+    )
+    driver.execute_script(
+        "addEventListener('copy', () => { window.copied = getSelection().toString(); })"
+    )
+    texts = driver.execute_script(
+        "return [...document.querySelectorAll('.facts [data-copy]')].map((code) => code.dataset.copy)"
+    )
+    assert texts == [
+        "graphmp audit models/net.ckpt.meta --data=feeds.npz --fix=net.policy",
+        "--keep_float32='^g/worse$' --keep_float32='^a/Exp$'",
+    ]
     driver.find_elements("css selector", ".facts .copy")[1].click()
-    chromium.wait_for(driver, "return document.querySelectorAll('.facts .copy')[1].textContent === 'copied'")
+    chromium.wait_for(
+        driver, "return document.querySelectorAll('.facts .copy')[1].textContent === 'copied'"
+    )
     assert driver.execute_script("return getSelection().toString()") == texts[1]
     assert clipboard or driver.execute_script("return window.copied") == texts[1]
 

@@ -9,10 +9,25 @@ chromium.skip_without_one()
 
 
 def test_the_way_of_the_loss_scale_is_drawn_in_order(scaled):
-    titles = scaled.execute_script("return [...document.querySelectorAll('.stage-title')].map((title) => title.textContent)")
-    assert titles == ["loss", "\u00d7 scale", "gradient code", "\u00f7 unscale", "finite check", "clip", "gate", "update"]
-    spoken = scaled.execute_script("return document.querySelector('#flow svg').getAttribute('aria-label')")
-    assert "\u00d7 scale, fixed 128; gradient code, gradients; \u00f7 unscale, 2 divisions" in spoken
+    titles = scaled.execute_script(
+        "return [...document.querySelectorAll('.stage-title')].map((title) => title.textContent)"
+    )
+    assert titles == [
+        "loss",
+        "\u00d7 scale",
+        "gradient code",
+        "\u00f7 unscale",
+        "finite check",
+        "clip",
+        "gate",
+        "update",
+    ]
+    spoken = scaled.execute_script(
+        "return document.querySelector('#flow svg').getAttribute('aria-label')"
+    )
+    assert (
+        "\u00d7 scale, fixed 128; gradient code, gradients; \u00f7 unscale, 2 divisions" in spoken
+    )
 
 
 def test_a_stage_selects_its_nodes_one_after_the_other(scaled):

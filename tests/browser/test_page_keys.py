@@ -104,7 +104,9 @@ def test_e_and_c_expand_and_collapse_all(page):
 def test_question_mark_lists_the_keys(page):
     press(page, "?")
     assert page.execute_script("return document.getElementById('help').open")
-    assert "next, previous change" in page.execute_script("return document.getElementById('help').innerText")
+    assert "next, previous change" in page.execute_script(
+        "return document.getElementById('help').innerText"
+    )
     press(page, key("ESCAPE"))
     assert not page.execute_script("return document.getElementById('help').open")
 
@@ -117,4 +119,9 @@ def test_escape_leaves_step_by_step(page):
     for _ in range(3):
         press(page, key("ESCAPE"))
         found.append(page.execute_script(script))
-    assert found == [[True, True, True], [False, True, True], [False, False, True], [False, False, False]]
+    assert found == [
+        [True, True, True],
+        [False, True, True],
+        [False, False, True],
+        [False, False, False],
+    ]

@@ -19,7 +19,9 @@ def state(driver):
 
 def test_the_address_brings_others_to_the_same_place(page):
     press(page, "c", "/", "conv2d", key("ENTER"), "o", "g")
-    page.execute_script("[...document.querySelectorAll('.choice')].find((b) => b.innerText.startsWith('allow')).click()")
+    page.execute_script(
+        "[...document.querySelectorAll('.choice')].find((b) => b.innerText.startsWith('allow')).click()"
+    )
     press(page, "n")
     before = (state(page), rows(page), selected(page))
     chromium.open_page(page, path_of(page), before[0])
@@ -29,10 +31,15 @@ def test_the_address_brings_others_to_the_same_place(page):
 
 def test_a_new_address_is_followed(page):
     page.execute_script("location.hash = 'node=library/f/y'")
-    chromium.wait_for(page, "return document.querySelector('#details h2')?.innerText === 'library/f/y'")
+    chromium.wait_for(
+        page, "return document.querySelector('#details h2')?.innerText === 'library/f/y'"
+    )
 
 
-@pytest.mark.parametrize("wrong", ["node=nothing&kind=nonsense&pattern=99&open=all.zz.-1.x&drawing=huge", "%E0%A4%A", "&&==&"])
+@pytest.mark.parametrize(
+    "wrong",
+    ["node=nothing&kind=nonsense&pattern=99&open=all.zz.-1.x&drawing=huge", "%E0%A4%A", "&&==&"],
+)
 def test_an_address_that_names_nothing_is_harmless(page, wrong):
     chromium.open_page(page, path_of(page), wrong)
     assert rows(page)

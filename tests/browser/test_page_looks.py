@@ -25,7 +25,16 @@ def test_nothing_sticks_out(browser, sample_page, width, height):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("place", ["", "node=conv1/Conv2D", "node=summary/loss&status=unexplained", "node=loss&drawing=large", "node=conv2/kernel"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "",
+        "node=conv1/Conv2D",
+        "node=summary/loss&status=unexplained",
+        "node=loss&drawing=large",
+        "node=conv2/kernel",
+    ],
+)
 def test_text_stands_out_in_both_schemes(browser, sample_page, scheme, place):
     chromium.prefer(browser, scheme)
     try:
@@ -46,4 +55,8 @@ def test_the_tree_speaks_to_screen_readers(page):
     assert tree == [True, page.execute_script("return document.querySelector('.row.selected').id")]
     found = page.execute_script("""return [...document.querySelectorAll('[role=treeitem]')].slice(0, 3).map((row) =>
       ['aria-level', 'aria-posinset', 'aria-setsize', 'aria-expanded', 'aria-selected'].map((name) => row.getAttribute(name)))""")
-    assert found == [["1", "1", "12", "true", "true"], ["2", "1", "3", None, "false"], ["2", "2", "3", None, "false"]]
+    assert found == [
+        ["1", "1", "12", "true", "true"],
+        ["2", "1", "3", None, "false"],
+        ["2", "2", "3", None, "false"],
+    ]

@@ -12,14 +12,18 @@ from tests.support.pages import layers, sample
 chromium.skip_without_one()
 
 
-BOXES = "return [...document.querySelectorAll('.map-box')].map((box) => box.getAttribute('aria-label'))"
+BOXES = (
+    "return [...document.querySelectorAll('.map-box')].map((box) => box.getAttribute('aria-label'))"
+)
 
 
 def test_a_box_of_the_map_counts_what_is_inside_by_dtype(scaled):
     boxes = scaled.execute_script(BOXES)
     assert "second: 5 nodes (1 float16, 2 cast, 2 float32)" in boxes
     assert "gradients: 2 nodes (2 float32)" in boxes
-    legend = scaled.execute_script("return [...document.querySelectorAll('#map-legend li')].map((item) => item.textContent.trim())")
+    legend = scaled.execute_script(
+        "return [...document.querySelectorAll('#map-legend li')].map((item) => item.textContent.trim())"
+    )
     assert legend == ["float16 1", "cast 3", "loss scale 6", "float32 11"]
 
 
@@ -37,10 +41,15 @@ def test_a_box_selects_its_scope_and_then_fills_the_map(scaled):
     box = ".map-box[aria-label^='second:']"
     click(scaled, box)
     assert selected(scaled) == "second"
-    assert scaled.execute_script("return document.querySelector('.map-box[aria-current]').textContent") == "second"
+    assert (
+        scaled.execute_script("return document.querySelector('.map-box[aria-current]').textContent")
+        == "second"
+    )
     click(scaled, box)
     assert scaled.execute_script(BOXES)[0].startswith("second:")
-    assert scaled.execute_script("return document.querySelector('.map-box').offsetWidth > document.getElementById('map-boxes').clientWidth - 3")
+    assert scaled.execute_script(
+        "return document.querySelector('.map-box').offsetWidth > document.getElementById('map-boxes').clientWidth - 3"
+    )
     click(scaled, "#map-whole")
     assert len([label for label in scaled.execute_script(BOXES) if label.startswith("first:")]) == 1
 
@@ -62,13 +71,18 @@ def test_the_map_goes_by_keyboard(scaled):
 
 def test_the_map_follows_the_selection(scaled):
     chromium.open_page(scaled, path_of(scaled), "node=gradients/second/MatMul")
-    assert scaled.execute_script("return document.querySelector('.map-box[aria-current]').title").startswith("gradients/second/MatMul:")
+    assert scaled.execute_script(
+        "return document.querySelector('.map-box[aria-current]').title"
+    ).startswith("gradients/second/MatMul:")
 
 
 def test_the_map_can_be_sized_by_matmuls(scaled):
     click(scaled, "#map-sizes button:last-child")
     boxes = scaled.execute_script(BOXES)
-    assert "first: 1 matmul or convolution (1 float32)" in boxes and "gradients: 2 matmuls and convolutions (2 float32)" in boxes
+    assert (
+        "first: 1 matmul or convolution (1 float32)" in boxes
+        and "gradients: 2 matmuls and convolutions (2 float32)" in boxes
+    )
     assert not any(label.startswith("graphmp") for label in boxes)
 
 
@@ -80,10 +94,12 @@ def test_scopes_too_narrow_for_boxes_are_counted_in_one(browser, folder):
 
 
 def test_a_graph_without_nodes_has_no_map(browser, folder):
-    from graphmp.diff.model import Diff
+    from graphmp.compare.api import Diff
 
     chromium.open_page(browser, written(folder, "bare", Diff(sample().changes)))
-    shown = browser.execute_script("return [document.getElementById('map').hidden, document.getElementById('flow').hidden]")
+    shown = browser.execute_script(
+        "return [document.getElementById('map').hidden, document.getElementById('flow').hidden]"
+    )
     assert shown[1] is True
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphmp.diff.changes import Body
-from graphmp.diff.model import Diff
+from graphmp.compare.api import Diff
+from graphmp.compare.changes import Body
 from tests.support import chromium
 from tests.support.page_in_browser import key, press, rows, written
 from tests.support.pages import sample, view
@@ -21,7 +21,9 @@ def test_a_diff_without_bodies(browser, folder):
 
 def test_identical_graphs(browser, folder):
     graph = view("a/b NoOp", "c NoOp ^a/b")
-    chromium.open_page(browser, written(folder, "same", Diff((), bodies=(Body("", graph, graph, {}),))))
+    chromium.open_page(
+        browser, written(folder, "same", Diff((), bodies=(Body("", graph, graph, {}),)))
+    )
     press(browser, "e", "n", "N")
     shown = browser.execute_script("return document.body.innerText")
     assert "no changes" in shown and "The two graphs are the same" in shown

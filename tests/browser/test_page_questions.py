@@ -19,7 +19,9 @@ def test_questions_stay_in_sight(scaled):
     """
     assert scaled.execute_script(in_sight)
     press(scaled, "e", key("END"))
-    scaled.execute_script("document.getElementById('details').scrollTop = 10000; document.getElementById('tree').scrollTop = 10000")
+    scaled.execute_script(
+        "document.getElementById('details').scrollTop = 10000; document.getElementById('tree').scrollTop = 10000"
+    )
     assert scaled.execute_script(in_sight)
 
 
@@ -30,18 +32,32 @@ def test_a_asks_by_keyboard_and_again_takes_the_question_back(scaled):
     asked = "return [...document.querySelectorAll('.question[aria-pressed=true]')].length"
     assert scaled.execute_script(asked) == 1
     press(scaled, "a", key("ENTER"))
-    assert scaled.execute_script(asked) == 0 and scaled.execute_script("return document.getElementById('clear').hidden")
+    assert scaled.execute_script(asked) == 0 and scaled.execute_script(
+        "return document.getElementById('clear').hidden"
+    )
 
 
 def test_answers_come_by_importance(scaled):
     ask(scaled, "What stayed float32")
-    answers = scaled.execute_script("return [...document.querySelectorAll('.pattern-text')].map((text) => text.textContent)")
+    answers = scaled.execute_script(
+        "return [...document.querySelectorAll('.pattern-text')].map((text) => text.textContent)"
+    )
     assert answers[0] == "first/MatMul"  # a matmul, then what is work, then what only holds values
-    assert scaled.execute_script("return document.getElementById('details').querySelector('h2').textContent") == "first/MatMul"
-    assert scaled.execute_script("return document.getElementById('pattern-title').textContent") == "Answers"
+    assert (
+        scaled.execute_script(
+            "return document.getElementById('details').querySelector('h2').textContent"
+        )
+        == "first/MatMul"
+    )
+    assert (
+        scaled.execute_script("return document.getElementById('pattern-title').textContent")
+        == "Answers"
+    )
 
 
 def test_an_answer_leads_to_its_nodes(scaled):
     ask(scaled, "What stayed float32")
-    scaled.execute_script("[...document.querySelectorAll('.pattern')].find((b) => b.textContent.includes('kernel')).click()")
+    scaled.execute_script(
+        "[...document.querySelectorAll('.pattern')].find((b) => b.textContent.includes('kernel')).click()"
+    )
     assert scaled.execute_script(FOUND).startswith("1 found")

@@ -28,18 +28,26 @@ def test_a_name_keeps_its_start_and_its_end(browser, folder):
         text.closest('.pattern').title, text.getBoundingClientRect().right <= text.closest('.pattern').getBoundingClientRect().right];
     """)
     assert shown[0].startswith("generator/") and shown[1] == "/MatMul"
-    assert shown[2:4] == [True, "ellipsis"] and shown[4].startswith("generator/" + "block/" * 20 + "MatMul") and shown[5]
+    assert (
+        shown[2:4] == [True, "ellipsis"]
+        and shown[4].startswith("generator/" + "block/" * 20 + "MatMul")
+        and shown[5]
+    )
 
 
 def long_names():
     """One change deep inside scopes."""
-    from graphmp.diff.changes import Body, Change
-    from graphmp.diff.model import Diff
+    from graphmp.compare.api import Diff
+    from graphmp.compare.changes import Body, Change
     from tests.support.pages import view
 
     name = "generator/" + "block/" * 20 + "MatMul"
     sides = view(name + " NoOp T=float32"), view(name + " NoOp T=float16")
-    return Diff((Change(name, "dtype", "float32", "float16", "why", "T", kind="allow"),), True, bodies=(Body("", *sides, {}),))
+    return Diff(
+        (Change(name, "dtype", "float32", "float16", "why", "T", kind="allow"),),
+        True,
+        bodies=(Body("", *sides, {}),),
+    )
 
 
 @pytest.mark.parametrize("size", [(500, 700), (1366, 600)])
@@ -48,7 +56,9 @@ def test_what_the_map_selects_comes_into_a_small_window(browser, trained_page, s
     try:
         chromium.open_page(browser, trained_page)
         click(browser, ".map-box[aria-label^='train:']")
-        row = browser.execute_script("return document.querySelector('.row.selected').getBoundingClientRect()")
+        row = browser.execute_script(
+            "return document.querySelector('.row.selected').getBoundingClientRect()"
+        )
         assert row["top"] >= 0 and row["bottom"] <= size[1]
         assert browser.execute_script("return document.getElementById('tree').clientHeight") > 200
     finally:
@@ -87,7 +97,9 @@ def test_questions_stay_above_what_scrolls_where_there_is_little_room(browser, t
     try:
         chromium.open_page(browser, trained_page)
         browser.execute_script("window.scrollTo(0, document.documentElement.scrollHeight)")
-        place = browser.execute_script("const box = document.querySelector('#ask').getBoundingClientRect(); return [box.top, box.bottom]")
+        place = browser.execute_script(
+            "const box = document.querySelector('#ask').getBoundingClientRect(); return [box.top, box.bottom]"
+        )
         assert 0 <= place[0] < place[1] <= 900
         click(browser, "#ask summary")
         ask(browser, "What stayed float32")

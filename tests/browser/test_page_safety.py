@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphmp.diff import html
+from graphmp.compare.render import html
 from tests.support import chromium
 from tests.support.page_in_browser import press, rows, selected, written
 from tests.support.pages import HOSTILE, hostile, sample
@@ -22,7 +22,9 @@ def test_names_are_text(browser, folder):
 
 def test_a_notebook_shows_the_page_in_a_sandbox(browser, folder):
     path = folder / "notebook.html"
-    path.write_text("<!DOCTYPE html><title>notebook</title>" + html.embed(sample().to_html()), encoding="utf-8")
+    path.write_text(
+        "<!DOCTYPE html><title>notebook</title>" + html.embed(sample().to_html()), encoding="utf-8"
+    )
     browser.get(path.as_uri())
     browser.switch_to.frame(0)
     chromium.wait_for(browser, "return document.body.classList.contains('ready')")
@@ -31,9 +33,13 @@ def test_a_notebook_shows_the_page_in_a_sandbox(browser, folder):
     assert selected(browser) is not None
     press(browser, "/", "relu")
     assert rows(browser) == ["library", "f", "y"]
-    browser.execute_script("document.querySelector('.row:last-of-type').click(); document.querySelector('#details .link').click()")
+    browser.execute_script(
+        "document.querySelector('.row:last-of-type').click(); document.querySelector('#details .link').click()"
+    )
     assert selected(browser) == "x"
-    browser.execute_async_script("setTimeout(arguments[0], 300)")  # the address would be written now
+    browser.execute_async_script(
+        "setTimeout(arguments[0], 300)"
+    )  # the address would be written now
     assert rows(browser)
     browser.switch_to.default_content()
 
@@ -49,10 +55,14 @@ def test_without_scripts_there_is_a_summary(browser, sample_page):
 
 
 def test_a_browser_that_cannot_unpack_says_so(browser, sample_page):
-    script = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "delete window.DecompressionStream"})
+    script = browser.execute_cdp_cmd(
+        "Page.addScriptToEvaluateOnNewDocument", {"source": "delete window.DecompressionStream"}
+    )
     try:
         browser.get("about:blank")
         browser.get(sample_page.as_uri())
-        assert "DecompressionStream" in chromium.wait_for(browser, "return document.getElementById('failure').innerText")
+        assert "DecompressionStream" in chromium.wait_for(
+            browser, "return document.getElementById('failure').innerText"
+        )
     finally:
         browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)

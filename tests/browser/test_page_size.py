@@ -26,8 +26,13 @@ def test_few_rows_are_in_the_document_however_many_there_are(browser, large_page
     press(browser, "e")
     found.append(count_rows(browser))
     for place in ("50000", "this.scrollHeight"):
-        browser.execute_script("const tree = document.getElementById('tree'); tree.scrollTop = %s" % place.replace("this", "tree"))
-        browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+        browser.execute_script(
+            "const tree = document.getElementById('tree'); tree.scrollTop = %s"
+            % place.replace("this", "tree")
+        )
+        browser.execute_async_script(
+            "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))"
+        )
         found.append(count_rows(browser))
     press(browser, "/", "relu", key("ENTER"), "n")
     found.append(count_rows(browser))

@@ -13,9 +13,9 @@ import pytest
 
 from graphmp.cli import diff
 from graphmp.cli.parser import build_parser
-from graphmp.diff import compare as compare_module
+from graphmp.compare import compare as compare_module
 from graphmp.errors import GraphmpError
-from graphmp.graph.messages import serialize
+from graphmp.graph.io.messages import serialize
 from tests.support.commands import Terminal
 from tests.support.places import ROOT, environment
 from tests.support.tiny import meta_graph
@@ -24,8 +24,18 @@ BEFORE = meta_graph("x X", "y Relu x T=float32")
 AFTER = meta_graph("x X", "c Cast x SrcT=float32 DstT=float16", "y Relu c T=float16")
 REPORT = {
     "changes": [
-        {"node": "y", "change": "dtype of T: float32 -> float16", "kind": "allow", "reason": "allow"},
-        {"node": "y", "change": "edge via cast of input 0: x -> c", "kind": "cast down", "reason": "reads a cast"},
+        {
+            "node": "y",
+            "change": "dtype of T: float32 -> float16",
+            "kind": "allow",
+            "reason": "allow",
+        },
+        {
+            "node": "y",
+            "change": "edge via cast of input 0: x -> c",
+            "kind": "cast down",
+            "reason": "reads a cast",
+        },
         {"node": "c", "change": "node added", "reason": "a cast"},
     ]
 }
@@ -136,10 +146,15 @@ def test_text_ends_with_what_to_do_next(folder, capsys):
     graphmp_diff("before.meta", "after.meta")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "3 changes: 1 dtype, 1 edge via cast, 1 node added"
-    assert lines[-1] == "next         graphmp diff before.meta after.meta --format=html -o diff.html"
+    assert (
+        lines[-1] == "next         graphmp diff before.meta after.meta --format=html -o diff.html"
+    )
     graphmp_diff("before.meta", "same.pbtxt")
     lines = capsys.readouterr().out.splitlines()
-    assert (lines[0], lines[-1]) == ("no changes", "next         nothing to do: before.meta and same.pbtxt are the same graph")
+    assert (lines[0], lines[-1]) == (
+        "no changes",
+        "next         nothing to do: before.meta and same.pbtxt are the same graph",
+    )
 
 
 @pytest.mark.unit
@@ -147,7 +162,9 @@ def test_the_next_command_works(folder, capsys):
     graphmp_diff("before.meta", "after.meta")
     command = capsys.readouterr().out.splitlines()[-1].split()
     assert graphmp_diff(*command[3:]) == 1
-    assert "<title>before.meta | after.meta</title>" in (folder / "diff.html").read_text(encoding="utf-8")
+    assert "<title>before.meta | after.meta</title>" in (folder / "diff.html").read_text(
+        encoding="utf-8"
+    )
     assert capsys.readouterr().out.splitlines()[-1] == "next         open diff.html"
 
 
@@ -156,13 +173,24 @@ def test_the_next_command_works(folder, capsys):
 def test_json(folder, capsys, flags):
     assert graphmp_diff("before.meta", "after.meta", *flags) == 1
     value = json.loads(capsys.readouterr().out)
-    assert (value["schema"], value["before"], value["after"]) == ("graphmp.diff/1", "before.meta", "after.meta")
+    assert (value["schema"], value["before"], value["after"]) == (
+        "graphmp.diff/1",
+        "before.meta",
+        "after.meta",
+    )
     assert value["counts"] == {"dtype": 1, "edge via cast": 1, "node added": 1}
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
-    "form, start", [("markdown", "**3 changes"), ("html", "<!DOCTYPE html>"), ("json", "{"), ("text", "3 changes"), ("dot", "digraph")]
+    "form, start",
+    [
+        ("markdown", "**3 changes"),
+        ("html", "<!DOCTYPE html>"),
+        ("json", "{"),
+        ("text", "3 changes"),
+        ("dot", "digraph"),
+    ],
 )
 def test_forms_on_stdout_and_in_a_file(folder, capsys, form, start):
     flags = ["--format=%s" % form] + ["--node=y"] * (form == "dot")
@@ -205,9 +233,14 @@ def test_check_is_for_ci(folder, capsys):
     assert graphmp_diff("before.meta", "after.meta", "--check") == 0
     printed = capsys.readouterr().out
     assert "  proved          explained" in printed
-    assert printed.splitlines()[-2] == "check        passed: every difference is explained, every claim is proved"
+    assert (
+        printed.splitlines()[-2]
+        == "check        passed: every difference is explained, every claim is proved"
+    )
     assert "dtype (1)" not in printed
-    assert graphmp_diff("before.meta", "same.pbtxt", "--check") == 1  # the report is of other graphs
+    assert (
+        graphmp_diff("before.meta", "same.pbtxt", "--check") == 1
+    )  # the report is of other graphs
     assert "stale" in capsys.readouterr().out
 
 
@@ -242,15 +275,21 @@ def test_check_without_a_report(folder, capsys):
         "check        failed: no report explains the differences",
         "next         graphmp diff --check before.meta after.meta --report=FILE, the report.json of the conversion",
     ]
-    assert graphmp_diff("before.meta", "after.meta", "--check", "--format=json", "-o", "out.json") == 1
+    assert (
+        graphmp_diff("before.meta", "after.meta", "--check", "--format=json", "-o", "out.json") == 1
+    )
     assert "check        failed: no report explains the differences" in capsys.readouterr().out
     assert json.loads((folder / "out.json").read_text())["identical"] is False
 
 
 @pytest.mark.unit
 def test_all_expands_what_repeats(folder, capsys):
-    (folder / "one.meta").write_bytes(serialize(meta_graph("a_1 Relu T=float32", "a_2 Relu T=float32")))
-    (folder / "two.meta").write_bytes(serialize(meta_graph("a_1 Relu T=float16", "a_2 Relu T=float16")))
+    (folder / "one.meta").write_bytes(
+        serialize(meta_graph("a_1 Relu T=float32", "a_2 Relu T=float32"))
+    )
+    (folder / "two.meta").write_bytes(
+        serialize(meta_graph("a_1 Relu T=float16", "a_2 Relu T=float16"))
+    )
     graphmp_diff("one.meta", "two.meta")
     assert "  a_*  T float32 -> float16  x2" in capsys.readouterr().out
     for form in ("text", "markdown"):
@@ -260,10 +299,18 @@ def test_all_expands_what_repeats(folder, capsys):
 
 @pytest.mark.unit
 def test_model_explorer(folder, capsys):
-    assert graphmp_diff("before.meta", "after.meta", "--format=model-explorer", "-o", "explorer") == 1
+    assert (
+        graphmp_diff("before.meta", "after.meta", "--format=model-explorer", "-o", "explorer") == 1
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "next         python explorer/open.py"
-    for name in ("original", "converted", "sync_navigation", "node_data_original", "node_data_converted"):
+    for name in (
+        "original",
+        "converted",
+        "sync_navigation",
+        "node_data_original",
+        "node_data_converted",
+    ):
         assert json.loads((folder / "explorer" / (name + ".json")).read_text()), name
 
 
@@ -302,7 +349,14 @@ def test_names_that_look_like_markup_or_do_not_fit_the_terminal(folder, monkeypa
 def test_the_command_is_there_before_tensorflow():
     script = "import sys, graphmp.cli.diff; sys.exit('tensorflow' in sys.modules)"
     root = ROOT
-    assert subprocess.run([sys.executable, "-c", script], cwd=str(root), env=dict(os.environ, PYTHONPATH=str(root))).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=str(root),
+            env=dict(os.environ, PYTHONPATH=str(root)),
+        ).returncode
+        == 0
+    )
 
 
 def test_stderr_is_one_line_or_nothing(folder):

@@ -16,11 +16,11 @@ from graphmp.cli.main import run_command
 from graphmp.cli.tables import section, size
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.files import read_graph
-from graphmp.graph.messages import serialize
+from graphmp.graph.io.files import read_graph
+from graphmp.graph.io.messages import serialize
+from graphmp.inspect import overview, traffic
+from graphmp.inspect.rules import RULES, kind_of
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.inspection import overview, traffic
-from graphmp.rewrite.inspection.rules import RULES, kind_of
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import decide, rewrite
 from tests.support import tiny
@@ -65,12 +65,16 @@ def test_text(folder, capsys):
     out, err = printed(capsys, "model.meta")
     lines = out.splitlines()
     assert err == "" and "\x1b" not in out
-    assert lines[0].startswith("model.meta ") and lines[0].endswith("0 functions, TensorFlow %s, 20 variables" % tf.__version__)
+    assert lines[0].startswith("model.meta ") and lines[0].endswith(
+        "0 functions, TensorFlow %s, 20 variables" % tf.__version__
+    )
     assert lines[1] == "gradients    scope gradients"
     assert lines[2].startswith("bytes moved  ") and " -> " in lines[2]
     found = [next(line for line in lines if line.startswith(name)) for name in SECTIONS]
     assert [lines.index(line) for line in found] == sorted(map(lines.index, found))
-    assert lines[-1] == "next         graphmp convert model.meta, or: graphmp explain model.meta exp"
+    assert (
+        lines[-1] == "next         graphmp convert model.meta, or: graphmp explain model.meta exp"
+    )
 
 
 @pytest.mark.unit
@@ -79,7 +83,11 @@ def test_json_is_stable_and_sorted(folder, capsys):
     assert printed(capsys, "model.meta", "--json").out == first
     value = json.loads(first)
     assert json.dumps(value, indent=1, sort_keys=True) + "\n" == first
-    assert (value["schema"], value["source"], value["compute_dtype"]) == ("graphmp.inspect/1", "model.meta", "float16")
+    assert (value["schema"], value["source"], value["compute_dtype"]) == (
+        "graphmp.inspect/1",
+        "model.meta",
+        "float16",
+    )
     assert set(value) == {
         "compute_dtype", "constants", "facts", "flags", "islands", "kept", "leave", "next", "notes", "ops", "schema", "shapes", "source",
         "traffic", "traffic_error",
@@ -91,13 +99,19 @@ def test_json_is_stable_and_sorted(folder, capsys):
 def test_ops_by_colour(folder, capsys, trained):
     value = inspected(capsys, "model.meta")
     ops = {row["op"]: row for row in value["ops"]}
-    assert (ops["Conv2D"]["listed"], ops["Conv2D"]["half"], ops["Conv2D"]["float32"]) == ("allow", 1, 0)
+    assert (ops["Conv2D"]["listed"], ops["Conv2D"]["half"], ops["Conv2D"]["float32"]) == (
+        "allow",
+        1,
+        0,
+    )
     assert (ops["Exp"]["half"], ops["Exp"]["float32"], ops["Exp"]["reason"]) == (0, 1, "deny")
     assert ops["Softmax"]["reason"] == "infer: downstream of what computes in float32"
     decided = decide(trained, Config.make(), Policy.default("float16"))[""]
     half = {decided.graph.units[n].node for n, p in enumerate(decided.painted) if p.colour == HALF}
     assert sum(row["half"] for row in value["ops"]) == len(half)
-    assert sum(row["units"] for row in value["kept"]) == sum(p.colour != HALF for p in decided.painted)
+    assert sum(row["units"] for row in value["kept"]) == sum(
+        p.colour != HALF for p in decided.painted
+    )
     assert {row["kind"].split(":")[0] for row in value["kept"]} <= set(RULES)
 
 
@@ -115,7 +129,12 @@ def test_constants_that_do_not_fit(folder, capsys):
 @pytest.mark.unit
 def test_a_float32_island_and_the_flag_that_changes_it(folder, capsys):
     island = inspected(capsys, "model.meta")["islands"][0]
-    assert (island["node"], island["op"], island["nodes"], island["flag"]) == ("exp", "Exp", 1, "--force_compute='^exp$'")
+    assert (island["node"], island["op"], island["nodes"], island["flag"]) == (
+        "exp",
+        "Exp",
+        1,
+        "--force_compute='^exp$'",
+    )
     assert island["bytes"] == 6 * (8 * 16 + 8 * 16)
     after = inspected(capsys, "model.meta", "--force_compute=^exp$")
     assert "exp" not in [row["node"] for row in after["islands"]]
@@ -133,14 +152,19 @@ def test_islands_that_differ_in_numbers_are_one_row(tmp_path, capsys):
     graph = tiny.meta_graph(*lines, w=np.eye(4, dtype=np.float32))
     (tmp_path / "blocks.meta").write_bytes(serialize(graph))
     rows = inspected(capsys, str(tmp_path / "blocks.meta"))["islands"]
-    assert [(row["node"], row["nodes"], row["flag"]) for row in rows] == [("block_1/exp_1", 12, r"--force_compute='^block_\d+/exp_1$'")]
+    assert [(row["node"], row["nodes"], row["flag"]) for row in rows] == [
+        ("block_1/exp_1", 12, r"--force_compute='^block_\d+/exp_1$'")
+    ]
     assert "block_1/exp_1 (and 11 like it)" in printed(capsys, str(tmp_path / "blocks.meta")).out
 
 
 @pytest.mark.unit
 def test_shapes_that_tensor_cores_do_not_take(folder, capsys):
     value = inspected(capsys, "model.meta")
-    found = {row["node"]: [tuple(d[key] for key in ("name", "size", "next")) for d in row["dimensions"]] for row in value["shapes"]}
+    found = {
+        row["node"]: [tuple(d[key] for key in ("name", "size", "next")) for d in row["dimensions"]]
+        for row in value["shapes"]
+    }
     assert found == {
         "conv": [("input channels", 3, 8), ("output channels", 12, 16)],
         "dense": [("K", 972, 976)],
@@ -162,9 +186,13 @@ def test_shapes_that_tensor_cores_do_not_take(folder, capsys):
 )
 def test_dimensions(line, shapes, expected):
     flags = [word for word in line.split() if "_" in word]
-    graph = tiny.meta_graph("a Placeholder", "b Placeholder", " ".join(word for word in line.split() if "_" not in word))
+    graph = tiny.meta_graph(
+        "a Placeholder", "b Placeholder", " ".join(word for word in line.split() if "_" not in word)
+    )
     for node, shape in zip(graph.graph_def.node, shapes):
-        node.attr["_output_shapes"].list.shape.add().CopyFrom(tf.TensorShape([None if d < 0 else d for d in shape]).as_proto())
+        node.attr["_output_shapes"].list.shape.add().CopyFrom(
+            tf.TensorShape([None if d < 0 else d for d in shape]).as_proto()
+        )
     for flag in flags:
         graph.graph_def.node[2].attr[flag].b = True
     found = overview.tensor_cores.misfit(overview.GraphView(graph.graph_def), "m")
@@ -174,9 +202,16 @@ def test_dimensions(line, shapes, expected):
 @pytest.mark.unit
 def test_float32_changes_no_dtype(folder, capsys):
     value = inspected(capsys, "model.meta", "--compute_dtype=float32")
-    assert value["leave"] is True and value["ops"] == [] and value["notes"][-1]["message"].startswith("--compute_dtype=float32 changes no dtype")
+    assert (
+        value["leave"] is True
+        and value["ops"] == []
+        and value["notes"][-1]["message"].startswith("--compute_dtype=float32 changes no dtype")
+    )
     lines = printed(capsys, "model.meta", "--compute_dtype=float32").out.splitlines()
-    assert lines[2].startswith("note         --compute_dtype=float32 changes no dtype") and len(lines) == 5
+    assert (
+        lines[2].startswith("note         --compute_dtype=float32 changes no dtype")
+        and len(lines) == 5
+    )
 
 
 @pytest.mark.unit
@@ -185,16 +220,33 @@ def test_traffic_of_a_graph_that_cannot_be_converted(folder, capsys, monkeypatch
         raise GraphmpError("GMP021", "node x is not what it was")
 
     monkeypatch.setattr(traffic, "rewrite", fail)
-    assert "bytes moved  unknown, for the graph can't be converted: GMP021: node x is not what it was\n" in printed(capsys, "model.meta").out
+    assert (
+        "bytes moved  unknown, for the graph can't be converted: GMP021: node x is not what it was\n"
+        in printed(capsys, "model.meta").out
+    )
     assert inspected(capsys, "model.meta")["traffic"] == []
 
 
 @pytest.mark.unit
 def test_flags_of_a_conversion_are_taken(folder, capsys):
-    kept = inspected(capsys, "model.meta", "--keep_float32=^conv$", "--loss_scale=128", "--fetch=dense:0")
-    assert {"kind": "user rule", "units": 2, "node": "conv", "reason": "user rule: --keep_float32=^conv$"} in kept["kept"]
+    kept = inspected(
+        capsys, "model.meta", "--keep_float32=^conv$", "--loss_scale=128", "--fetch=dense:0"
+    )
+    assert {
+        "kind": "user rule",
+        "units": 2,
+        "node": "conv",
+        "reason": "user rule: --keep_float32=^conv$",
+    } in kept["kept"]
     (folder / "ops.txt").write_text("infer Exp\n")
-    assert next(row for row in inspected(capsys, "model.meta", "--op_policy=ops.txt")["ops"] if row["op"] == "Exp")["half"] == 1
+    assert (
+        next(
+            row
+            for row in inspected(capsys, "model.meta", "--op_policy=ops.txt")["ops"]
+            if row["op"] == "Exp"
+        )["half"]
+        == 1
+    )
 
 
 @pytest.mark.unit
@@ -233,11 +285,18 @@ def test_a_converted_graph_is_named_and_left(folder, capsys, trained):
     config = Config.make()
     done = rewrite(trained, config, Policy.default("float16")).meta_graph
     (folder / "converted.meta").write_bytes(serialize(done))
-    assert "GMP108 this graph was converted with the same flags" in printed(capsys, "converted.meta").out
+    assert (
+        "GMP108 this graph was converted with the same flags"
+        in printed(capsys, "converted.meta").out
+    )
     out = printed(capsys, "converted.meta", "--compute_dtype=bfloat16").out
-    assert "GMP022" in out and "next         inspect the graph that this one was converted from" in out
+    assert (
+        "GMP022" in out and "next         inspect the graph that this one was converted from" in out
+    )
     (folder / "original.meta").write_bytes(serialize(trained))
-    assert printed(capsys, "converted.meta", "--compute_dtype=bfloat16").out.endswith("next         graphmp inspect original.meta\n")
+    assert printed(capsys, "converted.meta", "--compute_dtype=bfloat16").out.endswith(
+        "next         graphmp inspect original.meta\n"
+    )
     assert inspected(capsys, "converted.meta", "--compute_dtype=bfloat16")["leave"] is True
 
 
@@ -246,21 +305,37 @@ def test_a_graph_that_is_half_already(tmp_path, capsys):
     graph = tiny.meta_graph("x Placeholder dtype=float16", "y MatMul x x T=float16")
     (tmp_path / "half.meta").write_bytes(serialize(graph))
     out = printed(capsys, str(tmp_path / "half.meta")).out
-    assert "already half precision" in out and out.splitlines()[-1].startswith("next         nothing to do")
+    assert "already half precision" in out and out.splitlines()[-1].startswith(
+        "next         nothing to do"
+    )
     assert out.splitlines()[0].endswith("TensorFlow version unknown, 0 variables")
 
 
 @pytest.mark.unit
 def test_a_graph_def_in_text_without_training(tmp_path, capsys):
-    graph = tiny.meta_graph("x Placeholder dtype=float32", "w Const", "y MatMul x w T=float32", "z Exp y T=float32", w=np.eye(3, dtype=np.float32))
+    graph = tiny.meta_graph(
+        "x Placeholder dtype=float32",
+        "w Const",
+        "y MatMul x w T=float32",
+        "z Exp y T=float32",
+        w=np.eye(3, dtype=np.float32),
+    )
     (tmp_path / "net.pbtxt").write_text(str(graph.graph_def))
     value = inspected(capsys, str(tmp_path / "net.pbtxt"))
-    assert value["facts"]["gradient_scopes"] == {} and [row["code"] for row in value["notes"]] == ["GMP105"]
+    assert value["facts"]["gradient_scopes"] == {} and [row["code"] for row in value["notes"]] == [
+        "GMP105"
+    ]
 
 
 @pytest.mark.unit
 def test_control_characters_in_names_are_shown_escaped(tmp_path, capsys, monkeypatch):
-    graph = tiny.meta_graph("x Placeholder dtype=float32", "w Const", "y MatMul x w T=float32", "z Exp y T=float32", w=np.eye(3, dtype=np.float32))
+    graph = tiny.meta_graph(
+        "x Placeholder dtype=float32",
+        "w Const",
+        "y MatMul x w T=float32",
+        "z Exp y T=float32",
+        w=np.eye(3, dtype=np.float32),
+    )
     graph.graph_def.node[3].name = "\x1b[31m"
     (tmp_path / "net.meta").write_bytes(serialize(graph))
     out = printed(capsys, str(tmp_path / "net.meta")).out
@@ -270,7 +345,9 @@ def test_control_characters_in_names_are_shown_escaped(tmp_path, capsys, monkeyp
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr(sys, "stdout", Terminal())
     run_command(["graphmp", "inspect", str(tmp_path / "net.meta")])
-    assert "\x1b[1;36mnodes by op" in sys.stdout.getvalue() and "\x1b[31m" not in sys.stdout.getvalue()
+    assert (
+        "\x1b[1;36mnodes by op" in sys.stdout.getvalue() and "\x1b[31m" not in sys.stdout.getvalue()
+    )
 
 
 @pytest.mark.unit
@@ -284,13 +361,26 @@ def test_an_output_that_lacks_the_letters(folder, monkeypatch):
 
 @pytest.mark.unit
 def test_a_long_table_says_how_much_it_hides():
-    lines = [text for _, text in section("rows", [("a", 1), ("bb", 1000), ("c", 3)], 2, ("name", "count"))]
-    assert lines == ["", "rows", "  name  count", "  a         1", "  bb    1,000", "  and 1 more: --json has them all"]
+    lines = [
+        text
+        for _, text in section("rows", [("a", 1), ("bb", 1000), ("c", 3)], 2, ("name", "count"))
+    ]
+    assert lines == [
+        "",
+        "rows",
+        "  name  count",
+        "  a         1",
+        "  bb    1,000",
+        "  and 1 more: --json has them all",
+    ]
     assert section("rows", []) == []
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("count, text", [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (180e6, "180 MB"), (5e15, "5,000 TB")])
+@pytest.mark.parametrize(
+    "count, text",
+    [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (180e6, "180 MB"), (5e15, "5,000 TB")],
+)
 def test_size(count, text):
     assert size(count) == text
 
@@ -301,12 +391,21 @@ def test_help_has_an_example(capsys):
         run_command(["graphmp", "inspect", "--help"])
     assert ended.value.code == 0
     out = capsys.readouterr().out
-    assert "example:\n  graphmp inspect model.ckpt.meta" in out and "--keep_float32" in out and "--tag" in out
+    assert (
+        "example:\n  graphmp inspect model.ckpt.meta" in out
+        and "--keep_float32" in out
+        and "--tag" in out
+    )
 
 
 @pytest.mark.slow
 def test_nothing_but_the_result_in_a_process_of_its_own(folder):
-    done = subprocess.run([sys.executable, "-m", "graphmp", "inspect", "model.meta", "--json"], env=environment(), capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "graphmp", "inspect", "model.meta", "--json"],
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert json.loads(done.stdout.decode())["facts"]["functions"] == 0
 
@@ -314,15 +413,31 @@ def test_nothing_but_the_result_in_a_process_of_its_own(folder):
 def test_the_command_is_there_before_tensorflow():
     script = "import sys, graphmp.cli.main; sys.exit('tensorflow' in sys.modules)"
     root = str(ROOT)
-    assert subprocess.run([sys.executable, "-c", script], cwd=root, env=dict(os.environ, PYTHONPATH=root), check=False).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=root,
+            env=dict(os.environ, PYTHONPATH=root),
+            check=False,
+        ).returncode
+        == 0
+    )
 
 
 @pytest.mark.unit
 @recorded()
 def test_a_real_graph(paths, capsys):
-    path = next((path for path in paths if path.name == "DeepBlurt__vae__model.ckpt.meta"), paths[0])
+    path = next(
+        (path for path in paths if path.name == "DeepBlurt__vae__model.ckpt.meta"), paths[0]
+    )
     value = inspected(capsys, str(path))
     assert value["facts"]["nodes"] == len(read_graph(path).graph_def.node)
     assert {kind_of(row["reason"]) for row in value["kept"]} <= set(RULES)
-    assert all(row["next"] % 8 == 0 and 0 < row["next"] - row["size"] < 8 for shape in value["shapes"] for row in shape["dimensions"])
-    assert printed(capsys, str(path)).out.splitlines()[-1].startswith("next         graphmp convert ")
+    assert all(
+        row["next"] % 8 == 0 and 0 < row["next"] - row["size"] < 8
+        for shape in value["shapes"]
+        for row in shape["dimensions"]
+    )
+    assert (
+        printed(capsys, str(path)).out.splitlines()[-1].startswith("next         graphmp convert ")
+    )

@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import graphmp as package
-from graphmp.graph.files import read_graph
-from graphmp.graph.messages import serialize
+from graphmp.graph.io.files import read_graph
+from graphmp.graph.io.messages import serialize
 from tests.support.commands import graphmp
 from tests.support.corpus import own_graphs
 from tests.support.places import ROOT
@@ -26,4 +26,9 @@ def test_of_a_graph_and_its_conversion_with_every_node_renamed(tmp_path, capfd):
     assert status == 1 and '"failed"' in out, out[:500]
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     environment = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONHASHSEED=seed)
-    assert subprocess.run([sys.executable, "-m", "graphmp", *arguments], env=environment, stdout=subprocess.PIPE).stdout.decode() == out
+    assert (
+        subprocess.run(
+            [sys.executable, "-m", "graphmp", *arguments], env=environment, stdout=subprocess.PIPE
+        ).stdout.decode()
+        == out
+    )

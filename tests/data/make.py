@@ -20,7 +20,11 @@ from tensorflow.core.protobuf import control_flow_pb2
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 OLD, NEW = "1.15.5", "2.21.0"
-LATER = {"AssignVariableOp": ["validate_shape"], "MatMul": ["grad_a", "grad_b"], "VarHandleOp": ["debug_name"]}  # attributes that 1.15.5 has not
+LATER = {
+    "AssignVariableOp": ["validate_shape"],
+    "MatMul": ["grad_a", "grad_b"],
+    "VarHandleOp": ["debug_name"],
+}  # attributes that 1.15.5 has not
 
 
 def images() -> None:
@@ -29,7 +33,9 @@ def images() -> None:
     labels = tf.placeholder(tf.int32, [None], "labels")
     decay = tf.keras.regularizers.l2(1e-4)
     hidden = tf.layers.conv2d(x, 8, 3, use_bias=False, kernel_regularizer=decay, name="conv")
-    hidden = tf.nn.relu(tf.layers.batch_normalization(hidden, training=True, fused=True, name="norm"))
+    hidden = tf.nn.relu(
+        tf.layers.batch_normalization(hidden, training=True, fused=True, name="norm")
+    )
     logits = tf.layers.dense(tf.layers.flatten(hidden), 10, kernel_regularizer=decay, name="logits")
     tf.losses.sparse_softmax_cross_entropy(labels, logits)
     loss = tf.losses.get_total_loss(name="total_loss")
@@ -47,7 +53,9 @@ def words() -> None:
     inputs = tf.nn.embedding_lookup(embedding, tokens)
     outputs, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.LSTMCell(8), inputs, dtype=tf.float32)
     logits = tf.layers.dense(outputs, 40, name="logits")
-    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tokens, logits=logits), name="loss")
+    loss = tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tokens, logits=logits), name="loss"
+    )
     variables = tf.trainable_variables()
     gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 5.0)
     tf.train.AdamOptimizer(0.001).apply_gradients(zip(gradients, variables), name="train")
@@ -60,21 +68,33 @@ def keras_layers() -> None:
     labels = tf.placeholder(tf.float32, [None, 4], "labels")
     hidden = layers.Conv2D(8, 3, activation="relu", name="conv")(x)
     hidden = layers.MaxPooling2D(2, name="pool")(hidden)
-    hidden = layers.Dropout(0.25, seed=1, name="dropout")(layers.Flatten(name="flat")(hidden), training=True)
-    logits = layers.Dense(4, name="logits")(layers.Dense(16, activation="relu", name="hidden")(hidden))
-    loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits), name="loss")
+    hidden = layers.Dropout(0.25, seed=1, name="dropout")(
+        layers.Flatten(name="flat")(hidden), training=True
+    )
+    logits = layers.Dense(4, name="logits")(
+        layers.Dense(16, activation="relu", name="hidden")(hidden)
+    )
+    loss = tf.reduce_mean(
+        tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits), name="loss"
+    )
     tf.train.RMSPropOptimizer(0.001).minimize(loss, name="train")
 
 
 def gan() -> None:
     """Resource variables, a data set's iterator, two losses with an Adam each and no collection that names them."""
-    pictures = tf.data.Dataset.from_tensor_slices([[0.0] * 16, [1.0] * 16]).repeat().batch(4, drop_remainder=True)
+    pictures = (
+        tf.data.Dataset.from_tensor_slices([[0.0] * 16, [1.0] * 16])
+        .repeat()
+        .batch(4, drop_remainder=True)
+    )
     real = tf.data.make_initializable_iterator(pictures).get_next("real")
     noise = tf.placeholder(tf.float32, [4, 8], "noise")
 
     def dense(x: Any, size: int, name: str) -> Any:
         weights = tf.get_variable(name + "/w", [x.shape[-1], size], use_resource=True)
-        bias = tf.get_variable(name + "/b", [size], initializer=tf.zeros_initializer(), use_resource=True)
+        bias = tf.get_variable(
+            name + "/b", [size], initializer=tf.zeros_initializer(), use_resource=True
+        )
         return tf.nn.bias_add(tf.matmul(x, weights), bias)
 
     def judged(x: Any) -> Any:
@@ -82,14 +102,23 @@ def gan() -> None:
             return dense(tf.nn.leaky_relu(dense(x, 16, "hidden")), 1, "logits")
 
     def entropy(target: float, logits: Any) -> Any:
-        return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=target * tf.ones_like(logits), logits=logits))
+        return tf.reduce_mean(
+            tf.nn.sigmoid_cross_entropy_with_logits(
+                labels=target * tf.ones_like(logits), logits=logits
+            )
+        )
 
     with tf.variable_scope("generator"):
         made = tf.nn.sigmoid(dense(noise, 16, "pictures"))
     on_made = judged(made)
-    losses = {"discriminator": entropy(1.0, judged(real)) + entropy(0.0, on_made), "generator": entropy(1.0, on_made)}
+    losses = {
+        "discriminator": entropy(1.0, judged(real)) + entropy(0.0, on_made),
+        "generator": entropy(1.0, on_made),
+    }
     for name, loss in losses.items():
-        tf.train.AdamOptimizer(0.0002, 0.5).minimize(loss, var_list=tf.trainable_variables(name), name="train_" + name)
+        tf.train.AdamOptimizer(0.0002, 0.5).minimize(
+            loss, var_list=tf.trainable_variables(name), name="train_" + name
+        )
 
 
 GRAPHS: Dict[str, Tuple[str, Callable[[], None]]] = {
@@ -139,7 +168,11 @@ def main(flags: List[str]) -> int:
             stale += [] if path.read_bytes() == data else [path.name]
         else:
             path.write_bytes(data)
-    print("stale: %s" % ", ".join(stale) if stale else "%s: %s" % (tf.__version__, ", ".join(made_here()) or "makes none of them"))
+    print(
+        "stale: %s" % ", ".join(stale)
+        if stale
+        else "%s: %s" % (tf.__version__, ", ".join(made_here()) or "makes none of them")
+    )
     return int(bool(stale))
 
 

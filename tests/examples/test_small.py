@@ -50,10 +50,16 @@ def test_the_fully_connected_layer_is_the_talks(module, graph):
     program = module("fully_connected")
     flags = flags_of(program, "full")
     program.build_training_model(*floats([flags.inputs], [flags.outputs]), flags.learning_rate)
-    assert trainable() == 1024 * 512 + 512 and (flags.batch_size, flags.steps, flags.learning_rate) == (64, 500, 1e-3)
+    assert trainable() == 1024 * 512 + 512 and (
+        flags.batch_size,
+        flags.steps,
+        flags.learning_rate,
+    ) == (64, 500, 1e-3)
     assert len(of_type(graph, "MatMul")) == 3
     first, second = itertools.islice(program.batches(flags), 2)
-    assert [array.shape for array in first] == [(64, 1024), (64, 512)] and all(a is b for a, b in zip(first, second))
+    assert [array.shape for array in first] == [(64, 1024), (64, 512)] and all(
+        a is b for a, b in zip(first, second)
+    )
 
 
 @pytest.mark.unit
@@ -75,7 +81,9 @@ def test_word2vec_touches_the_rows_that_it_looks_up(module, graph):
 def test_word2vecs_words_are_near_each_other(module):
     program = module("word2vec")
     flags = flags_of(program, "smoke")
-    pairs = np.concatenate([np.stack(batch, axis=1) for batch in itertools.islice(program.batches(flags), 50)])
+    pairs = np.concatenate(
+        [np.stack(batch, axis=1) for batch in itertools.islice(program.batches(flags), 50)]
+    )
     assert pairs.dtype == np.int32 and pairs.min() >= 2 and pairs.max() < flags.vocabulary
     partners = [len(set(pairs[pairs[:, 0] == word, 1])) for word in np.unique(pairs[:, 0])]
     assert np.median(partners) < flags.vocabulary / 10  # what is near a word tells of it
@@ -84,13 +92,21 @@ def test_word2vecs_words_are_near_each_other(module):
 @pytest.mark.unit
 def test_a_full_unet_is_the_papers(module, graph):
     program = module("unet")
-    images, labels = tf.placeholder(tf.float32, [None, 572, 572, 1]), tf.placeholder(tf.int32, [None, 572, 572])
+    images, labels = (
+        tf.placeholder(tf.float32, [None, 572, 572, 1]),
+        tf.placeholder(tf.int32, [None, 572, 572]),
+    )
     program.build_training_model(images, labels, 4, 64, 0.1)
     assert graph.get_tensor_by_name("logits/BiasAdd:0").shape.as_list() == [None, 388, 388, 2]
     assert graph.get_tensor_by_name("bottom_2/Relu:0").shape.as_list() == [None, 28, 28, 1024]
     widths = [64, 128, 256, 512, 1024]
-    down = sum(9 * before * now + now + 9 * now * now + now for before, now in zip([1, *widths], widths))
-    up = sum(4 * 2 * now * now + now + 9 * 2 * now * now + now + 9 * now * now + now for now in widths[:-1])
+    down = sum(
+        9 * before * now + now + 9 * now * now + now for before, now in zip([1, *widths], widths)
+    )
+    up = sum(
+        4 * 2 * now * now + now + 9 * 2 * now * now + now + 9 * now * now + now
+        for now in widths[:-1]
+    )
     assert trainable() == down + up + 2 * 64 + 2 == 31030658
     forward = [op for op in of_type(graph, "Conv2D") if not op.name.startswith("gradients")]
     assert len(forward) + 4 == 23  # convolutions, four of them transposed, as the paper counts
@@ -111,7 +127,11 @@ def test_unets_crops_are_the_middle(module, graph):
 def test_unets_discs_are_brighter(module):
     program = module("unet")
     images, labels = next(program.batches(flags_of(program, "smoke")))
-    assert images.shape == (4, 60, 60, 1) and labels.shape == (4, 60, 60) and set(np.unique(labels)) == {0, 1}
+    assert (
+        images.shape == (4, 60, 60, 1)
+        and labels.shape == (4, 60, 60)
+        and set(np.unique(labels)) == {0, 1}
+    )
     assert images[labels == 1].mean() - images[labels == 0].mean() == pytest.approx(1, abs=0.05)
 
 
@@ -119,7 +139,9 @@ def test_unets_discs_are_brighter(module):
 def test_a_full_vae_has_the_papers_layers(module, graph):
     program = module("vae")
     flags = flags_of(program, "full")
-    program.build_training_model(*floats([flags.image_size**2]), flags.hidden, flags.code, flags.learning_rate)
+    program.build_training_model(
+        *floats([flags.image_size**2]), flags.hidden, flags.code, flags.learning_rate
+    )
     assert trainable() == (784 + 1) * 500 + 2 * (500 + 1) * 20 + (20 + 1) * 500 + (500 + 1) * 784
     assert len(of_type(graph, "RandomStandardNormal")) == 1
 
@@ -128,8 +150,12 @@ def test_the_vaes_loss_is_the_bound(module, graph):
     """The cross entropy and the closed form of the divergence (the paper's appendix B), by NumPy from what the network says."""
     program = module("vae")
     flags = flags_of(program, "smoke")
-    pictures, loss, _ = program.build_training_model(*floats([144]), flags.hidden, flags.code, flags.learning_rate)
-    tensors = [graph.get_tensor_by_name(name + "/BiasAdd:0") for name in ("mean", "log_variance", "logits")]
+    pictures, loss, _ = program.build_training_model(
+        *floats([144]), flags.hidden, flags.code, flags.learning_rate
+    )
+    tensors = [
+        graph.get_tensor_by_name(name + "/BiasAdd:0") for name in ("mean", "log_variance", "logits")
+    ]
     batch = next(program.batches(flags))[0]
     assert set(np.unique(batch)) == {0, 1} and batch.dtype == np.float32
     with tf.Session() as session:
@@ -155,7 +181,10 @@ def test_a_full_dqn_is_the_papers(module, graph):
     network(module("dqn"), "full")
     layers = [8 * 8 * 4 * 16 + 16, 4 * 4 * 16 * 32 + 32, 9 * 9 * 32 * 256 + 256, 256 * 3 + 3]
     assert trainable("network") == trainable("target") == sum(layers)
-    updated = {op.inputs[0].op.name.split("/")[0] for op in of_type(graph, "ApplyRMSProp", "ResourceApplyRMSProp")}
+    updated = {
+        op.inputs[0].op.name.split("/")[0]
+        for op in of_type(graph, "ApplyRMSProp", "ResourceApplyRMSProp")
+    }
     assert updated == {"network"}  # the target is copied, never trained
 
 
@@ -191,8 +220,12 @@ def test_dqns_wanted_values(module, graph):
         session.run(copy)
         found, later = (session.run(values, {inputs[0]: seen}) for seen in (screens, following))
         result = session.run(loss, dict(zip(inputs, (screens, moves, rewards, following, ended))))
-    errors = np.abs(rewards + 0.99 * (1 - np.array(ended)) * later.max(axis=1) - found[np.arange(5), moves])
-    assert errors.max() > 1 and result == pytest.approx(np.where(errors < 1, 0.5 * errors**2, errors - 0.5).mean(), rel=1e-4)
+    errors = np.abs(
+        rewards + 0.99 * (1 - np.array(ended)) * later.max(axis=1) - found[np.arange(5), moves]
+    )
+    assert errors.max() > 1 and result == pytest.approx(
+        np.where(errors < 1, 0.5 * errors**2, errors - 0.5).mean(), rel=1e-4
+    )
 
 
 @pytest.mark.unit
@@ -207,5 +240,7 @@ def test_catch(module):
             screen = outcomes[-1][1][::4, ::4, -1]
             assert screen.sum() in (1, 2) and screen[-1].any()
         assert len(outcomes) == 5 and all(reward == 0 for reward, _, _ in outcomes[:-1])
-        assert outcomes[-1][0] == (1.0 if screen.sum() == 1 else -1.0)  # caught: the ball is where the paddle is
+        assert outcomes[-1][0] == (
+            1.0 if screen.sum() == 1 else -1.0
+        )  # caught: the ball is where the paddle is
     assert game.screens.shape == (24, 24, 4)

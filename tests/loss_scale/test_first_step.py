@@ -43,7 +43,9 @@ def test_the_scale_leaves_room_after_the_first_step_alone(stepped):
             found = step(session, size)
             assert np.log2(found) % 1 == 0 and 1 <= found <= 2.0**15
             assert found == 1 or found * size * HEAD_ROOM <= LARGEST
-            assert found == 2.0**15 or 2 * found * size * HEAD_ROOM > LARGEST, "lower than it has to be"
+            assert found == 2.0**15 or 2 * found * size * HEAD_ROOM > LARGEST, (
+                "lower than it has to be"
+            )
             assert step(session, 100 * size) == found  # what is finite lowers nothing later
 
 
@@ -57,14 +59,19 @@ def test_a_scale_that_was_asked_for_is_not_lowered(stepped):
 def least(x, factor):
     """A loss whose gradients are as large as `factor` says: of two layers, no step moves the weights by much."""
     hidden = tf.layers.dense(x, 8, name="hidden")
-    loss = factor * tf.reduce_mean(tf.cast(tf.layers.dense(hidden, 8, name="last"), tf.float32), name="loss")
+    loss = factor * tf.reduce_mean(
+        tf.cast(tf.layers.dense(hidden, 8, name="last"), tf.float32), name="loss"
+    )
     return x, factor, loss, tf.train.GradientDescentOptimizer(1e-8).minimize(loss, name="train")
 
 
 def build(engine):
     """The graph under an engine, as the default graph."""
     with tf.Graph().as_default() as graph:
-        inputs = tf.placeholder(tf.float32, [4, 8], name="x"), tf.placeholder(tf.float32, [], name="factor")
+        inputs = (
+            tf.placeholder(tf.float32, [4, 8], name="x"),
+            tf.placeholder(tf.float32, [], name="factor"),
+        )
         (graphmp.mixed_precision(engine="recipe")(least) if engine == "recipe" else least)(*inputs)
         meta = tf.train.export_meta_graph(graph=graph)
     tf.train.import_meta_graph(meta if engine == "recipe" else graphmp.convert(meta).meta_graph)

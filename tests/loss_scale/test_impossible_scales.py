@@ -50,23 +50,53 @@ def test_what_a_scale_cannot_be_is_refused(option):
 @pytest.mark.unit
 def test_min_above_initial():
     assert Config.make(loss_scale_initial=2.0**60, loss_scale_min=2.0**60).loss_scale_min == 2.0**60
-    with pytest.raises(GraphmpError, match="--loss_scale_min=64: it is above --loss_scale_initial=32, where the scale starts"):
+    with pytest.raises(
+        GraphmpError,
+        match="--loss_scale_min=64: it is above --loss_scale_initial=32, where the scale starts",
+    ):
         Config.make(loss_scale_initial=32, loss_scale_min=64)
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("command", [["convert", "x.meta"], ["run", "x.py"], ["audit", "x.meta", "--random_data"], ["bench", "x.meta"]])
-@pytest.mark.parametrize("flag", ["--loss_scale=1e45", "--loss_scale=nan", "--loss_scale_initial=1e45", "--loss_scale_growth_factor=1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["convert", "x.meta"],
+        ["run", "x.py"],
+        ["audit", "x.meta", "--random_data"],
+        ["bench", "x.meta"],
+    ],
+)
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--loss_scale=1e45",
+        "--loss_scale=nan",
+        "--loss_scale_initial=1e45",
+        "--loss_scale_growth_factor=1",
+    ],
+)
 def test_the_command_line_refuses_in_one_line(command, flag, capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("x.py", "x.meta"):
         (tmp_path / name).write_text("")
     assert run_command(["graphmp", *command[:1], flag, *command[1:]]) == 2
     out, err = capfd.readouterr()
-    assert out == "" and err.count("\n") == 1 and err.startswith("graphmp: error GMP002: %s: accepted " % flag)
+    assert (
+        out == ""
+        and err.count("\n") == 1
+        and err.startswith("graphmp: error GMP002: %s: accepted " % flag)
+    )
 
 
-@pytest.mark.parametrize("make", [graphmp.Session, graphmp.mixed_precision, lambda **options: graphmp.convert(tf.Graph(), **options)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        graphmp.Session,
+        graphmp.mixed_precision,
+        lambda **options: graphmp.convert(tf.Graph(), **options),
+    ],
+)
 def test_python_refuses(make):
     with pytest.raises(GraphmpError, match="GMP002: --loss_scale=1e\\+45"):
         make(loss_scale=1e45)
@@ -75,8 +105,18 @@ def test_python_refuses(make):
 @pytest.mark.unit
 def test_a_tensor_or_function_is_looked_at_where_its_value_is_known(graph):
     step = tf.train.get_or_create_global_step()
-    for value in (lambda: tf.constant(0.0), lambda: tf.constant(np.inf), lambda: lambda _: -1.0, lambda: tf.constant([1.0, 2.0])):
+    for value in (
+        lambda: tf.constant(0.0),
+        lambda: tf.constant(np.inf),
+        lambda: lambda _: -1.0,
+        lambda: tf.constant([1.0, 2.0]),
+    ):
         with pytest.raises(GraphmpError, match="GMP002: --loss_scale="):
             scales.make(Config.make(loss_scale=value()), "loss_scale")
-    for value in (tf.constant(8.0), lambda step: tf.cast(step, tf.float32), 8.0, tf.cast(step, tf.float32)):
+    for value in (
+        tf.constant(8.0),
+        lambda step: tf.cast(step, tf.float32),
+        8.0,
+        tf.cast(step, tf.float32),
+    ):
         assert scales.make(Config.make(loss_scale=value), "loss_scale").kind == "fixed"

@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import kernels
 
-from graphmp.graph.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOATS
+from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOATS
 from graphmp.policy.half_kernels import DEVICES, has_kernel
 
 pytestmark = pytest.mark.unit
@@ -40,7 +40,13 @@ def test_the_tables_are_those_of_this_tensorflow():
     missing = []
     for kernel in found:
         types = {c.name: set(c.allowed_values.list.type) & set(FLOATS) for c in kernel.constraint}
-        if kernel.device_type in DEVICES and len(types) == 1 and hasattr(tf.raw_ops, kernel.op):  # none of a library that was loaded
+        if (
+            kernel.device_type in DEVICES and len(types) == 1 and hasattr(tf.raw_ops, kernel.op)
+        ):  # none of a library that was loaded
             ((name, allowed),) = types.items()
-            missing += [(kernel.op, t) for t in allowed & halves if not has_kernel(kernel.op, {name: t}, kernel.device_type)]
+            missing += [
+                (kernel.op, t)
+                for t in allowed & halves
+                if not has_kernel(kernel.op, {name: t}, kernel.device_type)
+            ]
     assert missing == [] and len(found) > 5000

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph import tables
-from graphmp.graph.dtypes import COMPLEX, FLOATS, VARIANT
-from graphmp.hooks import internals
-from graphmp.policy import homogeneity, traits
+from graphmp.policy import homogeneity, tables, traits
+from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
+from graphmp.tf_hooks import internals
 
 TF2 = tf.__version__ > "2"
 RANDOM = np.random.RandomState(0)
@@ -52,7 +51,12 @@ ERODE = {**CONV, "rates": [1, 1, 1, 1], "filter": (2, 2, 2)}
 SPARSE = {"indices": longs([0, 0], [1, 1], [2, 0]), "values": (3,), "shape": longs(3, 3)}
 INPUT = {"input_indices": SPARSE["indices"], "input_values": (3,), "input_shape": SPARSE["shape"]}
 TWO_SPARSE = {letter + "_" + name: value for letter in "ab" for name, value in SPARSE.items()}
-SP = {"sp_indices": SPARSE["indices"], "sp_values": (3,), "sp_shape": SPARSE["shape"], "dense": positive(3, 3)}
+SP = {
+    "sp_indices": SPARSE["indices"],
+    "sp_values": (3,),
+    "sp_shape": SPARSE["shape"],
+    "dense": positive(3, 3),
+}
 SEGMENTS = {"data": (3, 2), "segment_ids": IDS}
 ROWS = {"data": (3, 2), "indices": ints(0, 1, 2), "segment_ids": IDS}
 SEGMENT_GRADS = {"grad": (3, 2), "indices": ints(0, 1, 2), "segment_ids": IDS}
@@ -61,10 +65,22 @@ SLICE = {"begin": ints(0), "end": ints(2), "strides": ints(1)}
 BLOCKS = {"block_shape": ints(2, 2)}
 BOXES = np.array([[0.1, 0.1, 0.8, 0.9]], np.float32)
 CROP = {"boxes": BOXES, "box_ind": ints(0)}
-NORM = {"y_backprop": NHWC, "x": NHWC, "scale": (2,), "reserve_space_1": (2,), "reserve_space_2": positive(2)}
-CELL = dict.fromkeys(("cs_prev", "h_prev", "i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"), (2, 3))
+NORM = {
+    "y_backprop": NHWC,
+    "x": NHWC,
+    "scale": (2,),
+    "reserve_space_1": (2,),
+    "reserve_space_2": positive(2),
+}
+CELL = dict.fromkeys(
+    ("cs_prev", "h_prev", "i", "cs", "f", "o", "ci", "co", "cs_grad", "h_grad"), (2, 3)
+)
 PEEP = {"wci": (3,), "wcf": (3,), "wco": (3,), "b": (12,), "w": (5, 12), "use_peephole": False}
-SEQUENCE = {**dict.fromkeys(("i", "cs", "f", "o", "ci", "co", "h", "cs_grad", "h_grad"), (1, 2, 3)), "cs_prev": (2, 3), "h_prev": (2, 3)}
+SEQUENCE = {
+    **dict.fromkeys(("i", "cs", "f", "o", "ci", "co", "h", "cs_grad", "h_grad"), (1, 2, 3)),
+    "cs_prev": (2, 3),
+    "h_prev": (2, 3),
+}
 QUANTISED = {"gradients": (3, 4), "inputs": (3, 4)}
 DIAGONAL = {"k": ints(0), "padding_value": np.float32(0)}
 FIELDS = {"row_pooling_sequence": longs(0, 2, 4), "col_pooling_sequence": longs(0, 2, 4)}
@@ -94,19 +110,54 @@ WITH = {
     "ConcatV2": {"axis": np.int32(0)},
     "ConjugateTranspose": {"perm": ints(1, 0)},
     "Conv2D": {"input": NHWC, "filter": (2, 2, 2, 3), **CONV},
-    "Conv2DBackpropFilter": {"input": NHWC, "filter_sizes": ints(2, 2, 2, 3), "out_backprop": (1, 4, 4, 3), **CONV},
-    "Conv2DBackpropInput": {"input_sizes": ints(*NHWC), "filter": (2, 2, 2, 3), "out_backprop": (1, 4, 4, 3), **CONV},
+    "Conv2DBackpropFilter": {
+        "input": NHWC,
+        "filter_sizes": ints(2, 2, 2, 3),
+        "out_backprop": (1, 4, 4, 3),
+        **CONV,
+    },
+    "Conv2DBackpropInput": {
+        "input_sizes": ints(*NHWC),
+        "filter": (2, 2, 2, 3),
+        "out_backprop": (1, 4, 4, 3),
+        **CONV,
+    },
     "Conv3D": {"input": NDHWC, "filter": (2, 2, 2, 2, 3), **CONV3D},
-    "Conv3DBackpropFilterV2": {"input": NDHWC, "filter_sizes": ints(2, 2, 2, 2, 3), "out_backprop": (1, 4, 4, 4, 3), **CONV3D},
-    "Conv3DBackpropInputV2": {"input_sizes": ints(*NDHWC), "filter": (2, 2, 2, 2, 3), "out_backprop": (1, 4, 4, 4, 3), **CONV3D},
+    "Conv3DBackpropFilterV2": {
+        "input": NDHWC,
+        "filter_sizes": ints(2, 2, 2, 2, 3),
+        "out_backprop": (1, 4, 4, 4, 3),
+        **CONV3D,
+    },
+    "Conv3DBackpropInputV2": {
+        "input_sizes": ints(*NDHWC),
+        "filter": (2, 2, 2, 2, 3),
+        "out_backprop": (1, 4, 4, 4, 3),
+        **CONV3D,
+    },
     "CropAndResize": {"image": NHWC, "crop_size": ints(2, 2), **CROP},
     "CropAndResizeGradBoxes": {"grads": (1, 2, 2, 2), "image": NHWC, **CROP},
-    "CropAndResizeGradImage": {"grads": (1, 2, 2, 2), "image_size": ints(*NHWC), "T": tf.float32, **CROP},
+    "CropAndResizeGradImage": {
+        "grads": (1, 2, 2, 2),
+        "image_size": ints(*NHWC),
+        "T": tf.float32,
+        **CROP,
+    },
     "Cross": {"a": (2, 3), "b": (2, 3)},
     "DepthToSpace": {"input": (1, 2, 2, 4), "block_size": 2},
     "DepthwiseConv2dNative": {"input": NHWC, "filter": (2, 2, 2, 1), **CONV},
-    "DepthwiseConv2dNativeBackpropFilter": {"input": NHWC, "filter_sizes": ints(2, 2, 2, 1), "out_backprop": NHWC, **CONV},
-    "DepthwiseConv2dNativeBackpropInput": {"input_sizes": ints(*NHWC), "filter": (2, 2, 2, 1), "out_backprop": NHWC, **CONV},
+    "DepthwiseConv2dNativeBackpropFilter": {
+        "input": NHWC,
+        "filter_sizes": ints(2, 2, 2, 1),
+        "out_backprop": NHWC,
+        **CONV,
+    },
+    "DepthwiseConv2dNativeBackpropInput": {
+        "input_sizes": ints(*NHWC),
+        "filter": (2, 2, 2, 1),
+        "out_backprop": NHWC,
+        **CONV,
+    },
     "Dilation2D": {"input": NHWC, **ERODE},
     "Dilation2DBackpropFilter": {"input": NHWC, "out_backprop": NHWC, **ERODE},
     "Dilation2DBackpropInput": {"input": NHWC, "out_backprop": NHWC, **ERODE},
@@ -115,15 +166,51 @@ WITH = {
     "Einsum": {"equation": "ij,jk->ik"},
     "EnsureShape": {"shape": [4, 4]},
     "ExpandDims": {"dim": np.int32(0)},
-    "ExtractImagePatches": {"images": NHWC, "ksizes": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "rates": [1, 1, 1, 1], "padding": "SAME"},
-    "ExtractVolumePatches": {"input": NDHWC, "ksizes": [1, 2, 2, 2, 1], "strides": [1, 1, 1, 1, 1], "padding": "SAME"},
+    "ExtractImagePatches": {
+        "images": NHWC,
+        "ksizes": [1, 2, 2, 1],
+        "strides": [1, 1, 1, 1],
+        "rates": [1, 1, 1, 1],
+        "padding": "SAME",
+    },
+    "ExtractVolumePatches": {
+        "input": NDHWC,
+        "ksizes": [1, 2, 2, 2, 1],
+        "strides": [1, 1, 1, 1, 1],
+        "padding": "SAME",
+    },
     "FakeQuantWithMinMaxVarsGradient": {**QUANTISED, "min": np.float32(-1), "max": np.float32(1)},
-    "FakeQuantWithMinMaxVarsPerChannelGradient": {**QUANTISED, "min": -positive(4), "max": positive(4)},
+    "FakeQuantWithMinMaxVarsPerChannelGradient": {
+        **QUANTISED,
+        "min": -positive(4),
+        "max": positive(4),
+    },
     "Fill": {"dims": ints(2, 2), "value": ()},
-    "FractionalAvgPool": {"value": NHWC, "pooling_ratio": [1.0, 1.5, 1.5, 1.0], "deterministic": True, "seed": 1, "seed2": 1},
-    "FractionalMaxPool": {"value": NHWC, "pooling_ratio": [1.0, 1.5, 1.5, 1.0], "deterministic": True, "seed": 1, "seed2": 1},
-    "FractionalMaxPoolGrad": {"orig_input": NHWC, "orig_output": (1, 2, 2, 2), "out_backprop": (1, 2, 2, 2), **FIELDS},
-    "FractionalAvgPoolGrad": {"orig_input_tensor_shape": longs(*NHWC), "out_backprop": (1, 2, 2, 2), **FIELDS},
+    "FractionalAvgPool": {
+        "value": NHWC,
+        "pooling_ratio": [1.0, 1.5, 1.5, 1.0],
+        "deterministic": True,
+        "seed": 1,
+        "seed2": 1,
+    },
+    "FractionalMaxPool": {
+        "value": NHWC,
+        "pooling_ratio": [1.0, 1.5, 1.5, 1.0],
+        "deterministic": True,
+        "seed": 1,
+        "seed2": 1,
+    },
+    "FractionalMaxPoolGrad": {
+        "orig_input": NHWC,
+        "orig_output": (1, 2, 2, 2),
+        "out_backprop": (1, 2, 2, 2),
+        **FIELDS,
+    },
+    "FractionalAvgPoolGrad": {
+        "orig_input_tensor_shape": longs(*NHWC),
+        "out_backprop": (1, 2, 2, 2),
+        **FIELDS,
+    },
     "FusedBatchNormGrad": NORM,
     "FusedBatchNormGradV2": NORM,
     "FusedBatchNormGradV3": {**NORM, "reserve_space_3": positive(2)},
@@ -160,15 +247,35 @@ WITH = {
     "MatrixTriangularSolve": {"matrix": symmetric(4)},
     "MaxPool": {"input": NHWC, **POOL},
     "MaxPool3D": {"input": NDHWC, **POOL3D},
-    "MaxPool3DGrad": {"orig_input": NDHWC, "orig_output": (1, 2, 2, 2, 2), "grad": (1, 2, 2, 2, 2), **POOL3D},
-    "MaxPool3DGradGrad": {"orig_input": NDHWC, "orig_output": (1, 2, 2, 2, 2), "grad": NDHWC, **POOL3D},
+    "MaxPool3DGrad": {
+        "orig_input": NDHWC,
+        "orig_output": (1, 2, 2, 2, 2),
+        "grad": (1, 2, 2, 2, 2),
+        **POOL3D,
+    },
+    "MaxPool3DGradGrad": {
+        "orig_input": NDHWC,
+        "orig_output": (1, 2, 2, 2, 2),
+        "grad": NDHWC,
+        **POOL3D,
+    },
     "MaxPoolGrad": {"orig_input": NHWC, "orig_output": (1, 2, 2, 2), "grad": (1, 2, 2, 2), **POOL},
     "MaxPoolGradGrad": {"orig_input": NHWC, "orig_output": (1, 2, 2, 2), "grad": NHWC, **POOL},
-    "MaxPoolGradV2": {"orig_input": NHWC, "orig_output": (1, 2, 2, 2), "grad": (1, 2, 2, 2), **POOL_V2},
+    "MaxPoolGradV2": {
+        "orig_input": NHWC,
+        "orig_output": (1, 2, 2, 2),
+        "grad": (1, 2, 2, 2),
+        **POOL_V2,
+    },
     "MaxPoolGradGradV2": {"orig_input": NHWC, "orig_output": (1, 2, 2, 2), "grad": NHWC, **POOL_V2},
     "MaxPoolV2": {"input": NHWC, **POOL_V2},
     "MaxPoolWithArgmax": {"input": NHWC, **POOL},
-    "MaxPoolGradWithArgmax": {"input": NHWC, "grad": (1, 2, 2, 2), "argmax": longs(*range(8)).reshape(1, 2, 2, 2), **POOL},
+    "MaxPoolGradWithArgmax": {
+        "input": NHWC,
+        "grad": (1, 2, 2, 2),
+        "argmax": longs(*range(8)).reshape(1, 2, 2, 2),
+        **POOL,
+    },
     "MirrorPad": {"paddings": ints([1, 0], [0, 1]), "mode": "REFLECT"},
     "MirrorPadGrad": {"paddings": ints([1, 0], [0, 1]), "mode": "REFLECT"},
     "NthElement": {"n": np.int32(1)},
@@ -197,15 +304,28 @@ WITH = {
     "ReverseV2": {"axis": ints(0)},
     "Roll": {"shift": ints(1), "axis": ints(0)},
     "Rsqrt": {"x": positive(4, 4)},
-    "ScaleAndTranslate": {"images": NHWC, "size": ints(3, 5), "scale": np.ones(2, np.float32), "translation": np.zeros(2, np.float32)},
-    "ScaleAndTranslateGrad": {"grads": (1, 3, 5, 2), "original_image": NHWC, "scale": np.ones(2, np.float32), "translation": np.zeros(2, np.float32)},
+    "ScaleAndTranslate": {
+        "images": NHWC,
+        "size": ints(3, 5),
+        "scale": np.ones(2, np.float32),
+        "translation": np.zeros(2, np.float32),
+    },
+    "ScaleAndTranslateGrad": {
+        "grads": (1, 3, 5, 2),
+        "original_image": NHWC,
+        "scale": np.ones(2, np.float32),
+        "translation": np.zeros(2, np.float32),
+    },
     "ScatterNd": {"indices": ints([0], [2]), "updates": (2, 2), "shape": ints(4, 2)},
     "ScatterNdNonAliasingAdd": {"input": (4, 2), "indices": ints([0], [2]), "updates": (2, 2)},
     "SegmentMax": SEGMENTS,
     "SegmentMean": SEGMENTS,
     "SegmentMin": SEGMENTS,
     "SegmentSum": SEGMENTS,
-    **{op: {**SEGMENTS, "num_segments": np.int32(4)} for op in ("UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin")},
+    **{
+        op: {**SEGMENTS, "num_segments": np.int32(4)}
+        for op in ("UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin")
+    },
     "Select": {"condition": normal(4, 4) > 0},
     "SelectV2": {"condition": normal(4, 4) > 0},
     "SelfAdjointEigV2": {"input": symmetric(4)},
@@ -214,12 +334,26 @@ WITH = {
     "SpaceToBatchND": {"input": NHWC, "paddings": ints([0, 0], [0, 0]), **BLOCKS},
     "SpaceToDepth": {"input": NHWC, "block_size": 2},
     "SparseAdd": {**TWO_SPARSE, "thresh": np.float32(0)},
-    "SparseAddGrad": {"backprop_val_grad": (3,), **{letter + "_indices": SPARSE["indices"] for letter in "ab"}, "sum_indices": SPARSE["indices"]},
-    "SparseConcat": {"indices": [SPARSE["indices"]] * 2, "values": [(3,)] * 2, "shapes": [SPARSE["shape"]] * 2, "concat_dim": 0},
+    "SparseAddGrad": {
+        "backprop_val_grad": (3,),
+        **{letter + "_indices": SPARSE["indices"] for letter in "ab"},
+        "sum_indices": SPARSE["indices"],
+    },
+    "SparseConcat": {
+        "indices": [SPARSE["indices"]] * 2,
+        "values": [(3,)] * 2,
+        "shapes": [SPARSE["shape"]] * 2,
+        "concat_dim": 0,
+    },
     "SparseDenseCwiseAdd": SP,
     "SparseDenseCwiseDiv": SP,
     "SparseDenseCwiseMul": SP,
-    "SparseFillEmptyRows": {"indices": longs([0, 0], [2, 0]), "values": (2,), "dense_shape": longs(3, 3), "default_value": ()},
+    "SparseFillEmptyRows": {
+        "indices": longs([0, 0], [2, 0]),
+        "values": (2,),
+        "dense_shape": longs(3, 3),
+        "default_value": (),
+    },
     "SparseFillEmptyRowsGrad": {"reverse_index_map": longs(0, 2), "grad_values": (3,)},
     "SparseReduceMax": {**INPUT, "reduction_axes": ints(0)},
     "SparseReduceMaxSparse": {**INPUT, "reduction_axes": ints(0)},
@@ -227,9 +361,18 @@ WITH = {
     "SparseReduceSumSparse": {**INPUT, "reduction_axes": ints(0)},
     "SparseReorder": INPUT,
     **{"SparseSegment%s" % word: ROWS for word in ("Mean", "SqrtN", "Sum")},
-    **{"SparseSegment%sWithNumSegments" % word: {**ROWS, "num_segments": np.int32(4)} for word in ("Mean", "SqrtN", "Sum")},
-    **{"SparseSegment%sGrad" % word: {**SEGMENT_GRADS, "output_dim0": np.int32(4)} for word in ("Mean", "SqrtN", "Sum")},
-    **{"SparseSegment%sGradV2" % word: {**SEGMENT_GRADS, "dense_output_dim0": np.int32(4)} for word in ("Mean", "SqrtN", "Sum")},
+    **{
+        "SparseSegment%sWithNumSegments" % word: {**ROWS, "num_segments": np.int32(4)}
+        for word in ("Mean", "SqrtN", "Sum")
+    },
+    **{
+        "SparseSegment%sGrad" % word: {**SEGMENT_GRADS, "output_dim0": np.int32(4)}
+        for word in ("Mean", "SqrtN", "Sum")
+    },
+    **{
+        "SparseSegment%sGradV2" % word: {**SEGMENT_GRADS, "dense_output_dim0": np.int32(4)}
+        for word in ("Mean", "SqrtN", "Sum")
+    },
     "SparseSlice": {**SPARSE, "start": longs(0, 0), "size": longs(2, 2)},
     "SparseSliceGrad": {
         "backprop_val_grad": (2,),
@@ -240,9 +383,24 @@ WITH = {
     "SparseSparseMaximum": TWO_SPARSE,
     "SparseSparseMinimum": TWO_SPARSE,
     "SparseSplit": {"split_dim": np.int64(0), **SPARSE, "num_split": 3},
-    "SparseTensorDenseAdd": {"a_indices": SPARSE["indices"], "a_values": (3,), "a_shape": SPARSE["shape"], "b": (3, 3)},
-    "SparseTensorDenseMatMul": {"a_indices": SPARSE["indices"], "a_values": (3,), "a_shape": SPARSE["shape"], "b": (3, 3)},
-    "SparseToDense": {"sparse_indices": ints(0, 2), "output_shape": ints(4), "sparse_values": (2,), "default_value": ()},
+    "SparseTensorDenseAdd": {
+        "a_indices": SPARSE["indices"],
+        "a_values": (3,),
+        "a_shape": SPARSE["shape"],
+        "b": (3, 3),
+    },
+    "SparseTensorDenseMatMul": {
+        "a_indices": SPARSE["indices"],
+        "a_values": (3,),
+        "a_shape": SPARSE["shape"],
+        "b": (3, 3),
+    },
+    "SparseToDense": {
+        "sparse_indices": ints(0, 2),
+        "output_shape": ints(4),
+        "sparse_values": (2,),
+        "default_value": (),
+    },
     "Split": {"split_dim": np.int32(0), "num_split": 2},
     "SplitV": {"size_splits": ints(1, 3), "split_dim": np.int32(0), "num_split": 2},
     "Sqrt": {"x": positive(4, 4)},
@@ -254,11 +412,21 @@ WITH = {
     "TensorScatterMin": SCATTER,
     "TensorScatterSub": SCATTER,
     "TensorScatterUpdate": SCATTER,
-    "TensorStridedSliceUpdate": {"begin": ints(0, 0), "end": ints(2, 4), "strides": ints(1, 1), "value": (2, 4)},
+    "TensorStridedSliceUpdate": {
+        "begin": ints(0, 0),
+        "end": ints(2, 4),
+        "strides": ints(1, 1),
+        "value": (2, 4),
+    },
     "Tile": {"multiples": ints(2, 1)},
     "TopKV2": {"k": np.int32(2)},
     "Transpose": {"perm": ints(1, 0)},
-    "TridiagonalMatMul": {"superdiag": (1, 4), "maindiag": (1, 4), "subdiag": (1, 4), "rhs": (4, 2)},
+    "TridiagonalMatMul": {
+        "superdiag": (1, 4),
+        "maindiag": (1, 4),
+        "subdiag": (1, 4),
+        "rhs": (4, 2),
+    },
     "TridiagonalSolve": {"diagonals": positive(3, 4), "rhs": (4, 2)},
     "Unique": {"x": (4,)},
     "UniqueV2": {"axis": longs(0)},
@@ -300,11 +468,15 @@ def an_array():
 def filled(value):
     """The handle and the flow of an array with four rows."""
     made = an_array()
-    return made.handle, RAW.TensorArrayScatterV3(handle=made.handle, indices=ints(0, 1, 2, 3), value=value, flow_in=made.flow)
+    return made.handle, RAW.TensorArrayScatterV3(
+        handle=made.handle, indices=ints(0, 1, 2, 3), value=value, flow_in=made.flow
+    )
 
 
 def all_rows(handle, flow):
-    return RAW.TensorArrayGatherV3(handle=handle, indices=ints(0, 1, 2, 3), flow_in=flow, dtype=tf.float32)
+    return RAW.TensorArrayGatherV3(
+        handle=handle, indices=ints(0, 1, 2, 3), flow_in=flow, dtype=tf.float32
+    )
 
 
 def written(x):
@@ -315,7 +487,15 @@ def written(x):
 
 def split(x):
     made = an_array()
-    return all_rows(made.handle, RAW.TensorArraySplitV3(handle=made.handle, value=tf.reshape(x, [-1]), lengths=longs(2, 2, 2, 2), flow_in=made.flow))
+    return all_rows(
+        made.handle,
+        RAW.TensorArraySplitV3(
+            handle=made.handle,
+            value=tf.reshape(x, [-1]),
+            lengths=longs(2, 2, 2, 2),
+            flow_in=made.flow,
+        ),
+    )
 
 
 def parts(x, **more):
@@ -331,34 +511,78 @@ ROWS_OF_FOUR = ints(0, 1, 2, 3)
 CHAINS = {
     "TensorListFromTensor": lambda x: stacked(a_list(x)),
     "TensorListStack": lambda x: stacked(a_list(x)),
-    "TensorListGather": lambda x: RAW.TensorListGather(input_handle=a_list(x), indices=ints(2, 0), element_shape=ELEMENT, element_dtype=tf.float32),
-    "TensorListGetItem": lambda x: RAW.TensorListGetItem(input_handle=a_list(x), index=1, element_shape=ELEMENT, element_dtype=tf.float32),
-    "TensorListPopBack": lambda x: RAW.TensorListPopBack(input_handle=a_list(x), element_shape=ELEMENT, element_dtype=tf.float32).tensor,
-    "TensorListPushBack": lambda x: stacked(RAW.TensorListPushBack(input_handle=a_list(x), tensor=x[0])),
-    "TensorListSetItem": lambda x: stacked(RAW.TensorListSetItem(input_handle=a_list(x), index=1, item=x[0])),
-    "TensorListConcat": lambda x: RAW.TensorListConcat(input_handle=a_list(x), element_dtype=tf.float32, element_shape=[2]).tensor,
-    "TensorListConcatLists": lambda x: stacked(RAW.TensorListConcatLists(input_a=a_list(x), input_b=a_list(x), element_dtype=tf.float32)),
+    "TensorListGather": lambda x: RAW.TensorListGather(
+        input_handle=a_list(x), indices=ints(2, 0), element_shape=ELEMENT, element_dtype=tf.float32
+    ),
+    "TensorListGetItem": lambda x: RAW.TensorListGetItem(
+        input_handle=a_list(x), index=1, element_shape=ELEMENT, element_dtype=tf.float32
+    ),
+    "TensorListPopBack": lambda x: (
+        RAW.TensorListPopBack(
+            input_handle=a_list(x), element_shape=ELEMENT, element_dtype=tf.float32
+        ).tensor
+    ),
+    "TensorListPushBack": lambda x: stacked(
+        RAW.TensorListPushBack(input_handle=a_list(x), tensor=x[0])
+    ),
+    "TensorListSetItem": lambda x: stacked(
+        RAW.TensorListSetItem(input_handle=a_list(x), index=1, item=x[0])
+    ),
+    "TensorListConcat": lambda x: (
+        RAW.TensorListConcat(
+            input_handle=a_list(x), element_dtype=tf.float32, element_shape=[2]
+        ).tensor
+    ),
+    "TensorListConcatLists": lambda x: stacked(
+        RAW.TensorListConcatLists(input_a=a_list(x), input_b=a_list(x), element_dtype=tf.float32)
+    ),
     "TensorListConcatV2": lambda x: (
-        RAW.TensorListConcatV2(input_handle=a_list(x), element_shape=ELEMENT, leading_dims=np.zeros(0, np.int64), element_dtype=tf.float32).tensor
+        RAW.TensorListConcatV2(
+            input_handle=a_list(x),
+            element_shape=ELEMENT,
+            leading_dims=np.zeros(0, np.int64),
+            element_dtype=tf.float32,
+        ).tensor
     ),
     "TensorListResize": lambda x: stacked(RAW.TensorListResize(input_handle=a_list(x), size=3)),
     "TensorListScatter": lambda x: stacked(RAW.TensorListScatter(**parts(x, indices=ROWS_OF_FOUR))),
-    "TensorListScatterV2": lambda x: stacked(RAW.TensorListScatterV2(**parts(x, indices=ROWS_OF_FOUR, num_elements=4))),
-    "TensorListScatterIntoExistingList": lambda x: stacked(
-        RAW.TensorListScatterIntoExistingList(input_handle=a_list(x), tensor=x[:2], indices=ints(3, 2))
+    "TensorListScatterV2": lambda x: stacked(
+        RAW.TensorListScatterV2(**parts(x, indices=ROWS_OF_FOUR, num_elements=4))
     ),
-    "TensorListSplit": lambda x: stacked(RAW.TensorListSplit(tensor=tf.reshape(x, [-1]), element_shape=ELEMENT, lengths=longs(2, 2, 2, 2))),
+    "TensorListScatterIntoExistingList": lambda x: stacked(
+        RAW.TensorListScatterIntoExistingList(
+            input_handle=a_list(x), tensor=x[:2], indices=ints(3, 2)
+        )
+    ),
+    "TensorListSplit": lambda x: stacked(
+        RAW.TensorListSplit(
+            tensor=tf.reshape(x, [-1]), element_shape=ELEMENT, lengths=longs(2, 2, 2, 2)
+        )
+    ),
     "TensorArrayScatterV3": lambda x: all_rows(*filled(x)),
     "TensorArrayGatherV3": lambda x: all_rows(*filled(x)),
-    "TensorArrayConcatV3": lambda x: RAW.TensorArrayConcatV3(**dict(zip(("handle", "flow_in"), filled(x))), dtype=tf.float32).value,
+    "TensorArrayConcatV3": lambda x: (
+        RAW.TensorArrayConcatV3(
+            **dict(zip(("handle", "flow_in"), filled(x))), dtype=tf.float32
+        ).value
+    ),
     "TensorArrayReadV3": written,
     "TensorArrayWriteV3": written,
     "TensorArraySplitV3": split,
-    **{op: lambda x, op=op: tf.abs(getattr(RAW, op)(input=a_complex(x))) for op in ("FFT", "FFT2D", "IFFT", "IFFT2D", "Conj")},
-    **{op: lambda x, op=op: tf.abs(getattr(RAW, op)(input=a_complex(tf.reshape(x, [2, 2, 2])))) for op in ("FFT3D", "IFFT3D")},
+    **{
+        op: lambda x, op=op: tf.abs(getattr(RAW, op)(input=a_complex(x)))
+        for op in ("FFT", "FFT2D", "IFFT", "IFFT2D", "Conj")
+    },
+    **{
+        op: lambda x, op=op: tf.abs(getattr(RAW, op)(input=a_complex(tf.reshape(x, [2, 2, 2]))))
+        for op in ("FFT3D", "IFFT3D")
+    },
     **{op: lambda x, op=op: getattr(RAW, op)(input=a_complex(x)) for op in ("Imag", "Real")},
     **{
-        op: lambda x, op=op: getattr(RAW, op)(input=tf.complex(tf.tile(x, [1, 2]), tf.zeros([4, 4])), fft_length=ints(*[4] * int(op[5:-1] or 1)))
+        op: lambda x, op=op: getattr(RAW, op)(
+            input=tf.complex(tf.tile(x, [1, 2]), tf.zeros([4, 4])),
+            fft_length=ints(*[4] * int(op[5:-1] or 1)),
+        )
         for op in ("IRFFT", "IRFFT2D")
     },
     "ComplexAbs": lambda x: RAW.ComplexAbs(x=a_complex(x)),
@@ -412,7 +636,10 @@ class Scaling:
         self.slots = {}
         slot = 0
         for argument in internals.op_def(op).input_arg:
-            value = given.get(argument.name, [(4, 4), (4, 4)] if argument.number_attr or argument.type_list_attr else (4, 4))
+            value = given.get(
+                argument.name,
+                [(4, 4), (4, 4)] if argument.number_attr or argument.type_list_attr else (4, 4),
+            )
             each = value if isinstance(value, list) else [value]
             each = [normal(*item) if isinstance(item, tuple) else item for item in each]
             self.values[argument.name] = each if isinstance(value, list) else each[0]
@@ -422,7 +649,12 @@ class Scaling:
 
     def floats(self):
         """Slots of floating point inputs that may carry a factor."""
-        return [slot for name in self.values for slot, value in zip(self.slots[name], self._each(name)) if np.asarray(value).dtype == np.float32]
+        return [
+            slot
+            for name in self.values
+            for slot, value in zip(self.slots[name], self._each(name))
+            if np.asarray(value).dtype == np.float32
+        ]
 
     def _each(self, name):
         return self.values[name] if isinstance(self.values[name], list) else [self.values[name]]
@@ -431,20 +663,37 @@ class Scaling:
         """The floating point outputs of the op by number; inputs in the slots given are multiplied by FACTOR."""
         arguments = {}
         for name in self.values:
-            each = [value * np.float32(FACTOR) if slot in scaled else value for slot, value in zip(self.slots[name], self._each(name))]
-            arguments[RENAMED.get((self.op, name), name)] = each if isinstance(self.values[name], list) else each[0]
+            each = [
+                value * np.float32(FACTOR) if slot in scaled else value
+                for slot, value in zip(self.slots[name], self._each(name))
+            ]
+            arguments[RENAMED.get((self.op, name), name)] = (
+                each if isinstance(self.values[name], list) else each[0]
+            )
         with tf.Graph().as_default(), tf.Session() as session:
             made = getattr(RAW, self.op)(**arguments, **self.attributes)
-            operation = next(each for each in tf.nest.flatten(made) if isinstance(each, tf.Tensor)).op
+            operation = next(
+                each for each in tf.nest.flatten(made) if isinstance(each, tf.Tensor)
+            ).op
             found = session.run([*operation.outputs])
-        return {number: value for number, value in enumerate(found) if value.dtype in (np.float32, np.float64, np.complex64)}
+        return {
+            number: value
+            for number, value in enumerate(found)
+            if value.dtype in (np.float32, np.float64, np.complex64)
+        }
 
 
 def expect(found, before, factor):
-    np.testing.assert_allclose(found, before * factor, rtol=1e-5, atol=1e-6 * np.abs(before * factor).max(initial=0))
+    np.testing.assert_allclose(
+        found, before * factor, rtol=1e-5, atol=1e-6 * np.abs(before * factor).max(initial=0)
+    )
 
 
-RUN = sorted(op for op in LISTED if registered(op) and op not in SKIPPED and op not in CHAINS and LISTED[op].name != "unscaled")
+RUN = sorted(
+    op
+    for op in LISTED
+    if registered(op) and op not in SKIPPED and op not in CHAINS and LISTED[op].name != "unscaled"
+)
 
 
 @pytest.mark.parametrize("op", RUN)
@@ -470,11 +719,15 @@ def test_a_factor_comes_out_of_lists_and_complex_numbers(op):
     assert LISTED[op].name == "linear" and LISTED[op].slots is None
     value = normal(4, 2)
     with tf.Graph().as_default(), tf.Session() as session:
-        before, after = session.run([CHAINS[op](tf.constant(value)), CHAINS[op](tf.constant(FACTOR * value))])
+        before, after = session.run(
+            [CHAINS[op](tf.constant(value)), CHAINS[op](tf.constant(FACTOR * value))]
+        )
     expect(after, before, FACTOR)
 
 
-@pytest.mark.parametrize("op", sorted(op for op in LISTED if LISTED[op].name == "unscaled" and op not in SKIPPED))
+@pytest.mark.parametrize(
+    "op", sorted(op for op in LISTED if LISTED[op].name == "unscaled" and op not in SKIPPED)
+)
 def test_empty_segments_have_no_factor(op):
     case = Scaling(op)
     before, after = case.outputs(())[0], case.outputs((0,))[0]
@@ -483,7 +736,11 @@ def test_empty_segments_have_no_factor(op):
 
 @pytest.mark.parametrize("op", ["ReluGrad", "TanhGrad", "MatMul", "Svd", "Sqrt"])
 def test_a_wrong_row_is_seen(op, monkeypatch):
-    wrong = {"ReluGrad": homogeneity.Rule("linear", (1,)), "TanhGrad": homogeneity.Rule("linear"), "MatMul": homogeneity.Rule("linear")}
+    wrong = {
+        "ReluGrad": homogeneity.Rule("linear", (1,)),
+        "TanhGrad": homogeneity.Rule("linear"),
+        "MatMul": homogeneity.Rule("linear"),
+    }
     monkeypatch.setitem(LISTED, op, wrong.get(op, homogeneity.Rule("linear")))
     with pytest.raises(AssertionError):
         test_a_factor_comes_out_as_the_table_says(op)
@@ -491,12 +748,20 @@ def test_a_wrong_row_is_seen(op, monkeypatch):
 
 @pytest.mark.unit
 def test_what_is_not_run_is_listed():
-    assert not SKIPPED & CHAINS.keys() and SKIPPED | CHAINS.keys() <= LISTED.keys() and WITH.keys() <= LISTED.keys()
+    assert (
+        not SKIPPED & CHAINS.keys()
+        and SKIPPED | CHAINS.keys() <= LISTED.keys()
+        and WITH.keys() <= LISTED.keys()
+    )
 
 
 @pytest.mark.unit
 def test_no_op_stands_twice():
-    ops = [word.split(":")[0].split(">")[0] for _, *words in tables.rows(traits._FOLDER / "homogeneity.txt") for word in words]
+    ops = [
+        word.split(":")[0].split(">")[0]
+        for _, *words in tables.rows("homogeneity.txt")
+        for word in words
+    ]
     assert len(ops) == len(set(ops)) == len(LISTED)
 
 
@@ -506,7 +771,9 @@ def test_slots_are_of_what_carries_a_factor():
         if registered(op) and rule.slots is not None:
             arguments = internals.op_def(op).input_arg
             kinds = [{a.type} if a.type else {BY_ATTRIBUTE} for a in arguments]
-            assert all(kinds[slot] & {*FLOATS, *COMPLEX, VARIANT, BY_ATTRIBUTE} for slot in rule.slots), op
+            assert all(
+                kinds[slot] & {*FLOATS, *COMPLEX, VARIANT, BY_ATTRIBUTE} for slot in rule.slots
+            ), op
 
 
 BY_ATTRIBUTE = -1
@@ -518,12 +785,26 @@ def test_a_name_says_nothing():
 
 
 # Ops of this kind that read no gradient, or aren't linear in it.
-NO_GRADIENTS = {"IgammaGradA", "RandomGammaGrad", "TensorArrayGrad", "BroadcastGradientArgs", "UnbatchGrad"}
+NO_GRADIENTS = {
+    "IgammaGradA",
+    "RandomGammaGrad",
+    "TensorArrayGrad",
+    "BroadcastGradientArgs",
+    "UnbatchGrad",
+}
 
 
 @pytest.mark.unit
 def test_gradient_ops_of_this_tensorflow_are_listed():
-    ops = {op for op in dir(RAW) if "Grad" in op and not op.startswith(("_", "Xla", "Load", "Retrieve", "Send"))}
+    ops = {
+        op
+        for op in dir(RAW)
+        if "Grad" in op and not op.startswith(("_", "Xla", "Load", "Retrieve", "Send"))
+    }
     assert len(ops) > 70
-    named = {op for op in ops if not any(word in op for word in ("Apply", "Accumulator", "SymbolicGradient"))}
+    named = {
+        op
+        for op in ops
+        if not any(word in op for word in ("Apply", "Accumulator", "SymbolicGradient"))
+    }
     assert named - LISTED.keys() - NO_GRADIENTS == set()

@@ -7,23 +7,33 @@ import importlib
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph import tables
-from graphmp.graph.dtypes import BFLOAT16, BY_NAME, FLOAT16, FLOAT32
-from graphmp.hooks import internals
-from graphmp.hooks.op_defs import WIDER
-from graphmp.policy import traits
+from graphmp.policy import tables, traits
+from graphmp.policy.dtypes import BFLOAT16, BY_NAME, FLOAT16, FLOAT32
 from graphmp.policy.policy import CATEGORIES, Policy
+from graphmp.tf_hooks import internals
+from graphmp.tf_hooks.op_defs import WIDER
 
 pytestmark = pytest.mark.unit
 
 TF2 = tf.__version__ > "2"
 HALVES = ("float16", "bfloat16")
-TYPES = ("T", "Ta", "Tb", "Tout", "dtype", "Tparams", "elem_type", "element_dtype")  # attributes that hold the dtype an op computes in
+TYPES = (
+    "T",
+    "Ta",
+    "Tb",
+    "Tout",
+    "dtype",
+    "Tparams",
+    "elem_type",
+    "element_dtype",
+)  # attributes that hold the dtype an op computes in
 ELSEWHERE = {  # ops that the Python registry of this TensorFlow doesn't have
     True: {"FusedConv2DBiasActivation"},  # of tf.contrib
     False: {"FusedConv2DBiasActivation", "BatchMatMulV3", "_Arg", "_Retval"},
 }[TF2]
-NOT_LISTED = set() if TF2 else {"Einsum"}  # tf.einsum of 1.15.5 is made of matmuls: the op itself comes from TensorFlow 2
+NOT_LISTED = (
+    set() if TF2 else {"Einsum"}
+)  # tf.einsum of 1.15.5 is made of matmuls: the op itself comes from TensorFlow 2
 LISTED_TRAITS = (
     "MOVES_NOTHING", "DISCONTINUOUS", "KEEPS_VALUES", "FORGETS_VALUES", "LAST_ACTIVATIONS", "SUMS", "BIAS_ADDS", "LOOK_UPS",
     "NONLINEAR_DENIED", "PASSES_ON", "HANDLE_OPS", "WIDER_STATISTICS", "BOUNDED", "BOUNDED_OFF_ZERO", "BOUNDED_IN_GRADIENT",
@@ -66,8 +76,12 @@ def test_the_allow_list_of_missing_ops_is_no_longer_than_needed():
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_lists_are_disjoint_and_sorted(dtype):
-    text = (traits._FOLDER / (dtype + ".txt")).read_text()
-    rows = [tuple(line.split("#")[0].split()) for line in text.splitlines() if line.split("#")[0].split()]
+    text = (tables.FOLDER / (dtype + ".txt")).read_text()
+    rows = [
+        tuple(line.split("#")[0].split())
+        for line in text.splitlines()
+        if line.split("#")[0].split()
+    ]
     ops = [op for _, op in rows]
     assert len(ops) == len(set(ops))
     assert rows == sorted(rows, key=lambda row: (CATEGORIES.index(row[0]), row[1]))
@@ -90,7 +104,7 @@ def test_every_trait_of_the_table_is_served():
 
 
 def test_no_op_is_named_twice_for_a_trait():
-    named = [(trait, op) for trait, *ops in tables.rows(traits._FOLDER / "traits.txt") for op in ops]
+    named = [(trait, op) for trait, *ops in tables.rows("traits.txt") for op in ops]
     assert len(named) == len(set(named))
 
 
@@ -111,7 +125,11 @@ def test_ops_of_wider_statistics_have_the_attribute():
 
 def _handle_ops_with_dtype():
     """Ops on handles whose definition has the dtype of what the handle holds."""
-    return sorted(op for op in traits.HANDLE_OPS if any(a.name in TYPES for a in internals.op_def(op).attr if a.type == "type"))
+    return sorted(
+        op
+        for op in traits.HANDLE_OPS
+        if any(a.name in TYPES for a in internals.op_def(op).attr if a.type == "type")
+    )
 
 
 def test_all_ops_on_handles_are_listed():
@@ -123,7 +141,7 @@ def test_all_ops_on_handles_are_listed():
 @pytest.mark.parametrize("dtype", HALVES)
 def test_the_table_of_kernels_names_listed_ops(dtype):
     policy = Policy.default(dtype)
-    rows = [row for row in tables.rows(traits._FOLDER / "kernels.txt") if row[0] == dtype]
+    rows = [row for row in tables.rows("kernels.txt") if row[0] == dtype]
     ops = [row[1] for row in rows]
     assert len(ops) == len(set(ops)) and set(ops) <= policy.allow | policy.infer | policy.clear
     assert {device for row in rows for device in row[2].split(",")} <= {"CPU", "GPU", "1.15.5"}
@@ -131,20 +149,36 @@ def test_the_table_of_kernels_names_listed_ops(dtype):
 
 
 def test_the_table_of_kernels_has_no_other_dtype():
-    assert {row[0] for row in tables.rows(traits._FOLDER / "kernels.txt")} == set(HALVES) and traits.without_kernel("float32") == frozenset()
+    assert {row[0] for row in tables.rows("kernels.txt")} == set(HALVES) and traits.without_kernel(
+        "float32"
+    ) == frozenset()
 
 
-@pytest.mark.parametrize("dtype, device", [(dtype, device) for dtype in HALVES for device in ("CPU", "GPU")])
+@pytest.mark.parametrize(
+    "dtype, device", [(dtype, device) for dtype in HALVES for device in ("CPU", "GPU")]
+)
 def test_the_table_of_kernels_agrees_with_the_registry(dtype, device):
     """An op lacks a kernel where it has one of float32 and none of half precision."""
     if not TF2 and (dtype == "bfloat16" or (device == "GPU" and not tf.test.is_built_with_cuda())):
-        pytest.skip("the table is of 2.21's bfloat16 kernels, and this build of 1.15.5 has none for a GPU")
-    listed = {op for listed_as, op, devices in tables.rows(traits._FOLDER / "kernels.txt") if listed_as == dtype and device in devices.split(",")}
+        pytest.skip(
+            "the table is of 2.21's bfloat16 kernels, and this build of 1.15.5 has none for a GPU"
+        )
+    listed = {
+        op
+        for listed_as, op, devices in tables.rows("kernels.txt")
+        if listed_as == dtype and device in devices.split(",")
+    }
     ops = paintable(Policy.default(dtype))
-    missing = {op for op in ops if has_kernel(op, FLOAT32, device) and not has_kernel(op, BY_NAME[dtype], device)}
+    missing = {
+        op
+        for op in ops
+        if has_kernel(op, FLOAT32, device) and not has_kernel(op, BY_NAME[dtype], device)
+    }
     assert missing - NOT_LISTED == {op for op in listed if known(op)}
 
 
 def test_has_kernel():
     assert has_kernel("MatMul", FLOAT16, "CPU") and has_kernel("MatMul", FLOAT32, "CPU")
-    assert not has_kernel("GRUBlockCell", FLOAT16, "CPU") and has_kernel("Identity", BFLOAT16, "CPU")
+    assert not has_kernel("GRUBlockCell", FLOAT16, "CPU") and has_kernel(
+        "Identity", BFLOAT16, "CPU"
+    )

@@ -39,21 +39,34 @@ def restored(made, path):
 
 @pytest.mark.parametrize("name", ["batch_norm", "float64", "partitioned", "resource_variables"])
 def test_float32_to_mixed_and_back(name, tmp_path):
-    as_it_is, decorated = built(name, undecorated), built(name, graphmp.mixed_precision(loss_scale_initial=64.0))
+    as_it_is, decorated = (
+        built(name, undecorated),
+        built(name, graphmp.mixed_precision(loss_scale_initial=64.0)),
+    )
     original, path = trained(as_it_is, tmp_path)
     mixed, missing = restored(decorated, path)
-    assert sorted(missing) == ["graphmp/loss_scale/good_steps", "graphmp/loss_scale/scale", "graphmp/loss_scale/skipped_steps"]
-    assert {n: v.tobytes() for n, v in mixed.items() if not n.startswith("graphmp/")} == {n: v.tobytes() for n, v in original.items()}
+    assert sorted(missing) == [
+        "graphmp/loss_scale/good_steps",
+        "graphmp/loss_scale/scale",
+        "graphmp/loss_scale/skipped_steps",
+    ]
+    assert {n: v.tobytes() for n, v in mixed.items() if not n.startswith("graphmp/")} == {
+        n: v.tobytes() for n, v in original.items()
+    }
     assert mixed["graphmp/loss_scale/scale"] == 64.0
     (tmp_path / "mixed").mkdir()
     after, path = trained(decorated, tmp_path / "mixed", path)
     back, missing = restored(as_it_is, path)
     assert missing == []
-    assert {n: v.tobytes() for n, v in back.items()} == {n: v.tobytes() for n, v in after.items() if not n.startswith("graphmp/")}
+    assert {n: v.tobytes() for n, v in back.items()} == {
+        n: v.tobytes() for n, v in after.items() if not n.startswith("graphmp/")
+    }
 
 
 def test_loss_scale_is_saved_and_restored(tmp_path):
-    made = built("regression", graphmp.mixed_precision(loss_scale_initial=64.0, loss_scale_growth_interval=2))
+    made = built(
+        "regression", graphmp.mixed_precision(loss_scale_initial=64.0, loss_scale_growth_interval=2)
+    )
     values, path = trained(made, tmp_path)
     assert values["graphmp/loss_scale/scale"] == 128.0
     again, missing = restored(made, path)
@@ -63,7 +76,9 @@ def test_loss_scale_is_saved_and_restored(tmp_path):
 def test_a_variable_of_the_model_is_not_optional(tmp_path):
     _, path = trained(built("regression", undecorated), tmp_path)
     graph, _, _, saver = built("batch_norm", graphmp.mixed_precision)
-    with tf.Session(graph=graph) as sess, pytest.raises(Exception, match=r"not found|has no tensor|doesn't exist"):
+    with tf.Session(graph=graph) as sess, pytest.raises(
+        Exception, match=r"not found|has no tensor|doesn't exist"
+    ):
         graphmp.restore(saver, sess, path)
 
 
@@ -81,7 +96,11 @@ def test_collection_holds_the_state_after_export_and_import(tmp_path):
     with tf.Graph().as_default() as imported, tf.Session(graph=imported) as sess:
         saver = tf.train.import_meta_graph(meta_graph) or tf.train.Saver()
         sess.run(tf.global_variables_initializer())
-        assert [float(v) for v in sess.run(tf.get_collection("graphmp_loss_scale"))] == [2.0**15, 0, 0]
+        assert [float(v) for v in sess.run(tf.get_collection("graphmp_loss_scale"))] == [
+            2.0**15,
+            0,
+            0,
+        ]
         assert sess.run("graphmp/loss_scale/current:0") == np.float32(2.0**15)
         assert tf.train.checkpoint_exists(saver.save(sess, str(tmp_path / "imported")))
 

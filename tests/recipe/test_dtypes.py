@@ -6,14 +6,18 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.graph.live import variable_op
+from graphmp.graph.state.live import variable_op
 from tests.support.models import vectors
 
 pytestmark = pytest.mark.unit
 
 recipe = graphmp.mixed_precision(loss_scale=64.0, engine="recipe")
 NUMBERED = tf.DType(tf.float32.as_datatype_enum)
-READS = {"as it is": lambda v: v, "value": lambda v: v.value(), "read_value": lambda v: v.read_value()}
+READS = {
+    "as it is": lambda v: v,
+    "value": lambda v: v.value(),
+    "read_value": lambda v: v.read_value(),
+}
 
 
 def read_as(graph, name):
@@ -30,7 +34,9 @@ def test_a_penalty_on_a_layer_inside_the_half_part_is_float32(graph):
         return tf.layers.dense(h, 1, name="two"), tf.reduce_sum(tf.negative(h, name="penalty"))
 
     build(vectors()[0])
-    assert read_as(graph, "two/MatMul") == [tf.float16] * 2 and read_as(graph, "penalty") == [tf.float32]
+    assert read_as(graph, "two/MatMul") == [tf.float16] * 2 and read_as(graph, "penalty") == [
+        tf.float32
+    ]
 
 
 def test_what_is_forced_stays_half_behind_the_half_part(graph):
@@ -54,7 +60,9 @@ def test_a_shape_is_taken_without_a_cast(graph, op):
     assert read_as(graph, "looked_at") == [tf.float16]
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, "float32", NUMBERED], ids=["dtype", "name", "number"])
+@pytest.mark.parametrize(
+    "dtype", [tf.float32, "float32", NUMBERED], ids=["dtype", "name", "number"]
+)
 def test_integers_that_enter_the_half_part_are_half_however_their_dtype_is_given(graph, dtype):
     @recipe
     def build(x, ids):
@@ -72,7 +80,9 @@ def test_variables_that_a_model_makes_and_reads_itself_are_cast(graph, read, use
     @recipe
     def build(x):
         first = tf.Variable(tf.ones([12, 4]), name="first", use_resource=use_resource)
-        return tf.matmul(tf.matmul(x, READS[read](first), name="one"), tf.ones([4, 2], x.dtype), name="two")
+        return tf.matmul(
+            tf.matmul(x, READS[read](first), name="one"), tf.ones([4, 2], x.dtype), name="two"
+        )
 
     build(vectors()[0])
     assert read_as(graph, "one") == read_as(graph, "two") == [tf.float16] * 2
@@ -80,7 +90,9 @@ def test_variables_that_a_model_makes_and_reads_itself_are_cast(graph, read, use
 
 
 @pytest.mark.parametrize("use_resource", [False, True])
-def test_what_a_model_assigns_itself_is_float32_and_kept_where_it_is_not_finite(graph, use_resource):
+def test_what_a_model_assigns_itself_is_float32_and_kept_where_it_is_not_finite(
+    graph, use_resource
+):
     """Half precision may overflow: then the variable is given its old value, as a moving average is."""
 
     @graphmp.mixed_precision(engine="recipe")
@@ -97,5 +109,7 @@ def test_what_a_model_assigns_itself_is_float32_and_kept_where_it_is_not_finite(
     chosen = write.inputs[1].op
     new, old = chosen.inputs[1:]
     assert chosen.type in ("Select", "SelectV2") and new.dtype == old.dtype == tf.float32
-    assert new.op.type == ("Neg" if use_resource else "Cast") and new.op.inputs[0].op.name.startswith("one/BiasAdd")
+    assert new.op.type == ("Neg" if use_resource else "Cast") and new.op.inputs[
+        0
+    ].op.name.startswith("one/BiasAdd")
     assert variable_op(old).name == "last"

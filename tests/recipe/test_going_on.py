@@ -20,9 +20,15 @@ def step(beside=lambda loss: [], **options):
     def build(x, y, factor):
         loss = tf.losses.mean_squared_error(y, two_layers(x)) * factor
         with tf.control_dependencies(beside(loss)):
-            return tf.train.AdamOptimizer(0.01).minimize(loss, global_step=tf.train.get_or_create_global_step())
+            return tf.train.AdamOptimizer(0.01).minimize(
+                loss, global_step=tf.train.get_or_create_global_step()
+            )
 
-    inputs = tf.placeholder(tf.float32, (None, 12)), tf.placeholder(tf.float32, (None, 1)), tf.placeholder(tf.float32, ())
+    inputs = (
+        tf.placeholder(tf.float32, (None, 12)),
+        tf.placeholder(tf.float32, (None, 1)),
+        tf.placeholder(tf.float32, ()),
+    )
     return build(*inputs), inputs
 
 
@@ -38,12 +44,19 @@ def changed_when_skipped(train, inputs):
         before = state(sess)
         sess.run(train, dict(zip(inputs, (VECTORS, TARGETS, np.inf))))
         after = state(sess)
-    return {name for name in before if before[name].tobytes() != after[name].tobytes() and not name.startswith("graphmp/")}
+    return {
+        name
+        for name in before
+        if before[name].tobytes() != after[name].tobytes() and not name.startswith("graphmp/")
+    }
 
 
 def listed(row):
     graph = tf.get_default_graph()
-    return {graph.get_operation_by_name(each["node"]).inputs[0].op.name: each["why"] for each in row["not_skipped"]}
+    return {
+        graph.get_operation_by_name(each["node"]).inputs[0].op.name: each["why"]
+        for each in row["not_skipped"]
+    }
 
 
 def test_a_plain_step_changes_nothing():
@@ -53,10 +66,23 @@ def test_a_plain_step_changes_nothing():
     assert row["not_skipped"] == [] and len(row["gated"]) == len(row["updates"]) > 4
 
 
-@pytest.mark.parametrize("options, counts", [({}, set()), ({"count_skipped_steps": True}, {"global_step"})])
+@pytest.mark.parametrize(
+    "options, counts", [({}, set()), ({"count_skipped_steps": True}, {"global_step"})]
+)
 def test_what_is_listed_is_what_changes(options, counts):
     def counter(loss):
-        return [tf.assign_add(tf.get_variable("seen", (), initializer=tf.zeros_initializer(), trainable=False, use_resource=False), 1.0)]
+        return [
+            tf.assign_add(
+                tf.get_variable(
+                    "seen",
+                    (),
+                    initializer=tf.zeros_initializer(),
+                    trainable=False,
+                    use_resource=False,
+                ),
+                1.0,
+            )
+        ]
 
     with tf.Graph().as_default():
         train, inputs = step(counter, **options)

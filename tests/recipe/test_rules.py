@@ -29,7 +29,11 @@ def test_with_and_without_arguments_signature_and_docstring_stay(graph):
         """Builds."""
         return tf.layers.dense(inputs, classes)
 
-    for decorated in (graphmp.mixed_precision(build), graphmp.mixed_precision()(build), fixed(build)):
+    for decorated in (
+        graphmp.mixed_precision(build),
+        graphmp.mixed_precision()(build),
+        fixed(build),
+    ):
         assert decorated.__doc__ == "Builds." and decorated.__name__ == "build"
         assert inspect.signature(decorated) == inspect.signature(build)
         assert decorated(vectors()[0], classes=2).shape.as_list() == [None, 2]
@@ -55,7 +59,11 @@ def test_methods_static_and_class_methods(graph):
             return tf.layers.dense(x, cls.units)
 
     x = vectors()[0]
-    assert [f(x).shape.as_list()[1] for f in (Model().build, Model.static, Model.of_class)] == [4, 5, 4]
+    assert [f(x).shape.as_list()[1] for f in (Model().build, Model.static, Model.of_class)] == [
+        4,
+        5,
+        4,
+    ]
     assert set(tensor_core_dtypes(graph)) == {"float16"}
 
 
@@ -158,7 +166,9 @@ def test_moving_averages_of_variables_are_float32(graph):
     x, y = vectors()
     run(build(x, y), {x: VECTORS, y: TARGETS})
     shadows = [v for v in tf.global_variables() if v.op.name.endswith("ExponentialMovingAverage")]
-    assert [v.op.name for v in shadows] == [v.op.name + "/ExponentialMovingAverage" for v in tf.trainable_variables()]
+    assert [v.op.name for v in shadows] == [
+        v.op.name + "/ExponentialMovingAverage" for v in tf.trainable_variables()
+    ]
     assert {v.dtype.base_dtype for v in shadows} == {tf.float32}
 
 
@@ -178,14 +188,18 @@ def test_gradients_come_back_float32_divided_none_stays_none_sparse_stays_sparse
     feed = np.zeros((8, 4), np.int32)
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
-        table, gradient = sess.run([tf.trainable_variables()[0], by_name["dense/kernel"]], {ids: feed})
+        table, gradient = sess.run(
+            [tf.trainable_variables()[0], by_name["dense/kernel"]], {ids: feed}
+        )
     np.testing.assert_allclose(gradient[:8, 0], table[0], rtol=2e-3, atol=1e-6)
 
 
 def test_clip_is_over_the_global_norm_after_the_unscale(graph):
     @graphmp.mixed_precision(loss_scale=128.0, clip_norm=5.0)
     def build(x, y):
-        return tf.train.GradientDescentOptimizer(1.0).compute_gradients(10.0 * tf.losses.mean_squared_error(y, two_layers(x)))
+        return tf.train.GradientDescentOptimizer(1.0).compute_gradients(
+            10.0 * tf.losses.mean_squared_error(y, two_layers(x))
+        )
 
     x, y = vectors()
     norm = tf.global_norm([g for g, _ in build(x, y)])
@@ -204,7 +218,11 @@ def test_gradients_of_a_shared_weight_are_summed_in_float32(graph, cast):
         return tf.gradients(tf.reduce_mean(h), tf.trainable_variables())
 
     build(vectors()[0])
-    sums = [op for op in graph.get_operations() if op.type == "AddN" and op.outputs[0].shape.as_list() == [12, 12]]
+    sums = [
+        op
+        for op in graph.get_operations()
+        if op.type == "AddN" and op.outputs[0].shape.as_list() == [12, 12]
+    ]
     assert len(sums) == 1 and sums[0].get_attr("T") == tf.float32
 
 
@@ -214,17 +232,26 @@ def test_look_ups_in_a_partitioned_table_find_their_rows(graph):
     @fixed
     def build(x, ids):
         with tf.variable_scope("parts", partitioner=tf.fixed_size_partitioner(2)):
-            table = tf.get_variable("table", [4, 12], dtype=x.dtype, initializer=tf.random_normal_initializer())
+            table = tf.get_variable(
+                "table", [4, 12], dtype=x.dtype, initializer=tf.random_normal_initializer()
+            )
         rows = tf.nn.embedding_lookup(table, ids, partition_strategy="mod")
         return rows + 0.0 * tf.matmul(x, tf.get_variable("w", [12, 12], dtype=x.dtype))
 
     x, ids = vectors()[0], tf.placeholder(tf.int32, (None,))
-    rows, parts = run([build(x, ids), tf.trainable_variables("parts")], {x: VECTORS[:4], ids: [0, 1, 2, 3]})
+    rows, parts = run(
+        [build(x, ids), tf.trainable_variables("parts")], {x: VECTORS[:4], ids: [0, 1, 2, 3]}
+    )
     np.testing.assert_allclose(rows, np.stack([parts[i % 2][i // 2] for i in range(4)]), rtol=2e-3)
 
 
 def test_the_scale_stops_at_its_floor_and_float32s_largest(graph):
-    @graphmp.mixed_precision(loss_scale_initial=4.0, loss_scale_min=2.0, loss_scale_growth_interval=1, loss_scale_growth_factor=1e30)
+    @graphmp.mixed_precision(
+        loss_scale_initial=4.0,
+        loss_scale_min=2.0,
+        loss_scale_growth_interval=1,
+        loss_scale_growth_factor=1e30,
+    )
     def build(x, factor):
         loss = tf.reduce_mean(tf.layers.dense(x, 1)) * factor
         return tf.train.GradientDescentOptimizer(0.0).minimize(loss)
@@ -255,17 +282,22 @@ def test_user_given_grad_ys_are_scaled(graph):
 
 def test_scale_from_a_tensor_and_from_the_global_step(graph):
     with pytest.raises(graphmp.GraphmpError, match=r"GMP002.*the graph has none"):
-        graphmp.mixed_precision(loss_scale=lambda step: step)(lambda x: tf.gradients(tf.layers.dense(x, 1, name="first"), tf.trainable_variables()))(
-            vectors()[0]
-        )
+        graphmp.mixed_precision(loss_scale=lambda step: step)(
+            lambda x: tf.gradients(tf.layers.dense(x, 1, name="first"), tf.trainable_variables())
+        )(vectors()[0])
     tf.train.get_or_create_global_step()
     for scale in (tf.constant(32.0), lambda step: tf.pow(2.0, tf.cast(step, tf.float32) + 5)):
         x, y = vectors()
         with tf.variable_scope("net", reuse=tf.AUTO_REUSE):
             pairs = graphmp.mixed_precision(loss_scale=scale)(
-                lambda x, y: tf.train.GradientDescentOptimizer(1.0).compute_gradients(tf.losses.mean_squared_error(y, two_layers(x)))
+                lambda x, y: tf.train.GradientDescentOptimizer(1.0).compute_gradients(
+                    tf.losses.mean_squared_error(y, two_layers(x))
+                )
             )(x, y)
-        assert all(np.isfinite(g).all() for g in run([g for g, _ in pairs if g is not None], {x: VECTORS, y: TARGETS}))
+        assert all(
+            np.isfinite(g).all()
+            for g in run([g for g, _ in pairs if g is not None], {x: VECTORS, y: TARGETS})
+        )
     names = {op.name for op in graph.get_operations()}
     assert "graphmp/loss_scale/scaled_loss" in names and "graphmp/loss_scale_1/current" in names
 
@@ -297,7 +329,10 @@ def test_a_number_that_half_precision_cannot_hold_is_refused_by_its_line(graph, 
     if not refused:
         assert build(*vectors()).dtype == tf.float32
         return
-    with pytest.raises(graphmp.GraphmpError, match=r"GMP012: .*test_rules.py:\d+: `masked = .*# a mask`: .* holds -1e\+09, which float16 can't"):
+    with pytest.raises(
+        graphmp.GraphmpError,
+        match=r"GMP012: .*test_rules.py:\d+: `masked = .*# a mask`: .* holds -1e\+09, which float16 can't",
+    ):
         build(*vectors())
 
 
@@ -307,7 +342,9 @@ def test_a_keras_layer_is_refused_before_it_runs(graph):
     def build(x):
         return tf.keras.layers.Dense(4)(x)
 
-    with pytest.raises(graphmp.GraphmpError, match=r"GMP014.*variable dense/kernel would be stored in float16"):
+    with pytest.raises(
+        graphmp.GraphmpError, match=r"GMP014.*variable dense/kernel would be stored in float16"
+    ):
         build(vectors()[0])
 
 
@@ -323,7 +360,12 @@ def test_the_models_own_error_comes_through_as_it_is(graph):
     with pytest.raises(ValueError, match="taken/kernel already exists"):
         fixed(lambda x: tf.layers.dense(x, 4, name="taken"))(vectors()[0])
     with pytest.raises(ValueError) as caught:
-        fixed(lambda x: tf.reshape(x, [-1, 5, 7, 11]) + tf.zeros([13]) * tf.layers.dense(tf.zeros([2, 3]), 4))(tf.zeros([385, 2]))
+        fixed(
+            lambda x: (
+                tf.reshape(x, [-1, 5, 7, 11])
+                + tf.zeros([13]) * tf.layers.dense(tf.zeros([2, 3]), 4)
+            )
+        )(tf.zeros([385, 2]))
     assert not isinstance(caught.value, graphmp.GraphmpError)
 
 
@@ -345,7 +387,10 @@ def test_other_threads_are_left_alone():
         with tf.Graph().as_default() as graph:
             tf.layers.dense(vectors()[0], 4)
             tf.reduce_mean(tf.zeros([2], tf.float16))
-            dtypes.update(matmul=tensor_core_dtypes(graph), mean=graph.get_operation_by_name("Mean").get_attr("T"))
+            dtypes.update(
+                matmul=tensor_core_dtypes(graph),
+                mean=graph.get_operation_by_name("Mean").get_attr("T"),
+            )
         done.set()
 
     @fixed
@@ -375,19 +420,37 @@ def test_keep_float32_and_op_policy(graph, tmp_path):
         return tf.losses.mean_squared_error(y, tf.layers.dense(h, 1, name="third"))
 
     build(*vectors())
-    dtype = {op.name: op.get_attr("T") for op in graph.get_operations() if op.type in ("MatMul", "Tanh")}
-    assert dtype == {"first/MatMul": tf.float16, "first/Tanh": tf.float32, "second/MatMul": tf.float32, "third/MatMul": tf.float16}
+    dtype = {
+        op.name: op.get_attr("T") for op in graph.get_operations() if op.type in ("MatMul", "Tanh")
+    }
+    assert dtype == {
+        "first/MatMul": tf.float16,
+        "first/Tanh": tf.float32,
+        "second/MatMul": tf.float32,
+        "third/MatMul": tf.float16,
+    }
 
 
 @pytest.mark.unit
 def test_a_fetch_keeps_its_dtype_and_strict_repairs_nothing(graph):
     def build(x, y):
         h = tf.layers.dense(x, 4, tf.nn.relu, name="first")
-        return tf.losses.mean_squared_error(y, tf.layers.dense(h * tf.reduce_mean(h, 1, keepdims=True), 1, name="second"))
+        return tf.losses.mean_squared_error(
+            y, tf.layers.dense(h * tf.reduce_mean(h, 1, keepdims=True), 1, name="second")
+        )
 
-    graphmp.mixed_precision(loss_scale=64.0, fetch="first/Relu:0", engine_strict=True)(build)(*vectors())
-    dtype = {op.name: op.get_attr("T") for op in graph.get_operations() if op.type in ("MatMul", "Relu", "Mean")}
-    assert dtype["first/Relu"] == tf.float32 and dtype["first/MatMul"] == dtype["second/MatMul"] == dtype["Mean"] == tf.float16
+    graphmp.mixed_precision(loss_scale=64.0, fetch="first/Relu:0", engine_strict=True)(build)(
+        *vectors()
+    )
+    dtype = {
+        op.name: op.get_attr("T")
+        for op in graph.get_operations()
+        if op.type in ("MatMul", "Relu", "Mean")
+    }
+    assert (
+        dtype["first/Relu"] == tf.float32
+        and dtype["first/MatMul"] == dtype["second/MatMul"] == dtype["Mean"] == tf.float16
+    )
     with tf.variable_scope("again"):
         graphmp.mixed_precision(build)(*vectors())
     assert graph.get_operation_by_name("again/Mean").get_attr("T") == tf.float32
@@ -398,11 +461,16 @@ def test_an_update_that_bypasses_the_unscale_is_never_run_in_silence(graph):
     x, y = vectors()
     out = fixed(lambda x: tf.layers.dense(x, 1, use_bias=False))(x)
     gradient = tf.matmul(x, out - y, transpose_a=True)
-    train = tf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, tf.trainable_variables()[0])])
+    train = tf.train.GradientDescentOptimizer(0.1).apply_gradients(
+        [(gradient, tf.trainable_variables()[0])]
+    )
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
         sess.run(out, {x: VECTORS})
-        for door in (lambda: sess.run(train, {x: VECTORS, y: TARGETS}), lambda: sess.make_callable(train, [x, y])(VECTORS, TARGETS)):
+        for door in (
+            lambda: sess.run(train, {x: VECTORS, y: TARGETS}),
+            lambda: sess.make_callable(train, [x, y])(VECTORS, TARGETS),
+        ):
             with pytest.raises(graphmp.GraphmpError, match=r"GMP016.*ApplyGradientDescent"):
                 door()
 
@@ -413,8 +481,13 @@ def test_functional_control_flow_is_refused_by_its_line(graph):
         pytest.skip("conditionals of TensorFlow 1 are not functions")
     tf.enable_control_flow_v2()
     try:
-        with pytest.raises(graphmp.GraphmpError, match=r"GMP012: .*test_rules.py:\d+: `.*tf.cond.*`: .*If makes a function of its own"):
-            recipe_alone(lambda x, flag: tf.layers.dense(tf.cond(flag, lambda: x * 2.0, lambda: x), 1))(vectors()[0], tf.placeholder(tf.bool, ()))
+        with pytest.raises(
+            graphmp.GraphmpError,
+            match=r"GMP012: .*test_rules.py:\d+: `.*tf.cond.*`: .*If makes a function of its own",
+        ):
+            recipe_alone(
+                lambda x, flag: tf.layers.dense(tf.cond(flag, lambda: x * 2.0, lambda: x), 1)
+            )(vectors()[0], tf.placeholder(tf.bool, ()))
     finally:
         tf.disable_control_flow_v2()
 
@@ -422,7 +495,12 @@ def test_functional_control_flow_is_refused_by_its_line(graph):
 def test_functions_of_an_input_pipeline_are_left_alone(graph):
     @fixed
     def build(x):
-        rows = tf.data.Dataset.from_tensor_slices(VECTORS).map(lambda row: tf.reduce_mean(row) + tf.exp(row)).batch(8).repeat()
+        rows = (
+            tf.data.Dataset.from_tensor_slices(VECTORS)
+            .map(lambda row: tf.reduce_mean(row) + tf.exp(row))
+            .batch(8)
+            .repeat()
+        )
         return tf.layers.dense(x, 12) + tf.data.make_one_shot_iterator(rows).get_next()
 
     x = vectors()[0]
@@ -432,7 +510,10 @@ def test_functions_of_an_input_pipeline_are_left_alone(graph):
 @pytest.mark.unit
 def test_inputs_that_do_not_come_through_arguments_are_refused(graph):
     x = vectors()[0]
-    with pytest.raises(graphmp.GraphmpError, match=r"GMP015: none of the 1 matmuls and convolutions, dense/MatMul the first"):
+    with pytest.raises(
+        graphmp.GraphmpError,
+        match=r"GMP015: none of the 1 matmuls and convolutions, dense/MatMul the first",
+    ):
         recipe_alone(lambda: tf.layers.dense(x, 1))()
 
 
@@ -450,7 +531,9 @@ def test_eager_execution_is_a_clear_error(forks, tmp_path):
         pytest.skip("TensorFlow 1 is not eager unless asked")
     script = tmp_path / "script.py"
     script.write_text(EAGER)
-    assert forks.run(str(script), flags=None).out.startswith("GMP011: <lambda> was called while TensorFlow executes eagerly")
+    assert forks.run(str(script), flags=None).out.startswith(
+        "GMP011: <lambda> was called while TensorFlow executes eagerly"
+    )
 
 
 @pytest.mark.unit
@@ -479,7 +562,9 @@ def test_random_ops_draw_what_they_draw_in_float32(half):
     def tower(images, name):
         with tf.variable_scope(name):
             top = tf.nn.dropout(tf.layers.dense(images, 16, tf.nn.relu, name="a"), rate=0.5)
-            return tf.layers.dense(top, 4, name="b", kernel_initializer=tf.truncated_normal_initializer(seed=7))
+            return tf.layers.dense(
+                top, 4, name="b", kernel_initializer=tf.truncated_normal_initializer(seed=7)
+            )
 
     found = []
     for build in (tower, graphmp.mixed_precision(compute_dtype=half)(tower)):

@@ -9,11 +9,24 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from tests.support.models import CLASSES, IDS, MODELS, PICTURES, TARGETS, VECTORS, batch_for, two_layers
+from tests.support.models import (
+    CLASSES,
+    IDS,
+    MODELS,
+    PICTURES,
+    TARGETS,
+    VECTORS,
+    batch_for,
+    two_layers,
+)
 from tests.support.optimizers import ONE_KIND_EACH, OPTIMIZERS, TAKE_NO_STEP
 from tests.support.training import state
 
-OWN = ("graphmp/loss_scale/scale", "graphmp/loss_scale/good_steps", "graphmp/loss_scale/skipped_steps")
+OWN = (
+    "graphmp/loss_scale/scale",
+    "graphmp/loss_scale/good_steps",
+    "graphmp/loss_scale/skipped_steps",
+)
 
 
 def model(optimizer, sparse, use_resource):
@@ -23,9 +36,13 @@ def model(optimizer, sparse, use_resource):
     def build(x, ids, y, factor):
         with tf.variable_scope("net", use_resource=use_resource):
             if sparse:
-                x = tf.reshape(tf.nn.embedding_lookup(tf.get_variable("table", [20, 8]), ids), [-1, 32])
+                x = tf.reshape(
+                    tf.nn.embedding_lookup(tf.get_variable("table", [20, 8]), ids), [-1, 32]
+                )
             loss = tf.losses.mean_squared_error(y, two_layers(x)) * factor
-        return loss, OPTIMIZERS[optimizer]().minimize(loss, global_step=tf.train.get_or_create_global_step())
+        return loss, OPTIMIZERS[optimizer]().minimize(
+            loss, global_step=tf.train.get_or_create_global_step()
+        )
 
     x, ids = tf.placeholder(tf.float32, (None, 12)), tf.placeholder(tf.int32, (None, 4))
     y, factor = tf.placeholder(tf.float32, (None, 1)), tf.placeholder(tf.float32, ())
@@ -58,10 +75,22 @@ def test_optimizer(optimizer, sparse, use_resource):
             sess.run(train_op, good)
             last = state(sess)
             assert last["global_step"] == 2 * steps and last[OWN[1]] == 1 and last[OWN[0]] == 32.0
-            assert [v.op.name for v in tf.trainable_variables() if v.op.name not in changed(after, last)] == []
+            assert [
+                v.op.name for v in tf.trainable_variables() if v.op.name not in changed(after, last)
+            ] == []
 
 
-@pytest.mark.parametrize("name", ["loss_returned", "towers", "hand_written_optimizer", "gradients_by_hand", "recurrent_loop", "resource_variables"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "loss_returned",
+        "towers",
+        "hand_written_optimizer",
+        "gradients_by_hand",
+        "recurrent_loop",
+        "resource_variables",
+    ],
+)
 def test_models(name):
     """The same for models, by a batch that overflows float16 but not float32."""
     with tf.Graph().as_default():
@@ -88,7 +117,9 @@ def test_a_users_accumulator_takes_nothing_that_is_not_finite():
         optimizer = tf.train.AdamOptimizer(0.01)
         pairs = optimizer.compute_gradients(loss)
         sums = [tf.Variable(tf.zeros(v.shape), trainable=False, name="sum") for _, v in pairs]
-        return [s.assign_add(g) for s, (g, _) in zip(sums, pairs)], optimizer.apply_gradients([(s.read_value(), v) for s, (_, v) in zip(sums, pairs)])
+        return [s.assign_add(g) for s, (g, _) in zip(sums, pairs)], optimizer.apply_gradients(
+            [(s.read_value(), v) for s, (_, v) in zip(sums, pairs)]
+        )
 
     with tf.Graph().as_default():
         x, y = tf.placeholder(tf.float32, (None, 12)), tf.placeholder(tf.float32, (None, 1))
@@ -152,7 +183,9 @@ def test_the_other_loss_of_a_gan_trains():
 
         first, second = half("D") * factor, half("G")
         train = [
-            tf.train.AdamOptimizer(0.01, name=n + "Adam").minimize(loss, var_list=tf.trainable_variables(n))
+            tf.train.AdamOptimizer(0.01, name=n + "Adam").minimize(
+                loss, var_list=tf.trainable_variables(n)
+            )
             for n, loss in (("D", first), ("G", second))
         ]
         return tf.group(*train)
@@ -179,7 +212,10 @@ def test_two_optimizers_on_one_loss_count_one_step():
         variables = tf.trainable_variables()
         gradients = tf.gradients(loss, variables)
         pairs = list(zip(gradients, variables))
-        return tf.group(tf.train.AdamOptimizer(0.01).apply_gradients(pairs[:2]), tf.train.MomentumOptimizer(0.01, 0.9).apply_gradients(pairs[2:]))
+        return tf.group(
+            tf.train.AdamOptimizer(0.01).apply_gradients(pairs[:2]),
+            tf.train.MomentumOptimizer(0.01, 0.9).apply_gradients(pairs[2:]),
+        )
 
     with tf.Graph().as_default():
         x, y = tf.placeholder(tf.float32, (None, 12)), tf.placeholder(tf.float32, (None, 1))
@@ -208,21 +244,35 @@ def test_train_op_stays_fetchable_and_what_hangs_on_it_runs():
     assert values["beta1_power"] == np.float32(0.9)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the chief's thread is cancelled at the end
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)  # the chief's thread is cancelled at the end
 def test_sync_replicas_checks_what_it_takes_from_its_accumulators():
     """Every worker pushes whatever it has; the chief's update is what is skipped."""
 
     @graphmp.mixed_precision(loss_scale_initial=64.0)
     def build(x, y, factor):
         loss = tf.losses.mean_squared_error(y, two_layers(x)) * factor
-        optimizer = tf.train.SyncReplicasOptimizer(tf.train.AdamOptimizer(0.01), replicas_to_aggregate=1, total_num_replicas=1)
-        return loss, optimizer, optimizer.minimize(loss, global_step=tf.train.get_or_create_global_step())
+        optimizer = tf.train.SyncReplicasOptimizer(
+            tf.train.AdamOptimizer(0.01), replicas_to_aggregate=1, total_num_replicas=1
+        )
+        return (
+            loss,
+            optimizer,
+            optimizer.minimize(loss, global_step=tf.train.get_or_create_global_step()),
+        )
 
     with tf.Graph().as_default():
-        x, y, factor = tf.placeholder(tf.float32, (None, 12)), tf.placeholder(tf.float32, (None, 1)), tf.placeholder(tf.float32, ())
+        x, y, factor = (
+            tf.placeholder(tf.float32, (None, 12)),
+            tf.placeholder(tf.float32, (None, 1)),
+            tf.placeholder(tf.float32, ()),
+        )
         _, optimizer, train_op = build(x, y, factor)
         hook = optimizer.make_session_run_hook(is_chief=True)
-        with tf.train.MonitoredTrainingSession(is_chief=True, hooks=[hook], stop_grace_period_secs=1) as sess:
+        with tf.train.MonitoredTrainingSession(
+            is_chief=True, hooks=[hook], stop_grace_period_secs=1
+        ) as sess:
             names = [v.op.name for v in tf.global_variables()]
 
             def values_when(done):
@@ -244,4 +294,6 @@ def test_sync_replicas_checks_what_it_takes_from_its_accumulators():
             values_when(lambda v: v[OWN[1]] == 1)
     trainable = [n for n in changed(before, after) if n.startswith(("dense", "beta"))]
     assert trainable == []
-    assert after["global_step"] == before["global_step"] + 1  # or the accumulators would drop all that follows as stale
+    assert (
+        after["global_step"] == before["global_step"] + 1
+    )  # or the accumulators would drop all that follows as stale

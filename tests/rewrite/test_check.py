@@ -10,10 +10,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.graph import gradient_names
-from graphmp.hooks.internals import load_graph
-from graphmp.hooks.op_defs import OpDefs
+from graphmp.graph.structure import gradient_names
 from graphmp.rewrite import check, graph_parts
+from graphmp.tf_hooks.internals import load_graph
+from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support import painting
 from tests.support.painting import built, chain, converted, graph, half_nodes, nodes, verified
 from tests.support.structure import EYE, TF2, W, X, of_op
@@ -35,7 +35,10 @@ def test_check_finds_an_edge_with_two_dtypes():
     "lines, message",
     [
         ((X, X), "GMP008: two nodes have the name x"),
-        ((X, "y Sin nowhere"), "GMP008: node y has the input nowhere, but the graph has no node of that name"),
+        (
+            (X, "y Sin nowhere"),
+            "GMP008: node y has the input nowhere, but the graph has no node of that name",
+        ),
     ],
 )
 def test_check_finds_broken_graphs(lines, message):
@@ -58,21 +61,31 @@ def test_check_refuses_what_does_not_load():
     before = graph(X, W, "m MatMul x w", w=EYE)
     after = painting.copy_of(before)
     del after.graph_def.node[0]
-    with pytest.raises(GraphmpError, match="GMP021: TensorFlow loads the original and not the converted graph: "):
+    with pytest.raises(
+        GraphmpError, match="GMP021: TensorFlow loads the original and not the converted graph: "
+    ):
         check.loaded(before, after)
-    check.loaded(after, after)  # where the original doesn't load either, there is nothing to compare with
+    check.loaded(
+        after, after
+    )  # where the original doesn't load either, there is nothing to compare with
 
 
 def test_a_large_graph_is_imported_in_parts(monkeypatch):
     before = built(SHAPES["plain"].build)
     sizes = []
     monkeypatch.setattr(check, "MOST_AT_ONCE", 20)
-    monkeypatch.setattr(check, "load_graph", lambda graph_def: sizes.append(len(graph_def.node)) or load_graph(graph_def))
+    monkeypatch.setattr(
+        check,
+        "load_graph",
+        lambda graph_def: sizes.append(len(graph_def.node)) or load_graph(graph_def),
+    )
     after = converted(before)
     assert len(sizes) >= len(after.graph_def.node) / 20
     assert max(sizes) < len(after.graph_def.node)
     of_op(after, "MatMul")[0].attr["T"].type = tf.qint8.as_datatype_enum  # which no matmul takes
-    with pytest.raises(GraphmpError, match="GMP021: TensorFlow loads the original and not the converted graph: "):
+    with pytest.raises(
+        GraphmpError, match="GMP021: TensorFlow loads the original and not the converted graph: "
+    ):
         check.loaded(before, after)
 
 
@@ -87,7 +100,9 @@ def test_parts_of_a_graph_load_where_the_whole_does(build):
 @pytest.mark.unit
 @pytest.mark.parametrize("broken", ["colocated", "unknown op", "missing input"])
 def test_what_cannot_be_taken_apart_is_imported_whole(broken):
-    meta_graph = graph(X, W, "own MyOp x" if broken == "unknown op" else "own Sin x", "m MatMul own w", w=EYE)
+    meta_graph = graph(
+        X, W, "own MyOp x" if broken == "unknown op" else "own Sin x", "m MatMul own w", w=EYE
+    )
     if broken == "colocated":
         nodes(meta_graph)["own"].attr["_class"].list.s.append(b"loc:@nowhere")
     elif broken == "missing input":
@@ -109,7 +124,10 @@ def test_check_drops_stale_shapes():
     _shaped(nodes(before)["m"], [4, 4])
     after = painting.copy_of(before)
     after = check.loaded(before, after).parsed()
-    assert "_output_shapes" not in nodes(after)["s"].attr and "_output_shapes" in nodes(after)["m"].attr
+    assert (
+        "_output_shapes" not in nodes(after)["s"].attr
+        and "_output_shapes" in nodes(after)["m"].attr
+    )
     painting.dtypes_agree(after)
     assert half_nodes(converted(before))
 
@@ -118,7 +136,18 @@ def test_kernels_of_every_op_are_there(graph):
     """What is half after a conversion of all these runs."""
     x = tf.placeholder(tf.float32, [4, 4, 4, 4], name="x")
     w = tf.constant(np.random.RandomState(0).rand(3, 3, 4, 4).astype(np.float32) * 0.1)
-    activations = [tf.nn.relu, tf.nn.relu6, tf.nn.elu, tf.nn.selu, tf.nn.softplus, tf.nn.softsign, tf.nn.leaky_relu, tf.erf, tf.tanh, tf.sigmoid]
+    activations = [
+        tf.nn.relu,
+        tf.nn.relu6,
+        tf.nn.elu,
+        tf.nn.selu,
+        tf.nn.softplus,
+        tf.nn.softsign,
+        tf.nn.leaky_relu,
+        tf.erf,
+        tf.tanh,
+        tf.sigmoid,
+    ]
     layers = [lambda y, f=f: f(y) for f in activations]
     layers += [
         lambda y: tf.nn.max_pool(y, 2, 1, "SAME"),
@@ -147,7 +176,11 @@ def test_kernels_of_every_op_are_there(graph):
     after = verified(before)
     values = painting.values(after, ["loss:0", gradient.name], painting.placeholders(before))
     assert all(np.isfinite(value).all() for value in values)
-    kinds = {node.op for node in after.graph_def.node if node.op not in ("Cast", "Const") and node.name in half_nodes(after)}
+    kinds = {
+        node.op
+        for node in after.graph_def.node
+        if node.op not in ("Cast", "Const") and node.name in half_nodes(after)
+    }
     assert len(kinds) > 45, sorted(kinds)
 
 
@@ -163,13 +196,17 @@ def test_a_function_that_is_differentiated_is_rewritten():
     function = importlib.import_module("tensorflow.python.framework.function")
 
     def build():
-        body = function.Defun(tf.float32, tf.float32, func_name="body")(lambda x, w: tf.matmul(tf.tanh(tf.matmul(x, w)), w))
+        body = function.Defun(tf.float32, tf.float32, func_name="body")(
+            lambda x, w: tf.matmul(tf.tanh(tf.matmul(x, w)), w)
+        )
         x = tf.placeholder(tf.float32, [4, 4], "x")
         w = tf.Variable(np.eye(4, dtype=np.float32), name="w", use_resource=False)
         tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(body(x, tf.identity(w))))
 
     graph_def = converted(built(build)).graph_def
-    dtypes = {n.attr["T"].type for f in graph_def.library.function for n in f.node_def if "MatMul" in n.op}
+    dtypes = {
+        n.attr["T"].type for f in graph_def.library.function for n in f.node_def if "MatMul" in n.op
+    }
     assert any(n.op == "SymbolicGradient" for n in graph_def.node) and dtypes == {FLOAT16}
 
 
@@ -178,4 +215,6 @@ def test_a_gradient_scope_has_a_name():
     """The gradient of an AddN called AddN, in a scope that has an AddN of its own."""
     names = {"AddN", "gradients/AddN", "gradients/AddN_grad/tuple/group_deps", "m_grad/x", "w"}
     assert gradient_names.gradient_scopes(names) == {"gradients"}
-    assert "m_grad/x" not in gradient_names.proposed(names, gradient_names.claims(names))["gradients"]
+    assert (
+        "m_grad/x" not in gradient_names.proposed(names, gradient_names.claims(names))["gradients"]
+    )

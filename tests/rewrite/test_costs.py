@@ -8,17 +8,17 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.gradient_code import gradient_code, idle_nodes
-from graphmp.graph.shapes import with_inferred_shapes
-from graphmp.graph.view import GraphView, Port
-from graphmp.hooks.op_defs import OpDefs
+from graphmp.graph.shapes.shapes import with_inferred_shapes
+from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
+from graphmp.graph.structure.view import GraphView, Port
+from graphmp.inspect.cost import inspect_cost
+from graphmp.inspect.traffic import moves, traffic
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.costs import LAUNCH, costs, price, stays_in_kernel
-from graphmp.rewrite.inspection.cost import inspect_cost
-from graphmp.rewrite.inspection.traffic import moves, traffic
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import decide
 from graphmp.rewrite.units import TypedGraph
+from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support import commands, painting
 
 pytestmark = pytest.mark.unit
@@ -45,13 +45,21 @@ def layers():
         biased = tf.nn.bias_add(product, tf.constant(0.5, shape=[20]), name="biased")
         tf.nn.relu(biased, name="active")
         tf.matmul(tf.sin(product, name="sine"), tf.ones([20, 5]), name="alone")
-        tf.while_loop(lambda i, v: tf.reduce_sum(v) < 3.0, lambda i, v: (i + 1, tf.tanh(v * x, name="inside")), (0, x))
+        tf.while_loop(
+            lambda i, v: tf.reduce_sum(v) < 3.0,
+            lambda i, v: (i + 1, tf.tanh(v * x, name="inside")),
+            (0, x),
+        )
     return typed(exported(graph))
 
 
 def test_a_tensor_costs_its_elements(layers):
     elements = 32 * 20
-    assert costs(layers, Port("product", 0))[:3] == (2 * elements, 2 * elements, 6 * elements + LAUNCH)
+    assert costs(layers, Port("product", 0))[:3] == (
+        2 * elements,
+        2 * elements,
+        6 * elements + LAUNCH,
+    )
 
 
 def test_what_is_fused_is_neither_written_nor_read(layers):
@@ -62,15 +70,27 @@ def test_what_is_fused_is_neither_written_nor_read(layers):
 
 
 def test_a_constant_costs_no_cast(layers):
-    constant = next(name for name, node in layers.view.nodes.items() if node.op == "Const" and name.startswith("Const"))
+    constant = next(
+        name
+        for name, node in layers.view.nodes.items()
+        if node.op == "Const" and name.startswith("Const")
+    )
     assert costs(layers, Port(constant, 0)).cast == 0
 
 
 def test_a_loop_counts_32_times_and_a_cast_of_what_does_not_change_once(layers):
     inside = next(name for name in layers.view.nodes if name.endswith("inside"))
-    entered = next(name for name, node in layers.view.nodes.items() if node.op == "Enter" and node.attr["is_constant"].b and "x" in node.input[0])
+    entered = next(
+        name
+        for name, node in layers.view.nodes.items()
+        if node.op == "Enter" and node.attr["is_constant"].b and "x" in node.input[0]
+    )
     elements = 32 * 10
-    assert costs(layers, Port(inside, 0))[:3] == (2 * elements * 32, 2 * elements * 32, 6 * elements * 32 + LAUNCH)
+    assert costs(layers, Port(inside, 0))[:3] == (
+        2 * elements * 32,
+        2 * elements * 32,
+        6 * elements * 32 + LAUNCH,
+    )
     assert costs(layers, Port(entered, 0))[:3] == (0, 2 * elements * 32, 6 * elements + LAUNCH)
 
 
@@ -94,7 +114,9 @@ def training():
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [None, 16], name="x")
         top = tf.layers.dense(tf.layers.dense(x, 32, tf.nn.relu), 4)
-        loss = tf.losses.sparse_softmax_cross_entropy(tf.placeholder(tf.int32, [None], name="y"), top)
+        loss = tf.losses.sparse_softmax_cross_entropy(
+            tf.placeholder(tf.int32, [None], name="y"), top
+        )
         tf.summary.histogram("beside", tf.sin(top, name="beside_the_step"))
         tf.train.AdamOptimizer().minimize(loss)
     return exported(graph)
@@ -125,7 +147,13 @@ def test_reasons_stand_behind_casts_and_float32():
     found = inspect_cost(training(), PLAIN, POLICY)
     assert found.casts and all(row.reason for row in found.casts)
     assert {row.to for row in found.casts} == {"float16", "float32"}
-    kernel = next(row for row in found.casts if "kernel/read" in row.node or "kernel/Read" in row.node or "MatMul/ReadVariableOp" in row.node)
+    kernel = next(
+        row
+        for row in found.casts
+        if "kernel/read" in row.node
+        or "kernel/Read" in row.node
+        or "MatMul/ReadVariableOp" in row.node
+    )
     assert kernel.to == "float16" and kernel.reason.split(":")[0] in ("variable", "resource")
 
 
@@ -134,7 +162,14 @@ def test_the_command(tmp_path, capfd):
     path.write_bytes(training().SerializeToString())
     status, text, _ = commands.graphmp(capfd, "inspect", path, "--cost")
     assert status == 0
-    for words in ("moved", "minimum cut: of", "bytes by op", "casts that move most", "float32 that moves most", "next  "):
+    for words in (
+        "moved",
+        "minimum cut: of",
+        "bytes by op",
+        "casts that move most",
+        "float32 that moves most",
+        "next  ",
+    ):
         assert words in text
     status, text, _ = commands.graphmp(capfd, "inspect", path, "--cost", "--json")
     found = json.loads(text)
@@ -153,15 +188,34 @@ def test_a_graph_without_training_counts_whole(tmp_path, capfd):
 
 
 def test_gradients_of_constants_lead_nowhere():
-    names = ["x", "w", "h", "loss", "out", "grads/h_grad/a", "grads/h_grad/b", "grads/h_grad/c", "update", "other/h_grad/a"]
+    names = [
+        "x",
+        "w",
+        "h",
+        "loss",
+        "out",
+        "grads/h_grad/a",
+        "grads/h_grad/b",
+        "grads/h_grad/c",
+        "update",
+        "other/h_grad/a",
+    ]
     lines = ["x Placeholder", "w Const", "h Mul x w", "loss Neg h", "out Identity loss"]
-    lines += ["grads/h_grad/a Mul loss w", "grads/h_grad/b Mul loss x", "grads/h_grad/c Neg grads/h_grad/b", "update Sin grads/h_grad/a"]
+    lines += [
+        "grads/h_grad/a Mul loss w",
+        "grads/h_grad/b Mul loss x",
+        "grads/h_grad/c Neg grads/h_grad/b",
+        "update Sin grads/h_grad/a",
+    ]
     lines += ["other/h_grad/a Mul loss w"]
     graph = painting.graph(*lines)
     view = GraphView(graph.graph_def)
     assert set(names) == set(view.nodes)
     scopes = gradient_code(view)
-    assert scopes == {"grads": {"grads/h_grad/a", "grads/h_grad/b", "grads/h_grad/c"}, "other": {"other/h_grad/a"}}
+    assert scopes == {
+        "grads": {"grads/h_grad/a", "grads/h_grad/b", "grads/h_grad/c"},
+        "other": {"other/h_grad/a"},
+    }
     # Nothing of the second scope leads anywhere: someone fetches it.
     assert idle_nodes(view, scopes.values()) == {"grads/h_grad/b", "grads/h_grad/c"}
 
@@ -176,4 +230,6 @@ def test_what_no_step_runs_costs_a_launch():
     half = {number for number, unit in enumerate(graph.units) if unit.node in ("product", "end")}
     running = price(graph, half)
     graph.idle = {"sine"}
-    assert running - price(graph, half) == 2 * 16 + 6 * 16  # Sin's read, and the cast for it but for its launch
+    assert (
+        running - price(graph, half) == 2 * 16 + 6 * 16
+    )  # Sin's read, and the cast for it but for its launch

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.rewrite.functions import called_functions
+from graphmp.graph.structure.functions import called_functions
 from tests.support.painting import built, converted, rewrite, verified
 from tests.support.structure import EYE, _cond, _loop, _loop_with_gradient, codes, of_op
 from tests.support.tiny import FLOAT16
@@ -105,10 +105,14 @@ def test_a_function_with_batch_normalisation():
         filters = np.full([3, 3, 4, 4], 0.05, np.float32)
 
         def model(x):
-            x, _, _ = tf.nn.fused_batch_norm(tf.nn.conv2d(x, filters, 1, "SAME"), tf.ones([4]), tf.zeros([4]))
+            x, _, _ = tf.nn.fused_batch_norm(
+                tf.nn.conv2d(x, filters, 1, "SAME"), tf.ones([4]), tf.zeros([4])
+            )
             return tf.nn.conv2d(tf.tanh(x), filters, 1, "SAME")
 
-        tf.identity(tf.function(model)(tf.placeholder(tf.float32, [2, 4, 4, 4], name="x")), name="y")
+        tf.identity(
+            tf.function(model)(tf.placeholder(tf.float32, [2, 4, 4, 4], name="x")), name="y"
+        )
 
     before = built(build)
     assert_rewritten_inside(before, verified(before, ["y:0"], rtol=2e-2), "Conv2D")
@@ -118,10 +122,18 @@ def _shared_with_data(shared):
     """A function that the graph calls; with `shared`, the input pipeline too."""
 
     def build():
-        function = tf.function(lambda x: tf.matmul(x, EYE), input_signature=[tf.TensorSpec([4, 4], tf.float32)])
-        other = tf.function(lambda x: tf.matmul(x, EYE), input_signature=[tf.TensorSpec([4, 4], tf.float32)])
+        function = tf.function(
+            lambda x: tf.matmul(x, EYE), input_signature=[tf.TensorSpec([4, 4], tf.float32)]
+        )
+        other = tf.function(
+            lambda x: tf.matmul(x, EYE), input_signature=[tf.TensorSpec([4, 4], tf.float32)]
+        )
         data = tf.data.Dataset.from_tensors(EYE).map(function if shared else other)
-        batch = tf.data.make_one_shot_iterator(data).get_next() if shared is None else tf.data.make_initializable_iterator(data).get_next()
+        batch = (
+            tf.data.make_one_shot_iterator(data).get_next()
+            if shared is None
+            else tf.data.make_initializable_iterator(data).get_next()
+        )
         x = tf.placeholder(tf.float32, [4, 4], name="x")
         tf.identity(function(x), name="y"), tf.identity(batch, name="batch")
 
@@ -132,20 +144,39 @@ def _shared_with_data(shared):
 def test_functions_of_the_input_pipeline_are_left_alone(shared):
     before = _shared_with_data(shared)
     after = verified(before, ["y:0"])
-    called = {node.attr["f"].func.name for node in of_op(before, "PartitionedCall", "StatefulPartitionedCall")}
-    mapped = {node.attr["f"].func.name for node in of_op(before, "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")}
+    called = {
+        node.attr["f"].func.name
+        for node in of_op(before, "PartitionedCall", "StatefulPartitionedCall")
+    }
+    mapped = {
+        node.attr["f"].func.name
+        for node in of_op(before, "MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2")
+    }
     assert called and mapped
     for name, function in _functions(before).items():
         changed = function != _functions(after)[name]
         assert not changed or name in called
-    rewritten = {name for name, function in _functions(before).items() if function != _functions(after)[name]}
+    rewritten = {
+        name for name, function in _functions(before).items() if function != _functions(after)[name]
+    }
     assert bool(rewritten) != shared
 
 
 @pytest.mark.unit
 def test_an_unknown_op_in_a_function_leaves_the_function():
     before = built(_called)
-    function = next(f for f in before.graph_def.library.function if any(node.op == "MatMul" for node in f.node_def))
+    function = next(
+        f
+        for f in before.graph_def.library.function
+        if any(node.op == "MatMul" for node in f.node_def)
+    )
     function.node_def.add(name="own", op="MyOp")
     after = converted(before)
-    assert next(f for f in after.graph_def.library.function if f.signature.name == function.signature.name) == function
+    assert (
+        next(
+            f
+            for f in after.graph_def.library.function
+            if f.signature.name == function.signature.name
+        )
+        == function
+    )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.dtypes import FLOAT16
+from graphmp.policy.dtypes import FLOAT16
 from tests.support import painting
 
 LENGTH, WIDTH, HIDDEN = 32, 16, 64
@@ -22,8 +22,12 @@ def gelu_by_erf(x):
 
 def attention(x, mask=0.0):
     """One head: softmax(q k' + mask) v."""
-    query, key, value = (tf.layers.dense(x, WIDTH, name=name, use_bias=False) for name in ("query", "key", "value"))
-    return tf.matmul(tf.nn.softmax(tf.matmul(query, key, transpose_b=True) + mask, name="probabilities"), value)
+    query, key, value = (
+        tf.layers.dense(x, WIDTH, name=name, use_bias=False) for name in ("query", "key", "value")
+    )
+    return tf.matmul(
+        tf.nn.softmax(tf.matmul(query, key, transpose_b=True) + mask, name="probabilities"), value
+    )
 
 
 def trained(y):
@@ -52,7 +56,9 @@ def dtypes(meta_graph, prefix):
     found = {}
     for node in meta_graph.graph_def.node:
         if node.name.startswith(prefix) and "T" in node.attr:
-            found[node.name[len(prefix) :]] = "half" if node.attr["T"].type == FLOAT16 else "float32"
+            found[node.name[len(prefix) :]] = (
+                "half" if node.attr["T"].type == FLOAT16 else "float32"
+            )
     return found
 
 
@@ -71,7 +77,9 @@ def test_the_exponential_in_an_erfs_gradient_ends_the_chain():
     after = painting.verified(original, gradients, rtol=2e-2)
     found = dtypes(after, "gradients/layer/Erf_grad/")
     assert found["Exp"] == "float32" and found["mul"] == found["mul_1"] == "half"
-    assert {dtypes(after, "layer/")[name] for name in ("truediv", "Erf", "add", "mul", "mul_1")} == {"half"}
+    assert {
+        dtypes(after, "layer/")[name] for name in ("truediv", "Erf", "add", "mul", "mul_1")
+    } == {"half"}
 
 
 @pytest.mark.parametrize("mask", [0.0, -1e9])
@@ -82,7 +90,9 @@ def test_a_softmaxs_gradient_is_half_but_for_its_sum(mask):
     after = painting.verified(original, gradients, rtol=2e-2)
     assert dtypes(after, "layer/probabilities")[""] == ("float32" if mask else "half")
     found = dtypes(after, "gradients/layer/probabilities_grad/")
-    assert {found.pop(name) for name in ("Sum", "Sum/reduction_indices") if name in found} == {"float32"}
+    assert {found.pop(name) for name in ("Sum", "Sum/reduction_indices") if name in found} == {
+        "float32"
+    }
     assert found and set(found.values()) == {"half"}
 
 
@@ -103,10 +113,15 @@ def scaled(asked):
     """`dense(x) * factor` for a factor of [1]; `asked` are the names of placeholders whose gradients are asked for too."""
 
     def train():
-        x, factor = tf.placeholder(tf.float32, [LENGTH, WIDTH], "x"), tf.placeholder(tf.float32, [1], "factor")
+        x, factor = (
+            tf.placeholder(tf.float32, [LENGTH, WIDTH], "x"),
+            tf.placeholder(tf.float32, [1], "factor"),
+        )
         names = {"factor": factor, "constant": tf.constant([3.0])}
         with tf.variable_scope("layer"):
-            y = tf.layers.dense(tf.layers.dense(x, WIDTH, use_bias=False) * names[asked], WIDTH, use_bias=False)
+            y = tf.layers.dense(
+                tf.layers.dense(x, WIDTH, use_bias=False) * names[asked], WIDTH, use_bias=False
+            )
         trained(y)
 
     return painting.built(train)
@@ -118,7 +133,11 @@ def test_a_constants_gradient_needs_no_cast(asked, dtype):
     """No step runs either; that of a placeholder someone may fetch, so it adds up in float32."""
     before = scaled(asked)
     after = painting.converted(before)
-    sums = {name: found for name, found in dtypes(after, "gradients/layer/mul_grad/").items() if name.startswith("Sum") and "/" not in name}
+    sums = {
+        name: found
+        for name, found in dtypes(after, "gradients/layer/mul_grad/").items()
+        if name.startswith("Sum") and "/" not in name
+    }
     assert dtype in sums.values() and set(sums.values()) <= {"half", dtype}
     casts = [name for name in painting.casts(before, after) if "mul_grad" in name]
     assert casts == ([] if asked == "constant" else ["gradients/layer/mul_grad/Mul_1 -> float32"])

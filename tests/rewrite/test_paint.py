@@ -60,7 +60,9 @@ from tests.support.painting import chain, decide, graph, spelled
 def test_chains(row):
     meta_graph = chain(row)
     assert spelled(row, decide(meta_graph).half) == row
-    painting.verified(meta_graph, [painting.names_of(row)[-1] + ":0"] if "f" not in row.lower() else ())
+    painting.verified(
+        meta_graph, [painting.names_of(row)[-1] + ":0"] if "f" not in row.lower() else ()
+    )
 
 
 @pytest.mark.unit
@@ -91,7 +93,11 @@ def test_reasons_of_the_rules(row, node, reason):
 @pytest.mark.unit
 def test_a_chain_of_denials_leads_back_to_its_source():
     because = decide(chain("xdpcpkA")).because
-    assert [because[name] for name in ("p2", "c3", "p4")] == ["d1", "p2", "c3"] and "d1" not in because
+    assert [because[name] for name in ("p2", "c3", "p4")] == [
+        "d1",
+        "p2",
+        "c3",
+    ] and "d1" not in because
 
 
 @pytest.mark.unit
@@ -102,20 +108,39 @@ def test_an_allow_op_ends_the_chain_of_a_denial():
 
 @pytest.mark.unit
 def test_an_op_that_forgets_values_ends_the_chain_too():
-    row = ("x Placeholder", "w Const", "m1 MatMul x w", "e Exp x", "zeros ZerosLike e", "sum Add zeros m1", "m2 MatMul sum w")
+    row = (
+        "x Placeholder",
+        "w Const",
+        "m1 MatMul x w",
+        "e Exp x",
+        "zeros ZerosLike e",
+        "sum Add zeros m1",
+        "m2 MatMul sum w",
+    )
     assert "sum" in decide(graph(*row, w=np.eye(4))).half
 
 
 @pytest.mark.unit
 def test_a_test_on_the_infer_list_reads_half_behind_a_matmul():
     """Its result is no number, so that nothing behind it need be half."""
-    assert "t" in decide(graph("x Placeholder", "m MatMul x x", "t Greater m m"), policy="infer Greater").half
+    assert (
+        "t"
+        in decide(
+            graph("x Placeholder", "m MatMul x x", "t Greater m m"), policy="infer Greater"
+        ).half
+    )
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize("reader, half", [("Shape", True), ("Size", True), ("Sin", False)])
 def test_what_is_looked_at_for_its_shape_alone_may_be_half(reader, half):
-    lines = ["dims Const", "value Const", "filled Fill dims value", "k Abs filled", "end %s k" % reader]
+    lines = [
+        "dims Const",
+        "value Const",
+        "filled Fill dims value",
+        "k Abs filled",
+        "end %s k" % reader,
+    ]
     painted = decide(graph(*lines, dims=np.array([4, 4], np.int32), value=1.0))
     assert ("k" in painted.half) == half
     assert half or painted.reasons["k"] == "clear: no half precision on either side"
@@ -136,7 +161,10 @@ def test_a_group_follows_its_float32_member():
     kept = decide(meta_graph, keep_float32=["^again$"])
     assert not {"array", "write", "read", "again"} & kept.half
     assert kept.reasons["again"] == "user rule: --keep_float32=^again$"
-    assert kept.reasons["array"] == "group: shares its dtype with again, user rule: --keep_float32=^again$"
+    assert (
+        kept.reasons["array"]
+        == "group: shares its dtype with again, user rule: --keep_float32=^again$"
+    )
     assert kept.because["read"] == "again"
 
 
@@ -175,8 +203,12 @@ def test_what_is_forced_denies_nobody():
 
 @pytest.mark.unit
 def test_reasons_of_the_users_rules():
-    assert decide(chain("xada"), force_compute=["^d"]).reasons["d2"] == "user rule: --force_compute=^d"
-    assert decide(chain("xaia"), keep_float32=["^i"]).reasons["i2"] == "user rule: --keep_float32=^i"
+    assert (
+        decide(chain("xada"), force_compute=["^d"]).reasons["d2"] == "user rule: --force_compute=^d"
+    )
+    assert (
+        decide(chain("xaia"), keep_float32=["^i"]).reasons["i2"] == "user rule: --keep_float32=^i"
+    )
     assert decide(chain("xaia"), fetch=["i2:0"]).reasons["i2"] == "user rule: --fetch=i2:0"
     with pytest.raises(GraphmpError, match="GMP002: --fetch=nowhere:0: the graph has no such node"):
         decide(chain("xa"), fetch=["nowhere:0"])
@@ -186,7 +218,11 @@ def test_a_forced_member_takes_its_group_along():
     """A TensorArray holds one dtype: half a group can't run."""
     meta_graph = painting.built(_array)
     painted = decide(meta_graph, force_compute=["^read$"])
-    members = {name for name, node in painting.nodes(meta_graph).items() if node.op.startswith("TensorArray") and name in painted.reasons}
+    members = {
+        name
+        for name, node in painting.nodes(meta_graph).items()
+        if node.op.startswith("TensorArray") and name in painted.reasons
+    }
     assert len(members) == 9 and (members <= painted.half or not members & painted.half)
     painting.verified(meta_graph, ["one:0", "two:0"], force_compute=["^read$"])
 

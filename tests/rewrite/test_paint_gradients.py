@@ -13,11 +13,24 @@ from tests.support.painting import decide, graph
 def _weight_gradients(count, between=()):
     """A variable used by `count` matmuls, and the sum of its gradients."""
     numbers = range(1, count + 1)
-    lines = ["x Placeholder shape=[4,4]", "v VariableV2 shape=[4,4] dtype=float32", "read Identity v", "rate Const"]
+    lines = [
+        "x Placeholder shape=[4,4]",
+        "v VariableV2 shape=[4,4] dtype=float32",
+        "read Identity v",
+        "rate Const",
+    ]
     lines += ["m%d MatMul x read" % i for i in numbers]
     lines += ["gradients/m%d_grad/MatMul MatMul x x" % i for i in numbers]
-    lines += ["gradients/AddN AddN %s" % " ".join("gradients/m%d_grad/MatMul" % i for i in numbers), *between]
-    return graph(*lines, "train ApplyGradientDescent v rate %s" % (between[-1].split()[0] if between else "gradients/AddN"), rate=0.1)
+    lines += [
+        "gradients/AddN AddN %s" % " ".join("gradients/m%d_grad/MatMul" % i for i in numbers),
+        *between,
+    ]
+    return graph(
+        *lines,
+        "train ApplyGradientDescent v rate %s"
+        % (between[-1].split()[0] if between else "gradients/AddN"),
+        rate=0.1,
+    )
 
 
 @pytest.mark.unit
@@ -26,7 +39,9 @@ def test_sums_of_a_variables_gradients(count, half):
     painted = decide(_weight_gradients(count))
     assert ("gradients/AddN" in painted.half) == half
     if not half:
-        assert painted.reasons["gradients/AddN"] == "sum of a variable's gradients: adds up in float32"
+        assert (
+            painted.reasons["gradients/AddN"] == "sum of a variable's gradients: adds up in float32"
+        )
     assert {"gradients/m%d_grad/MatMul" % i for i in range(1, count + 1)} <= painted.half
     assert painted.reasons["train"] == "variable: reads v"
 
@@ -40,10 +55,14 @@ def test_a_sum_that_goes_on_in_gradient_code_is_half():
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("op, half", [("Mul gradients/AddN x", True), ("Identity gradients/AddN", False)])
+@pytest.mark.parametrize(
+    "op, half", [("Mul gradients/AddN x", True), ("Identity gradients/AddN", False)]
+)
 def test_a_sum_that_gradient_code_computes_with_is_half(op, half):
     """Without a matmul there; what only hands it on leaves it a variable's gradient."""
-    assert ("gradients/AddN" in decide(_weight_gradients(2, ["gradients/n_grad/n " + op])).half) == half
+    assert (
+        "gradients/AddN" in decide(_weight_gradients(2, ["gradients/n_grad/n " + op])).half
+    ) == half
 
 
 def test_gradients_of_a_dense_net(graph):
@@ -57,14 +76,36 @@ def test_gradients_of_a_dense_net(graph):
     matmuls = {name for name, node in painting.nodes(meta_graph).items() if node.op == "MatMul"}
     assert len(matmuls) == 6 and matmuls <= painted.half
     assert {"gradients/one/Relu_grad/ReluGrad", "one/BiasAdd", "one/Relu"} <= painted.half
-    assert {"gradients/%s/BiasAdd_grad/BiasAddGrad" % name for name in ("one", "two")} & painted.half
-    assert not {"Square", "loss", "gradients/Square_grad/Mul", "gradients/Square_grad/Mul_1", "gradients/loss_grad/truediv"} & painted.half
-    assert painted.reasons["gradients/Square_grad/Mul_1"] in ("gradient of a denied op: Square", "infer: downstream of what computes in float32")
-    updates = [name for name, node in painting.nodes(meta_graph).items() if node.op.startswith("ApplyGradient")]
-    assert len(updates) == 4 and all(painted.reasons[name].startswith("variable: reads ") for name in updates)
+    assert {
+        "gradients/%s/BiasAdd_grad/BiasAddGrad" % name for name in ("one", "two")
+    } & painted.half
+    assert (
+        not {
+            "Square",
+            "loss",
+            "gradients/Square_grad/Mul",
+            "gradients/Square_grad/Mul_1",
+            "gradients/loss_grad/truediv",
+        }
+        & painted.half
+    )
+    assert painted.reasons["gradients/Square_grad/Mul_1"] in (
+        "gradient of a denied op: Square",
+        "infer: downstream of what computes in float32",
+    )
+    updates = [
+        name
+        for name, node in painting.nodes(meta_graph).items()
+        if node.op.startswith("ApplyGradient")
+    ]
+    assert len(updates) == 4 and all(
+        painted.reasons[name].startswith("variable: reads ") for name in updates
+    )
     after = painting.verified(meta_graph)
     feeds = {"x:0": np.random.RandomState(0).rand(8, 4)}
-    painting.assert_close(meta_graph, after, ["loss:0", "one/kernel/read:0"], feeds, first=["train"] * 3)
+    painting.assert_close(
+        meta_graph, after, ["loss:0", "one/kernel/read:0"], feeds, first=["train"] * 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,10 +129,24 @@ def test_gradient_of_a_denied_op_that_is_not_linear(build, forward, graph):
     painted = decide(meta_graph)
     below = [name for name in painted.reasons if "/%s_grad/" % forward in name and "." not in name]
     multiplied = [
-        name for name in below if painting.nodes(meta_graph)[name].op in ("Mul", "Neg", "Pow", "Sub", "Add", "AddV2", "RsqrtGrad", "RealDiv")
+        name
+        for name in below
+        if painting.nodes(meta_graph)[name].op
+        in ("Mul", "Neg", "Pow", "Sub", "Add", "AddV2", "RsqrtGrad", "RealDiv")
     ]
-    assert multiplied and not {name for name in multiplied if painting.nodes(meta_graph)[name].op in ("Mul", "RsqrtGrad")} & painted.half
-    assert any(painted.reasons[name] == "gradient of a denied op: %s" % forward for name in multiplied) or forward == "Rsqrt"  # on the list
+    assert (
+        multiplied
+        and not {
+            name
+            for name in multiplied
+            if painting.nodes(meta_graph)[name].op in ("Mul", "RsqrtGrad")
+        }
+        & painted.half
+    )
+    assert (
+        any(painted.reasons[name] == "gradient of a denied op: %s" % forward for name in multiplied)
+        or forward == "Rsqrt"
+    )  # on the list
     painting.verified(meta_graph, [gradient.name], rtol=3e-2)
 
 
@@ -105,8 +160,13 @@ def test_softmax_before_a_loss_and_its_gradient(graph):
     painted = decide(meta_graph)
     assert painted.reasons["softmax"] == "last activation: Softmax leads to a loss or an output"
     assert not {name for name in painted.half if "softmax" in name or "loss" in name}
-    assert "gradients/MatMul_grad/MatMul_1" in painted.half and "gradients/softmax_grad/mul" in painted.reasons
-    painting.verified(meta_graph, [loss.name, gradient.name], feeds={"x:0": np.random.RandomState(0).rand(4, 4)})
+    assert (
+        "gradients/MatMul_grad/MatMul_1" in painted.half
+        and "gradients/softmax_grad/mul" in painted.reasons
+    )
+    painting.verified(
+        meta_graph, [loss.name, gradient.name], feeds={"x:0": np.random.RandomState(0).rand(4, 4)}
+    )
 
 
 def test_gates_of_a_recurrent_cell_are_half(graph):
@@ -119,5 +179,8 @@ def test_gates_of_a_recurrent_cell_are_half(graph):
         state = tf.multiply(gate, tf.tanh(gate), name="state%d" % step)
     meta_graph = tf.train.export_meta_graph()
     painted = decide(meta_graph)
-    assert {"gate0", "gate1", "state0", "state1"} <= painted.half and not {"gate2", "state2"} & painted.half
+    assert {"gate0", "gate1", "state0", "state1"} <= painted.half and not {
+        "gate2",
+        "state2",
+    } & painted.half
     painting.verified(meta_graph, ["state2:0"])

@@ -23,13 +23,25 @@ from tests.support.tiny import FLOAT16, FLOAT32
             id="reference variable",
         ),
         pytest.param(
-            [X, "v VarHandleOp shape=[4,4] dtype=float32", "read ReadVariableOp v dtype=float32", "m MatMul x read"],
+            [
+                X,
+                "v VarHandleOp shape=[4,4] dtype=float32",
+                "read ReadVariableOp v dtype=float32",
+                "m MatMul x read",
+            ],
             {"m"},
             {"read": "resource: read from v"},
             id="resource variable",
         ),
         pytest.param(
-            [X, "v VariableV2 shape=[9,4] dtype=float32", "read Identity v", "ids Placeholder dtype=int32", "g Gather read ids", "m MatMul g x"],
+            [
+                X,
+                "v VariableV2 shape=[9,4] dtype=float32",
+                "read Identity v",
+                "ids Placeholder dtype=int32",
+                "g Gather read ids",
+                "m MatMul g x",
+            ],
             {"m"},
             {"g": "look-up: the rows of v are cast, not the table"},
             id="Gather on a variable",
@@ -50,7 +62,15 @@ from tests.support.tiny import FLOAT16, FLOAT32
             id="GatherV2 on a variable",
         ),
         pytest.param(
-            [X, W, "ids Placeholder dtype=int32", "axis Const", "n MatMul x w", "g GatherV2 n ids axis", "m MatMul g w"],
+            [
+                X,
+                W,
+                "ids Placeholder dtype=int32",
+                "axis Const",
+                "n MatMul x w",
+                "g GatherV2 n ids axis",
+                "m MatMul g w",
+            ],
             {"m", "n", "g"},
             {},
             id="GatherV2 on an activation",
@@ -68,31 +88,79 @@ from tests.support.tiny import FLOAT16, FLOAT32
             id="ResourceGather",
         ),
         pytest.param(
-            [X, W, "m MatMul x w", "i Cast m SrcT=float32 DstT=int32", "f Cast i SrcT=int32 DstT=float32", "n MatMul f w"],
+            [
+                X,
+                W,
+                "m MatMul x w",
+                "i Cast m SrcT=float32 DstT=int32",
+                "f Cast i SrcT=int32 DstT=float32",
+                "n MatMul f w",
+            ],
             {"m", "n"},
-            {"i": "own cast: the model casts here itself", "f": "own cast: the model casts here itself"},
+            {
+                "i": "own cast: the model casts here itself",
+                "f": "own cast: the model casts here itself",
+            },
             id="casts of the model",
         ),
         pytest.param(
-            [X, W, "m MatMul x w", "d Cast m SrcT=float32 DstT=float64", "f Cast d SrcT=float64 DstT=float32", "n MatMul f w"],
+            [
+                X,
+                W,
+                "m MatMul x w",
+                "d Cast m SrcT=float32 DstT=float64",
+                "f Cast d SrcT=float64 DstT=float32",
+                "n MatMul f w",
+            ],
             {"m", "n"},
             {"d": "own cast", "f": "own cast"},
             id="float64",
         ),
         pytest.param(
-            [X, W, "b Placeholder dtype=bool shape=[4,4]", "f Cast b SrcT=bool DstT=float32", "m MatMul f w"], {"m", "f"}, {}, id="cast from bool"
+            [
+                X,
+                W,
+                "b Placeholder dtype=bool shape=[4,4]",
+                "f Cast b SrcT=bool DstT=float32",
+                "m MatMul f w",
+            ],
+            {"m", "f"},
+            {},
+            id="cast from bool",
         ),
         pytest.param(
-            [X, W, "b Placeholder dtype=uint8 shape=[4,4]", "f Cast b SrcT=uint8 DstT=float32", "m MatMul f w"], {"m", "f"}, {}, id="cast from uint8"
+            [
+                X,
+                W,
+                "b Placeholder dtype=uint8 shape=[4,4]",
+                "f Cast b SrcT=uint8 DstT=float32",
+                "m MatMul f w",
+            ],
+            {"m", "f"},
+            {},
+            id="cast from uint8",
         ),
         pytest.param(
-            [X, W, "b Placeholder dtype=uint8 shape=[4,4]", "f Cast b SrcT=uint8 DstT=float32", "e Exp f", "m MatMul e w"],
+            [
+                X,
+                W,
+                "b Placeholder dtype=uint8 shape=[4,4]",
+                "f Cast b SrcT=uint8 DstT=float32",
+                "e Exp f",
+                "m MatMul e w",
+            ],
             {"m"},
             {"f": "clear"},
             id="cast from uint8 to a denied op",
         ),
         pytest.param(
-            [X, W, "b Placeholder dtype=int64 shape=[4,4]", "f Cast b SrcT=int64 DstT=float32", "m MatMul f w"],
+            [
+                X,
+                W,
+                "b Placeholder dtype=int64 shape=[4,4]",
+                "f Cast b SrcT=int64 DstT=float32",
+                "m MatMul f w",
+            ],
             {"m"},
             {"f": "own cast"},
             id="cast from int64",
@@ -104,13 +172,23 @@ from tests.support.tiny import FLOAT16, FLOAT32
             id="an op that takes no half",
         ),
         pytest.param(
-            [X, W, "m MatMul x w", "t Where m T=float32"], {"m"}, {"t": "no kernel: Where has none of float16 on every device"}, id="no kernel"
+            [X, W, "m MatMul x w", "t Where m T=float32"],
+            {"m"},
+            {"t": "no kernel: Where has none of float16 on every device"},
+            id="no kernel",
         ),
     ],
 )
 def test_pins(lines, half, floats):
     constants = {"w": np.eye(4), "axis": np.int32(0)}
-    meta_graph = graph(*lines, **{name: value for name, value in constants.items() if any(line.startswith(name + " ") for line in lines)})
+    meta_graph = graph(
+        *lines,
+        **{
+            name: value
+            for name, value in constants.items()
+            if any(line.startswith(name + " ") for line in lines)
+        },
+    )
     painted = decide(meta_graph)
     assert half == painted.half - {"w"}
     for name, reason in floats.items():
@@ -133,7 +211,9 @@ def test_update_math_is_float32(graph):
     for name in ("decayed", "kept"):
         assert painted.reasons[name] == "update math: computes in float32 on gradients"
     assert not {name for name in painted.half if name.startswith(("clipped", "decayed", "kept"))}
-    assert "preconditioned" in painted.half and painted.reasons["update"].startswith("variable: reads w")
+    assert "preconditioned" in painted.half and painted.reasons["update"].startswith(
+        "variable: reads w"
+    )
 
 
 def _signed(meta_graph, **tensors):
@@ -145,7 +225,10 @@ def _signed(meta_graph, **tensors):
 @pytest.mark.unit
 def test_what_signatures_name_keeps_its_dtype():
     painted = decide(_signed(chain("xacac"), y="c2:0"))
-    assert painted.reasons["c2"] == "fetched: keeps its dtype (signature serving)" and {"a1", "a3", "c4"} <= painted.half
+    assert (
+        painted.reasons["c2"] == "fetched: keeps its dtype (signature serving)"
+        and {"a1", "a3", "c4"} <= painted.half
+    )
     sparse = chain("xaca")
     sparse.signature_def["serving"].outputs["y"].coo_sparse.values_tensor_name = "c2:0"
     assert decide(sparse).reasons["c2"].startswith("fetched")
@@ -167,13 +250,19 @@ def test_collections_keep_outputs_and_not_activations():
 @pytest.mark.parametrize("resource", [False, True])
 def test_definitions_of_variables_keep_their_dtype(resource, graph):
     x = tf.placeholder(tf.float32, [4, 4], name="x")
-    start = tf.matmul(tf.constant(np.eye(4, dtype=np.float32)), tf.constant(np.eye(4, dtype=np.float32)))
+    start = tf.matmul(
+        tf.constant(np.eye(4, dtype=np.float32)), tf.constant(np.eye(4, dtype=np.float32))
+    )
     w = tf.Variable(tf.nn.relu(start, name="start"), name="w", use_resource=resource)
     tf.nn.relu(tf.matmul(x, w), name="y")
     meta_graph = tf.train.export_meta_graph()
     painted = decide(meta_graph)
     assert painted.reasons["start"].startswith("variable: named by its definition (collection ")
-    reads = [name for name, node in painting.nodes(meta_graph).items() if node.op in ("ReadVariableOp", "Identity")]
+    reads = [
+        name
+        for name, node in painting.nodes(meta_graph).items()
+        if node.op in ("ReadVariableOp", "Identity")
+    ]
     assert reads and not set(reads) & painted.half
     painting.verified(meta_graph, ["y:0"])
 
@@ -201,14 +290,20 @@ def test_batch_normalisation_keeps_its_statistics_in_float32(op):
 
 def test_gradient_of_batch_normalisation(graph):
     x = tf.placeholder(tf.float32, [2, 4, 4, 4], name="x")
-    w = tf.Variable(np.random.RandomState(0).rand(3, 3, 4, 4).astype(np.float32), name="w", use_resource=False)
-    normalised, _, _ = tf.nn.fused_batch_norm(tf.nn.conv2d(x, w, 1, "SAME"), tf.ones([4]), tf.zeros([4]), name="n")
+    w = tf.Variable(
+        np.random.RandomState(0).rand(3, 3, 4, 4).astype(np.float32), name="w", use_resource=False
+    )
+    normalised, _, _ = tf.nn.fused_batch_norm(
+        tf.nn.conv2d(x, w, 1, "SAME"), tf.ones([4]), tf.zeros([4]), name="n"
+    )
     loss = tf.reduce_sum(tf.square(tf.nn.conv2d(tf.nn.relu(normalised), w, 1, "SAME")))
     gradient = tf.gradients(loss, w)[0]
     meta_graph = tf.train.export_meta_graph()
     after = painting.verified(meta_graph, [gradient.name], rtol=3e-2)
     found = {node.op: node for node in after.graph_def.node if node.op.startswith("FusedBatchNorm")}
-    assert len(found) == 2 and all((n.attr["T"].type, n.attr["U"].type) == (FLOAT16, FLOAT32) for n in found.values())
+    assert len(found) == 2 and all(
+        (n.attr["T"].type, n.attr["U"].type) == (FLOAT16, FLOAT32) for n in found.values()
+    )
 
 
 def test_version_1_of_batch_normalisation_and_its_gradient_become_version_2():
@@ -221,7 +316,15 @@ def test_version_1_of_batch_normalisation_and_its_gradient_become_version_2():
     ]  # fmt: skip
     filters = np.random.RandomState(0).rand(3, 3, 4, 4) * 0.1
     meta_graph = graph(*lines, w=filters, ones=np.ones(4), empty=np.zeros(0))
-    after = painting.verified(meta_graph, ["gradients/c1_grad/g:0", "gradients/n_grad/g:1"], rtol=2e-2)
+    after = painting.verified(
+        meta_graph, ["gradients/c1_grad/g:0", "gradients/n_grad/g:1"], rtol=2e-2
+    )
     found = painting.nodes(after)
-    assert (found["n"].op, found["gradients/n_grad/g"].op) == ("FusedBatchNormV2", "FusedBatchNormGradV2")
-    assert [found["gradients/n_grad/g"].attr[name].type for name in ("T", "U")] == [FLOAT16, FLOAT32]
+    assert (found["n"].op, found["gradients/n_grad/g"].op) == (
+        "FusedBatchNormV2",
+        "FusedBatchNormGradV2",
+    )
+    assert [found["gradients/n_grad/g"].attr[name].type for name in ("T", "U")] == [
+        FLOAT16,
+        FLOAT32,
+    ]

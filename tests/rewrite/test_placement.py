@@ -89,12 +89,24 @@ def test_parallel_arcs_add_up():
     assert list(placement._merged(iter([(SOURCE, 2, 1.0), (SOURCE, 2, 2.0)]))) == [(SOURCE, 2, 3.0)]
 
 
-@pytest.mark.parametrize("arc", [(2, 2, 1.0), (SOURCE, SINK, 1.0), (SINK, SOURCE, 1.0), (2, SOURCE, 1.0), (SINK, 2, 1.0)])
+@pytest.mark.parametrize(
+    "arc", [(2, 2, 1.0), (SOURCE, SINK, 1.0), (SINK, SOURCE, 1.0), (2, SOURCE, 1.0), (SINK, 2, 1.0)]
+)
 def test_arcs_that_decide_nothing_are_dropped(arc):
     assert list(placement._merged(iter([arc]))) == []
 
 
-@pytest.mark.parametrize("values", [[1.0, 2.0, INFINITE], [2.0**31, INFINITE, INFINITE], [2.0**62] * 9, [1e300, 1.0], [INFINITE], []])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, 2.0, INFINITE],
+        [2.0**31, INFINITE, INFINITE],
+        [2.0**62] * 9,
+        [1e300, 1.0],
+        [INFINITE],
+        [],
+    ],
+)
 def test_scaled_capacities_fit_32_bits(values):
     scaled = placement._scaled(values).astype(object)
     finite = [c for c, v in zip(scaled, values) if v < INFINITE]

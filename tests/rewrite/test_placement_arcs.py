@@ -25,21 +25,41 @@ def halves(*lines, joined=(), **constants):
 
     meta_graph = painting.graph(*lines, **constants)
     decisions = pipeline.decide(meta_graph, Config.make(), Policy.default("float16"), place)[""]
-    return {unit.node for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF}
+    return {
+        unit.node for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF
+    }
 
 
 @pytest.mark.parametrize("others", [0, 1, 2])
 def test_readers_that_share_a_cast_may_differ(others):
     """One leads to a matmul; a cast of what the other returns would cost more. Other nodes change nothing."""
-    lines = ["x Placeholder shape=[4,4]", "m MatMul x x", "p Abs m", "small Neg p", "end MatMul small small"]
-    lines += ["times Const", "large Tile p times", "s Sin large", *["o%d Abs x" % number for number in range(others)]]
+    lines = [
+        "x Placeholder shape=[4,4]",
+        "m MatMul x x",
+        "p Abs m",
+        "small Neg p",
+        "end MatMul small small",
+    ]
+    lines += [
+        "times Const",
+        "large Tile p times",
+        "s Sin large",
+        *["o%d Abs x" % number for number in range(others)],
+    ]
     assert halves(*lines, times=np.array([9, 9], np.int32)) == {"m", "p", "small", "end"}
 
 
 @pytest.mark.parametrize("kept, half", [(400, True), (500, False)])
 def test_what_a_float32_node_writes_counts(kept, half):
     """Of 1000 numbers that are cast anyway: it reads 2000 bytes more, writes 2 a number; its cast takes 6."""
-    lines = ["x Placeholder shape=[100,10]", "w Const", "m MatMul x w", "s Sin m", "first Const", "size Const"]
+    lines = [
+        "x Placeholder shape=[100,10]",
+        "w Const",
+        "m MatMul x w",
+        "s Sin m",
+        "first Const",
+        "size Const",
+    ]
     lines += ["part Slice m first size", "e Sin part"]
     found = halves(*lines, w=np.eye(10), first=np.int32([0, 0]), size=np.int32([kept // 10, 10]))
     assert ("part" in found) == half and "m" in found
@@ -53,7 +73,9 @@ def test_what_hands_float32_gradients_to_an_all_reduce_gets_no_cast_for_it(joine
 
 @pytest.mark.parametrize("joined", [(), ("k",)])
 def test_what_hands_half_gradients_to_an_all_reduce_is_half(joined):
-    found = halves("x Placeholder shape=[4,4]", "m MatMul x x", "k Abs m", "e MatMul k k", joined=joined)
+    found = halves(
+        "x Placeholder shape=[4,4]", "m MatMul x x", "k Abs m", "e MatMul k k", joined=joined
+    )
     assert found == {"m", "k", "e"}
 
 
@@ -65,7 +87,11 @@ def test_what_hands_half_gradients_to_an_all_reduce_is_half(joined):
         (2, {3}, [(SOURCE, 2, 4.0), (SOURCE, 3, 4.0)]),  # both ends are free: each bears half
         (2, {SOURCE, 3}, [(SOURCE, 2, 4.0), (SOURCE, 3, 4.0)]),
         (SINK, {3}, [(SOURCE, 3, 8.0)]),
-        (SINK, {3, 4}, [(SOURCE, 9, 8.0), (9, 3, INFINITE), (9, 4, INFINITE)]),  # sent once for both
+        (
+            SINK,
+            {3, 4},
+            [(SOURCE, 9, 8.0), (9, 3, INFINITE), (9, 4, INFINITE)],
+        ),  # sent once for both
         (SINK, {SINK}, []),  # no choice
         (SOURCE, {3}, []),
         (2, {SOURCE}, []),

@@ -56,7 +56,11 @@ def bytes_moved(graph, colour, elements):
         readers = [(graph.reader(c), graph.view.nodes[c.node].op) for c in consumers]
         if not producer_half and graph.view.nodes[port.node].op not in MOVES_NOTHING:
             total += 2 * elements
-        total += sum(2 * elements for unit, op in readers if not (unit >= 0 and colour[unit]) and op not in MOVES_NOTHING)
+        total += sum(
+            2 * elements
+            for unit, op in readers
+            if not (unit >= 0 and colour[unit]) and op not in MOVES_NOTHING
+        )
         if any((unit >= 0 and colour[unit]) != producer_half for unit, _ in readers):
             total += 6 * elements + costs.LAUNCH
         if any(op in DISCONTINUOUS and colour[unit] and not producer_half for unit, op in readers):
@@ -70,20 +74,35 @@ def test_graphs_are_cut_where_the_fewest_bytes_move(meta_graph):
     graph, wanted, decided = before_and_after_the_cut(meta_graph)
     free = [number for number, p in enumerate(wanted) if p.colour == FREE]
     assume(0 < len(free) <= MOST_FREE)
-    elements = next(node.attr["shape"].shape for node in meta_graph.graph_def.node if node.op == "Placeholder").dim[0].size ** 2
+    elements = (
+        next(
+            node.attr["shape"].shape
+            for node in meta_graph.graph_def.node
+            if node.op == "Placeholder"
+        )
+        .dim[0]
+        .size
+        ** 2
+    )
     fixed = {number for number, p in enumerate(wanted) if p.colour == HALF}
 
     def price(half):
-        return bytes_moved(graph, [number in half or number in fixed for number in range(len(wanted))], elements)
+        return bytes_moved(
+            graph, [number in half or number in fixed for number in range(len(wanted))], elements
+        )
 
-    assert price({number for number in free if decided[number].colour == HALF}) == min(map(price, colourings(free)))
+    assert price({number for number in free if decided[number].colour == HALF}) == min(
+        map(price, colourings(free))
+    )
     assert all(decided[number].colour != FREE for number in range(len(wanted)))
     assert all(p == decided[number] for number, p in enumerate(wanted) if p.colour == FLOAT)
 
 
 def test_ties_go_to_half_without_any_arc_too():
     """The matmul's result is cast for Sin, and an Identity of it moves nothing."""
-    painted = painting.decide(painting.graph("x Placeholder", "m MatMul x x", "s Sin m", "y Identity m"))
+    painted = painting.decide(
+        painting.graph("x Placeholder", "m MatMul x x", "s Sin m", "y Identity m")
+    )
     assert "y" in painted.half, painted.reasons["y"]
 
 
@@ -92,7 +111,10 @@ def test_ties_go_to_half_without_any_arc_too():
 def test_parts_that_share_a_flow_are_cut_as_each_alone(parts):
     arcs, alone = [], set()
     for number, part in enumerate(parts):
-        shifted = [tuple(v if v <= SINK else v + number * (MOST_FREE + 2) for v in arc[:2]) + arc[2:] for arc in part]
+        shifted = [
+            tuple(v if v <= SINK else v + number * (MOST_FREE + 2) for v in arc[:2]) + arc[2:]
+            for arc in part
+        ]
         arcs += shifted
         alone |= placement._half_side(shifted)
     assert placement._half_side(arcs) == alone

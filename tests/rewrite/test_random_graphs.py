@@ -14,8 +14,8 @@ import tensorflow.compat.v1 as tf
 from hypothesis import HealthCheck, given, settings
 
 from graphmp.config import Config
-from graphmp.graph.dtypes import BY_NAME
-from graphmp.graph.variables import variables
+from graphmp.graph.state.variables import variables
+from graphmp.policy.dtypes import BY_NAME
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
 from tests.support.random_graphs import TAKEN_ONCE, build, programs, tour
@@ -33,12 +33,19 @@ def random_graphs(share):
     """A test of a share of the examples."""
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
     decorate = settings(
-        max_examples=max(1, int(EXAMPLES * share)), deadline=None, derandomize=True, database=None, print_blob=True, suppress_health_check=checks
+        max_examples=max(1, int(EXAMPLES * share)),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        print_blob=True,
+        suppress_health_check=checks,
     )
     return lambda test: decorate(given(programs())(test))
 
 
-@pytest.mark.parametrize("program", tour(), ids=lambda program: "-".join(step.name for step in program.steps))
+@pytest.mark.parametrize(
+    "program", tour(), ids=lambda program: "-".join(step.name for step in program.steps)
+)
 def test_every_step(program):
     check(program, "float16", True)
 
@@ -59,7 +66,9 @@ def check(program, compute_dtype, runs):
     converted = structure(built, compute_dtype)
     if runs:
         again = not any(step.name in TAKEN_ONCE for step in program.steps)
-        compare_numbers(run(built.meta_graph, built, again), run(converted, built, again), compute_dtype)
+        compare_numbers(
+            run(built.meta_graph, built, again), run(converted, built, again), compute_dtype
+        )
 
 
 # Structure
@@ -67,7 +76,10 @@ def check(program, compute_dtype, runs):
 
 def structure(built, compute_dtype):
     """Converts a graph and checks what needs no run. Returns the converted graph."""
-    config, policy = Config.make(loss_scale="none", compute_dtype=compute_dtype), Policy.default(compute_dtype)
+    config, policy = (
+        Config.make(loss_scale="none", compute_dtype=compute_dtype),
+        Policy.default(compute_dtype),
+    )
     original = built.meta_graph
     result = rewrite(original, config, policy)
     converted = result.meta_graph
@@ -88,11 +100,15 @@ def assert_nodes_kept(original, converted):
     nodes = {node.name: node for node in converted.node}
     assert len(nodes) == len(converted.node)
     names = {node.name for node in original.node}
-    assert [node.name for node in converted.node if node.name in names] == [node.name for node in original.node]
+    assert [node.name for node in converted.node if node.name in names] == [
+        node.name for node in original.node
+    ]
     for node in original.node:
         new = nodes[node.name]
         assert (new.device, len(new.input)) == (node.device, len(node.input)), node.name
-        assert [i for i in new.input if i.startswith("^")] == [i for i in node.input if i.startswith("^")], node.name
+        assert [i for i in new.input if i.startswith("^")] == [
+            i for i in node.input if i.startswith("^")
+        ], node.name
         assert new.op != node.op or set(new.attr) <= set(node.attr), node.name
         assert new.attr["_class"] == node.attr["_class"], node.name
 
@@ -125,11 +141,18 @@ def run(meta_graph, built, again):
         with tf.Session(config=options) as sess:
             sess.run(initializer)
             initial = sess.run(saved)
-            found = sess.run({"outputs": [loss.name] + built.outputs, "gradients": built.gradients}, built.feeds)
-            found["taken"] = sess.run(taken, built.feeds)  # by itself: its loops have the names of the first gradient's
+            found = sess.run(
+                {"outputs": [loss.name] + built.outputs, "gradients": built.gradients}, built.feeds
+            )
+            found["taken"] = sess.run(
+                taken, built.feeds
+            )  # by itself: its loops have the names of the first gradient's
             sess.run(initializer)
             sess.run(built.train, built.feeds)
-            found["updates"] = {v.op.name: after - before for v, before, after in zip(saved, initial, sess.run(saved))}
+            found["updates"] = {
+                v.op.name: after - before
+                for v, before, after in zip(saved, initial, sess.run(saved))
+            }
             found["outputs"] = dict(zip([loss.name] + built.outputs, found["outputs"]))
             return dict(found, initial={v.op.name: value for v, value in zip(saved, initial)})
 
@@ -137,7 +160,10 @@ def run(meta_graph, built, again):
 def taken_again(loss, built):
     """Gradients by `tf.gradients` on the imported graph."""
     weights = [v for v in tf.trainable_variables() if v.op.name in built.gradients]
-    return {v.op.name: tf.convert_to_tensor(gradient) for v, gradient in zip(weights, tf.gradients(loss, weights))}
+    return {
+        v.op.name: tf.convert_to_tensor(gradient)
+        for v, gradient in zip(weights, tf.gradients(loss, weights))
+    }
 
 
 def compare_numbers(before, after, compute_dtype):
@@ -148,7 +174,13 @@ def compare_numbers(before, after, compute_dtype):
     for kind in ("gradients", "updates", "taken"):
         largest = max((np.linalg.norm(value) for value in before[kind].values()), default=0.0)
         for name, value in before[kind].items():
-            assert_near("%s of %s" % (kind, name), value, after[kind][name], 0.1 * largest / np.sqrt(np.size(value)) + 1e-3, GRADIENT[compute_dtype])
+            assert_near(
+                "%s of %s" % (kind, name),
+                value,
+                after[kind][name],
+                0.1 * largest / np.sqrt(np.size(value)) + 1e-3,
+                GRADIENT[compute_dtype],
+            )
 
 
 def assert_near(name, expected, found, least, tolerance):

@@ -36,7 +36,11 @@ def test_constants_that_half_precision_does_not_hold(value, held, shape):
     assert ("s" in painted.half) == ("c" in painted.half) == held
     assert {"m", "n"} <= painted.half
     if not held:
-        assert painted.reasons["s"] == painted.reasons["c"] == "range guard: c holds %g, which float16 can't" % np.float32(value)
+        assert (
+            painted.reasons["s"]
+            == painted.reasons["c"]
+            == "range guard: c holds %g, which float16 can't" % np.float32(value)
+        )
 
 
 @pytest.mark.unit
@@ -63,8 +67,24 @@ def test_bfloat16_has_the_range_of_float32(value):
     ids=lambda way: "-".join(line.split()[1] for line in way),
 )
 def test_constants_are_followed(way):
-    lines = [X, W, "m MatMul x w", "c Const", "shape Const", "axis Const", *way, "s Mul m p", "t Tanh s", "n MatMul t w"]
-    constants = {"shape": np.array([4, 4], np.int32), "axis": np.int32(0), "w": np.eye(4), "c": -1e9}
+    lines = [
+        X,
+        W,
+        "m MatMul x w",
+        "c Const",
+        "shape Const",
+        "axis Const",
+        *way,
+        "s Mul m p",
+        "t Tanh s",
+        "n MatMul t w",
+    ]
+    constants = {
+        "shape": np.array([4, 4], np.int32),
+        "axis": np.int32(0),
+        "w": np.eye(4),
+        "c": -1e9,
+    }
     if "yes Const" in way:
         constants["yes"] = np.bool_(True)
     if "Reshape c shape" in way[0]:
@@ -72,7 +92,11 @@ def test_constants_are_followed(way):
     meta_graph = graph(*lines, **constants)
     painted = decide(meta_graph)
     assert not {"c", "p", "q", "s", "t"} & painted.half and {"m", "n"} <= painted.half
-    assert painted.reasons["s"] == painted.reasons["p"] == "range guard: c holds -1e+09, which float16 can't"
+    assert (
+        painted.reasons["s"]
+        == painted.reasons["p"]
+        == "range guard: c holds -1e+09, which float16 can't"
+    )
     assert painted.reasons["t"] == "infer: downstream of what computes in float32"
 
 
@@ -126,5 +150,8 @@ def test_counts_of_shapes_stay_float32(count):
     meta_graph = graph(*lines, w=np.eye(300), axis=np.array([0], np.int32))
     painted = decide(meta_graph)
     assert "d" not in painted.half and {"m", "n"} <= painted.half
-    assert painted.reasons["d"] == "infer: downstream of what computes in float32" and painted.because["d"] == "f"
+    assert (
+        painted.reasons["d"] == "infer: downstream of what computes in float32"
+        and painted.because["d"] == "f"
+    )
     painting.verified(meta_graph, ["d:0"])

@@ -8,10 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.view import GraphView
-from graphmp.hooks.gradient_calls import noted
+from graphmp.graph.structure.view import GraphView
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.recognise import recognise
+from graphmp.tf_hooks.gradient_calls import noted
 from graphmp.version import __version__
 from tests.support.painting import built, chain, converted, graph, half_nodes, rewrite, verified
 from tests.support.structure import EYE, W, X, _trained, codes, of_op
@@ -21,16 +21,23 @@ from tests.support.tiny import FLOAT16
 @pytest.mark.unit
 def test_an_inference_graph_is_converted_with_a_warning():
     rewriting = rewrite(chain("xaia"))
-    assert codes(rewriting)["GMP105"]["message"] == "no training in this graph: no gradient code was found"
+    assert (
+        codes(rewriting)["GMP105"]["message"]
+        == "no training in this graph: no gradient code was found"
+    )
     assert half_nodes(rewriting.meta_graph)
     assert "GMP105" not in codes(rewrite(built(_trained)))
 
 
 @pytest.mark.unit
 def test_a_graph_that_is_half_already():
-    before = built(lambda: tf.matmul(tf.placeholder(tf.float16, [4, 4]), tf.constant(EYE.astype(np.float16))))
+    before = built(
+        lambda: tf.matmul(tf.placeholder(tf.float16, [4, 4]), tf.constant(EYE.astype(np.float16)))
+    )
     rewriting = rewrite(before)
-    assert codes(rewriting)["GMP108"]["message"].startswith("already half precision (1 of 1 matmuls and convolutions)")
+    assert codes(rewriting)["GMP108"]["message"].startswith(
+        "already half precision (1 of 1 matmuls and convolutions)"
+    )
     assert rewriting.meta_graph == before
 
 
@@ -45,14 +52,19 @@ def test_a_graph_in_mixed_precision_by_hand():
             y = tf.matmul(tf.cast(y, tf.float32), w)
 
     rewriting = rewrite(built(build))
-    assert "already mixed precision by hand (1 of 4 matmuls and convolutions in half" in codes(rewriting)["GMP108"]["message"]
+    assert (
+        "already mixed precision by hand (1 of 4 matmuls and convolutions in half"
+        in codes(rewriting)["GMP108"]["message"]
+    )
     assert "below fp32_vars)" in codes(rewriting)["GMP108"]["message"]
 
 
 def test_a_graph_with_some_half_in_it_is_converted():
     def build():
         x = tf.placeholder(tf.float32, [4, 4], name="x")
-        y = tf.cast(tf.matmul(tf.cast(x, tf.float16), tf.constant(EYE.astype(np.float16))), tf.float32)
+        y = tf.cast(
+            tf.matmul(tf.cast(x, tf.float16), tf.constant(EYE.astype(np.float16))), tf.float32
+        )
         for _ in range(3):
             y = tf.matmul(y, tf.constant(EYE))
         tf.identity(y, name="y")
@@ -63,9 +75,13 @@ def test_a_graph_with_some_half_in_it_is_converted():
 
 @pytest.mark.unit
 def test_a_float64_graph():
-    before = built(lambda: tf.matmul(tf.placeholder(tf.float64, [4, 4]), tf.constant(EYE.astype(np.float64))))
+    before = built(
+        lambda: tf.matmul(tf.placeholder(tf.float64, [4, 4]), tf.constant(EYE.astype(np.float64)))
+    )
     rewriting = rewrite(before)
-    assert codes(rewriting)["GMP108"]["message"].startswith("float64 throughout (1 matmuls and convolutions)")
+    assert codes(rewriting)["GMP108"]["message"].startswith(
+        "float64 throughout (1 matmuls and convolutions)"
+    )
     assert rewriting.meta_graph == before
 
 
@@ -115,7 +131,9 @@ def test_own_loss_scaling_by_a_common_divisor(scale, unscale, found, graph):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("options", [{"keep_float32": ["x"]}, {"compute_dtype": "bfloat16"}, {"loss_scale": 128}])
+@pytest.mark.parametrize(
+    "options", [{"keep_float32": ["x"]}, {"compute_dtype": "bfloat16"}, {"loss_scale": 128}]
+)
 def test_another_conversion_is_refused(options):
     after = converted(chain("xa"))
     with pytest.raises(
@@ -130,7 +148,9 @@ def test_another_versions_conversion_is_refused():
     after = converted(chain("xa"))
     value = after.collection_def["graphmp"].bytes_list.value
     value[0] = value[0].replace(__version__.encode(), b"0.0.0")
-    with pytest.raises(GraphmpError, match=r"GMP022: the graph was converted by graphmp 0\.0\.0 with"):
+    with pytest.raises(
+        GraphmpError, match=r"GMP022: the graph was converted by graphmp 0\.0\.0 with"
+    ):
         rewrite(after)
 
 
@@ -141,7 +161,9 @@ def test_how_a_graph_was_converted_does_not_matter():
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("name", ["x_graphmp_float16", "a/b_1_graphmp_float32", "x_graphmp_bfloat16_3"])
+@pytest.mark.parametrize(
+    "name", ["x_graphmp_float16", "a/b_1_graphmp_float32", "x_graphmp_bfloat16_3"]
+)
 def test_a_conversion_without_its_mark_is_refused(name):
     with pytest.raises(GraphmpError, match=r"GMP022: .*\(node %s\)" % name):
         rewrite(graph(X, W, "m MatMul x w", "%s Sin x" % name, w=EYE))
@@ -149,7 +171,9 @@ def test_a_conversion_without_its_mark_is_refused(name):
 
 @pytest.mark.unit
 def test_names_that_only_look_like_a_conversion():
-    assert half_nodes(converted(graph(X, W, "graphmp_float16 MatMul x w", "x_graphmp_float16y Sin x", w=EYE)))
+    assert half_nodes(
+        converted(graph(X, W, "graphmp_float16 MatMul x w", "x_graphmp_float16y Sin x", w=EYE))
+    )
 
 
 @pytest.mark.unit
@@ -168,6 +192,12 @@ def test_a_tape_in_a_function_is_training():
         meta_graph = tf.train.export_meta_graph()
     for function in meta_graph.graph_def.library.function:
         assert not any("_grad/" in node.name for node in function.node_def)
-    given = meta_graph, GraphView(meta_graph.graph_def), Config.make(), Policy.default("float16"), frozenset()
+    given = (
+        meta_graph,
+        GraphView(meta_graph.graph_def),
+        Config.make(),
+        Policy.default("float16"),
+        frozenset(),
+    )
     assert [row["code"] for row in recognise(*given).warnings] == ["GMP105"]
     assert recognise(*given, noted(graph)).warnings == []

@@ -12,8 +12,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.files import read_graph
-from graphmp.graph.messages import serialize
+from graphmp.graph.io.files import read_graph
+from graphmp.graph.io.messages import serialize
 from graphmp.version import __version__
 from tests.support import painting
 from tests.support.painting import built, chain, converted, decide, nodes, rewrite, verified
@@ -24,7 +24,9 @@ from tests.support.structure import _cond, _loop_with_gradient, _rnn, _trained
 def test_everything_else_survives():
     before = built(_trained)
     with tf.Graph().as_default():
-        before.saver_def.CopyFrom(tf.train.Saver([tf.Variable(1.0, use_resource=False)]).as_saver_def())
+        before.saver_def.CopyFrom(
+            tf.train.Saver([tf.Variable(1.0, use_resource=False)]).as_saver_def()
+        )
     before.signature_def["serving"].outputs["loss"].name = "loss:0"
     before.asset_file_def.add(filename="words.txt")
     after = verified(before, ["loss:0"])
@@ -34,15 +36,23 @@ def test_everything_else_survives():
     for part in ("meta_info_def", "saver_def", "signature_def", "asset_file_def"):
         assert getattr(after, part) == getattr(before, part), part
     assert after.graph_def.versions == before.graph_def.versions
-    assert [f.signature for f in after.graph_def.library.function] == [f.signature for f in before.graph_def.library.function]
+    assert [f.signature for f in after.graph_def.library.function] == [
+        f.signature for f in before.graph_def.library.function
+    ]
 
 
 @pytest.mark.unit
 def test_only_contexts_change_among_collections():
     before = built(_loop_with_gradient)
     after = converted(before)
-    changed = {key for key in before.collection_def if after.collection_def[key] != before.collection_def[key]}
-    assert changed == {"while_context"} and set(after.collection_def) - set(before.collection_def) == {"graphmp"}
+    changed = {
+        key
+        for key in before.collection_def
+        if after.collection_def[key] != before.collection_def[key]
+    }
+    assert changed == {"while_context"} and set(after.collection_def) - set(
+        before.collection_def
+    ) == {"graphmp"}
 
 
 @pytest.mark.unit
@@ -81,14 +91,18 @@ def test_rewriting_leaves_its_argument_as_it_is(recorded):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("build", [_trained, _loop_with_gradient, _cond, _rnn], ids=lambda build: build.__name__)
+@pytest.mark.parametrize(
+    "build", [_trained, _loop_with_gradient, _cond, _rnn], ids=lambda build: build.__name__
+)
 def test_a_second_rewrite_changes_nothing(build):
     before = built(build)
     assert serialize(converted(before)) == serialize(converted(before))
     once = rewrite(before)
     twice = rewrite(once.meta_graph)
     assert serialize(once.meta_graph) == serialize(twice.meta_graph)
-    assert [row["code"] for row in twice.record["warnings"]] == ["GMP108"] and twice.record["done"] == []
+    assert [row["code"] for row in twice.record["warnings"]] == ["GMP108"] and twice.record[
+        "done"
+    ] == []
 
 
 @pytest.mark.slow
@@ -96,14 +110,18 @@ def test_the_same_bytes_in_any_process(tmp_path):
     script = (
         "import tests.support.started, hashlib, sys\n"
         "from tests.support import painting\n"
-        "from graphmp.graph.files import read_graph\n"
-        "from graphmp.graph.messages import serialize\n"
+        "from graphmp.graph.io.files import read_graph\n"
+        "from graphmp.graph.io.messages import serialize\n"
         "print(hashlib.sha256(serialize(painting.converted(read_graph(sys.argv[1])))).hexdigest())\n"
     )
     path = tmp_path / "graph.meta"
     path.write_bytes(serialize(built(_rnn)))
-    environment = dict(os.environ, PYTHONHASHSEED="1" if os.environ.get("PYTHONHASHSEED") != "1" else "2")
+    environment = dict(
+        os.environ, PYTHONHASHSEED="1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    )
     command = [sys.executable, "-c", script, str(path)]
-    child = subprocess.run(command, cwd=str(ROOT), env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    child = subprocess.run(
+        command, cwd=str(ROOT), env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     here = hashlib.sha256(serialize(converted(read_graph(str(path))))).hexdigest()
     assert child.stdout.decode().split()[-1] == here

@@ -20,7 +20,10 @@ NEWEST = tf.__version__ > "2"
 PROCESSES, ROWS, STEPS = 2, 16, 6
 X = np.random.RandomState(0).randn(ROWS, 12).astype(np.float32)
 SHAPES = {"hidden/kernel": (12, 16), "hidden/bias": (16,), "out/kernel": (16, 1), "out/bias": (1,)}
-START = {name: np.random.RandomState(1).randn(*shape).astype(np.float32) * 0.3 for name, shape in SHAPES.items()}
+START = {
+    name: np.random.RandomState(1).randn(*shape).astype(np.float32) * 0.3
+    for name, shape in SHAPES.items()
+}
 LEADER = "/job:worker/replica:0/task:0"
 OP = "CollectiveReduce"
 
@@ -46,7 +49,13 @@ class AllReduceOptimizer(tf.train.Optimizer):
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         with tf.name_scope("AllReduce"):
             return [
-                (tf.cast(self._averaged(self._before(tf.convert_to_tensor(g)), key), v.dtype.base_dtype), v)
+                (
+                    tf.cast(
+                        self._averaged(self._before(tf.convert_to_tensor(g)), key),
+                        v.dtype.base_dtype,
+                    ),
+                    v,
+                )
                 for key, (g, v) in enumerate(pairs, self._first_key)
             ]
 
@@ -56,10 +65,16 @@ class AllReduceOptimizer(tf.train.Optimizer):
     def _averaged(self, gradient, key):
         def average():
             keys = {"group_size": self._processes, "group_key": 1, "instance_key": key}
-            summed = tf.raw_ops.CollectiveReduce(input=gradient, merge_op="Add", final_op="Id", subdiv_offsets=[0], **keys)
+            summed = tf.raw_ops.CollectiveReduce(
+                input=gradient, merge_op="Add", final_op="Id", subdiv_offsets=[0], **keys
+            )
             return summed / tf.cast(self._processes, gradient.dtype)
 
-        return tf.cond(tf.constant(True), average, lambda: gradient) if self._conditional else average()
+        return (
+            tf.cond(tf.constant(True), average, lambda: gradient)
+            if self._conditional
+            else average()
+        )
 
 
 def loss_of(x, y, factor):
@@ -76,11 +91,17 @@ def build(way, wrap):
     """
 
     def both(x, y, factor):
-        loss = (graphmp.mixed_precision if way == "around_loss" else undecorated)(loss_of)(x, y, factor)
-        return loss, wrap(tf.train.MomentumOptimizer(0.05, 0.9)).minimize(loss, tf.train.get_or_create_global_step())
+        loss = (graphmp.mixed_precision if way == "around_loss" else undecorated)(loss_of)(
+            x, y, factor
+        )
+        return loss, wrap(tf.train.MomentumOptimizer(0.05, 0.9)).minimize(
+            loss, tf.train.get_or_create_global_step()
+        )
 
     x, y = tf.placeholder(tf.float32, [None, 12], "x"), tf.placeholder(tf.float32, [None, 1], "y")
-    return (graphmp.mixed_precision if way == "around_all" else undecorated)(both)(x, y, tf.placeholder(tf.float32, (), "factor"))
+    return (graphmp.mixed_precision if way == "around_all" else undecorated)(both)(
+        x, y, tf.placeholder(tf.float32, (), "factor")
+    )
 
 
 @contextlib.contextmanager
@@ -105,7 +126,10 @@ def converted(way, wrap, asked=""):
         asked: how the optimizer asks whether there are several processes: by a `conditional`, one made of `functions`, or not at all.
     """
     with tf.Graph().as_default() as graph, functions() if asked == "functions" else contextlib.nullcontext():
-        names = [each.name for each in build(way, functools.partial(wrap, conditional=True) if asked else wrap)]
+        names = [
+            each.name
+            for each in build(way, functools.partial(wrap, conditional=True) if asked else wrap)
+        ]
         meta_graph = graphmp.convert(graph, **OPTIONS[way]).meta_graph if way in OPTIONS else None
     if meta_graph is not None:
         with tf.Graph().as_default() as graph:
@@ -132,7 +156,12 @@ def train(way, wrap, x, bad_factor=np.inf, **session):
             sess.run(train_op, dict(feed, **{"factor:0": factor}))
             states.append(state_of(sess))
     scales = [state.pop("scale", 0.0) for state in states]
-    return {"losses": losses, "scales": scales[:2], "changed": [a != b for a, b in zip(states, states[1:])], "state": states[-1]}
+    return {
+        "losses": losses,
+        "scales": scales[:2],
+        "changed": [a != b for a, b in zip(states, states[1:])],
+        "state": states[-1],
+    }
 
 
 def state_of(sess):
@@ -155,18 +184,28 @@ def results(ways, task, wrap, **session):
     if NEWEST:
         tf.disable_v2_behavior()
     for number, way in enumerate(ways):
-        yield json.dumps([way, train(way, wrap(number), X[task::PROCESSES], np.inf if task else 1.0, **session)])
+        yield json.dumps(
+            [way, train(way, wrap(number), X[task::PROCESSES], np.inf if task else 1.0, **session)]
+        )
 
 
 def process():
     """The same with this file's own optimizer, in a process of a cluster."""
     role = json.loads(os.environ["TF_CONFIG"])
     task = role["task"]["index"]
-    config = tf.ConfigProto(device_filters=["/job:worker/task:%d" % task], isolate_session_state=True)
+    config = tf.ConfigProto(
+        device_filters=["/job:worker/task:%d" % task], isolate_session_state=True
+    )
     config.experimental.collective_group_leader = LEADER
     server = tf.train.Server(tf.train.ClusterSpec(role["cluster"]), "worker", task, config=config)
     wrap = functools.partial(AllReduceOptimizer, processes=PROCESSES)
-    yield from results(sys.argv[1:], task, lambda number: functools.partial(wrap, first_key=100 * number), target=server.target, config=config)
+    yield from results(
+        sys.argv[1:],
+        task,
+        lambda number: functools.partial(wrap, first_key=100 * number),
+        target=server.target,
+        config=config,
+    )
     pathlib.Path("done%d" % task).write_text("")
     while not task and not pathlib.Path("done1").exists():  # the leader ends last
         time.sleep(0.05)

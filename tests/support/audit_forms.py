@@ -9,4 +9,8 @@ import re
 
 
 def page_json(page):
-    return json.loads(gzip.decompress(base64.b64decode(re.search(r'<script id="data"[^>]*>([^<]*)<', page).group(1))).decode("ascii"))
+    return json.loads(
+        gzip.decompress(
+            base64.b64decode(re.search(r'<script id="data"[^>]*>([^<]*)<', page).group(1))
+        ).decode("ascii")
+    )

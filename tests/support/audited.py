@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 import graphmp
+from graphmp.audit.fix import Fixer
+from graphmp.audit.run import audit
 from graphmp.config import Config
-from graphmp.runtime.audit.fix import Fixer
-from graphmp.runtime.audit.run import audit
 from tests.support.planted import planted
 
 STEPS, TOLERANCE = 2, 0.1
@@ -29,6 +29,8 @@ def found(fault, data, **options):
 def repaired(fault, data, **options):
     conversion, audited = found(fault, data, **options)
     tried = []
-    repair = Fixer(conversion, Config.make(**options), data, TOLERANCE, tried.append).repair(audited)
+    repair = Fixer(conversion, Config.make(**options), data, TOLERANCE, tried.append).repair(
+        audited
+    )
     assert tried == list(range(1, repair.runs + 1))
     return repair

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.performance.bench import FLOAT32, GRAPHMP, TENSORFLOW, TIMED, Bench, Input, Memory, Run
-from graphmp.performance.device import Device
-from graphmp.performance.shares import Shares
+from graphmp.bench.bench import FLOAT32, GRAPHMP, TENSORFLOW, TIMED, Bench, Input, Memory, Run
+from graphmp.bench.shares import Shares
+from graphmp.doctor.devices import Device
 
 TF1 = tf.__version__ < "2"
 
@@ -28,12 +28,39 @@ MEMORY = Memory(10**6, "run metadata", 10**8)
 
 def a_bench(*runs, **changes):
     """A bench with such runs."""
-    fields = dict(source="model.meta", compute_dtype="bfloat16", tensorflow="2.21.0", device=CPU, data="random, seed 0", runs=runs, input=Input())
-    fields.update(steps=3, warmup=1, rounds=3, seed=0, memory_limit=0, variants=dict.fromkeys((FLOAT32, GRAPHMP, TENSORFLOW), ""))
+    fields = dict(
+        source="model.meta",
+        compute_dtype="bfloat16",
+        tensorflow="2.21.0",
+        device=CPU,
+        data="random, seed 0",
+        runs=runs,
+        input=Input(),
+    )
+    fields.update(
+        steps=3,
+        warmup=1,
+        rounds=3,
+        seed=0,
+        memory_limit=0,
+        variants=dict.fromkeys((FLOAT32, GRAPHMP, TENSORFLOW), ""),
+    )
     return Bench(**dict(dict(fields, accumulation={}, environment={}, notes=[]), **changes))
 
 
 def timed(variant, size, factor=1.0, parts=FAST, **changes):
     """A run that is so many times as fast as float32."""
     rounds = [[second / factor for second in steps] for steps in ROUNDS]
-    return Run(**dict(dict(variant=variant, batch_size=size, status=TIMED, rounds=rounds, memory=MEMORY, shares=parts), **changes))
+    return Run(
+        **dict(
+            dict(
+                variant=variant,
+                batch_size=size,
+                status=TIMED,
+                rounds=rounds,
+                memory=MEMORY,
+                shares=parts,
+            ),
+            **changes,
+        )
+    )

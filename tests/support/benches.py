@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from graphmp.runtime.bench import processes
-from graphmp.runtime.bench.child import Child
+from graphmp.bench import processes
+from graphmp.bench.child import Child
 
 
 class Local:
@@ -16,7 +16,9 @@ class Local:
         self.close()
 
     def ask(self, order, *arguments, limit=None):
-        return processes.value_of(json.loads(json.dumps(self._child.answer({"order": order, "arguments": arguments}))))
+        return processes.value_of(
+            json.loads(json.dumps(self._child.answer({"order": order, "arguments": arguments})))
+        )
 
     def close(self):
         self._child = Child(self._specification)

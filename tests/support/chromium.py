@@ -12,7 +12,19 @@ from tests.support.places import TOOLS
 sys.path.insert(0, str(TOOLS))
 from browser import WIDE, complaints, missing, open_page, prefer, requests, resize, start, wait_for
 
-__all__ = ["WIDE", "complaints", "missing", "open_page", "prefer", "requests", "resize", "skip_without_one", "start", "start_or_fail", "wait_for"]
+__all__ = [
+    "WIDE",
+    "complaints",
+    "missing",
+    "open_page",
+    "prefer",
+    "requests",
+    "resize",
+    "skip_without_one",
+    "start",
+    "start_or_fail",
+    "wait_for",
+]
 
 VARIABLE = "GRAPHMP_BROWSER"  # set where there must be one
 

@@ -44,7 +44,15 @@ runpy.run_path({path!r}, run_name="__main__")
 class Cluster:
     """The processes of a cluster; a context manager."""
 
-    def __init__(self, forks: Forks, ps: int, workers: int, *argv: str, flags: Optional[Sequence[str]] = None, script: str = "ps_cluster.py"):
+    def __init__(
+        self,
+        forks: Forks,
+        ps: int,
+        workers: int,
+        *argv: str,
+        flags: Optional[Sequence[str]] = None,
+        script: str = "ps_cluster.py",
+    ):
         """Nothing runs yet.
 
         Args:
@@ -60,12 +68,21 @@ class Cluster:
             import cluster  # the examples' own
         finally:
             sys.path.remove(str(EXAMPLES))
-        self.addresses = {"ps": cluster.free_addresses(ps), "worker": cluster.free_addresses(workers)}
+        self.addresses = {
+            "ps": cluster.free_addresses(ps),
+            "worker": cluster.free_addresses(workers),
+        }
         self._forks, self._flags = forks, flags
-        self._argv = [*argv, "--workers=%d" % workers, "--ps=%d" % ps] if script == "ps_cluster.py" else list(argv)
+        self._argv = (
+            [*argv, "--workers=%d" % workers, "--ps=%d" % ps]
+            if script == "ps_cluster.py"
+            else list(argv)
+        )
         self.running: Dict[str, Fork] = {}
         self.ended: Dict[str, List[Ended]] = {}
-        path = EXAMPLES / script if (EXAMPLES / script).is_file() else pathlib.Path(script).resolve()
+        path = (
+            EXAMPLES / script if (EXAMPLES / script).is_file() else pathlib.Path(script).resolve()
+        )
         pathlib.Path("process.py").write_text(SCRIPT.format(folder=str(EXAMPLES), path=str(path)))
 
     def __enter__(self) -> Cluster:
@@ -82,7 +99,9 @@ class Cluster:
         name = "%s%d" % (job, task)
         config = {"cluster": self.addresses, "task": {"type": job, "index": task}}
         flags = self._flags if job == "worker" else None
-        self.running[name] = self._forks.start("process.py", *self._argv, flags=flags, env={"TF_CONFIG": json.dumps(config)})
+        self.running[name] = self._forks.start(
+            "process.py", *self._argv, flags=flags, env={"TF_CONFIG": json.dumps(config)}
+        )
         return self.running[name]
 
     def start_workers(self) -> None:

@@ -17,7 +17,10 @@ def graphmp(capfd, *arguments):
 def refused(capfd, *arguments):
     """Runs a command that must fail; returns exit status and its one line."""
     status, out, err = graphmp(capfd, *arguments)
-    assert out == "" and len(err.splitlines()) == 1 and err.startswith("graphmp: error GMP"), (out, err)
+    assert out == "" and len(err.splitlines()) == 1 and err.startswith("graphmp: error GMP"), (
+        out,
+        err,
+    )
     return status, err
 
 

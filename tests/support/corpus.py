@@ -31,7 +31,9 @@ def own_graphs() -> List[pathlib.Path]:
     return sorted(ROOT.joinpath("tests", "data").glob("*.meta"))
 
 
-def recorded(part: slice = slice(None), slow: Optional[slice] = None, own: slice = slice(None)) -> Any:
+def recorded(
+    part: slice = slice(None), slow: Optional[slice] = None, own: slice = slice(None)
+) -> Any:
     """Parametrises a test by `paths`: the graphs of tests/data, then some of the corpus.
 
     Args:
@@ -40,7 +42,14 @@ def recorded(part: slice = slice(None), slow: Optional[slice] = None, own: slice
         own: which of those of tests/data.
     """
     graphs = corpus_graphs()
-    parts = [pytest.param(own_graphs()[own], id="own"), pytest.param(graphs[part], id="corpus", marks=pytest.mark.corpus)]
+    parts = [
+        pytest.param(own_graphs()[own], id="own"),
+        pytest.param(graphs[part], id="corpus", marks=pytest.mark.corpus),
+    ]
     if slow is not None:
-        parts.append(pytest.param(graphs[slow], id="corpus, the rest", marks=[pytest.mark.corpus, pytest.mark.slow]))
+        parts.append(
+            pytest.param(
+                graphs[slow], id="corpus, the rest", marks=[pytest.mark.corpus, pytest.mark.slow]
+            )
+        )
     return pytest.mark.parametrize("paths", parts)

@@ -6,8 +6,8 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.runtime.audit.options import Options
-from graphmp.runtime.executed.check import Executed
+from graphmp.audit.options import Options
+from graphmp.executed.check import Executed
 from tests.support.proved import converted
 
 
@@ -15,9 +15,13 @@ def two_alike():
     """Two layers of the same shape behind a batch normalisation, Momentum, a global step."""
     x = tf.placeholder(tf.float32, [4, 8], "x")
     with tf.variable_scope("net"):
-        first, second = (tf.get_variable(name, [8, 8], use_resource=False) for name in ("first", "second"))
+        first, second = (
+            tf.get_variable(name, [8, 8], use_resource=False) for name in ("first", "second")
+        )
         hidden = tf.nn.relu(tf.matmul(x, first))
-        mean = tf.get_variable("mean", [8], initializer=tf.zeros_initializer(), trainable=False, use_resource=False)
+        mean = tf.get_variable(
+            "mean", [8], initializer=tf.zeros_initializer(), trainable=False, use_resource=False
+        )
         kept = tf.assign(mean, 0.9 * mean + 0.1 * tf.reduce_mean(hidden, 0), name="keep")
         with tf.control_dependencies([kept]):
             loss = tf.reduce_mean(tf.square(tf.matmul(hidden, second)), name="loss")
@@ -38,4 +42,6 @@ def graphs(**flags):
 def verdicts(original, other, report=None, steps=3, tolerance=0.1, **options):
     """The verdict of each claim that running two graphs makes, by name, and the texts of those that are open."""
     claims = Executed(original, other, Options(steps=steps, **options), tolerance, report).claims()
-    return {claim.name: claim.verdict for claim in claims}, {claim.name: claim.text for claim in claims if claim.verdict in ("failed", "not proved")}
+    return {claim.name: claim.verdict for claim in claims}, {
+        claim.name: claim.text for claim in claims if claim.verdict in ("failed", "not proved")
+    }

@@ -128,7 +128,11 @@ class Fork:
 
     def end(self) -> Ended:
         status = self._forks.ask(wait=self.pid)
-        return Ended(-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), _read(self._files[1]), _read(self._files[2]))
+        return Ended(
+            -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status),
+            _read(self._files[1]),
+            _read(self._files[2]),
+        )
 
 
 class Forks:
@@ -137,7 +141,9 @@ class Forks:
     def __enter__(self) -> Forks:
         env = dict(os.environ, PYTHONWARNINGS="ignore")
         command = [sys.executable, "-c", SERVER, str(ROOT)]
-        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        self._server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
+        )
         self._folder = tempfile.TemporaryDirectory()
         return self
 
@@ -162,14 +168,23 @@ class Forks:
         """Starts a script of a folder, by default the working one, by `graphmp run`; by plain Python where flags are None."""
         spec = None
         if flags is not None:
-            spec = json.dumps(run._spec(build_parser(COMMANDS, "").parse_args(["run", *flags, script, *argv])))
+            spec = json.dumps(
+                run._spec(build_parser(COMMANDS, "").parse_args(["run", *flags, script, *argv]))
+            )
         own = tempfile.mkdtemp(dir=self._folder.name)
         files = [os.path.join(own, kind) for kind in ("stdin", "stdout", "stderr")]
         pathlib.Path(files[0]).write_text(stdin)
         for file in files[1:]:
             pathlib.Path(file).write_text("")
         folder = folder or os.getcwd()
-        pid = self.ask(spec=spec, argv=[script, *argv], folder=folder, files=files, patience=PATIENCE, env=env or {})
+        pid = self.ask(
+            spec=spec,
+            argv=[script, *argv],
+            folder=folder,
+            files=files,
+            patience=PATIENCE,
+            env=env or {},
+        )
         return Fork(self, pid, files)
 
     def run(self, script: str, *argv: str, **options: Any) -> Ended:
@@ -180,13 +195,15 @@ class Forks:
 def builds_in_forks(forks: Forks, folder: pathlib.Path) -> Any:
     """What stands for `subprocess` in `runtime/builds.py`: a script's graph is built in a fork. `folder` is where a file for it may be."""
     script = folder / "build_in_fork.py"
-    script.write_text("import sys\nfrom graphmp.runtime.child import main\nmain(sys.argv[1])\n")
+    script.write_text("import sys\nfrom graphmp.conversion.child import main\nmain(sys.argv[1])\n")
 
     def run_build(command: Sequence[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
         ended = forks.run(str(script), command[-1], flags=None)
         return subprocess.CompletedProcess(command, ended.status, (ended.out + ended.err).encode())
 
-    return types.SimpleNamespace(run=run_build, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT)
+    return types.SimpleNamespace(
+        run=run_build, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE, STDOUT=subprocess.STDOUT
+    )
 
 
 def _read(file: str) -> str:

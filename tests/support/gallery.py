@@ -21,7 +21,9 @@ def path_of(name):
 def without_training():
     """Optimizers add nothing: a large model's gradients take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tf.train.Optimizer, "compute_gradients", lambda *_, **__: [(tf.zeros([]), None)])
+        patch.setattr(
+            tf.train.Optimizer, "compute_gradients", lambda *_, **__: [(tf.zeros([]), None)]
+        )
         for name in ("minimize", "apply_gradients"):
             patch.setattr(tf.train.Optimizer, name, lambda *_, **__: tf.no_op())
         yield

@@ -12,7 +12,9 @@ class AdamWeightDecay(tf.train.Optimizer):
         super().__init__(False, "AdamWeightDecay")
         self._rate = rate
 
-    def apply_gradients(self, grads_and_vars, name=None, **unused):  # not the base class's signature
+    def apply_gradients(
+        self, grads_and_vars, name=None, **unused
+    ):  # not the base class's signature
         del unused
         assignments = []
         for gradient, variable in grads_and_vars:
@@ -20,8 +22,17 @@ class AdamWeightDecay(tf.train.Optimizer):
             next_m = 0.9 * m + 0.1 * gradient
             next_v = 0.999 * v + 0.001 * gradient * gradient
             update = next_m / (tf.sqrt(next_v) + 1e-6) + 0.01 * variable
-            assignments += [variable.assign(variable - self._rate * update), m.assign(next_m), v.assign(next_v)]
+            assignments += [
+                variable.assign(variable - self._rate * update),
+                m.assign(next_m),
+                v.assign(next_v),
+            ]
         return tf.group(*assignments, name=name)
 
     def _slot(self, variable, suffix):
-        return tf.get_variable("%s/%s" % (variable.op.name, suffix), variable.shape.as_list(), trainable=False, initializer=tf.zeros_initializer())
+        return tf.get_variable(
+            "%s/%s" % (variable.op.name, suffix),
+            variable.shape.as_list(),
+            trainable=False,
+            initializer=tf.zeros_initializer(),
+        )

@@ -9,11 +9,11 @@ import tensorflow.compat.v1 as tf
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from graphmp.graph.dtypes import FLOAT32
-from graphmp.numerics.instrument import MAXIMA, SUMS, Instrument, Measured
-from graphmp.numerics.measure import COLUMNS, stats
-from graphmp.numerics.reduction import MOST_COUNTED
-from graphmp.numerics.rows import ACTIVATION, Row
+from graphmp.audit.instrument import MAXIMA, SUMS, Instrument, Measured
+from graphmp.audit.measure import COLUMNS, stats
+from graphmp.audit.reduction import MOST_COUNTED
+from graphmp.audit.rows import ACTIVATION, Row
+from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.formats import BFLOAT16, FLOAT16
 
 often = settings(max_examples=80, deadline=None, derandomize=True)
@@ -22,20 +22,32 @@ often = settings(max_examples=80, deadline=None, derandomize=True)
 class Measuring:
     """A session of a graph with measurements of some of its tensors."""
 
-    def __init__(self, graph, tensors, format_=FLOAT16, scale=None, elements=lambda tensor: 1, compared=False):
+    def __init__(
+        self, graph, tensors, format_=FLOAT16, scale=None, elements=lambda tensor: 1, compared=False
+    ):
         graph_def, self.rows = graph.as_graph_def(), len(tensors)
         name = scale.name if scale is not None else ""
-        measured = [Measured(tensor.name, FLOAT32, name, elements(tensor), compared) for tensor in tensors]
+        measured = [
+            Measured(tensor.name, FLOAT32, name, elements(tensor), compared) for tensor in tensors
+        ]
         self.instrument = Instrument(graph_def, format_, measured)
         self._format = format_
         with tf.Graph().as_default() as self.graph:
             tf.import_graph_def(graph_def, name="")
             handles = [self.graph.get_tensor_by_name(name + ":0") for name in (SUMS, MAXIMA)]
             zeros = tf.zeros([self.rows, COLUMNS], tf.float64), tf.zeros([self.rows])
-            self._clear = [tf.raw_ops.AssignVariableOp(resource=handle, value=value) for handle, value in zip(handles, zeros)]
-            self._read = [tf.raw_ops.ReadVariableOp(resource=handle, dtype=value.dtype) for handle, value in zip(handles, zeros)]
+            self._clear = [
+                tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+                for handle, value in zip(handles, zeros)
+            ]
+            self._read = [
+                tf.raw_ops.ReadVariableOp(resource=handle, dtype=value.dtype)
+                for handle, value in zip(handles, zeros)
+            ]
             self._initialisers = [
-                op for op in self.graph.get_operations() if op.type in ("Assign", "AssignVariableOp") and op.name in _initialised(graph)
+                op
+                for op in self.graph.get_operations()
+                if op.type in ("Assign", "AssignVariableOp") and op.name in _initialised(graph)
             ]
         self._session = tf.Session(graph=self.graph)
         self._session.run(self._initialisers)
@@ -44,23 +56,33 @@ class Measuring:
         """Sums and maxima after one run."""
         self._session.run(self._clear)
         target = self.graph.get_operation_by_name(self.instrument.target)
-        self._session.run([*fetches, target], {name + ":0": value for name, value in (feeds or {}).items()})
+        self._session.run(
+            [*fetches, target], {name + ":0": value for name, value in (feeds or {}).items()}
+        )
         return self._session.run(self._read)
 
     def stats(self, feeds=None, fetches=()):
         """Stats of all tensors after one run."""
-        return [stats(row, largest, self._format) for row, largest in zip(*self.tables(feeds, fetches))]
+        return [
+            stats(row, largest, self._format) for row, largest in zip(*self.tables(feeds, fetches))
+        ]
 
 
 def _initialised(graph):
-    return {variable.initializer.name for variable in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+    return {
+        variable.initializer.name
+        for variable in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+    }
 
 
 @functools.lru_cache(None)
 def measuring(format_):
     """Of a tensor of any shape, times a scale; its value in bfloat16 and back beside it."""
     with tf.Graph().as_default() as graph:
-        x, scale = tf.placeholder(tf.float32, None, "x"), tf.placeholder_with_default(1.0, [], "scale")
+        x, scale = (
+            tf.placeholder(tf.float32, None, "x"),
+            tf.placeholder_with_default(1.0, [], "scale"),
+        )
         tf.cast(tf.cast(x, tf.bfloat16), tf.float32, name="bfloat16")
         return Measuring(graph, [x], format_, scale)
 
@@ -77,9 +99,25 @@ def near(value):
 
 
 EDGES = np.array(
-    [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 65519.99, 1e-40, 2.0**-149, *near(65504), *near(65520), *near(65536)]
+    [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1.0,
+        65519.99,
+        1e-40,
+        2.0**-149,
+        *near(65504),
+        *near(65520),
+        *near(65536),
+    ]
     + [v for power in (-126, -133, -134, -24, -25, -26, -14, -15, 0, 127) for v in near(2.0**power)]
-    + [*near(BFLOAT16.largest), *np.array([0x7F7F7FFF, 0x7F7F8000, 0x7F7F8001, 0x7F7FFFFF], np.uint32).view(np.float32)],
+    + [
+        *near(BFLOAT16.largest),
+        *np.array([0x7F7F7FFF, 0x7F7F8000, 0x7F7F8001, 0x7F7FFFFF], np.uint32).view(np.float32),
+    ],
     np.float32,
 )
 
@@ -92,10 +130,16 @@ def tensors(draw):
     low = draw(st.sampled_from([0, 90, 100, 130, 250]))
     high = draw(st.sampled_from([105, 120, 145, 256]))
     fields = random.randint(low, max(high, low + 1), size).astype(np.uint32)
-    bits = (random.randint(0, 2, size).astype(np.uint32) << 31) | (fields << 23) | random.randint(0, 2**23, size).astype(np.uint32)
+    bits = (
+        (random.randint(0, 2, size).astype(np.uint32) << 31)
+        | (fields << 23)
+        | random.randint(0, 2**23, size).astype(np.uint32)
+    )
     values = bits.view(np.float32)
     if size:
-        values[random.randint(0, size, draw(st.integers(0, 20)))] = EDGES[random.randint(0, len(EDGES))]
+        values[random.randint(0, size, draw(st.integers(0, 20)))] = EDGES[
+            random.randint(0, len(EDGES))
+        ]
     return values
 
 

@@ -23,9 +23,14 @@ def built(build):
 
 def dense(batch=8):
     """Two layers and a squared error, under momentum."""
-    x, t = tf.placeholder(tf.float32, [batch, 12], name="x"), tf.placeholder(tf.float32, [batch, 1], name="t")
+    x, t = (
+        tf.placeholder(tf.float32, [batch, 12], name="x"),
+        tf.placeholder(tf.float32, [batch, 1], name="t"),
+    )
     h = tf.nn.relu(tf.matmul(x, tf.get_variable("w", [12, 16])), name="h")
-    loss = tf.reduce_mean(tf.square(tf.subtract(tf.matmul(h, tf.get_variable("u", [16, 1])), t, name="off")))
+    loss = tf.reduce_mean(
+        tf.square(tf.subtract(tf.matmul(h, tf.get_variable("u", [16, 1])), t, name="off"))
+    )
     tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, tf.train.get_or_create_global_step())
 
 

@@ -16,11 +16,15 @@ IDS = RNG.randint(0, 20, (8, 4))
 
 
 def vectors():
-    return tf.placeholder(tf.float32, (None, 12), name="x"), tf.placeholder(tf.float32, (None, 1), name="y")
+    return tf.placeholder(tf.float32, (None, 12), name="x"), tf.placeholder(
+        tf.float32, (None, 1), name="y"
+    )
 
 
 def pictures():
-    return tf.placeholder(tf.float32, (None, 8, 8, 3), name="x"), tf.placeholder(tf.int32, (None,), name="y")
+    return tf.placeholder(tf.float32, (None, 8, 8, 3), name="x"), tf.placeholder(
+        tf.int32, (None,), name="y"
+    )
 
 
 def two_layers(x, activation=tf.nn.relu):
@@ -48,7 +52,9 @@ def loss_returned(decorate):
 
     x, y = vectors()
     loss = build(x, y)
-    train = tf.train.MomentumOptimizer(0.01, 0.9).minimize(loss, global_step=tf.train.get_or_create_global_step())
+    train = tf.train.MomentumOptimizer(0.01, 0.9).minimize(
+        loss, global_step=tf.train.get_or_create_global_step()
+    )
     return loss, train, (x, y)
 
 
@@ -71,7 +77,10 @@ def raw_variables(decorate):
     def build(x, y):
         w = tf.Variable(tf.truncated_normal([12, 16], stddev=0.1), name="w")
         b = tf.Variable(tf.zeros([16]), name="b")
-        u, c = tf.Variable(tf.truncated_normal([16, 16], stddev=0.1), name="u"), tf.Variable(tf.zeros([16]), name="c")
+        u, c = (
+            tf.Variable(tf.truncated_normal([16, 16], stddev=0.1), name="u"),
+            tf.Variable(tf.zeros([16]), name="c"),
+        )
         v = tf.get_variable("v", [16, 1])
         h = tf.nn.relu(tf.nn.bias_add(tf.matmul(tf.nn.relu(tf.matmul(x, w) + b), u), c))
         loss = tf.losses.mean_squared_error(y, tf.matmul(h, v)) + 1e-3 * tf.nn.l2_loss(w)
@@ -87,12 +96,16 @@ def regularised(decorate):
 
     @decorate
     def build(x, y):
-        h = tf.layers.flatten(tf.layers.conv2d(x, 8, 3, activation=tf.nn.relu, kernel_regularizer=tf.nn.l2_loss))
+        h = tf.layers.flatten(
+            tf.layers.conv2d(x, 8, 3, activation=tf.nn.relu, kernel_regularizer=tf.nn.l2_loss)
+        )
         with tf.variable_scope("scope", regularizer=lambda w: 1e-3 * tf.reduce_sum(w * w)):
             h = tf.layers.dense(h, 5)
         tf.losses.sparse_softmax_cross_entropy(y, h)
         loss = tf.losses.get_total_loss()
-        with tf.control_dependencies([loss]):  # or the penalties may read the weights after their update
+        with tf.control_dependencies(
+            [loss]
+        ):  # or the penalties may read the weights after their update
             return loss, tf.train.GradientDescentOptimizer(0.01).minimize(loss)
 
     x, y = pictures()
@@ -104,11 +117,17 @@ def batch_norm(decorate, fused=True):
 
     @decorate
     def build(x, y):
-        h = tf.nn.relu(tf.layers.batch_normalization(tf.layers.conv2d(x, 8, 3, use_bias=False), training=True, fused=fused))
+        h = tf.nn.relu(
+            tf.layers.batch_normalization(
+                tf.layers.conv2d(x, 8, 3, use_bias=False), training=True, fused=fused
+            )
+        )
         h = tf.layers.dense(tf.reduce_mean(tf.layers.conv2d(h, 8, 3), [1, 2]), 5)
         loss = tf.losses.sparse_softmax_cross_entropy(y, h)
         with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-            return loss, tf.train.AdamOptimizer(0.01).minimize(loss, tf.train.get_or_create_global_step())
+            return loss, tf.train.AdamOptimizer(0.01).minimize(
+                loss, tf.train.get_or_create_global_step()
+            )
 
     x, y = pictures()
     return build(x, y) + ((x, y),)
@@ -145,15 +164,21 @@ def gan(decorate):
             return tf.layers.dense(tf.layers.dense(x, 8, tf.nn.relu, name="1"), 1, name="2")
 
     def cross_entropy(logits, labels):
-        return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(logits=logits, labels=labels(logits)))
+        return tf.reduce_mean(
+            tf.nn.sigmoid_cross_entropy_with_logits(logits=logits, labels=labels(logits))
+        )
 
     @decorate
     def build(z, real):
         d_real, d_fake = net(real, "D"), net(net(z, "G"), "D")
         d_loss = cross_entropy(d_real, tf.ones_like) + cross_entropy(d_fake, tf.zeros_like)
         g_loss = cross_entropy(d_fake, tf.ones_like)
-        d_train = tf.train.AdamOptimizer(0.01, name="DAdam").minimize(d_loss, var_list=tf.trainable_variables("D"))
-        g_train = tf.train.AdamOptimizer(0.01, name="GAdam").minimize(g_loss, var_list=tf.trainable_variables("G"))
+        d_train = tf.train.AdamOptimizer(0.01, name="DAdam").minimize(
+            d_loss, var_list=tf.trainable_variables("D")
+        )
+        g_train = tf.train.AdamOptimizer(0.01, name="GAdam").minimize(
+            g_loss, var_list=tf.trainable_variables("G")
+        )
         return d_loss + g_loss, tf.group(d_train, g_train)
 
     x, y = vectors()
@@ -168,7 +193,9 @@ def gradients_by_hand(decorate):
         loss = tf.losses.mean_squared_error(y, two_layers(x, tf.nn.tanh))
         variables = tf.trainable_variables()
         gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 1.0)
-        train = tf.train.GradientDescentOptimizer(0.1).apply_gradients(zip(gradients, variables), global_step=tf.train.get_or_create_global_step())
+        train = tf.train.GradientDescentOptimizer(0.1).apply_gradients(
+            zip(gradients, variables), global_step=tf.train.get_or_create_global_step()
+        )
         return loss, train
 
     x, y = vectors()
@@ -249,7 +276,9 @@ def accumulated(decorate):
         sums = [tf.Variable(tf.zeros(v.shape), trainable=False, name="sum") for _, v in pairs]
         added = [s.assign_add(g) for s, (g, _) in zip(sums, pairs)]
         with tf.control_dependencies(added):
-            return loss, optimizer.apply_gradients([(tf.identity(s), v) for s, (_, v) in zip(sums, pairs)])
+            return loss, optimizer.apply_gradients(
+                [(tf.identity(s), v) for s, (_, v) in zip(sums, pairs)]
+            )
 
     x, y = vectors()
     return build(x, y) + ((x, y),)
@@ -370,7 +399,11 @@ def one_hot_labels(decorate):
     @decorate
     def build(x, y, rate):
         h = tf.nn.dropout(tf.layers.dense(x, 8, tf.nn.relu), keep_prob=rate)
-        loss = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits_v2(labels=tf.concat([y, 1 - y], 1), logits=tf.layers.dense(h, 2)))
+        loss = tf.reduce_mean(
+            tf.nn.softmax_cross_entropy_with_logits_v2(
+                labels=tf.concat([y, 1 - y], 1), logits=tf.layers.dense(h, 2)
+            )
+        )
         return loss, tf.train.AdamOptimizer(0.01).minimize(loss)
 
     x, y = vectors()
@@ -396,4 +429,11 @@ def batch_for(name):
 
 
 # Without a decorator their graphs have nothing that those of the other models don't have.
-LIKE_OTHERS = ("called_twice", "layers_from_outside", "logits_returned", "loss_returned", "recurrent", "tensors_from_outside")
+LIKE_OTHERS = (
+    "called_twice",
+    "layers_from_outside",
+    "logits_returned",
+    "loss_returned",
+    "recurrent",
+    "tensors_from_outside",
+)

@@ -25,7 +25,12 @@ OPTIMIZERS = {
     "ProximalAdagrad": lambda: tf.train.ProximalAdagradOptimizer(0.01),
     "AdamWeightDecay": lambda: AdamWeightDecay(0.01),
 }
-VARIANTS = {"CentredRMSProp", "Nesterov", "ProximalAdagrad", "ProximalGradientDescent"}  # of others; they differ in their kernels alone
+VARIANTS = {
+    "CentredRMSProp",
+    "Nesterov",
+    "ProximalAdagrad",
+    "ProximalGradientDescent",
+}  # of others; they differ in their kernels alone
 GRADIENTS_ALL_DENSE = {"AdamWeightDecay"}  # its arithmetic takes no IndexedSlices
 TAKE_NO_STEP = {"AdamWeightDecay"}  # leaves global_step to its caller, as BERT's does
 
@@ -35,12 +40,22 @@ def _kinds(one: bool) -> Iterator[Any]:
 
     `one`: always one kind, and none of VARIANTS.
     """
-    for (number, optimizer), sparse, use_resource in itertools.product(enumerate(sorted(OPTIMIZERS)), (False, True), (False, True)):
+    for (number, optimizer), sparse, use_resource in itertools.product(
+        enumerate(sorted(OPTIMIZERS)), (False, True), (False, True)
+    ):
         if sparse and optimizer in GRADIENTS_ALL_DENSE:
             continue
-        name = "%s-%s-%s" % (optimizer, "sparse" if sparse else "dense", "resource" if use_resource else "reference")
-        always = (sparse == use_resource) != bool(number % 2) and not (one and (sparse != bool(number // 2 % 2) or optimizer in VARIANTS))
-        yield pytest.param(optimizer, sparse, use_resource, id=name, marks=[] if always else pytest.mark.slow)
+        name = "%s-%s-%s" % (
+            optimizer,
+            "sparse" if sparse else "dense",
+            "resource" if use_resource else "reference",
+        )
+        always = (sparse == use_resource) != bool(number % 2) and not (
+            one and (sparse != bool(number // 2 % 2) or optimizer in VARIANTS)
+        )
+        yield pytest.param(
+            optimizer, sparse, use_resource, id=name, marks=[] if always else pytest.mark.slow
+        )
 
 
 KINDS = list(_kinds(one=False))

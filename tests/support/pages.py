@@ -9,10 +9,9 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.diff.changes import Body, Change, Kept
-from graphmp.diff.compare import compare
-from graphmp.diff.model import Diff
-from graphmp.graph.view import GraphView
+from graphmp.compare.api import Diff, compare
+from graphmp.compare.changes import Body, Change, Kept
+from graphmp.graph.structure.view import GraphView
 from graphmp.verify import FAILED, NOT_APPLICABLE, PROVED, Claim
 from tests.support.tiny import meta_graph
 
@@ -59,8 +58,18 @@ def sample():
         True,
         ("before.meta", "after.meta"),
         (
-            Claim("variables", PROVED, "3 of 3 float32", ("conv1/kernel", "conv2/kernel", "conv10/kernel")),
-            Claim("scale cancels", FAILED, "nothing divides by it", ("graphmp/loss_scale/scaled_loss",)),
+            Claim(
+                "variables",
+                PROVED,
+                "3 of 3 float32",
+                ("conv1/kernel", "conv2/kernel", "conv10/kernel"),
+            ),
+            Claim(
+                "scale cancels",
+                FAILED,
+                "nothing divides by it",
+                ("graphmp/loss_scale/scaled_loss",),
+            ),
             Claim("clip", NOT_APPLICABLE, "no clip"),
         ),
         ("conv7/Conv2D: dtype of T: float32 -> float16",),
@@ -79,20 +88,70 @@ def sample():
 
 def _changes():
     yield Change("summary/loss", "node removed", "Summary T=float32", None)  # unexplained
-    yield Change("init", "control", "^summary/loss", None, "waits for what is left", kind="bookkeeping")
-    yield Change("library/f", "function", "2 nodes", "2 nodes", "rewritten inside", kind="bookkeeping")
-    yield Change("collection_def/losses", "meta graph", "7 bytes", "9 bytes", "list of what the graph holds", kind="bookkeeping")
+    yield Change(
+        "init", "control", "^summary/loss", None, "waits for what is left", kind="bookkeeping"
+    )
+    yield Change(
+        "library/f", "function", "2 nodes", "2 nodes", "rewritten inside", kind="bookkeeping"
+    )
+    yield Change(
+        "collection_def/losses",
+        "meta graph",
+        "7 bytes",
+        "9 bytes",
+        "list of what the graph holds",
+        kind="bookkeeping",
+    )
     yield Change("tower_1/result", "node renamed", "tower/out", "tower_1/result")  # unexplained
     for layer in ("conv1", "conv10", "conv2"):
-        yield Change(layer + "/Conv2D", "dtype", "float32", "float16", "Conv2D is worth half precision", "T", kind="allow")
-    yield Change("y", "dtype", "float32", "float16", "between half-precision ops", "T", "f", "infer")
+        yield Change(
+            layer + "/Conv2D",
+            "dtype",
+            "float32",
+            "float16",
+            "Conv2D is worth half precision",
+            "T",
+            kind="allow",
+        )
+    yield Change(
+        "y", "dtype", "float32", "float16", "between half-precision ops", "T", "f", "infer"
+    )
     for layer in ("conv1", "conv10", "conv2"):
         edge = layer + "/kernel", layer + "/kernel_graphmp_float16"
-        yield Change(layer + "/Conv2D", "edge via cast", edge[0], edge[1], "reads its input through a cast", "input 1", kind="cast down")
+        yield Change(
+            layer + "/Conv2D",
+            "edge via cast",
+            edge[0],
+            edge[1],
+            "reads its input through a cast",
+            "input 1",
+            kind="cast down",
+        )
     for name in ("images", "conv1/kernel", "conv10/kernel", "conv2/kernel"):
-        yield Change(name + "_graphmp_float16", "node added", None, "Cast DstT=float16 SrcT=float32", "cast where both meet", kind="cast down")
-    yield Change("conv10/Conv2D_graphmp_float32", "node added", None, "Cast DstT=float32 SrcT=float16", "cast where both meet", kind="cast up")
-    yield Change("graphmp/loss_scale/scaled_loss", "node added", None, "Mul T=float32", "the loss is multiplied by the scale", kind="scale")
+        yield Change(
+            name + "_graphmp_float16",
+            "node added",
+            None,
+            "Cast DstT=float16 SrcT=float32",
+            "cast where both meet",
+            kind="cast down",
+        )
+    yield Change(
+        "conv10/Conv2D_graphmp_float32",
+        "node added",
+        None,
+        "Cast DstT=float32 SrcT=float16",
+        "cast where both meet",
+        kind="cast up",
+    )
+    yield Change(
+        "graphmp/loss_scale/scaled_loss",
+        "node added",
+        None,
+        "Mul T=float32",
+        "the loss is multiplied by the scale",
+        kind="scale",
+    )
 
 
 # Two dense layers that train, and the same with a loss scale around the second one's gradient, a clip and a gate.
@@ -154,7 +213,10 @@ TRAINED_REPORT = {
 
 def trained():
     """A conversion with a loss scale, compared node by node: what the summary, the drawing of the scale and the map are made from."""
-    before, after = meta_graph(*UNTRAINED, rate=0.1), meta_graph(*TRAINED, rate=0.1, **{"graphmp/loss_scale/current": 128.0})
+    before, after = (
+        meta_graph(*UNTRAINED, rate=0.1),
+        meta_graph(*TRAINED, rate=0.1, **{"graphmp/loss_scale/current": 128.0}),
+    )
     return compare(before, after, TRAINED_REPORT)
 
 
@@ -167,7 +229,17 @@ def layers(count):
             before.node.add(name=name, op=part).attr["T"].type = 1
             after.node.add(name=name, op=part).attr["T"].type = 1 if part == "kernel" else 19
             if part != "kernel":
-                changes.append(Change(name, "dtype", "float32", "float16", part + " is worth half precision", "T", kind="allow"))
+                changes.append(
+                    Change(
+                        name,
+                        "dtype",
+                        "float32",
+                        "float16",
+                        part + " is worth half precision",
+                        "T",
+                        kind="allow",
+                    )
+                )
     return Diff(tuple(changes), True, bodies=(Body("", GraphView(before), GraphView(after), {}),))
 
 
@@ -175,8 +247,12 @@ def hostile():
     """Names, ops, values and reasons that would do harm if they were more than text."""
     graph = tf.GraphDef()
     for name in (HOSTILE, HOSTILE + "/x", "javascript:alert(1)", "\u05d0\u05d1/\u202eevil"):
-        graph.node.add(name=name, op=HOSTILE, device=HOSTILE).attr[HOSTILE].s = HOSTILE.encode("utf-8")
-    changes = tuple(Change(node.name, "dtype", HOSTILE, "x", HOSTILE, HOSTILE) for node in graph.node)
+        graph.node.add(name=name, op=HOSTILE, device=HOSTILE).attr[HOSTILE].s = HOSTILE.encode(
+            "utf-8"
+        )
+    changes = tuple(
+        Change(node.name, "dtype", HOSTILE, "x", HOSTILE, HOSTILE) for node in graph.node
+    )
     claims = (Claim(HOSTILE, PROVED, HOSTILE, (HOSTILE,)),)
     body = Body("", GraphView(graph), GraphView(graph), {})
     return Diff(changes, True, (HOSTILE, HOSTILE), claims, (HOSTILE,), (), (body,))

@@ -14,10 +14,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.hooks.op_defs import OpDefs
 from graphmp.policy.policy import Policy
 from graphmp.rewrite import pipeline
 from graphmp.rewrite.paint import HALF
+from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support import tiny
 
 HALF_NAMES = {tiny.FLOAT16: "float16", tiny.BFLOAT16: "bfloat16"}
@@ -63,9 +63,17 @@ class Painted(NamedTuple):
 def graph(*lines: str, **constants: Any) -> tf.MetaGraphDef:
     """A MetaGraphDef of lines as `tiny.meta_graph` takes them, with JSON values too (`shape=[2,3]`); missing attributes follow the inputs."""
     words = [line.split() for line in lines]
-    values = [{w.split("=")[0]: json.loads(w.split("=", 1)[1]) for w in each if _is_value(w)} for each in words]
-    single = {name: np.float32(value) if np.asarray(value).dtype == np.float64 else value for name, value in constants.items()}
-    result = tiny.meta_graph(*[" ".join(w for w in each if not _is_value(w)) for each in words], **single)
+    values = [
+        {w.split("=")[0]: json.loads(w.split("=", 1)[1]) for w in each if _is_value(w)}
+        for each in words
+    ]
+    single = {
+        name: np.float32(value) if np.asarray(value).dtype == np.float64 else value
+        for name, value in constants.items()
+    }
+    result = tiny.meta_graph(
+        *[" ".join(w for w in each if not _is_value(w)) for each in words], **single
+    )
     op_defs = OpDefs(result)
     nodes = {node.name: node for node in result.graph_def.node}
     for node, given in zip(result.graph_def.node, values):
@@ -74,7 +82,11 @@ def graph(*lines: str, **constants: Any) -> tf.MetaGraphDef:
         for name, value in given.items():
             _set(node.attr[name], kinds.get(name, ""), value)
         if definition is not None:
-            _complete(node, definition, [_dtype(nodes, op_defs, text) for text in node.input if not text.startswith("^")])
+            _complete(
+                node,
+                definition,
+                [_dtype(nodes, op_defs, text) for text in node.input if not text.startswith("^")],
+            )
     return result
 
 
@@ -99,26 +111,37 @@ def names_of(letters: str) -> List[str]:
 
 def spelled(letters: str, half: Set[str]) -> str:
     """The chain with capitals where nodes are half."""
-    return "".join(letter.upper() if name in half else letter for letter, name in zip(letters.lower(), names_of(letters)))
+    return "".join(
+        letter.upper() if name in half else letter
+        for letter, name in zip(letters.lower(), names_of(letters))
+    )
 
 
-def decide(meta_graph: tf.MetaGraphDef, body: str = "", policy: str = "", **options: Any) -> Painted:
+def decide(
+    meta_graph: tf.MetaGraphDef, body: str = "", policy: str = "", **options: Any
+) -> Painted:
     """What the rewrite decides for one body; `policy` is lines put behind the shipped lists."""
     config = Config.make(**options)
-    decisions = pipeline.decide(meta_graph, config, Policy.default(config.compute_dtype).with_text(policy))[body]
+    decisions = pipeline.decide(
+        meta_graph, config, Policy.default(config.compute_dtype).with_text(policy)
+    )[body]
     units, painted = decisions.graph.units, decisions.painted
     reasons = {}
     for unit, p in sorted(zip(units, painted), key=lambda pair: pair[0].attribute, reverse=True):
         reasons[unit.node] = reasons["%s.%s" % (unit.node, unit.attribute)] = p.reason
     half = {unit.node for unit, p in zip(units, painted) if p.colour == HALF}
-    because = {unit.node: units[p.because].node for unit, p in zip(units, painted) if p.because >= 0}
+    because = {
+        unit.node: units[p.because].node for unit, p in zip(units, painted) if p.because >= 0
+    }
     return Painted(half, reasons, because)
 
 
 def rewrite(meta_graph: tf.MetaGraphDef, policy: str = "", **options: Any) -> pipeline.Rewriting:
     """The rewrite with the shipped lists, and with lines behind them; nothing is scaled unless asked for."""
     config = Config.make(**{"loss_scale": "none", **options})
-    return pipeline.rewrite(meta_graph, config, Policy.default(config.compute_dtype).with_text(policy))
+    return pipeline.rewrite(
+        meta_graph, config, Policy.default(config.compute_dtype).with_text(policy)
+    )
 
 
 def converted(meta_graph: tf.MetaGraphDef, policy: str = "", **options: Any) -> tf.MetaGraphDef:
@@ -146,7 +169,11 @@ def half_nodes(meta_graph: tf.MetaGraphDef, dtypes: Sequence[int] = tuple(HALF_N
     for node in meta_graph.graph_def.node:
         signature = op_defs.signature(node)
         outputs = {port.dtype for port in signature.outputs} if signature else set()
-        outputs |= {node.attr[name].type for name in ("dtype", "elem_type", "element_dtype") if name in node.attr}
+        outputs |= {
+            node.attr[name].type
+            for name in ("dtype", "elem_type", "element_dtype")
+            if name in node.attr
+        }
         if outputs & set(dtypes):
             found.add(node.name)
     return found
@@ -160,7 +187,9 @@ def inserted(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> Dict[str, Any]:
 def casts(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> List[str]:
     """Inserted casts as `input -> dtype`, sorted."""
     found = [node for node in inserted(before, after).values() if node.op == "Cast"]
-    return sorted("%s -> %s" % (node.input[0], tf.as_dtype(node.attr["DstT"].type).name) for node in found)
+    return sorted(
+        "%s -> %s" % (node.input[0], tf.as_dtype(node.attr["DstT"].type).name) for node in found
+    )
 
 
 @contextlib.contextmanager
@@ -173,7 +202,12 @@ def session(meta_graph: tf.MetaGraphDef):
             yield sess
 
 
-def values(meta_graph: tf.MetaGraphDef, fetches: Sequence[str], feeds: Dict[str, Any], first: Sequence[str] = ()) -> List[Any]:
+def values(
+    meta_graph: tf.MetaGraphDef,
+    fetches: Sequence[str],
+    feeds: Dict[str, Any],
+    first: Sequence[str] = (),
+) -> List[Any]:
     """What tensors evaluate to, as float64; `first` names ops to run before."""
     with session(meta_graph) as sess:
         for name in first:
@@ -182,10 +216,17 @@ def values(meta_graph: tf.MetaGraphDef, fetches: Sequence[str], feeds: Dict[str,
 
 
 def assert_close(
-    before: tf.MetaGraphDef, after: tf.MetaGraphDef, fetches: Sequence[str], feeds: Dict[str, Any], rtol: float = 1e-2, **more: Any
+    before: tf.MetaGraphDef,
+    after: tf.MetaGraphDef,
+    fetches: Sequence[str],
+    feeds: Dict[str, Any],
+    rtol: float = 1e-2,
+    **more: Any,
 ) -> None:
     """Makes sure that both graphs compute the same, relative to the largest value of each tensor."""
-    for name, expected, found in zip(fetches, values(before, fetches, feeds, **more), values(after, fetches, feeds, **more)):
+    for name, expected, found in zip(
+        fetches, values(before, fetches, feeds, **more), values(after, fetches, feeds, **more)
+    ):
         scale = np.abs(expected).max() if expected.size else 0
         np.testing.assert_allclose(found, expected, rtol=0, atol=rtol * scale + 1e-6, err_msg=name)
 
@@ -196,7 +237,9 @@ def placeholders(meta_graph: tf.MetaGraphDef, seed: int = 0) -> Dict[str, Any]:
     found = {}
     for node in meta_graph.graph_def.node:
         if node.op == "Placeholder" and node.attr["dtype"].type == tiny.FLOAT32:
-            found[node.name + ":0"] = random.uniform(-1, 1, [dim.size for dim in node.attr["shape"].shape.dim])
+            found[node.name + ":0"] = random.uniform(
+                -1, 1, [dim.size for dim in node.attr["shape"].shape.dim]
+            )
     return found
 
 
@@ -206,7 +249,14 @@ def dtypes_agree(meta_graph: tf.MetaGraphDef) -> None:
         tf.import_graph_def(copy_of(meta_graph).graph_def, name="")
 
 
-def verified(before: tf.MetaGraphDef, fetches: Sequence[str] = (), rtol: float = 1e-2, feeds: Any = None, policy: str = "", **options: Any) -> Any:
+def verified(
+    before: tf.MetaGraphDef,
+    fetches: Sequence[str] = (),
+    rtol: float = 1e-2,
+    feeds: Any = None,
+    policy: str = "",
+    **options: Any,
+) -> Any:
     """The converted graph, after a look at what holds for each: it imports, no node moved or lost its name, and it computes the same."""
     after = converted(before, policy, **options)
     names = list(nodes(before))
@@ -269,9 +319,17 @@ def _complete(node: Any, definition: Any, inputs: List[int]) -> None:
                 others = len(definition.input_arg) - list(definition.input_arg).index(argument) - 1
                 node.attr[argument.number_attr].i = len(inputs) - place - others
             count = node.attr[argument.number_attr].i
-        if argument.type_attr and argument.type_attr not in node.attr and inputs[place : place + 1] != [0]:
+        if (
+            argument.type_attr
+            and argument.type_attr not in node.attr
+            and inputs[place : place + 1] != [0]
+        ):
             node.attr[argument.type_attr].type = inputs[place]
         place += count
     for attribute in definition.attr:
-        if attribute.type == "type" and attribute.name not in node.attr and not attribute.HasField("default_value"):
+        if (
+            attribute.type == "type"
+            and attribute.name not in node.attr
+            and not attribute.HasField("default_value")
+        ):
             node.attr[attribute.name].type = tiny.FLOAT32

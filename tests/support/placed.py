@@ -16,11 +16,17 @@ INFINITE = float("inf")
 MOST_FREE = 8
 
 
-often = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+often = settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 
 
 def colourings(vertices):
-    return (set(half) for size in range(len(vertices) + 1) for half in itertools.combinations(vertices, size))
+    return (
+        set(half)
+        for size in range(len(vertices) + 1)
+        for half in itertools.combinations(vertices, size)
+    )
 
 
 @st.composite
@@ -29,5 +35,7 @@ def problems(draw, capacities):
     vertices = list(range(2, 2 + draw(st.integers(1, MOST_FREE))))
     starts, ends = st.sampled_from([SOURCE, *vertices]), st.sampled_from([SINK, *vertices])
     finite = draw(st.lists(st.tuples(starts, ends, capacities), min_size=1, max_size=24))
-    infinite = draw(st.lists(st.tuples(st.sampled_from(vertices), ends, st.just(INFINITE)), max_size=5))
+    infinite = draw(
+        st.lists(st.tuples(st.sampled_from(vertices), ends, st.just(INFINITE)), max_size=5)
+    )
     return list(placement._merged(iter(finite + infinite)))

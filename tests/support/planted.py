@@ -41,14 +41,18 @@ def epsilon(h):
 def mask(h):
     """Attention whose mask subtracts 1e9 from the scores: in half precision infinity, times zero where nothing is masked."""
     far = np.float32(1 - np.tril(np.ones((BATCH, BATCH))))
-    scores = tf.matmul(h, h, transpose_b=True) - tf.nn.relu(far * tf.reshape(held("far", 1e9), [1, 1]))
+    scores = tf.matmul(h, h, transpose_b=True) - tf.nn.relu(
+        far * tf.reshape(held("far", 1e9), [1, 1])
+    )
     return h + tf.matmul(tf.nn.softmax(scores), h)
 
 
 def long_sum(h, times=100000 // WIDTH, each=30.0):
     """A sum over 100,000 values, as a matmul with ones, and back to the size of one."""
     many = tf.reshape(tf.tile(h, [1, times]), [BATCH, -1])
-    return h + tf.matmul(many, np.full((times * WIDTH, 1), each, np.float32)) / held("count", times * WIDTH * each)
+    return h + tf.matmul(many, np.full((times * WIDTH, 1), each, np.float32)) / held(
+        "count", times * WIDTH * each
+    )
 
 
 def short_sum(h):
@@ -69,7 +73,10 @@ def tiny_gradients(h):
     return h
 
 
-FAULTS = {f.__name__: f for f in (nothing, activation, epsilon, mask, long_sum, short_sum, identifiers, tiny_gradients)}
+FAULTS = {
+    f.__name__: f
+    for f in (nothing, activation, epsilon, mask, long_sum, short_sum, identifiers, tiny_gradients)
+}
 
 
 def planted(fault, optimizer=None):
@@ -82,7 +89,10 @@ def planted(fault, optimizer=None):
         with tf.variable_scope("fault"):
             h = FAULTS[fault](h)
         logits = dense(h, CLASSES, "after", None)
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits), name="loss")
+        loss = tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits),
+            name="loss",
+        )
         if fault == "tiny_gradients":
             loss = tf.multiply(loss, 1e-9, "tiny")
         (optimizer or tf.train.GradientDescentOptimizer(0.1)).minimize(loss, name="train")

@@ -17,12 +17,19 @@ def converted(original, **flags):
 
 def open_claims(original, other, expected=None):
     """The claims about a conversion that failed or could not be proved, by name."""
-    return {claim.name: claim.text for claim in verify(original, other, expected).claims if claim.verdict in ("failed", "not proved")}
+    return {
+        claim.name: claim.text
+        for claim in verify(original, other, expected).claims
+        if claim.verdict in ("failed", "not proved")
+    }
 
 
 def by_recipe(model, **options):
     """The graph of a model whose build function is decorated by what it is given, without the recipe and by it."""
-    return tuple(_graph(model, decorate) for decorate in (lambda build: build, graphmp.mixed_precision(**options)))
+    return tuple(
+        _graph(model, decorate)
+        for decorate in (lambda build: build, graphmp.mixed_precision(**options))
+    )
 
 
 def _graph(model, decorate):

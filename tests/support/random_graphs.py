@@ -22,7 +22,9 @@ PICTURE = (-1, 2, 2, 2)  # a matrix as pictures, channels last
 LARGEST = 4.0  # a matrix that may hold more is squashed
 UNFIT = (1e9, 1e-12)  # float16 holds neither
 
-_function = importlib.import_module("tensorflow.python.framework.function")  # Defun is exported nowhere else
+_function = importlib.import_module(
+    "tensorflow.python.framework.function"
+)  # Defun is exported nowhere else
 
 
 class Step(NamedTuple):
@@ -85,8 +87,12 @@ class Builder:
 
     def variable(self, value: Any, name: str = "v", trainable: bool = True) -> Any:
         """A variable of the program's kind; reference and resource in turn where it wants both."""
-        resource = self.variables == "resource" or (self.variables == "both" and len(tf.global_variables()) % 2 == 1)
-        return tf.Variable(np.asarray(value, np.float32), name=name, use_resource=resource, trainable=trainable)
+        resource = self.variables == "resource" or (
+            self.variables == "both" and len(tf.global_variables()) % 2 == 1
+        )
+        return tf.Variable(
+            np.asarray(value, np.float32), name=name, use_resource=resource, trainable=trainable
+        )
 
     def weight(self, shape: Tuple[int, ...], choice: int) -> Tuple[Any, Any]:
         """A weight and its value; for some choices one that another step uses too."""
@@ -106,7 +112,9 @@ class Builder:
 
     def aside(self, x: Value) -> Any:
         """Columns that move values away from 0, further than they can come back: half of them up, half down."""
-        return tf.constant(np.where(self.random.rand(WIDTH) < 0.5, -1, 1) * (x.bound + 0.25), tf.float32)
+        return tf.constant(
+            np.where(self.random.rand(WIDTH) < 0.5, -1, 1) * (x.bound + 0.25), tf.float32
+        )
 
     def dense(self, x: Value, choice: int) -> Value:
         """A matmul with a weight."""
@@ -147,12 +155,17 @@ def dense_bias(b: Builder, x: Value, y: Value, choice: int) -> Value:
 def dense_transposed(b: Builder, x: Value, y: Value, choice: int) -> Value:
     weight, value = b.weight((WIDTH, WIDTH), choice)
     product = tf.matmul(weight, x.tensor, transpose_a=choice % 2 == 0, transpose_b=True)
-    return Value(tf.transpose(product), x.bound * float(max(np.abs(value).sum(0).max(), np.abs(value).sum(1).max())))
+    return Value(
+        tf.transpose(product),
+        x.bound * float(max(np.abs(value).sum(0).max(), np.abs(value).sum(1).max())),
+    )
 
 
 @step
 def batch_matmul(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    product = tf.matmul(tf.reshape(x.tensor, [-1, 2, 4]), tf.reshape(y.tensor, [-1, 2, 4]), transpose_a=True)
+    product = tf.matmul(
+        tf.reshape(x.tensor, [-1, 2, 4]), tf.reshape(y.tensor, [-1, 2, 4]), transpose_a=True
+    )
     return Value(tf.reshape(product, [-1, 2, WIDTH])[:, choice % 2, :], 2 * x.bound * y.bound)
 
 
@@ -166,38 +179,64 @@ def einsum(b: Builder, x: Value, y: Value, choice: int) -> Value:
 @step
 def conv(b: Builder, x: Value, y: Value, choice: int) -> Value:
     kernel, value = b.weight((2, 2, 2, 2), choice)
-    result = tf.nn.conv2d(tf.reshape(x.tensor, PICTURE), kernel, strides=[1, 1, 1, 1], padding="SAME")
+    result = tf.nn.conv2d(
+        tf.reshape(x.tensor, PICTURE), kernel, strides=[1, 1, 1, 1], padding="SAME"
+    )
     if choice % 2:
         result = tf.nn.bias_add(result, b.variable([0.1, -0.1], "bias"))
-    return Value(tf.reshape(result, [-1, WIDTH]), x.bound * float(np.abs(value).sum((0, 1, 2)).max()) + 0.1)
+    return Value(
+        tf.reshape(result, [-1, WIDTH]), x.bound * float(np.abs(value).sum((0, 1, 2)).max()) + 0.1
+    )
 
 
 @step
 def depthwise_conv(b: Builder, x: Value, y: Value, choice: int) -> Value:
     kernel, value = b.weight((2, 2, 2, 1), choice)
-    result = tf.nn.depthwise_conv2d(tf.reshape(x.tensor, PICTURE), kernel, strides=[1, 1, 1, 1], padding="SAME")
-    return Value(tf.reshape(result, [-1, WIDTH]), x.bound * float(np.abs(value).sum((0, 1, 3)).max()))
+    result = tf.nn.depthwise_conv2d(
+        tf.reshape(x.tensor, PICTURE), kernel, strides=[1, 1, 1, 1], padding="SAME"
+    )
+    return Value(
+        tf.reshape(result, [-1, WIDTH]), x.bound * float(np.abs(value).sum((0, 1, 3)).max())
+    )
 
 
 @step
 def conv_transposed(b: Builder, x: Value, y: Value, choice: int) -> Value:
     kernel, value = b.weight((2, 2, 2, 2), choice)
-    result = tf.nn.conv2d_transpose(tf.reshape(x.tensor, PICTURE), kernel, tf.stack([tf.shape(x.tensor)[0], 2, 2, 2]), strides=[1, 1, 1, 1])
-    return Value(tf.reshape(result, [-1, WIDTH]), x.bound * float(np.abs(value).sum((0, 1, 3)).max()))
+    result = tf.nn.conv2d_transpose(
+        tf.reshape(x.tensor, PICTURE),
+        kernel,
+        tf.stack([tf.shape(x.tensor)[0], 2, 2, 2]),
+        strides=[1, 1, 1, 1],
+    )
+    return Value(
+        tf.reshape(result, [-1, WIDTH]), x.bound * float(np.abs(value).sum((0, 1, 3)).max())
+    )
 
 
 @step
 def conv_in_space(b: Builder, x: Value, y: Value, choice: int) -> Value:
     kernel, value = b.weight((2, 1, 2, 2, 2), choice)
-    result = tf.nn.conv3d(tf.reshape(x.tensor, [-1, 2, 1, 2, 2]), kernel, strides=[1, 1, 1, 1, 1], padding="SAME")
-    return Value(tf.reshape(result, [-1, WIDTH]), x.bound * float(np.abs(value).sum((0, 1, 2, 3)).max()))
+    result = tf.nn.conv3d(
+        tf.reshape(x.tensor, [-1, 2, 1, 2, 2]), kernel, strides=[1, 1, 1, 1, 1], padding="SAME"
+    )
+    return Value(
+        tf.reshape(result, [-1, WIDTH]), x.bound * float(np.abs(value).sum((0, 1, 2, 3)).max())
+    )
 
 
 @step
 def gated_cell(b: Builder, x: Value, y: Value, choice: int) -> Value:
     """An LSTM's cell by hand: one matmul, four gates."""
     weight, _ = b.weight((2 * WIDTH, 4 * WIDTH), choice)
-    i, j, f, o = tf.split(tf.nn.bias_add(tf.matmul(tf.concat([x.tensor, y.tensor], 1), weight), b.variable(np.zeros(4 * WIDTH), "bias")), 4, 1)
+    i, j, f, o = tf.split(
+        tf.nn.bias_add(
+            tf.matmul(tf.concat([x.tensor, y.tensor], 1), weight),
+            b.variable(np.zeros(4 * WIDTH), "bias"),
+        ),
+        4,
+        1,
+    )
     state = y.tensor * tf.sigmoid(f + b.constant(1.0)) + tf.sigmoid(i) * tf.tanh(j)
     return Value(tf.tanh(state) * tf.sigmoid(o), 1) if choice % 2 else Value(state, y.bound + 1)
 
@@ -220,7 +259,9 @@ def _moving_average(b: Builder, value: Any) -> None:
 @step
 def batch_norm(b: Builder, x: Value, y: Value, choice: int) -> Value:
     scale, offset = b.variable([1.0, 0.8], "scale"), b.variable([0.1, -0.1], "offset")
-    result, mean, _ = tf.nn.fused_batch_norm(tf.reshape(x.tensor, PICTURE), scale, offset, epsilon=0.1)
+    result, mean, _ = tf.nn.fused_batch_norm(
+        tf.reshape(x.tensor, PICTURE), scale, offset, epsilon=0.1
+    )
     if choice % 2:
         _moving_average(b, mean)
     return Value(tf.reshape(result, [-1, WIDTH]), LARGEST)
@@ -229,8 +270,13 @@ def batch_norm(b: Builder, x: Value, y: Value, choice: int) -> Value:
 @step
 def batch_norm_inference(b: Builder, x: Value, y: Value, choice: int) -> Value:
     scale, offset = b.variable([1.0, 0.8], "scale"), b.variable([0.1, -0.1], "offset")
-    mean, variance = b.variable([0.1, 0.0], "mean", trainable=False), b.variable([1.0, 0.5], "variance", trainable=False)
-    result, _, _ = tf.nn.fused_batch_norm(tf.reshape(x.tensor, PICTURE), scale, offset, mean, variance, is_training=False)
+    mean, variance = (
+        b.variable([0.1, 0.0], "mean", trainable=False),
+        b.variable([1.0, 0.5], "variance", trainable=False),
+    )
+    result, _, _ = tf.nn.fused_batch_norm(
+        tf.reshape(x.tensor, PICTURE), scale, offset, mean, variance, is_training=False
+    )
     return Value(tf.reshape(result, [-1, WIDTH]), 2 * x.bound + 0.5)
 
 
@@ -240,20 +286,26 @@ def moments(b: Builder, x: Value, y: Value, choice: int) -> Value:
     if choice % 2:
         _moving_average(b, mean)
     variance = variance + b.constant(1e-12)
-    result = tf.nn.batch_normalization(tf.reshape(x.tensor, PICTURE), mean, variance, b.variable([0.1, -0.1], "offset"), None, 0.2)
+    result = tf.nn.batch_normalization(
+        tf.reshape(x.tensor, PICTURE), mean, variance, b.variable([0.1, -0.1], "offset"), None, 0.2
+    )
     return Value(tf.reshape(result, [-1, WIDTH]), LARGEST)
 
 
 @step
 def layer_norm(b: Builder, x: Value, y: Value, choice: int) -> Value:
     centred = x.tensor - tf.reduce_mean(x.tensor, 1, keepdims=True)
-    return Value(centred / tf.sqrt(tf.reduce_mean(tf.square(centred), 1, keepdims=True) + 0.2), LARGEST)
+    return Value(
+        centred / tf.sqrt(tf.reduce_mean(tf.square(centred), 1, keepdims=True) + 0.2), LARGEST
+    )
 
 
 @step
 def normalised(b: Builder, x: Value, y: Value, choice: int) -> Value:
     """By its length, whose epsilon half precision can't hold."""
-    return Value(tf.nn.l2_normalize(tf.concat([x.tensor, tf.ones_like(x.tensor)], 1), 1)[:, :WIDTH], 1)
+    return Value(
+        tf.nn.l2_normalize(tf.concat([x.tensor, tf.ones_like(x.tensor)], 1), 1)[:, :WIDTH], 1
+    )
 
 
 @step
@@ -345,8 +397,20 @@ def unfit_constant(b: Builder, x: Value, y: Value, choice: int) -> Value:
     result = [
         lambda: Value(tf.nn.softmax(x.tensor - mask * b.constant(1e9)), 1),
         lambda: Value(x.tensor * b.constant(1e9) * b.constant(1e-9), x.bound),
-        lambda: Value(tf.where(tf.tile([[True, False] * 4], [tf.shape(x.tensor)[0], 1]), x.tensor, tf.zeros_like(x.tensor) - 1e9) / 1e9, 1),
-        lambda: Value(tf.stop_gradient(tf.square(x.tensor) / (tf.square(x.tensor) + b.constant(1e-12))) + x.tensor * 0.1, x.bound + 1),
+        lambda: Value(
+            tf.where(
+                tf.tile([[True, False] * 4], [tf.shape(x.tensor)[0], 1]),
+                x.tensor,
+                tf.zeros_like(x.tensor) - 1e9,
+            )
+            / 1e9,
+            1,
+        ),
+        lambda: Value(
+            tf.stop_gradient(tf.square(x.tensor) / (tf.square(x.tensor) + b.constant(1e-12)))
+            + x.tensor * 0.1,
+            x.bound + 1,
+        ),
         lambda: Value(tf.log(tf.nn.softmax(x.tensor) + b.constant(1e-12)) / 8, 2),
         lambda: Value(x.tensor + tf.constant([1e-9] * WIDTH) * 1e8, x.bound + 0.1),
     ][choice % 6]()
@@ -355,9 +419,16 @@ def unfit_constant(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def reduced(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    reductions: List[Tuple[Callable[..., Any], float]] = [(tf.reduce_mean, 1), (tf.reduce_sum, 8), (tf.reduce_logsumexp, 2)]
+    reductions: List[Tuple[Callable[..., Any], float]] = [
+        (tf.reduce_mean, 1),
+        (tf.reduce_sum, 8),
+        (tf.reduce_logsumexp, 2),
+    ]
     reduce, factor = reductions[choice % 3]
-    return Value(y.tensor - reduce(x.tensor, choice % 2, keepdims=True) / 4, y.bound + x.bound * factor / 4 + 1)
+    return Value(
+        y.tensor - reduce(x.tensor, choice % 2, keepdims=True) / 4,
+        y.bound + x.bound * factor / 4 + 1,
+    )
 
 
 @step
@@ -371,7 +442,11 @@ def dropped(b: Builder, x: Value, y: Value, choice: int) -> Value:
 @step
 def split(b: Builder, x: Value, y: Value, choice: int) -> Value:
     parts = tf.split(x.tensor, 2 if choice % 2 else [2, 6], axis=1)
-    return Value(tf.concat([parts[1], tf.tanh(parts[0])] if choice % 3 else parts[::-1], 1), max(1.0, x.bound), x.exact and choice % 3 == 0)
+    return Value(
+        tf.concat([parts[1], tf.tanh(parts[0])] if choice % 3 else parts[::-1], 1),
+        max(1.0, x.bound),
+        x.exact and choice % 3 == 0,
+    )
 
 
 @step
@@ -383,7 +458,11 @@ def unstack(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def stacked(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    return Value(tf.stack([x.tensor, y.tensor, x.tensor])[choice % 3], max(x.bound, y.bound), x.exact and y.exact)
+    return Value(
+        tf.stack([x.tensor, y.tensor, x.tensor])[choice % 3],
+        max(x.bound, y.bound),
+        x.exact and y.exact,
+    )
 
 
 @step
@@ -396,7 +475,11 @@ def moved(b: Builder, x: Value, y: Value, choice: int) -> Value:
         lambda t: tf.pad(t, [[0, 0], [1, 2]])[:, :WIDTH],
         lambda t: tf.gather(t, [3, 1, 0, 0, 7, 6, 5, 2], axis=1),
         lambda t: tf.concat(tf.split(t, 4, axis=1)[::-1], 1),
-        lambda t: tf.batch_to_space_nd(tf.space_to_batch_nd(tf.reshape(t, PICTURE), [2, 2], [[0, 0], [0, 0]]), [2, 2], [[0, 0], [0, 0]]),
+        lambda t: tf.batch_to_space_nd(
+            tf.space_to_batch_nd(tf.reshape(t, PICTURE), [2, 2], [[0, 0], [0, 0]]),
+            [2, 2],
+            [[0, 0], [0, 0]],
+        ),
     ]
     return Value(tf.reshape(moves[choice % len(moves)](x.tensor), [-1, WIDTH]), x.bound, x.exact)
 
@@ -406,10 +489,20 @@ def partitioned(b: Builder, x: Value, y: Value, choice: int) -> Value:
     """Rows taken apart by ids and put back together, or added up."""
     ids = tf.get_default_graph().get_tensor_by_name("labels:0")
     if choice % 2:
-        return Value(tf.gather(tf.math.unsorted_segment_sum(x.tensor, ids, CLASSES), ids) / BATCH, x.bound)
+        return Value(
+            tf.gather(tf.math.unsorted_segment_sum(x.tensor, ids, CLASSES), ids) / BATCH, x.bound
+        )
     parts = tf.dynamic_partition(x.tensor, ids, CLASSES)
     parts[1] = tf.tanh(parts[1])
-    return Value(tf.reshape(tf.dynamic_stitch(tf.dynamic_partition(tf.range(tf.shape(ids)[0]), ids, CLASSES), parts), [-1, WIDTH]), max(1.0, x.bound))
+    return Value(
+        tf.reshape(
+            tf.dynamic_stitch(
+                tf.dynamic_partition(tf.range(tf.shape(ids)[0]), ids, CLASSES), parts
+            ),
+            [-1, WIDTH],
+        ),
+        max(1.0, x.bound),
+    )
 
 
 @step
@@ -419,7 +512,9 @@ def top_k(b: Builder, x: Value, y: Value, choice: int) -> Value:
     values, indices = tf.nn.top_k(tf.tanh(x.tensor) / 4 + ramp, WIDTH)
     if choice % 2:
         return Value(values / WIDTH, 1.25)
-    return Value(tf.reduce_sum(tf.one_hot(indices, WIDTH) * tf.expand_dims(y.tensor, 1), 2), y.bound)
+    return Value(
+        tf.reduce_sum(tf.one_hot(indices, WIDTH) * tf.expand_dims(y.tensor, 1), 2), y.bound
+    )
 
 
 # Other dtypes
@@ -428,7 +523,9 @@ def top_k(b: Builder, x: Value, y: Value, choice: int) -> Value:
 @step
 def by_float64(b: Builder, x: Value, y: Value, choice: int) -> Value:
     wide = tf.cast(x.tensor, tf.float64)
-    return Value(tf.cast(wide * wide if choice % 2 else tf.sin(wide), tf.float32), max(1.0, x.bound**2))
+    return Value(
+        tf.cast(wide * wide if choice % 2 else tf.sin(wide), tf.float32), max(1.0, x.bound**2)
+    )
 
 
 @step
@@ -444,15 +541,23 @@ def masked(b: Builder, x: Value, y: Value, choice: int) -> Value:
 def embedded(b: Builder, x: Value, y: Value, choice: int) -> Value:
     table, value = b.weight((ROWS, WIDTH), choice)
     ids = tf.get_default_graph().get_tensor_by_name("ids:0")
-    rows = (tf.nn.embedding_lookup, tf.gather, lambda t, i: tf.matmul(tf.one_hot(i, ROWS), t))[choice % 3](table, ids)
+    rows = (tf.nn.embedding_lookup, tf.gather, lambda t, i: tf.matmul(tf.one_hot(i, ROWS), t))[
+        choice % 3
+    ](table, ids)
     return Value(rows + x.tensor, x.bound + float(np.abs(value).max()))
 
 
 @step
 def counted(b: Builder, x: Value, y: Value, choice: int) -> Value:
     """A mean by hand: the sum over a count from the shape, or from the ids."""
-    count = tf.shape(x.tensor)[0] if choice % 2 else tf.reduce_sum(tf.get_default_graph().get_tensor_by_name("ids:0")) + 3
-    return Value(y.tensor - tf.reduce_sum(x.tensor, 0) / tf.cast(count, tf.float32), y.bound + 2 * x.bound)
+    count = (
+        tf.shape(x.tensor)[0]
+        if choice % 2
+        else tf.reduce_sum(tf.get_default_graph().get_tensor_by_name("ids:0")) + 3
+    )
+    return Value(
+        y.tensor - tf.reduce_sum(x.tensor, 0) / tf.cast(count, tf.float32), y.bound + 2 * x.bound
+    )
 
 
 # Control flow
@@ -467,7 +572,9 @@ def loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
     def body(i: Any, h: Any) -> Any:
         return i + 1, tf.tanh(tf.matmul(h, read) + y.tensor)
 
-    return Value(tf.while_loop(lambda i, h: i < 3, body, [0, x.tensor], swap_memory=choice % 4 == 0)[1], 1)
+    return Value(
+        tf.while_loop(lambda i, h: i < 3, body, [0, x.tensor], swap_memory=choice % 4 == 0)[1], 1
+    )
 
 
 @step
@@ -482,9 +589,16 @@ def array_loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
         h = tf.exp(h / 4) - 1.0 if denied else h
         return i + 1, h, outputs.write(i, h)
 
-    _, last, outputs = tf.while_loop(lambda i, *rest: i < 3, body, [0, x.tensor, tf.TensorArray(tf.float32, 3)])
+    _, last, outputs = tf.while_loop(
+        lambda i, *rest: i < 3, body, [0, x.tensor, tf.TensorArray(tf.float32, 3)]
+    )
     states = outputs.stack()
-    return Value((states[1], last, tf.reduce_mean(states, 0), tf.transpose(states, [1, 0, 2])[:, 2, :])[choice % 4], max(1.0, x.bound))
+    return Value(
+        (states[1], last, tf.reduce_mean(states, 0), tf.transpose(states, [1, 0, 2])[:, 2, :])[
+            choice % 4
+        ],
+        max(1.0, x.bound),
+    )
 
 
 @step
@@ -496,7 +610,9 @@ def counting_loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
         h = tf.tanh(tf.matmul(h, weight)) + same / (count + 1.0)
         return count + 1.0, h, same, total + tf.square(h) / 8
 
-    h, total = tf.while_loop(lambda count, *rest: count < 2.5, body, [0.0, x.tensor, y.tensor, tf.zeros_like(x.tensor)])[1::2]
+    h, total = tf.while_loop(
+        lambda count, *rest: count < 2.5, body, [0.0, x.tensor, y.tensor, tf.zeros_like(x.tensor)]
+    )[1::2]
     return Value(h, 1 + y.bound) if choice % 2 else Value(total, (1 + y.bound) ** 2 / 2)
 
 
@@ -510,7 +626,9 @@ def nested_loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
     def outer(i: Any, h: Any) -> Any:
         h = tf.while_loop(lambda j, h: j < 2, inner, [0, h])[1]
-        return i + 1, tf.cond(tf.equal(i, 0), lambda: tf.sigmoid(tf.matmul(h, outside)), lambda: h) if choice % 2 else h
+        return i + 1, tf.cond(
+            tf.equal(i, 0), lambda: tf.sigmoid(tf.matmul(h, outside)), lambda: h
+        ) if choice % 2 else h
 
     return Value(tf.while_loop(lambda i, h: i < 2, outer, [0, x.tensor])[1], 1)
 
@@ -534,19 +652,35 @@ def mapped(b: Builder, x: Value, y: Value, choice: int) -> Value:
     sequence = tf.stack([x.tensor, y.tensor])
     if choice % 2:
         return Value(tf.map_fn(lambda t: tf.tanh(tf.matmul(t, weight)), sequence)[0], 1)
-    return Value(tf.scan(lambda h, t: tf.tanh(tf.matmul(h, weight) + t), sequence, tf.zeros_like(x.tensor))[1], 1)
+    return Value(
+        tf.scan(lambda h, t: tf.tanh(tf.matmul(h, weight) + t), sequence, tf.zeros_like(x.tensor))[
+            1
+        ],
+        1,
+    )
 
 
 @step
 def cond(b: Builder, x: Value, y: Value, choice: int) -> Value:
     """A conditional by the flag that is fed, or by exact values; its sides differ in precision."""
     flag = tf.get_default_graph().get_tensor_by_name("flag:0")
-    predicate = (flag, tf.logical_not(flag), tf.reduce_sum(x.tensor if x.exact else b.pool[0].tensor) > 0.01)[choice % 3]
+    predicate = (
+        flag,
+        tf.logical_not(flag),
+        tf.reduce_sum(x.tensor if x.exact else b.pool[0].tensor) > 0.01,
+    )[choice % 3]
     weight, value = b.weight((WIDTH, WIDTH), choice)
-    others = [lambda: y.tensor, lambda: tf.exp(y.tensor / 4), lambda: tf.matmul(y.tensor, weight), lambda: tf.zeros_like(x.tensor)]
+    others = [
+        lambda: y.tensor,
+        lambda: tf.exp(y.tensor / 4),
+        lambda: tf.matmul(y.tensor, weight),
+        lambda: tf.zeros_like(x.tensor),
+    ]
     result = tf.cond(predicate, lambda: tf.matmul(x.tensor, weight), others[choice % 4])
     largest = float(np.abs(value).sum(0).max())
-    return Value(result, max(x.bound * largest, y.bound * max(largest, 1.0), float(np.exp(y.bound / 4))))
+    return Value(
+        result, max(x.bound * largest, y.bound * max(largest, 1.0), float(np.exp(y.bound / 4)))
+    )
 
 
 @step
@@ -555,10 +689,16 @@ def nested_cond(b: Builder, x: Value, y: Value, choice: int) -> Value:
     weight, _ = b.weight((WIDTH, WIDTH), choice)
 
     def loop_inside() -> Any:
-        return tf.while_loop(lambda i, h: i < 2, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, weight))), [0, x.tensor])[1]
+        return tf.while_loop(
+            lambda i, h: i < 2, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, weight))), [0, x.tensor]
+        )[1]
 
     def cond_inside() -> Any:
-        return tf.cond(tf.logical_not(flag), lambda: tf.tanh(tf.matmul(x.tensor, weight)), lambda: tf.tanh(y.tensor))
+        return tf.cond(
+            tf.logical_not(flag),
+            lambda: tf.tanh(tf.matmul(x.tensor, weight)),
+            lambda: tf.tanh(y.tensor),
+        )
 
     sides = [loop_inside, cond_inside] if choice % 2 else [cond_inside, loop_inside]
     return Value(tf.cond(flag, *sides), 1)
@@ -570,7 +710,10 @@ def case(b: Builder, x: Value, y: Value, choice: int) -> Value:
     product = b.dense(x, choice)
     results = [lambda: tf.tanh(product.tensor), lambda: tf.nn.softmax(x.tensor) + y.tensor]
     flag = tf.get_default_graph().get_tensor_by_name("flag:0")
-    return Value(tf.case([(first, results[0]), (flag, results[choice % 2])], default=lambda: y.tensor), 1 + y.bound)
+    return Value(
+        tf.case([(first, results[0]), (flag, results[choice % 2])], default=lambda: y.tensor),
+        1 + y.bound,
+    )
 
 
 @step
@@ -581,7 +724,9 @@ def in_function(b: Builder, x: Value, y: Value, choice: int) -> Value:
     def body(h: Any, w: Any) -> Any:
         h = tf.tanh(tf.matmul(h, w))
         if choice % 2:
-            h = tf.while_loop(lambda i, h: i < 2, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, w) * 0.5 + h)), [0, h])[1]
+            h = tf.while_loop(
+                lambda i, h: i < 2, lambda i, h: (i + 1, tf.tanh(tf.matmul(h, w) * 0.5 + h)), [0, h]
+            )[1]
         return h
 
     return Value(tf.function(body)(x.tensor, tf.identity(weight)) * 0.5 + y.tensor, y.bound + 0.5)
@@ -600,7 +745,15 @@ def shared_function(b: Builder, x: Value, y: Value, choice: int) -> Value:
     @tf.function
     def outer(h: Any, w: Any) -> Any:
         product = inner(tf.matmul(h, w)) * (scale if choice % 2 else 0.5)
-        return tf.cond(tf.reduce_sum(tf.abs(h)) > -1.0, lambda: tf.tanh(tf.matmul(product, w)), lambda: product) if choice % 3 else product
+        return (
+            tf.cond(
+                tf.reduce_sum(tf.abs(h)) > -1.0,
+                lambda: tf.tanh(tf.matmul(product, w)),
+                lambda: product,
+            )
+            if choice % 3
+            else product
+        )
 
     read = tf.identity(weight)
     return Value((outer(x.tensor, read) + outer(y.tensor, read)) * 0.5, 1)
@@ -611,9 +764,18 @@ def in_defun(b: Builder, x: Value, y: Value, choice: int) -> Value:
     """A function of TensorFlow 1; its gradient is a symbolic one."""
     weight, _ = b.weight((WIDTH, WIDTH), choice)
 
-    @_function.Defun(tf.float32, tf.float32, shape_func=lambda op: [op.inputs[0].get_shape()], func_name="layer_%d" % len(b.pool))
+    @_function.Defun(
+        tf.float32,
+        tf.float32,
+        shape_func=lambda op: [op.inputs[0].get_shape()],
+        func_name="layer_%d" % len(b.pool),
+    )
     def layer(h: Any, w: Any) -> Any:
-        return tf.tanh(tf.matmul(h, w)) + tf.exp(h / 4) if choice % 2 else tf.tanh(tf.matmul(tf.nn.softmax(h), w))
+        return (
+            tf.tanh(tf.matmul(h, w)) + tf.exp(h / 4)
+            if choice % 2
+            else tf.tanh(tf.matmul(tf.nn.softmax(h), w))
+        )
 
     return Value(layer(x.tensor, tf.identity(weight)), float(np.exp(x.bound / 4)) + 1)
 
@@ -634,9 +796,15 @@ def custom_gradient(b: Builder, x: Value, y: Value, choice: int) -> Value:
 def ordered(b: Builder, x: Value, y: Value, choice: int) -> Value:
     """Control edges: from a tensor, from a write of a variable, from a node that stands for others."""
     counter = b.variable(0.0, "counter", trainable=False)
-    before = [tf.matmul(y.tensor, y.tensor, transpose_b=True), tf.assign_add(counter, 1.0), tf.group(y.tensor, tf.assign(counter, 2.0))]
+    before = [
+        tf.matmul(y.tensor, y.tensor, transpose_b=True),
+        tf.assign_add(counter, 1.0),
+        tf.group(y.tensor, tf.assign(counter, 2.0)),
+    ]
     with tf.control_dependencies([before[choice % 3]]):
-        return Value(tf.identity(x.tensor) if choice % 2 else x.tensor * b.constant(0.5), x.bound, x.exact)
+        return Value(
+            tf.identity(x.tensor) if choice % 2 else x.tensor * b.constant(0.5), x.bound, x.exact
+        )
 
 
 @step
@@ -655,21 +823,29 @@ def assigned(b: Builder, x: Value, y: Value, choice: int) -> Value:
 @step
 def placed(b: Builder, x: Value, y: Value, choice: int) -> Value:
     product = b.dense(x, choice)
-    with tf.colocate_with(product.tensor if choice % 2 else x.tensor), tf.device("/device:CPU:0" if choice % 3 else None):
+    with tf.colocate_with(product.tensor if choice % 2 else x.tensor), tf.device(
+        "/device:CPU:0" if choice % 3 else None
+    ):
         return Value(tf.add(tf.tanh(product.tensor), y.tensor), 1 + y.bound)
 
 
 @step
 def named(b: Builder, x: Value, y: Value, choice: int) -> Value:
     """Names close to those of inserted nodes: a longer one, and a scope."""
-    name = "%s%s_%d/" % (x.tensor.op.name, ("_graphmp_float16x", "_graphmp_float16/x")[choice % 2], len(b.pool))
+    name = "%s%s_%d/" % (
+        x.tensor.op.name,
+        ("_graphmp_float16x", "_graphmp_float16/x")[choice % 2],
+        len(b.pool),
+    )
     return Value(tf.tanh(b.dense(x, choice).tensor, name=name), 1)
 
 
 @step
 def collected(b: Builder, x: Value, y: Value, choice: int) -> Value:
     tf.add_to_collection("end_points", x.tensor)
-    tf.summary.histogram("x", x.tensor) if choice % 2 else tf.summary.scalar("mean", tf.reduce_mean(x.tensor))
+    tf.summary.histogram("x", x.tensor) if choice % 2 else tf.summary.scalar(
+        "mean", tf.reduce_mean(x.tensor)
+    )
     return Value(tf.tanh(x.tensor), 1)
 
 
@@ -681,33 +857,52 @@ def _squared(b: Builder, prediction: Any, labels: Any) -> Any:
 
 
 def _cross_entropy(b: Builder, prediction: Any, labels: Any) -> Any:
-    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=prediction))
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=prediction)
+    )
 
 
 def _by_hand(b: Builder, prediction: Any, labels: Any) -> Any:
-    return -tf.reduce_mean(tf.reduce_sum(tf.one_hot(labels, CLASSES) * tf.log(tf.nn.softmax(prediction) + b.constant(1e-12)), 1))
+    return -tf.reduce_mean(
+        tf.reduce_sum(
+            tf.one_hot(labels, CLASSES) * tf.log(tf.nn.softmax(prediction) + b.constant(1e-12)), 1
+        )
+    )
 
 
 def _decayed(b: Builder, prediction: Any, labels: Any) -> Any:
-    return _cross_entropy(b, prediction, labels) + 0.01 * tf.add_n([tf.nn.l2_loss(v) for v in tf.trainable_variables()])
+    return _cross_entropy(b, prediction, labels) + 0.01 * tf.add_n(
+        [tf.nn.l2_loss(v) for v in tf.trainable_variables()]
+    )
 
 
 def _sigmoid(b: Builder, prediction: Any, labels: Any) -> Any:
     return tf.losses.log_loss(tf.one_hot(labels, CLASSES), tf.sigmoid(prediction), epsilon=1e-3)
 
 
-LOSSES = {function.__name__[1:]: function for function in (_squared, _cross_entropy, _by_hand, _decayed, _sigmoid)}
+LOSSES = {
+    function.__name__[1:]: function
+    for function in (_squared, _cross_entropy, _by_hand, _decayed, _sigmoid)
+}
 OPTIMIZERS: Dict[str, Callable[[], Any]] = {
     "gradient_descent": lambda: tf.train.GradientDescentOptimizer(0.1),
     "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
-    "adam": lambda: tf.train.AdamOptimizer(0.1, epsilon=0.1),  # so large that a gradient's noise isn't its update's sign
+    "adam": lambda: tf.train.AdamOptimizer(
+        0.1, epsilon=0.1
+    ),  # so large that a gradient's noise isn't its update's sign
     "clipped": lambda: tf.train.GradientDescentOptimizer(0.1),
 }
 
 
 def programs(most_steps: int = 8) -> st.SearchStrategy:
     """Programs of up to so many steps."""
-    one = st.builds(Step, st.sampled_from(sorted(STEPS, key=list(STEPS).index)), st.integers(0, 3), st.integers(0, 5), st.integers(0, 41))
+    one = st.builds(
+        Step,
+        st.sampled_from(sorted(STEPS, key=list(STEPS).index)),
+        st.integers(0, 3),
+        st.integers(0, 5),
+        st.integers(0, 41),
+    )
     return st.builds(
         Program,
         st.lists(one, min_size=2, max_size=most_steps).map(tuple),
@@ -725,7 +920,10 @@ def tour(stride: int = 13) -> List[Program]:
     kinds = ["both", "reference", "resource"]
     return [
         Program(
-            tuple(Step(name, place % 2, 1, first + place) for place, name in enumerate(names[first::stride])),
+            tuple(
+                Step(name, place % 2, 1, first + place)
+                for place, name in enumerate(names[first::stride])
+            ),
             losses[first % len(losses)],
             optimizers[first % len(optimizers)],
             kinds[first % len(kinds)],
@@ -745,18 +943,31 @@ def build(program: Program) -> TrainingGraph:
         for number, each in enumerate(program.steps):
             with tf.name_scope("step%d_%s" % (number, each.name)):
                 b.pool.append(_take(b, each))
-        loss = LOSSES[program.loss](b, _head(b), tf.get_default_graph().get_tensor_by_name("labels:0"))
+        loss = LOSSES[program.loss](
+            b, _head(b), tf.get_default_graph().get_tensor_by_name("labels:0")
+        )
         loss = tf.multiply(loss, 8.0, name="loss")
         train, gradients = _training(loss, program)
         tf.add_to_collection("outputs", b.pool[-1].tensor)
-        return TrainingGraph(tf.train.export_meta_graph(), [value.tensor.name for value in b.pool], loss.name, train.name, gradients, feeds)
+        return TrainingGraph(
+            tf.train.export_meta_graph(),
+            [value.tensor.name for value in b.pool],
+            loss.name,
+            train.name,
+            gradients,
+            feeds,
+        )
 
 
 def _inputs(b: Builder, batch: Any) -> Dict[str, Any]:
     """Placeholders, two of them in the pool, and what to feed."""
     grid = tf.placeholder(tf.float32, [batch, WIDTH], "grid")
     inputs = tf.placeholder(tf.float32, [batch, WIDTH], "inputs")
-    for name, dtype, shape in (("ids", tf.int32, [batch]), ("labels", tf.int32, [batch]), ("flag", tf.bool, [])):
+    for name, dtype, shape in (
+        ("ids", tf.int32, [batch]),
+        ("labels", tf.int32, [batch]),
+        ("flag", tf.bool, []),
+    ):
         tf.placeholder(dtype, shape, name)
     b.pool += [Value(grid, 1, True), Value(inputs, 1)]
     return {
@@ -777,17 +988,23 @@ def _take(b: Builder, each: Step) -> Value:
 def _head(b: Builder) -> Any:
     """Three columns from the last two matrices."""
     last = tf.concat([b.pool[-1].tensor, tf.stop_gradient(b.pool[-2].tensor)], 1)
-    return tf.nn.bias_add(tf.matmul(last, b.weight((2 * WIDTH, CLASSES), 0)[0]), b.variable(np.zeros(CLASSES), "bias"))
+    return tf.nn.bias_add(
+        tf.matmul(last, b.weight((2 * WIDTH, CLASSES), 0)[0]), b.variable(np.zeros(CLASSES), "bias")
+    )
 
 
 def _training(loss: Any, program: Program) -> Tuple[Any, Dict[str, str]]:
     """The training op, and gradients by variable."""
     optimizer = OPTIMIZERS[program.optimizer]()
-    found = optimizer.compute_gradients(loss, colocate_gradients_with_ops=program.colocated_gradients)
+    found = optimizer.compute_gradients(
+        loss, colocate_gradients_with_ops=program.colocated_gradients
+    )
     found = [(gradient, variable) for gradient, variable in found if gradient is not None]
     if program.optimizer == "clipped":
         clipped, _ = tf.clip_by_global_norm([gradient for gradient, _ in found], 1.0)
         found = list(zip(clipped, [variable for _, variable in found]))
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         train = optimizer.apply_gradients(found, name="train")
-    return train, {variable.op.name: tf.convert_to_tensor(gradient).name for gradient, variable in found}
+    return train, {
+        variable.op.name: tf.convert_to_tensor(gradient).name for gradient, variable in found
+    }

@@ -35,8 +35,16 @@ def conversion(meta_graph: tf.MetaGraphDef, names: Mapping[str, str]) -> Convers
 
 
 def _row(row: Mapping[str, Any], names: Mapping[str, str]) -> List[Any]:
-    lists = [row["loss"], row["updates"], row["gated"], [each["node"] for each in row["not_skipped"]]]
-    return [sorted(names.get(name, name) for name in each) for each in lists] + [len(row["seeds"]), len(row["gradients"])]
+    lists = [
+        row["loss"],
+        row["updates"],
+        row["gated"],
+        [each["node"] for each in row["not_skipped"]],
+    ]
+    return [sorted(names.get(name, name) for name in each) for each in lists] + [
+        len(row["seeds"]),
+        len(row["gradients"]),
+    ]
 
 
 def renamed(graph, names):
@@ -48,7 +56,9 @@ def renamed(graph, names):
         node.input[:] = [_renamed(text, names) for text in node.input]
         if "_class" in node.attr:
             values = [value.decode().partition("@") for value in node.attr["_class"].list.s]
-            node.attr["_class"].list.s[:] = [(loc + at + names.get(name, name)).encode() for loc, at, name in values]
+            node.attr["_class"].list.s[:] = [
+                (loc + at + names.get(name, name)).encode() for loc, at, name in values
+            ]
     return result
 
 

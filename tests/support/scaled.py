@@ -9,15 +9,19 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.hooks.op_defs import OpDefs
-from graphmp.rewrite.scaling.losses import find_losses
-from graphmp.rewrite.scaling.training_graph import TrainingGraph
+from graphmp.scaling.losses.losses import find_losses
+from graphmp.scaling.losses.training_graph import TrainingGraph
+from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support.models import IDS, TARGETS, VECTORS, two_layers
 from tests.support.optimizers import OPTIMIZERS
 from tests.support.training import AS_WRITTEN, imported, initialise, state
 from tests.support.training_graphs import SHAPES
 
-OWN = ["graphmp/loss_scale/good_steps", "graphmp/loss_scale/scale", "graphmp/loss_scale/skipped_steps"]
+OWN = [
+    "graphmp/loss_scale/good_steps",
+    "graphmp/loss_scale/scale",
+    "graphmp/loss_scale/skipped_steps",
+]
 GOOD = {"x:0": VECTORS, "ids:0": IDS, "y:0": TARGETS, "factor:0": 1.0}
 BAD = dict(GOOD, **{"factor:0": np.inf})
 
@@ -27,12 +31,20 @@ def built(optimizer, sparse, use_resource):
     """A graph with a loss, its train op, and placeholders of which `factor` multiplies the loss; made once, and left as it is."""
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
-        x, ids = tf.placeholder(tf.float32, (None, 12), "x"), tf.placeholder(tf.int32, (None, 4), "ids")
-        y, factor = tf.placeholder(tf.float32, (None, 1), "y"), tf.placeholder(tf.float32, (), "factor")
+        x, ids = (
+            tf.placeholder(tf.float32, (None, 12), "x"),
+            tf.placeholder(tf.int32, (None, 4), "ids"),
+        )
+        y, factor = (
+            tf.placeholder(tf.float32, (None, 1), "y"),
+            tf.placeholder(tf.float32, (), "factor"),
+        )
         step = tf.train.get_or_create_global_step()
         with tf.variable_scope("net", use_resource=use_resource):
             if sparse:
-                x = tf.reshape(tf.nn.embedding_lookup(tf.get_variable("table", [20, 8]), ids), [-1, 32])
+                x = tf.reshape(
+                    tf.nn.embedding_lookup(tf.get_variable("table", [20, 8]), ids), [-1, 32]
+                )
             loss = tf.multiply(tf.reduce_mean(tf.square(y - two_layers(x))), factor, name="loss")
             train = OPTIMIZERS[optimizer]().minimize(loss, global_step=step)
         tf.group(train, name="train")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.dtypes import FLOAT32, HALF
-from graphmp.numerics.simulate import simulated
+from graphmp.audit.simulate import simulated
+from graphmp.policy.dtypes import FLOAT32, HALF
 from tests.support import painting
 from tests.support.painting import converted
 
@@ -29,7 +29,10 @@ def rounded(values, compute_dtype):
 
 def bodies(meta_graph):
     """The nodes of the graph and of each function."""
-    return [meta_graph.graph_def.node, *(function.node_def for function in meta_graph.graph_def.library.function)]
+    return [
+        meta_graph.graph_def.node,
+        *(function.node_def for function in meta_graph.graph_def.library.function),
+    ]
 
 
 def dtypes_of(node):
@@ -42,14 +45,21 @@ def assert_simulates(before, after):
     """Every node is there in its place, and half precision is nowhere but in the casts that round."""
     own = {node.name for node in before.graph_def.node}
     for nodes, others in zip(bodies(before), bodies(after)):
-        assert [(node.name, node.op) for node in nodes] == [(node.name, node.op) for node in others][: len(nodes)]
+        assert [(node.name, node.op) for node in nodes] == [
+            (node.name, node.op) for node in others
+        ][: len(nodes)]
         for node in others:
             if node.op != "Cast" or FLOAT32 not in (node.attr["SrcT"].type, node.attr["DstT"].type):
                 assert not set(dtypes_of(node)) & set(HALF), node
-        assert all("_graphmp_rounded" in node.name and node.op == "Cast" for node in list(others)[len(nodes) :])
+        assert all(
+            "_graphmp_rounded" in node.name and node.op == "Cast"
+            for node in list(others)[len(nodes) :]
+        )
     for function in after.graph_def.library.function:
         signature = function.signature
-        assert not {argument.type for argument in [*signature.input_arg, *signature.output_arg]} & set(HALF)
+        assert not {
+            argument.type for argument in [*signature.input_arg, *signature.output_arg]
+        } & set(HALF)
     assert own <= {node.name for node in after.graph_def.node}
 
 
@@ -64,7 +74,10 @@ def both(before, **options):
 
 def layers():
     x, first, second, bias = (
-        tf.placeholder(tf.float32, shape, name) for name, shape in zip(("x", "first", "second", "bias"), 3 * [[SIZE, SIZE]] + [[SIZE]])
+        tf.placeholder(tf.float32, shape, name)
+        for name, shape in zip(("x", "first", "second", "bias"), 3 * [[SIZE, SIZE]] + [[SIZE]])
     )
-    h = tf.nn.relu(tf.nn.bias_add(tf.matmul(x, first, name="one"), bias, name="biased"), name="relu")
+    h = tf.nn.relu(
+        tf.nn.bias_add(tf.matmul(x, first, name="one"), bias, name="biased"), name="relu"
+    )
     tf.identity(tf.matmul(h, second, name="two"), name="y")

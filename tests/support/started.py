@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")  # a worker a core: sessions with more threads wait for each other
+os.environ.setdefault(
+    "TF_NUM_INTRAOP_THREADS", "1"
+)  # a worker a core: sessions with more threads wait for each other
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's: threads that wait for each other turn meanwhile
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # NumPy's: threads that wait for each other turn meanwhile
 
 import graphmp.environment  # noqa: F401  # first: TensorFlow reads its settings when it is imported
-from graphmp.runtime.quiet import quiet_stderr
+from graphmp.conversion.quiet import quiet_stderr
 
 with quiet_stderr():
     import tensorflow.compat.v1 as tf

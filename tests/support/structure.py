@@ -56,7 +56,11 @@ def _cond():
     x = tf.placeholder(tf.float32, [4, 4], name="x")
     w = tf.Variable(EYE, name="w", use_resource=False)
     y = tf.matmul(x, w)
-    z = tf.cond(tf.reduce_sum(x) > -1e3, lambda: tf.nn.relu(tf.matmul(tf.exp(y), w)), lambda: tf.matmul(y, w) + 1.0)
+    z = tf.cond(
+        tf.reduce_sum(x) > -1e3,
+        lambda: tf.nn.relu(tf.matmul(tf.exp(y), w)),
+        lambda: tf.matmul(y, w) + 1.0,
+    )
     tf.reduce_sum(tf.square(z), name="loss")
 
 
@@ -78,7 +82,10 @@ def not_lowered(meta_graph):
     """Loops and branches as TensorFlow's kernels run them."""
     copy = type(meta_graph)()
     copy.CopyFrom(meta_graph)
-    for nodes in [copy.graph_def.node, *(function.node_def for function in copy.graph_def.library.function)]:
+    for nodes in [
+        copy.graph_def.node,
+        *(function.node_def for function in copy.graph_def.library.function),
+    ]:
         for node in nodes:
             node.attr.pop("_lower_using_switch_merge", None)
     return copy

@@ -10,7 +10,9 @@ import tensorflow.compat.v1 as tf
 FLOAT32, INT32, FLOAT16, BFLOAT16 = 1, 3, 19, 14  # DataType enum
 
 
-def meta_graph(*lines: str, order: Optional[Sequence[int]] = None, **constants: Any) -> tf.MetaGraphDef:
+def meta_graph(
+    *lines: str, order: Optional[Sequence[int]] = None, **constants: Any
+) -> tf.MetaGraphDef:
     """A MetaGraphDef from lines `name Op input... attr=dtype... @device`.
 
     Args:
@@ -26,7 +28,11 @@ def meta_graph(*lines: str, order: Optional[Sequence[int]] = None, **constants: 
             _add(node, word)
         if name in constants:
             value = constants[name]
-            value = value if isinstance(value, (np.ndarray, np.generic)) else np.array(value, np.float32)
+            value = (
+                value
+                if isinstance(value, (np.ndarray, np.generic))
+                else np.array(value, np.float32)
+            )
             node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
             node.attr["dtype"].type = tf.as_dtype(value.dtype).as_datatype_enum
     return result
@@ -44,4 +50,8 @@ def _add(node: tf.NodeDef, word: str) -> None:
 
 def report(**reasons: str) -> Dict[str, Any]:
     """A conversion's report with a reason for each node."""
-    return {"changes": [{"node": node, "change": "", "reason": reason} for node, reason in reasons.items()]}
+    return {
+        "changes": [
+            {"node": node, "change": "", "reason": reason} for node, reason in reasons.items()
+        ]
+    }

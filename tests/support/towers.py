@@ -22,7 +22,13 @@ IDS = RANDOM.randint(WORDS, size=(ROWS, LENGTH)).astype(np.int32)
 BATCH = (X, IDS, np.float32(X[:, :1] * 0.5 + IDS[:, :1] * 0.1))
 START = {
     name: np.random.RandomState(1).randn(*shape).astype(np.float32) * 0.3
-    for name, shape in (("table", (WORDS, 8)), ("hidden/w", (12 + LENGTH * 8, 16)), ("hidden/b", (16,)), ("out/w", (16, 1)), ("out/b", (1,)))
+    for name, shape in (
+        ("table", (WORDS, 8)),
+        ("hidden/w", (12 + LENGTH * 8, 16)),
+        ("hidden/b", (16,)),
+        ("out/w", (16, 1)),
+        ("out/b", (1,)),
+    )
 }
 OPTIONS = {"loss_scale_initial": 1024.0}
 OWN = re.compile(r"graphmp/loss_scale(_\d+)?/(scale|good_steps|skipped_steps)$")
@@ -37,8 +43,20 @@ def variable(name, shape):
 def tower_loss(x, ids, y, sparse):
     """The loss of a tower on its part of the batch; `sparse`: a table is looked up."""
     if sparse:
-        x = tf.concat([x, tf.reshape(tf.nn.embedding_lookup(variable("table", [WORDS, 8]), ids), [-1, LENGTH * 8])], 1)
-    hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(x, variable("hidden/w", [x.shape[1], 16])), variable("hidden/b", [16])))
+        x = tf.concat(
+            [
+                x,
+                tf.reshape(
+                    tf.nn.embedding_lookup(variable("table", [WORDS, 8]), ids), [-1, LENGTH * 8]
+                ),
+            ],
+            1,
+        )
+    hidden = tf.nn.relu(
+        tf.nn.bias_add(
+            tf.matmul(x, variable("hidden/w", [x.shape[1], 16])), variable("hidden/b", [16])
+        )
+    )
     out = tf.nn.bias_add(tf.matmul(hidden, variable("out/w", [16, 1])), variable("out/b", [1]))
     return tf.reduce_mean(tf.square(out - y), name="loss")
 
@@ -52,7 +70,9 @@ def added(gradients):
     """Their sum over their number; of sparse ones all rows."""
     if isinstance(gradients[0], tf.IndexedSlices):
         values = tf.concat([g.values for g in gradients], 0) / len(gradients)
-        return tf.IndexedSlices(values, tf.concat([g.indices for g in gradients], 0), gradients[0].dense_shape)
+        return tf.IndexedSlices(
+            values, tf.concat([g.indices for g in gradients], 0), gradients[0].dense_shape
+        )
     return tf.add_n(gradients) / len(gradients)
 
 
@@ -80,9 +100,14 @@ def build(average, sparse=False, use_resource=False, decorate=undecorated, whole
         optimizer = tf.train.MomentumOptimizer(0.02, 0.9)
         losses, gradients = [], []
         with tf.variable_scope(tf.get_variable_scope(), use_resource=use_resource):
-            for number, part in enumerate(zip(*(tf.split(tensor, len(towers)) for tensor in (x, ids, y)))):
+            for number, part in enumerate(
+                zip(*(tf.split(tensor, len(towers)) for tensor in (x, ids, y)))
+            ):
                 with tf.device(towers[number]), tf.name_scope("tower_%d" % number):
-                    losses.append((undecorated if whole else decorate)(tower_loss)(*part, sparse) * factors[number])
+                    losses.append(
+                        (undecorated if whole else decorate)(tower_loss)(*part, sparse)
+                        * factors[number]
+                    )
                     tf.get_variable_scope().reuse_variables()
                     if average is not None:
                         gradients.append(optimizer.compute_gradients(losses[-1]))
@@ -91,8 +116,12 @@ def build(average, sparse=False, use_resource=False, decorate=undecorated, whole
             if average is None:
                 pairs = optimizer.compute_gradients(loss, colocate_gradients_with_ops=True)
             else:
-                pairs = [(average([g for g, _ in of_one]), of_one[0][1]) for of_one in zip(*gradients)]
-            return loss, optimizer.apply_gradients(pairs, tf.train.get_or_create_global_step(), name="train")
+                pairs = [
+                    (average([g for g, _ in of_one]), of_one[0][1]) for of_one in zip(*gradients)
+                ]
+            return loss, optimizer.apply_gradients(
+                pairs, tf.train.get_or_create_global_step(), name="train"
+            )
 
     x, y = tf.placeholder(tf.float32, [ROWS, 12], "x"), tf.placeholder(tf.float32, [ROWS, 1], "y")
     ids = tf.placeholder(tf.int32, [ROWS, LENGTH], "ids")
@@ -104,24 +133,48 @@ def build_gan(decorate=undecorated):
     """The same of two losses, a discriminator's and a generator's, each averaged over the towers; the first result is the batch's sum."""
 
     def net(x, name, width):
-        return tf.matmul(tf.nn.relu(tf.matmul(x, variable(name + "/1", [12, 16]))), variable(name + "/2", [16, width]))
+        return tf.matmul(
+            tf.nn.relu(tf.matmul(x, variable(name + "/1", [12, 16]))),
+            variable(name + "/2", [16, width]),
+        )
 
     def losses(x, factor):
         fake = net(x, "G", 12)
         tf.get_variable_scope().reuse_variables()
         d_real, d_fake = net(x, "D", 1), net(fake, "D", 1)
-        return tf.reduce_mean(tf.square(d_real - 1) + tf.square(d_fake)), tf.reduce_mean(tf.square(d_fake - 1)) * factor
+        return tf.reduce_mean(tf.square(d_real - 1) + tf.square(d_fake)), tf.reduce_mean(
+            tf.square(d_fake - 1)
+        ) * factor
 
-    x, factors, gradients = tf.placeholder(tf.float32, [ROWS, 12], "x"), tf.placeholder(tf.float32, [2], "factors"), []
+    x, factors, gradients = (
+        tf.placeholder(tf.float32, [ROWS, 12], "x"),
+        tf.placeholder(tf.float32, [2], "factors"),
+        [],
+    )
     optimizers = {name: tf.train.GradientDescentOptimizer(0.01) for name in "DG"}
     variable("D/1", [12, 16]), variable("D/2", [16, 1])
     for number, part in enumerate(tf.split(x, 2)):
         with tf.device(TWO[number]), tf.name_scope("tower_%d" % number):
             both = zip("DG", decorate(losses)(part, factors[number]))
-            gradients.append({name: optimizers[name].compute_gradients(loss, tf.trainable_variables(name)) for name, loss in both})
+            gradients.append(
+                {
+                    name: optimizers[name].compute_gradients(loss, tf.trainable_variables(name))
+                    for name, loss in both
+                }
+            )
     with tf.device(TWO[0]):
-        pairs = {name: [(stacked([g for g, _ in one]), one[0][1]) for one in zip(*(tower[name] for tower in gradients))] for name in "DG"}
-        return tf.reduce_sum(x), tf.group(*[optimizers[name].apply_gradients(pairs[name]) for name in "DG"]), (x, factors)
+        pairs = {
+            name: [
+                (stacked([g for g, _ in one]), one[0][1])
+                for one in zip(*(tower[name] for tower in gradients))
+            ]
+            for name in "DG"
+        }
+        return (
+            tf.reduce_sum(x),
+            tf.group(*[optimizers[name].apply_gradients(pairs[name]) for name in "DG"]),
+            (x, factors),
+        )
 
 
 Step = collections.namedtuple("Step", "graph loss train placeholders")
@@ -154,7 +207,14 @@ def session(made, way=None):
     make, options = (graphmp.Session, OPTIONS) if way == "session" else (tf.Session, {})
     with made.graph.as_default(), make(graph=made.graph, config=CONFIG, **options) as sess:
         sess.run(tf.global_variables_initializer())
-        load(sess, {v.op.name: START[v.op.name][: v.shape[0]] for v in tf.trainable_variables() if v.op.name in START})
+        load(
+            sess,
+            {
+                v.op.name: START[v.op.name][: v.shape[0]]
+                for v in tf.trainable_variables()
+                if v.op.name in START
+            },
+        )
         yield sess
 
 
@@ -166,7 +226,9 @@ def losses_of(sess, made):
 @functools.lru_cache(maxsize=None)
 def expected(sparse, use_resource=False):
     """Losses on one device with the whole batch, in float32."""
-    made = step(None, build, average=stacked, towers=TWO[:1], sparse=sparse, use_resource=use_resource)
+    made = step(
+        None, build, average=stacked, towers=TWO[:1], sparse=sparse, use_resource=use_resource
+    )
     with session(made) as sess:
         return losses_of(sess, made)
 
@@ -178,12 +240,17 @@ def train():
         losses = losses_of(sess, made)
         before = sess.run(tf.trainable_variables())
         sess.run(made.train, dict(zip(made.placeholders, (*BATCH, [1.0, np.inf]))))
-        return (*losses, all((a == b).all() for a, b in zip(before, sess.run(tf.trainable_variables()))))
+        return (
+            *losses,
+            all((a == b).all() for a, b in zip(before, sess.run(tf.trainable_variables()))),
+        )
 
 
 def state_of(sess):
     """Values of all variables by op name, of loss scales too: a session's Python knows nothing of those that it makes itself."""
-    own = [op for op in sess.graph.get_operations() if op.type == "VariableV2" and OWN.search(op.name)]
+    own = [
+        op for op in sess.graph.get_operations() if op.type == "VariableV2" and OWN.search(op.name)
+    ]
     return dict(state(sess), **{OWN.search(op.name).group(): sess.run(op.outputs[0]) for op in own})
 
 

@@ -27,7 +27,9 @@ def train(model, decorate, batch, steps=4, start=None):
         return run_steps(graph, [loss, train_op], dict(zip(placeholders, batch)), steps, start)
 
 
-AS_WRITTEN = tf.ConfigProto()  # graphs run without TensorFlow's own rewrites, which take most of a short session's time
+AS_WRITTEN = (
+    tf.ConfigProto()
+)  # graphs run without TensorFlow's own rewrites, which take most of a short session's time
 AS_WRITTEN.graph_options.rewrite_options.disable_meta_optimizer = True
 
 
@@ -39,7 +41,9 @@ def original(name, steps=4):
 
 def imported(meta_graph):
     """Imports a graph without the Saver that tf.train.import_meta_graph makes."""
-    importlib.import_module("tensorflow.python.framework.meta_graph").import_scoped_meta_graph(meta_graph)
+    importlib.import_module("tensorflow.python.framework.meta_graph").import_scoped_meta_graph(
+        meta_graph
+    )
 
 
 def rewritten(original, steps=4, session=None, **options):
@@ -68,7 +72,10 @@ def run_steps(graph, fetches, feed, steps, start, config=None):
         initialise(sess, tf.global_variables_initializer(), start or {})
         before = state(sess)
         losses = [float(sess.run(fetches, feed)[0]) for _ in range(steps)]
-        names = [getattr(fetch, "name", fetch) for fetch in fetches], {getattr(key, "name", key): value for key, value in feed.items()}
+        names = (
+            [getattr(fetch, "name", fetch) for fetch in fetches],
+            {getattr(key, "name", key): value for key, value in feed.items()},
+        )
         return Trained(losses, variable_dtypes(graph), graph, before, state(sess), *names)
 
 
@@ -98,7 +105,11 @@ def state(sess):
 def variable_dtypes(graph):
     """Names and dtypes of the model's own variables."""
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-    return {v.op.name: v.dtype.base_dtype.name for v in variables if not v.op.name.startswith("graphmp/")}
+    return {
+        v.op.name: v.dtype.base_dtype.name
+        for v in variables
+        if not v.op.name.startswith("graphmp/")
+    }
 
 
 def tensor_core_dtypes(graph):

@@ -56,7 +56,9 @@ def square(x: Any, name: str = "loss") -> Any:
 def net(x: Any, scope: str = "net", reuse: Any = None, width: int = 1) -> Any:
     """Four variables."""
     with tf.variable_scope(scope, reuse=reuse):
-        return tf.layers.dense(tf.layers.dense(x, 16, activation=tf.nn.relu, name="a"), width, name="b")
+        return tf.layers.dense(
+            tf.layers.dense(x, 16, activation=tf.nn.relu, name="a"), width, name="b"
+        )
 
 
 def adam() -> Any:
@@ -83,7 +85,9 @@ def in_a_name_scope() -> None:
 def gradients_by_another_name() -> None:
     loss = square(two_layers(vectors()))
     variables = tf.trainable_variables()
-    sgd().apply_gradients(zip(tf.tuple(tf.gradients(loss, variables, name="derivatives")), variables), name="train")
+    sgd().apply_gradients(
+        zip(tf.tuple(tf.gradients(loss, variables, name="derivatives")), variables), name="train"
+    )
 
 
 @shape(Expected(["gradients"], 4, {"ApplyAdam": 4}, ["loss"]))
@@ -95,13 +99,23 @@ def clipped_by_the_user() -> None:
     adam().apply_gradients(zip(clipped, variables), name="train")
 
 
-@shape(Expected(["tower_0/gradients", "tower_1/gradients"], 8, {"ApplyAdam": 4}, ["tower_0/loss", "tower_1/loss"]))
+@shape(
+    Expected(
+        ["tower_0/gradients", "tower_1/gradients"],
+        8,
+        {"ApplyAdam": 4},
+        ["tower_0/loss", "tower_1/loss"],
+    )
+)
 def towers() -> None:
     gradients = []
     for number, x in enumerate(tf.split(vectors(), 2)):
         with tf.name_scope("tower_%d" % number):
             gradients.append(adam().compute_gradients(square(net(x, reuse=bool(number)))))
-    pairs = [(tf.reduce_mean(tf.stack([g for g, _ in of_one]), 0), of_one[0][1]) for of_one in zip(*gradients)]
+    pairs = [
+        (tf.reduce_mean(tf.stack([g for g, _ in of_one]), 0), of_one[0][1])
+        for of_one in zip(*gradients)
+    ]
     adam().apply_gradients(pairs, name="train")
 
 
@@ -121,7 +135,9 @@ def accumulators() -> None:
     held = [tf.ConditionalAccumulator(tf.float32, v.shape) for _, v in pairs]
     pushed = tf.group(*[h.apply_grad(g, 1000) for h, (g, _) in zip(held, pairs)])
     with tf.control_dependencies([pushed]):
-        adam().apply_gradients([(h.take_grad(1), v) for h, (_, v) in zip(held, pairs)], name="train")
+        adam().apply_gradients(
+            [(h.take_grad(1), v) for h, (_, v) in zip(held, pairs)], name="train"
+        )
 
 
 @shape(
@@ -169,7 +185,9 @@ def one_loss_with_two_optimizers() -> None:
 @shape(Expected(["gradients"], 4, {"ApplyAdam": 2, "ApplyGradientDescent": 2}, ["loss"]))
 def one_call_for_two_optimizers() -> None:
     loss = square(net(vectors()))
-    pairs = list(zip(tf.tuple(tf.gradients(loss, tf.trainable_variables())), tf.trainable_variables()))
+    pairs = list(
+        zip(tf.tuple(tf.gradients(loss, tf.trainable_variables())), tf.trainable_variables())
+    )
     tf.group(adam().apply_gradients(pairs[:2]), sgd().apply_gradients(pairs[2:]), name="train")
 
 
@@ -185,21 +203,33 @@ def gradient_penalty() -> None:
     adam().minimize(tf.add(tf.reduce_mean(y), tf.reduce_mean(penalty), name="loss"), name="train")
 
 
-@shape(Expected(["gradients", "gradients_1"], 4, {"ApplyAdam": 4}, ["critic/b/BiasAdd", "net/b/BiasAdd"]))
+@shape(
+    Expected(
+        ["gradients", "gradients_1"], 4, {"ApplyAdam": 4}, ["critic/b/BiasAdd", "net/b/BiasAdd"]
+    )
+)
 def given_by_another_gradient() -> None:
     """DDPG: the actor's gradients start from the critic's gradient by the action."""
     action = net(vectors())
     value = net(action, "critic")
     by_action = tf.gradients(value, action)[0]
     actor = tf.trainable_variables("net")
-    adam().apply_gradients(zip(tf.tuple(tf.gradients(action, actor, -by_action)), actor), name="train")
+    adam().apply_gradients(
+        zip(tf.tuple(tf.gradients(action, actor, -by_action)), actor), name="train"
+    )
 
 
 @shape(Expected(["gradients"], 4, {"Assign": 4}, ["loss"]))
 def assigned_by_hand() -> None:
     loss = square(two_layers(vectors()))
     variables = tf.trainable_variables()
-    tf.group(*[tf.assign(v, v - 0.01 * g) for v, g in zip(variables, tf.tuple(tf.gradients(loss, variables)))], name="train")
+    tf.group(
+        *[
+            tf.assign(v, v - 0.01 * g)
+            for v, g in zip(variables, tf.tuple(tf.gradients(loss, variables)))
+        ],
+        name="train",
+    )
 
 
 @shape(Expected(["gradients"], 4, {"AssignSubVariableOp": 4}, ["net/loss"]))
@@ -207,13 +237,21 @@ def resource_variables_assigned_by_hand() -> None:
     with tf.variable_scope("net", use_resource=True):
         loss = square(two_layers(vectors()))
     variables = tf.trainable_variables()
-    tf.group(*[v.assign_sub(0.01 * g, read_value=False) for v, g in zip(variables, tf.tuple(tf.gradients(loss, variables)))], name="train")
+    tf.group(
+        *[
+            v.assign_sub(0.01 * g, read_value=False)
+            for v, g in zip(variables, tf.tuple(tf.gradients(loss, variables)))
+        ],
+        name="train",
+    )
 
 
 @shape(Expected(["gradients"], 4, {"ApplyGradientDescent": 4}, ["loss"]))
 def applied_in_a_branch() -> None:
     """Every other step, by the model's own conditional."""
-    steps = tf.get_variable("steps", (), tf.int32, tf.zeros_initializer(), trainable=False, use_resource=False)
+    steps = tf.get_variable(
+        "steps", (), tf.int32, tf.zeros_initializer(), trainable=False, use_resource=False
+    )
     loss = square(two_layers(vectors()))
     pairs = sgd().compute_gradients(loss)
     applied = tf.cond(tf.equal(steps % 2, 0), lambda: sgd().apply_gradients(pairs), tf.no_op)
@@ -243,7 +281,10 @@ def fed_to_another_copy() -> None:
     """A3C: two workers' gradients are fetched, and fed to the update of a net that has none."""
     x = vectors()
     net(x, "shared")
-    fed = [tf.placeholder(tf.float32, v.shape, "fed_%d" % i) for i, v in enumerate(tf.trainable_variables("shared"))]
+    fed = [
+        tf.placeholder(tf.float32, v.shape, "fed_%d" % i)
+        for i, v in enumerate(tf.trainable_variables("shared"))
+    ]
     for name in ("worker_0", "worker_1"):
         loss = square(net(x, name))
         tf.gradients(loss, tf.trainable_variables(name))
@@ -256,7 +297,9 @@ def summed_in_a_scope_of_its_own() -> None:
     h, w = vectors(), tf.get_variable("w", (12, 12))
     for _ in range(4):
         h = tf.tanh(tf.matmul(h, w))
-    sgd().minimize(square(h), aggregation_method=tf.AggregationMethod.EXPERIMENTAL_TREE, name="train")
+    sgd().minimize(
+        square(h), aggregation_method=tf.AggregationMethod.EXPERIMENTAL_TREE, name="train"
+    )
 
 
 @shape(Expected(["gradients"], 1, {"ResourceApplyGradientDescent": 1}, ["loss"]))
@@ -273,7 +316,12 @@ def functions_for_loops() -> None:
         tf.disable_control_flow_v2()
 
 
-@shape(*[Expected(["agent_%d/gradients" % i], 2, {"ApplyAdam": 2}, ["agent_%d/loss" % i]) for i in range(8)])
+@shape(
+    *[
+        Expected(["agent_%d/gradients" % i], 2, {"ApplyAdam": 2}, ["agent_%d/loss" % i])
+        for i in range(8)
+    ]
+)
 def many_agents() -> None:
     x = vectors()
     trains = []
@@ -305,7 +353,9 @@ def another_name_below_an_import_scope() -> None:
 def grad_ys() -> None:
     y = tf.layers.dense(vectors(), 4, name="net")
     variables = tf.trainable_variables()
-    sgd().apply_gradients(zip(tf.gradients(y, variables, tf.random_uniform(tf.shape(y))), variables), name="train")
+    sgd().apply_gradients(
+        zip(tf.gradients(y, variables, tf.random_uniform(tf.shape(y))), variables), name="train"
+    )
 
 
 @shape(Expected(["gradients_1"], 4, {"ApplyAdam": 4}, ["loss"]))
@@ -329,7 +379,9 @@ def averages_of_losses_and_weights() -> None:
     with tf.control_dependencies([of_losses]):
         step = adam().minimize(loss)
     with tf.control_dependencies([step]):
-        tf.group(tf.train.ExponentialMovingAverage(0.99).apply(tf.trainable_variables()), name="train")
+        tf.group(
+            tf.train.ExponentialMovingAverage(0.99).apply(tf.trainable_variables()), name="train"
+        )
 
 
 @shape()

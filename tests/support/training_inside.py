@@ -30,8 +30,12 @@ class Model:
         self.x = tf.placeholder(tf.float32, (ROWS, 12), "x")
         with tf.variable_scope("net", use_resource=use_resource):
             self.variables = [tf.get_variable("w", (12, 6)), tf.get_variable("v", (6, 1))]
-            self.momentum = tf.get_variable("momentum", (12, 6), initializer=tf.zeros_initializer(), trainable=False)
-            self.steps = tf.get_variable("steps", (), tf.int64, tf.zeros_initializer(), trainable=False)
+            self.momentum = tf.get_variable(
+                "momentum", (12, 6), initializer=tf.zeros_initializer(), trainable=False
+            )
+            self.steps = tf.get_variable(
+                "steps", (), tf.int64, tf.zeros_initializer(), trainable=False
+            )
 
     def gradients(self, x: Any) -> List[Any]:
         w, v = map(tf.identity, self.variables)
@@ -41,8 +45,12 @@ class Model:
     def write(self, gradients: List[Any]) -> List[Any]:
         """A step of momentum, one of gradient descent, and a count; returns the ops."""
         (w, v), (dw, dv) = self.variables, gradients
-        moved = tf.raw_ops.ResourceApplyMomentum(var=w.handle, accum=self.momentum.handle, lr=0.1, grad=dw, momentum=0.9)
-        moved = moved or tf.get_default_graph().get_operations()[-1]  # in a function of 2.21 it returns nothing
+        moved = tf.raw_ops.ResourceApplyMomentum(
+            var=w.handle, accum=self.momentum.handle, lr=0.1, grad=dw, momentum=0.9
+        )
+        moved = (
+            moved or tf.get_default_graph().get_operations()[-1]
+        )  # in a function of 2.21 it returns nothing
         return [moved, v.assign_sub(0.1 * dv).op, self.steps.assign_add(1).op]
 
     def step(self, x: Any) -> List[Any]:
@@ -51,7 +59,9 @@ class Model:
     def apply(self, gradients: List[Any]) -> None:
         """A step of the main graph."""
         shaped = [tf.reshape(g, v.shape) for g, v in zip(gradients, self.variables)]
-        tf.train.MomentumOptimizer(0.1, 0.9).apply_gradients(zip(shaped, self.variables), tf.train.get_or_create_global_step(), name="train")
+        tf.train.MomentumOptimizer(0.1, 0.9).apply_gradients(
+            zip(shaped, self.variables), tf.train.get_or_create_global_step(), name="train"
+        )
 
     def taking(self, clipped: bool = False) -> Callable[[Any], List[Any]]:
         """A function that takes gradients; with `clipped`, what isn't finite comes out of it finite."""
@@ -157,7 +167,9 @@ def gradients_in_a_loop_of_functions() -> None:
     model = Model(use_resource=False)
 
     def of_row(row: Any) -> Any:
-        return tuple(tf.clip_by_value(g, -10.0, 10.0) for g in model.gradients(tf.expand_dims(row, 0)))
+        return tuple(
+            tf.clip_by_value(g, -10.0, 10.0) for g in model.gradients(tf.expand_dims(row, 0))
+        )
 
     with functions_for_loops():
         found = tf.map_fn(of_row, model.x, dtype=(tf.float32, tf.float32))
@@ -181,7 +193,13 @@ def gradients_on_one_side() -> None:
     """In a tf.cond of TensorFlow 1, clipped by value."""
     model = Model(use_resource=False)
     zeros = functools.partial(list, [tf.zeros(v.shape) for v in model.variables])
-    model.apply(tf.cond(model.x[0, 0] > 0, lambda: [tf.clip_by_value(g, -10.0, 10.0) for g in model.gradients(model.x)], zeros))
+    model.apply(
+        tf.cond(
+            model.x[0, 0] > 0,
+            lambda: [tf.clip_by_value(g, -10.0, 10.0) for g in model.gradients(model.x)],
+            zeros,
+        )
+    )
 
 
 def function_on_either_side() -> None:

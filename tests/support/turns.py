@@ -13,4 +13,8 @@ def in_turn(cases: Sequence[Any], values: Sequence[Any]) -> Iterator[Any]:
         for place, value in enumerate(values):
             whole = (*case, value) if isinstance(case, tuple) else (case, value)
             marks = [] if place == number % len(values) else [pytest.mark.slow]
-            yield pytest.param(*whole, id="-".join(getattr(each, "__name__", str(each)) for each in whole), marks=marks)
+            yield pytest.param(
+                *whole,
+                id="-".join(getattr(each, "__name__", str(each)) for each in whole),
+                marks=marks,
+            )

@@ -46,7 +46,11 @@ def pretend(tmp_path):
         folders = {"PRETENDED": str(tmp_path), "GRAPHMP_CORPUS": str(tmp_path)}
         status, out, _ = full_check(python, tmp_path / "checked.txt", **folders)
         assert out == ""
-        return status, (tmp_path / "checked.txt").read_text(), len((tmp_path / "commands").read_text().splitlines())
+        return (
+            status,
+            (tmp_path / "checked.txt").read_text(),
+            len((tmp_path / "commands").read_text().splitlines()),
+        )
 
     return run
 
@@ -59,7 +63,11 @@ def test_it_is_bash():
 def test_what_is_missing_is_said(tmp_path):
     assert full_check("no-such-python") == (2, "", "full_check: no Python no-such-python\n")
     missing = full_check(sys.executable, GRAPHMP_CORPUS=str(tmp_path / "gone"))
-    assert missing == (2, "", "full_check: no folder with the recorded graphs: set GRAPHMP_CORPUS\n")
+    assert missing == (
+        2,
+        "",
+        "full_check: no folder with the recorded graphs: set GRAPHMP_CORPUS\n",
+    )
 
 
 def test_it_goes_on_where_it_stopped(pretend):

@@ -12,15 +12,18 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.audit.options import Options
 from graphmp.errors import GraphmpError
-from graphmp.graph.messages import serialize
-from graphmp.hooks.op_defs import OpDefs
-from graphmp.runtime.audit.options import Options
+from graphmp.graph.io.messages import serialize
+from graphmp.tf_hooks.op_defs import OpDefs
 from tests.support.places import TOOLS
 
-needs_xla = pytest.mark.skipif(tf.__version__ < "2", reason="XLA can be called ahead of time on TensorFlow 2 only")
+needs_xla = pytest.mark.skipif(
+    tf.__version__ < "2", reason="XLA can be called ahead of time on TensorFlow 2 only"
+)
 needs_jax = pytest.mark.skipif(
-    tf.__version__ < "2" or importlib.util.find_spec("jax") is None, reason="needs TensorFlow 2 and JAX: pip install 'graphmp[hlo]'"
+    tf.__version__ < "2" or importlib.util.find_spec("jax") is None,
+    reason="needs TensorFlow 2 and JAX: pip install 'graphmp[hlo]'",
 )
 NO_SCALE = dict(compute_dtype="bfloat16", loss_scale="none")
 FIXED_SCALE = dict(compute_dtype="float16", loss_scale=128)
@@ -39,13 +42,18 @@ def net(use_resource=False, steady=False):
     Returns the MetaGraphDef.
     """
     with tf.Graph().as_default(), tf.variable_scope("", use_resource=use_resource):
-        image, label = tf.placeholder(tf.float32, [None, 8, 8, 4], "image"), tf.placeholder(tf.int64, [None], "label")
+        image, label = (
+            tf.placeholder(tf.float32, [None, 8, 8, 4], "image"),
+            tf.placeholder(tf.int64, [None], "label"),
+        )
         start = dict(initializer=tf.constant_initializer(0.02)) if steady else {}
         filters = tf.get_variable("filters", [3, 3, 4, 8], **start)
         weights = tf.get_variable("weights", [128, 10], **start)
         hidden = tf.nn.relu(tf.nn.conv2d(image, filters, [1, 2, 2, 1], "SAME"))
         logits = tf.matmul(tf.reshape(hidden, [-1, 128]), weights)
-        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits), name="loss")
+        loss = tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits), name="loss"
+        )
         step = tf.train.create_global_step()
         tf.train.MomentumOptimizer(0.01, 0.9).minimize(loss, global_step=step)
         return tf.train.export_meta_graph()
@@ -72,7 +80,11 @@ def session_step(meta_graph, step, updates):
             if parameter.is_variable:
                 session.run(variables[parameter.name].initializer)
                 variables[parameter.name].load(parameter.first, session)
-        feeds = {parameter.name: parameter.first for parameter in step.parameters if not parameter.is_variable}
+        feeds = {
+            parameter.name: parameter.first
+            for parameter in step.parameters
+            if not parameter.is_variable
+        }
         losses = session.run({name: name + ":0" for name in step.losses}, feeds)
         session.run([graph.get_operation_by_name(name) for name in updates], feeds)
         names = [step.parameters[number].name for number in step.written]
@@ -81,16 +93,29 @@ def session_step(meta_graph, step, updates):
 
 @needs_xla
 @pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
-@pytest.mark.parametrize("options, tolerance", [({}, 1e-5), (FIXED_SCALE, 4e-3), (NO_SCALE, 3e-2)], ids=["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "options, tolerance",
+    [({}, 1e-5), (FIXED_SCALE, 4e-3), (NO_SCALE, 3e-2)],
+    ids=["float32", "float16", "bfloat16"],
+)
 def test_a_lowered_step_computes_what_a_session_does(tool, use_resource, options, tolerance):
     meta_graph = net(use_resource)
     step, converted = lowered(tool, meta_graph, **options)
-    assert [parameter.name for parameter in step.parameters if not parameter.is_variable] == ["image:0", "label:0"]
+    assert [parameter.name for parameter in step.parameters if not parameter.is_variable] == [
+        "image:0",
+        "label:0",
+    ]
     assert step.losses == ["loss"] and len(step.written) == 4
     found = step.run()
-    for name, value in session_step(converted, step, tool("hlo.step").find_step(meta_graph, []).updates).items():
+    for name, value in session_step(
+        converted, step, tool("hlo.step").find_step(meta_graph, []).updates
+    ).items():
         np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
-    moved = [number for number in step.written if np.any(found[step.parameters[number].name] != step.parameters[number].first)]
+    moved = [
+        number
+        for number in step.written
+        if np.any(found[step.parameters[number].name] != step.parameters[number].first)
+    ]
     assert moved == step.written
 
 
@@ -100,9 +125,13 @@ def test_a_lowered_step_computes_what_a_session_does(tool, use_resource, options
     [([], "float32", 2), (["--as", "tf32"], "tf32", 0), (["--as", "converted"], "float16", 2)],
     ids=lambda value: str(value),
 )
-def test_export_writes_the_program_and_what_is_to_know_of_it(tool, tmp_path, monkeypatch, capsys, flags, column, precision):
+def test_export_writes_the_program_and_what_is_to_know_of_it(
+    tool, tmp_path, monkeypatch, capsys, flags, column, precision
+):
     monkeypatch.chdir(tmp_path)
-    assert tool("export_hlo").main([str(written(tmp_path, net())), "--batch_size", "4", *flags]) == 0
+    assert (
+        tool("export_hlo").main([str(written(tmp_path, net())), "--batch_size", "4", *flags]) == 0
+    )
     path = pathlib.Path("net.%s.hlo" % column)
     sidecar = json.loads(path.with_suffix(".json").read_text())
     # the convolution and its filter's gradient, 4 x 4 positions of 3 x 3 of which those in the padding don't count; three matmuls
@@ -110,23 +139,48 @@ def test_export_writes_the_program_and_what_is_to_know_of_it(tool, tmp_path, mon
     dtype = "float32" if column == "tf32" else column
     assert (sidecar["flops"], sidecar["products"]) == ({dtype: flops}, {dtype: 5})
     assert sidecar["column"] == column
-    assert [(each["name"], each["role"], each["dtype"], each["shape"]) for each in sidecar["parameters"]][:2] == [
+    assert [
+        (each["name"], each["role"], each["dtype"], each["shape"]) for each in sidecar["parameters"]
+    ][:2] == [
         ("image:0", "feed", "float32", [4, 8, 8, 4]),
         ("label:0", "feed", "int64", [4]),
     ]
-    variables = {number: each["name"] for number, each in enumerate(sidecar["parameters"]) if each["role"] == "variable"}
-    assert sorted(variables.values()) == ["filters", "filters/Momentum", "weights", "weights/Momentum"]
+    variables = {
+        number: each["name"]
+        for number, each in enumerate(sidecar["parameters"])
+        if each["role"] == "variable"
+    }
+    assert sorted(variables.values()) == [
+        "filters",
+        "filters/Momentum",
+        "weights",
+        "weights/Momentum",
+    ]
     assert sidecar["results"][0] == {"name": "loss", "role": "loss"}
-    assert [(each["parameter"], each["name"]) for each in sidecar["results"][1:]] == list(variables.items())
+    assert [(each["parameter"], each["name"]) for each in sidecar["results"][1:]] == list(
+        variables.items()
+    )
     values = {each["name"]: each["values"] for each in sidecar["parameters"]}
     assert values["weights/Momentum"] == {"kind": "constant", "value": 0.0}
-    assert values["label:0"]["kind"] == "integers" and 0 <= values["label:0"]["low"] <= values["label:0"]["high"] < 10
+    assert (
+        values["label:0"]["kind"] == "integers"
+        and 0 <= values["label:0"]["low"] <= values["label:0"]["high"] < 10
+    )
     assert abs(values["weights"]["std"] - np.sqrt(2 / (128 + 10))) < 0.01
     module = tool("hlo.lowering").hlo_pb2.HloModuleProto.FromString(path.read_bytes())
-    found = [i for computation in module.computations for i in computation.instructions if i.opcode in ("dot", "convolution")]
+    found = [
+        i
+        for computation in module.computations
+        for i in computation.instructions
+        if i.opcode in ("dot", "convolution")
+    ]
     assert {tuple(i.precision_config.operand_precision) for i in found} == {(precision, precision)}
     assert b"/site-packages/" not in path.read_bytes()
-    assert capsys.readouterr().out == "%s: 5 %s matmuls and convolutions, 9.27e-05 GFLOP a step, 6 parameters\n" % (path, dtype)
+    assert (
+        capsys.readouterr().out
+        == "%s: 5 %s matmuls and convolutions, 9.27e-05 GFLOP a step, 6 parameters\n"
+        % (path, dtype)
+    )
 
 
 @needs_xla
@@ -135,13 +189,22 @@ def test_the_same_files_each_time(tool, tmp_path):
     for name in ("a.hlo", "b.hlo"):
         assert tool("export_hlo").main([source, "-o", str(tmp_path / name)]) == 0
     for ending in (".hlo", ".json"):
-        assert (tmp_path / "a").with_suffix(ending).read_bytes() == (tmp_path / "b").with_suffix(ending).read_bytes()
+        assert (tmp_path / "a").with_suffix(ending).read_bytes() == (tmp_path / "b").with_suffix(
+            ending
+        ).read_bytes()
 
 
 @needs_xla
 def test_a_batch_of_the_users_own(tool, tmp_path):
     np.savez(tmp_path / "data.npz", image=np.ones([6, 8, 8, 4], np.float32), label=np.full([6], 3))
-    flags = ["--data", str(tmp_path / "data.npz"), "--batch_size", "6", "-o", str(tmp_path / "out.hlo")]
+    flags = [
+        "--data",
+        str(tmp_path / "data.npz"),
+        "--batch_size",
+        "6",
+        "-o",
+        str(tmp_path / "out.hlo"),
+    ]
     assert tool("export_hlo").main([str(written(tmp_path, net())), *flags]) == 0
     image, label = json.loads((tmp_path / "out.json").read_text())["parameters"][:2]
     assert (image["shape"], image["values"]) == ([6, 8, 8, 4], {"kind": "constant", "value": 1.0})
@@ -168,7 +231,12 @@ def looped():
     with tf.Graph().as_default():
         tf.disable_control_flow_v2()
         weight = tf.get_variable("weight", [4, 4])
-        _, product = tf.while_loop(lambda i, _: i < 3, lambda i, x: [i + 1, tf.matmul(x, weight)], [0, tf.ones([4, 4])], name="steps")
+        _, product = tf.while_loop(
+            lambda i, _: i < 3,
+            lambda i, x: [i + 1, tf.matmul(x, weight)],
+            [0, tf.ones([4, 4])],
+            name="steps",
+        )
         tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(product))
         return tf.train.export_meta_graph()
 
@@ -191,27 +259,43 @@ def uninitialised():
     with tf.Graph().as_default():
         start = tf.placeholder(tf.float32, [2, 2])
         weight = tf.get_variable("weight", initializer=start, use_resource=False)
-        tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(tf.matmul(tf.ones([2, 2]), weight)))
+        tf.train.GradientDescentOptimizer(0.1).minimize(
+            tf.reduce_sum(tf.matmul(tf.ones([2, 2]), weight))
+        )
         return tf.train.export_meta_graph()
 
 
 def skipping():
-    return graphmp.convert(net(), compute_dtype="float16", loss_scale="dynamic", loss_scale_initial=128).meta_graph
+    return graphmp.convert(
+        net(), compute_dtype="float16", loss_scale="dynamic", loss_scale_initial=128
+    ).meta_graph
 
 
 @needs_xla
 @pytest.mark.parametrize(
     "build, words",
     [
-        (looped, "GMP020: node steps/Enter: the step goes through the while loop steps/while_context, and XLA lowers no while loop of TensorFlow 1"),
-        (sampled, "GMP020: XLA does not lower the step: it has no kernel for LogUniformCandidateSampler (node nce_loss/LogUniformCandidateSampler)"),
+        (
+            looped,
+            "GMP020: node steps/Enter: the step goes through the while loop steps/while_context, and XLA lowers no while loop of TensorFlow 1",
+        ),
+        (
+            sampled,
+            "GMP020: XLA does not lower the step: it has no kernel for LogUniformCandidateSampler (node nce_loss/LogUniformCandidateSampler)",
+        ),
         (untrained, "GMP023: no training step was found in the graph; name it with --train_op=OP"),
         (uninitialised, "GMP024: variable weight: no initialiser in the graph gives it a value: "),
-        (skipping, "is skipped by a Switch, and XLA lowers no Switch; export the original with --as=converted, or convert it with --loss_scale=128"),
+        (
+            skipping,
+            "is skipped by a Switch, and XLA lowers no Switch; export the original with --as=converted, or convert it with --loss_scale=128",
+        ),
     ],
 )
 def test_what_cannot_be_exported_is_said_in_one_line(tool, tmp_path, capfd, build, words):
-    assert tool("export_hlo").main([str(written(tmp_path, build())), "-o", str(tmp_path / "out.hlo")]) == 2
+    assert (
+        tool("export_hlo").main([str(written(tmp_path, build())), "-o", str(tmp_path / "out.hlo")])
+        == 2
+    )
     last = capfd.readouterr().err.splitlines()[-1]
     assert last.startswith("graphmp: error GMP0") and words in last
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.meta"]
@@ -225,7 +309,9 @@ def test_export_says_that_it_needs_tensorflow_2(tool, capsys):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("flags", [["--loss_scale", "dynamic"], ["--batch_size", "0"], ["-o", "net.json"]])
+@pytest.mark.parametrize(
+    "flags", [["--loss_scale", "dynamic"], ["--batch_size", "0"], ["-o", "net.json"]]
+)
 def test_bad_flags(tool, flags, capsys):
     with pytest.raises(SystemExit) as stopped:
         tool("export_hlo").parse(["graph.meta", *flags])
@@ -235,22 +321,48 @@ def test_bad_flags(tool, flags, capsys):
 def stateful():
     """Ops on reference variables of many kinds, in an order set by control edges. Returns the GraphDef, its initialisers, and what to run."""
     with tf.Graph().as_default() as graph:
-        v, m, n = (tf.get_variable(name, [4, 2], initializer=tf.constant_initializer(0.5), use_resource=False) for name in "vmn")
-        count = tf.get_variable("count", [], tf.int64, initializer=tf.zeros_initializer(), use_resource=False)
+        v, m, n = (
+            tf.get_variable(
+                name, [4, 2], initializer=tf.constant_initializer(0.5), use_resource=False
+            )
+            for name in "vmn"
+        )
+        count = tf.get_variable(
+            "count", [], tf.int64, initializer=tf.zeros_initializer(), use_resource=False
+        )
         gradient = tf.constant(np.arange(8.0).reshape(4, 2), tf.float32)
         ops = [lambda: tf.raw_ops.ApplyAdam(
             var=v._ref(), m=m._ref(), v=n._ref(), beta1_power=0.9, beta2_power=0.99, lr=0.1, beta1=0.9, beta2=0.99, epsilon=1e-3, grad=gradient
         )]  # fmt: skip
-        ops += [lambda: tf.assign_add(v, gradient), lambda: tf.assign_sub(m, 2 * gradient), lambda: tf.assign(n, v._ref() + 1)]
-        ops += [lambda: tf.scatter_add(v, [1, 1], [[1.0, 2.0], [3.0, 4.0]]), lambda: tf.scatter_nd_update(m, [[0]], [[7.0, 8.0]])]
-        ops += [lambda: tf.raw_ops.ApplyGradientDescent(var=n._ref(), alpha=0.5, delta=gradient), lambda: tf.assign_add(count, 2)]
-        ops += [lambda: tf.raw_ops.SparseApplyAdagrad(var=v._ref(), accum=n._ref(), lr=0.1, grad=gradient[:2], indices=[3, 0])]
+        ops += [
+            lambda: tf.assign_add(v, gradient),
+            lambda: tf.assign_sub(m, 2 * gradient),
+            lambda: tf.assign(n, v._ref() + 1),
+        ]
+        ops += [
+            lambda: tf.scatter_add(v, [1, 1], [[1.0, 2.0], [3.0, 4.0]]),
+            lambda: tf.scatter_nd_update(m, [[0]], [[7.0, 8.0]]),
+        ]
+        ops += [
+            lambda: tf.raw_ops.ApplyGradientDescent(var=n._ref(), alpha=0.5, delta=gradient),
+            lambda: tf.assign_add(count, 2),
+        ]
+        ops += [
+            lambda: tf.raw_ops.SparseApplyAdagrad(
+                var=v._ref(), accum=n._ref(), lr=0.1, grad=gradient[:2], indices=[3, 0]
+            )
+        ]
         last = []
         for make in ops:
             with tf.control_dependencies(last):
-                last = [tf.reduce_sum(tf.cast(make(), tf.float32)).op]  # reads the reference that the op returns
+                last = [
+                    tf.reduce_sum(tf.cast(make(), tf.float32)).op
+                ]  # reads the reference that the op returns
         with tf.control_dependencies(last):
-            tf.identity(tf.reduce_sum(v._ref()) * tf.cast(tf.is_variable_initialized(v), tf.float32), name="after")
+            tf.identity(
+                tf.reduce_sum(v._ref()) * tf.cast(tf.is_variable_initialized(v), tf.float32),
+                name="after",
+            )
         return graph.as_graph_def(), [variable.initializer.name for variable in (v, m, n, count)]
 
 
@@ -269,10 +381,18 @@ def test_reference_variables_become_resource_variables(tool):
     graph_def, initializers = stateful()
     rewritten = tool("hlo.resources").with_resource_variables(graph_def, op_defs(graph_def))
     ops = {node.op for node in rewritten.node}
-    assert {"ResourceApplyAdam", "AssignAddVariableOp", "ResourceScatterAdd", "ResourceScatterNdUpdate", "ResourceSparseApplyAdagrad"} <= ops
+    assert {
+        "ResourceApplyAdam",
+        "AssignAddVariableOp",
+        "ResourceScatterAdd",
+        "ResourceScatterNdUpdate",
+        "ResourceSparseApplyAdagrad",
+    } <= ops
     assert not ops & {"VariableV2", "Assign", "ApplyAdam", "ScatterAdd", "IsVariableInitialized"}
     fetches = ["after:0"] + [node.name + ":0" for node in graph_def.node if node.op == "Sum"]
-    for name, expected, found in zip(fetches, *(values_of(graph, initializers, fetches) for graph in (graph_def, rewritten))):
+    for name, expected, found in zip(
+        fetches, *(values_of(graph, initializers, fetches) for graph in (graph_def, rewritten))
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=name)
 
 
@@ -280,10 +400,14 @@ def test_reference_variables_become_resource_variables(tool):
 def test_an_op_without_a_namesake_for_resources_is_named(tool):
     with tf.Graph().as_default() as graph:
         variable = tf.get_variable("counter", [], tf.int32, use_resource=False)
-        tf.raw_ops.CountUpTo(ref=variable._ref(), limit=5, name="up") if hasattr(tf.raw_ops, "CountUpTo") else tf.count_up_to(variable, 5, name="up")
+        tf.raw_ops.CountUpTo(ref=variable._ref(), limit=5, name="up") if hasattr(
+            tf.raw_ops, "CountUpTo"
+        ) else tf.count_up_to(variable, 5, name="up")
         tf.raw_ops.RefSelect(index=0, inputs=[variable._ref(), variable._ref()], name="either")
         graph_def = graph.as_graph_def()
-    with pytest.raises(GraphmpError, match="GMP020: node either: RefSelect takes a reference to a variable"):
+    with pytest.raises(
+        GraphmpError, match="GMP020: node either: RefSelect takes a reference to a variable"
+    ):
         tool("hlo.resources").with_resource_variables(graph_def, op_defs(graph_def))
 
 
@@ -306,8 +430,17 @@ def conditional():
     """A conditional with another in one branch, and its gradient."""
     with tf.Graph().as_default() as graph:
         tf.disable_control_flow_v2()
-        outer, inner, x = tf.placeholder(tf.bool, [], "outer"), tf.placeholder(tf.bool, [], "inner"), tf.placeholder(tf.float32, [3], "x")
-        product = tf.cond(outer, lambda: tf.cond(inner, lambda: x * x, lambda: 3 * x) + tf.constant(1.0), lambda: -x, name="either")
+        outer, inner, x = (
+            tf.placeholder(tf.bool, [], "outer"),
+            tf.placeholder(tf.bool, [], "inner"),
+            tf.placeholder(tf.float32, [3], "x"),
+        )
+        product = tf.cond(
+            outer,
+            lambda: tf.cond(inner, lambda: x * x, lambda: 3 * x) + tf.constant(1.0),
+            lambda: -x,
+            name="either",
+        )
         tf.identity(product, name="product")
         tf.identity(tf.gradients(product, [x])[0], name="gradient")
         return graph.as_graph_def()
@@ -320,7 +453,12 @@ def test_conditionals_become_selections(tool, outer, inner):
     rewritten = tool("hlo.conditionals").selected(graph_def)
     assert not {node.op for node in rewritten.node} & {"Switch", "Merge"}
     feeds = {"outer:0": outer, "inner:0": inner, "x:0": [1.0, 2.0, 3.0]}
-    for expected, found in zip(*(values_of(graph, [], ["product:0", "gradient:0"], feeds) for graph in (graph_def, rewritten))):
+    for expected, found in zip(
+        *(
+            values_of(graph, [], ["product:0", "gradient:0"], feeds)
+            for graph in (graph_def, rewritten)
+        )
+    ):
         np.testing.assert_array_equal(found, expected)
 
 
@@ -329,8 +467,16 @@ def test_a_write_in_a_branch_is_refused(tool):
     with tf.Graph().as_default() as graph:
         tf.disable_control_flow_v2()
         variable = tf.get_variable("v", [], use_resource=True)
-        tf.cond(tf.placeholder(tf.bool, [], "predicate"), lambda: variable.assign_add(1.0).op, tf.no_op, name="maybe")
-    with pytest.raises(GraphmpError, match="GMP020: node maybe/AssignAddVariableOp: it writes in a branch of a conditional, on predicate"):
+        tf.cond(
+            tf.placeholder(tf.bool, [], "predicate"),
+            lambda: variable.assign_add(1.0).op,
+            tf.no_op,
+            name="maybe",
+        )
+    with pytest.raises(
+        GraphmpError,
+        match="GMP020: node maybe/AssignAddVariableOp: it writes in a branch of a conditional, on predicate",
+    ):
         tool("hlo.conditionals").selected(graph.as_graph_def())
 
 
@@ -339,19 +485,56 @@ def test_time_says_that_jax_is_missing(tool, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "jax", None)
     assert tool("time_hlo").main(["a.hlo"]) == 2
     error = capsys.readouterr().err.splitlines()
-    assert len(error) == 1 and error[0].startswith("time_hlo: ") and error[0].endswith("pip install 'graphmp[hlo]', on a GPU jax[cuda13]")
+    assert (
+        len(error) == 1
+        and error[0].startswith("time_hlo: ")
+        and error[0].endswith("pip install 'graphmp[hlo]', on a GPU jax[cuda13]")
+    )
 
 
 @pytest.mark.unit
 def test_the_table_of_timed_files(tool):
-    row = dict(file="a/net.float32.hlo", column="float32", ms=2.0, ms_quartiles=[1.9, 2.2], times=1.0, gflops=50.0, of_rate=0.5, losses=[0.25])
+    row = dict(
+        file="a/net.float32.hlo",
+        column="float32",
+        ms=2.0,
+        ms_quartiles=[1.9, 2.2],
+        times=1.0,
+        gflops=50.0,
+        of_rate=0.5,
+        losses=[0.25],
+    )
     row.update(
         products={"f32 dot": 3},
-        kernels=[dict(name="s884", milliseconds=0.75, tensor_core=True), dict(name="add", milliseconds=0.25, tensor_core=False)],
+        kernels=[
+            dict(name="s884", milliseconds=0.75, tensor_core=True),
+            dict(name="add", milliseconds=0.25, tensor_core=False),
+        ],
     )
-    lines = tool("time_hlo").shown({"device": "d", "platform": "gpu", "jax": "1", "matmul_gflops": {"float32": 100.0}, "files": [row]}).splitlines()
+    lines = (
+        tool("time_hlo")
+        .shown(
+            {
+                "device": "d",
+                "platform": "gpu",
+                "jax": "1",
+                "matmul_gflops": {"float32": 100.0},
+                "files": [row],
+            }
+        )
+        .splitlines()
+    )
     assert lines[0] == "d (gpu), JAX 1; large matmuls, GFLOP/s: float32 100"
-    assert lines[3].split() == ["net.float32.hlo", "float32", "2.000", "1.900..2.200", "1.00", "50.0", "50.0%", "0.25"]
+    assert lines[3].split() == [
+        "net.float32.hlo",
+        "float32",
+        "2.000",
+        "1.900..2.200",
+        "1.00",
+        "50.0",
+        "50.0%",
+        "0.25",
+    ]
     assert lines[5:] == [
         "net.float32.hlo: 3 f32 dot",
         "  1.000 ms of kernels a step, 75.0% on Tensor Cores",
@@ -362,7 +545,13 @@ def test_the_table_of_timed_files(tool):
 
 def timed(*arguments):
     """Runs time_hlo.py in a process of its own, without TensorFlow."""
-    command = [sys.executable, str(TOOLS / "time_hlo.py"), "--platform", "cpu", *map(str, arguments)]
+    command = [
+        sys.executable,
+        str(TOOLS / "time_hlo.py"),
+        "--platform",
+        "cpu",
+        *map(str, arguments),
+    ]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -370,17 +559,28 @@ def timed(*arguments):
 @needs_jax
 def test_files_are_timed_beside_each_other(tool, tmp_path):
     source = str(written(tmp_path, net(steady=True)))
-    np.savez(tmp_path / "data.npz", image=np.full([4, 8, 8, 4], 0.5, np.float32), label=np.full([4], 3))
+    np.savez(
+        tmp_path / "data.npz", image=np.full([4, 8, 8, 4], 0.5, np.float32), label=np.full([4], 3)
+    )
     paths = [tmp_path / name for name in ("a.hlo", "b.hlo", "c.hlo")]
-    for path, flags in zip(paths, ([], ["--as", "tf32"], ["--as", "converted", "--compute_dtype", "bfloat16"])):
-        assert tool("export_hlo").main([source, "--data", str(tmp_path / "data.npz"), "-o", str(path), *flags]) == 0
+    for path, flags in zip(
+        paths, ([], ["--as", "tf32"], ["--as", "converted", "--compute_dtype", "bfloat16"])
+    ):
+        assert (
+            tool("export_hlo").main(
+                [source, "--data", str(tmp_path / "data.npz"), "-o", str(path), *flags]
+            )
+            == 0
+        )
     done = timed(*paths, "--rounds", 1, "--steps", 1, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [row["column"] for row in found["files"]] == ["float32", "tf32", "bfloat16"]
     assert set(found["matmul_gflops"]) == {"float32", "tf32", "bfloat16"}
     for row, expected in zip(found["files"], [third_loss(source)] * 3):
-        assert row["losses"] == [pytest.approx(expected, rel=1e-5 if row["column"] != "bfloat16" else 2e-2)]
+        assert row["losses"] == [
+            pytest.approx(expected, rel=1e-5 if row["column"] != "bfloat16" else 2e-2)
+        ]
         assert row["ms"] > 0 and row["gflops"] > 0 and row["of_rate"] > 0 and row["products"]
     assert found["files"][0]["times"] == 1
 
@@ -405,12 +605,18 @@ def test_products_of_a_program_for_a_gpu(tool):
   %dot.3 = f32[8,8]{1,0} dot(%e, %f), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   %sort.4 = f32[8]{0} custom-call(%g), custom_call_target="__cub$DeviceRadixSort"
   %add.5 = f32[8,8]{1,0} add(%dot.3, %e)"""
-    assert tool("hlo.seen").products(text) == {"f16 __cublas$gemm": 1, "f16 __cudnn$convForward": 1, "f32 dot": 1}
+    assert tool("hlo.seen").products(text) == {
+        "f16 __cublas$gemm": 1,
+        "f16 __cudnn$convForward": 1,
+        "f32 dot": 1,
+    }
 
 
 @pytest.mark.unit
 @needs_jax
-@pytest.mark.parametrize("sidecar, words", [(None, "cannot be read"), ("{}", "found no schema graphmp.hlo/1")])
+@pytest.mark.parametrize(
+    "sidecar, words", [(None, "cannot be read"), ("{}", "found no schema graphmp.hlo/1")]
+)
 def test_files_that_are_none(tmp_path, sidecar, words):
     (tmp_path / "a.hlo").write_bytes(b"no program")
     if sidecar is not None:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.graph.messages import serialize
+from graphmp.graph.io.messages import serialize
 from tests.support.models import two_layers
 from tests.support.places import TOOLS
 from tests.support.training_graphs import adam, square, vectors
@@ -34,7 +34,9 @@ def subject_of(mutate, build, train=("train",), **options):
         tf.global_variables_initializer()
         original = tf.train.export_meta_graph(saver_def=tf.train.Saver().as_saver_def())
         del graph
-    return module(mutate, "subject").Subject("a test", original, graphmp.convert(original, **options).meta_graph, train)
+    return module(mutate, "subject").Subject(
+        "a test", original, graphmp.convert(original, **options).meta_graph, train
+    )
 
 
 def plain():
@@ -51,7 +53,9 @@ def deep():
         return 2.0 * a + b, a - b
 
     total, difference = both(tf.matmul(tf.tanh(tf.matmul(x, weights[0])), weights[1]), x)
-    tf.train.MomentumOptimizer(0.01, 0.9, use_nesterov=True).minimize(square(total) + square(difference, "other"), name="train")
+    tf.train.MomentumOptimizer(0.01, 0.9, use_nesterov=True).minimize(
+        square(total) + square(difference, "other"), name="train"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +93,11 @@ def test_each_class_plants_faults(mutate, clipped, square_ones):
             assert mutant.name == name and mutant.what and serialize(mutant.graph) not in before
             with tf.Graph().as_default():
                 tf.import_graph_def(mutant.graph.graph_def, name="")
-    allowed = ["own_attribute_changed"] if tf.__version__ > "2" else ["function_body_changed", "function_result_changed", "own_attribute_changed"]
+    allowed = (
+        ["own_attribute_changed"]
+        if tf.__version__ > "2"
+        else ["function_body_changed", "function_result_changed", "own_attribute_changed"]
+    )
     assert set(none) <= set(allowed)
     assert [serialize(subject.converted) for subject in (clipped, square_ones)] == before
 
@@ -133,7 +141,11 @@ def test_what_two_checks_come_to(mutate, clipped):
     assert len(all_caught) > 60 and {outcome.verdict for outcome in all_caught} == {mutate.CAUGHT}
     none_caught = judged(mutate, clipped, lambda original, converted: True, names=names, count=1)
     assert len(none_caught) == len(all_caught)
-    assert {outcome.verdict for outcome in none_caught} <= {mutate.MISSED, mutate.UNDECIDED, mutate.EQUIVALENT}
+    assert {outcome.verdict for outcome in none_caught} <= {
+        mutate.MISSED,
+        mutate.UNDECIDED,
+        mutate.EQUIVALENT,
+    }
     assert sum(outcome.verdict == mutate.EQUIVALENT for outcome in none_caught) < 10
 
 
@@ -152,7 +164,11 @@ def changed(mutate, subject, change):
     return plant.graph
 
 
-FINITE, STEP, CLIP = "graphmp/loss_scale/finite", "graphmp/loss_scale/update/step", "graphmp/loss_scale/clip_by_global_norm/mul"
+FINITE, STEP, CLIP = (
+    "graphmp/loss_scale/finite",
+    "graphmp/loss_scale/update/step",
+    "graphmp/loss_scale/clip_by_global_norm/mul",
+)
 
 
 @pytest.mark.unit
@@ -169,18 +185,48 @@ def test_rules_of_equivalence(mutate, clipped):
         node.input[0], node.input[1] = node.input[1], node.input[0]
 
     new_scale = "graphmp/loss_scale/update/new_scale"
-    assert rule(lambda plant: plant.wait_no_longer(STEP, "graphmp/loss_scale/update/Select_2")) == equivalence.IMPLIED  # new_scale reads it
+    assert (
+        rule(lambda plant: plant.wait_no_longer(STEP, "graphmp/loss_scale/update/Select_2"))
+        == equivalence.IMPLIED
+    )  # new_scale reads it
     assert rule(lambda plant: plant.wait(FINITE, new_scale)) == equivalence.IMPLIED
     assert rule(lambda plant: plant.wait_no_longer(STEP, new_scale)) == ""
     assert rule(lambda plant: plant.wait_no_longer(FINITE, STEP)) == ""
     assert rule(lambda plant: plant.wait("train", "graphmp/loss_scale/skip/skipped")) == ""
     assert rule(exchange) == equivalence.SAME_VALUES
     read = "graphmp/loss_scale/unscale"
-    assert rule(lambda p: p.connect(slot(CLIP, 0), p.add("i", "Identity", [p.subject.read(slot(CLIP, 0))], T=float32))) == equivalence.SAME_VALUES
-    assert rule(lambda plant: plant.connect(slot(CLIP, 0), plant.add("i", "Neg", [plant.subject.read(slot(CLIP, 0))], T=float32))) == ""
-    assert rule(lambda plant: plant.add("unread", "Neg", [port(read, 0)], T=float32)) == equivalence.SAME_VALUES
-    assert rule(lambda plant: plant.add("write", "Assign", [port("dense/bias", 0), port("dense/bias/read", 0)], T=float32)) == ""
-    assert rule(lambda plant: plant.graph.collection_def["train_op"].node_list.value.append("train")) == ""
+    assert (
+        rule(
+            lambda p: p.connect(
+                slot(CLIP, 0), p.add("i", "Identity", [p.subject.read(slot(CLIP, 0))], T=float32)
+            )
+        )
+        == equivalence.SAME_VALUES
+    )
+    assert (
+        rule(
+            lambda plant: plant.connect(
+                slot(CLIP, 0), plant.add("i", "Neg", [plant.subject.read(slot(CLIP, 0))], T=float32)
+            )
+        )
+        == ""
+    )
+    assert (
+        rule(lambda plant: plant.add("unread", "Neg", [port(read, 0)], T=float32))
+        == equivalence.SAME_VALUES
+    )
+    assert (
+        rule(
+            lambda plant: plant.add(
+                "write", "Assign", [port("dense/bias", 0), port("dense/bias/read", 0)], T=float32
+            )
+        )
+        == ""
+    )
+    assert (
+        rule(lambda plant: plant.graph.collection_def["train_op"].node_list.value.append("train"))
+        == ""
+    )
 
 
 @pytest.mark.unit
@@ -214,7 +260,15 @@ def test_the_same_values_in_another_form(mutate, clipped):
     assert clipped.view.controls(passed_on) and unscale.node in clipped.unscales
     reader = next(s for s in clipped.readers(unscale) if s.node != passed_on)
     assert rule(lambda plant: plant.connect(reader, port(passed_on, 0))) == equivalence.SAME_VALUES
-    assert rule(lambda plant: (plant.connect(reader, port(passed_on, 0)), plant.wait(passed_on, "train"))) == ""
+    assert (
+        rule(
+            lambda plant: (
+                plant.connect(reader, port(passed_on, 0)),
+                plant.wait(passed_on, "train"),
+            )
+        )
+        == ""
+    )
 
     for pack in (pack for pack in clipped.own if clipped.view.nodes[pack].op == "Pack"):
         assert rule(exchange(pack)) == equivalence.SAME_VALUES
@@ -239,7 +293,9 @@ def test_a_scaled_value_that_nobody_reads(mutate):
     def build():
         weights = tf.get_variable("w", (12, 1))
         loss = tf.divide(tf.reduce_sum(tf.square(tf.matmul(vectors(), weights))), 3.0, name="loss")
-        tf.train.GradientDescentOptimizer(0.1).apply_gradients(zip(tf.gradients(loss, [weights]), [weights]), name="train")
+        tf.train.GradientDescentOptimizer(0.1).apply_gradients(
+            zip(tf.gradients(loss, [weights]), [weights]), name="train"
+        )
 
     subject = subject_of(mutate, build, compute_dtype="float32", **LOW)
     slot, port = module(mutate, "subject").Slot, module(mutate, "plant").Port
@@ -248,7 +304,9 @@ def test_a_scaled_value_that_nobody_reads(mutate):
     assert set(readers) == {"RealDiv", "Mul"}
 
     def rule(read):
-        mutated = changed(mutate, subject, lambda plant: plant.connect(read, subject.read(slot(seed, 0))))
+        mutated = changed(
+            mutate, subject, lambda plant: plant.connect(read, subject.read(slot(seed, 0)))
+        )
         return module(mutate, "equivalence").rule(subject, mutated)
 
     assert rule(readers["Mul"]) == module(mutate, "equivalence").UNSEEN
@@ -261,7 +319,12 @@ def test_a_merge_waits_for_no_single_input(mutate):
     """What a path through a Merge leads from need not have run."""
     equivalence = module(mutate, "equivalence")
     graph_def = tf.GraphDef()
-    for name, op, inputs in [("p", "Placeholder", []), ("q", "Placeholder", []), ("m", "Merge", ["p", "q"]), ("r", "Identity", ["m"])]:
+    for name, op, inputs in [
+        ("p", "Placeholder", []),
+        ("q", "Placeholder", []),
+        ("m", "Merge", ["p", "q"]),
+        ("r", "Identity", ["m"]),
+    ]:
         graph_def.node.add(name=name, op=op, input=inputs)
     view = module(mutate, "subject").GraphView(graph_def)
     assert equivalence._implied(view, "r", "m") and not equivalence._implied(view, "r", "p")
@@ -284,7 +347,9 @@ def test_what_nobody_sees_may_run_sooner(mutate, clipped):
     added = [name for name in subject.own if name not in clipped.view.nodes]
 
     def without(name, other):
-        return equivalence.rule(subject, changed(mutate, subject, lambda plant: plant.wait_no_longer(name, other)))
+        return equivalence.rule(
+            subject, changed(mutate, subject, lambda plant: plant.wait_no_longer(name, other))
+        )
 
     assert [without(name, STEP) for name in added] == [equivalence.IMPLIED] * 2
     assert without(unscale, group) == ""
@@ -292,10 +357,21 @@ def test_what_nobody_sees_may_run_sooner(mutate, clipped):
 
 @pytest.mark.unit
 def test_an_order_that_is_lost_is_missed_without_a_run(mutate, clipped):
-    outcomes = judged(mutate, clipped, lambda original, converted: True, names=["train_no_longer_waits"], count=8)
-    assert {(outcome.verdict, outcome.why) for outcome in outcomes} <= {(mutate.MISSED, "an order is lost"), (mutate.EQUIVALENT, "the same order")}
-    multiplied = [outcome.verdict for outcome in outcomes if outcome.what.startswith("train/mul no longer waits")]
-    assert multiplied and set(multiplied) == {mutate.MISSED}  # the beta powers are multiplied behind the last use of them
+    outcomes = judged(
+        mutate, clipped, lambda original, converted: True, names=["train_no_longer_waits"], count=8
+    )
+    assert {(outcome.verdict, outcome.why) for outcome in outcomes} <= {
+        (mutate.MISSED, "an order is lost"),
+        (mutate.EQUIVALENT, "the same order"),
+    }
+    multiplied = [
+        outcome.verdict
+        for outcome in outcomes
+        if outcome.what.startswith("train/mul no longer waits")
+    ]
+    assert multiplied and set(multiplied) == {
+        mutate.MISSED
+    }  # the beta powers are multiplied behind the last use of them
 
 
 @pytest.mark.parametrize("precision", ["clipped", "single"])
@@ -303,7 +379,14 @@ def test_a_run_tells_a_swapped_gate(mutate, precision, request):
     subject = request.getfixturevalue(precision)
     comparison = mutate.executed.Comparison(subject)
     assert comparison.difference(subject.converted) == ""
-    for name in ("gate_swapped", "gradient_left_out_of_check", "backoff_changed", "growth_changed", "interval_changed", "clip_norm_changed"):
+    for name in (
+        "gate_swapped",
+        "gradient_left_out_of_check",
+        "backoff_changed",
+        "growth_changed",
+        "interval_changed",
+        "clip_norm_changed",
+    ):
         seen = [comparison.difference(mutant.graph) for mutant in planted(mutate, name, subject, 2)]
         assert any(seen), name
     (mutant,) = planted(mutate, "saved_tensors_swapped", subject)
@@ -313,7 +396,9 @@ def test_a_run_tells_a_swapped_gate(mutate, precision, request):
 
 
 def test_a_graph_that_does_not_run_decides_nothing(mutate, clipped, monkeypatch):
-    subject = module(mutate, "subject").Subject("a test", clipped.original, clipped.converted, ["train/learning_rate"])
+    subject = module(mutate, "subject").Subject(
+        "a test", clipped.original, clipped.converted, ["train/learning_rate"]
+    )
     with pytest.raises(mutate.executed.NotRun, match="change no variable"):
         mutate.executed.Comparison(subject)
 
@@ -338,7 +423,13 @@ def test_the_command(mutate, tmp_path, monkeypatch, capsys, check, status, share
         "    return True\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    arguments = ["--subjects=shape/plain/dynamic", "--classes=gate_swapped,gate_open", "--count=4", "--jobs=1", "--folder=%s" % (tmp_path / "kept")]
+    arguments = [
+        "--subjects=shape/plain/dynamic",
+        "--classes=gate_swapped,gate_open",
+        "--count=4",
+        "--jobs=1",
+        "--folder=%s" % (tmp_path / "kept"),
+    ]
     arguments.append("--check=checks_of_a_test:" + check)
     assert mutate.main(arguments) == status
     said = capsys.readouterr().out
@@ -353,8 +444,13 @@ def test_the_command(mutate, tmp_path, monkeypatch, capsys, check, status, share
 @pytest.mark.unit
 def test_a_conversion_that_is_not_proved_is_named(mutate, clipped, monkeypatch):
     monkeypatch.setattr(mutate.subjects, "subject", lambda name, folder: clipped)
-    answer = mutate.done(mutate.Task("a test", ("gate_swapped",), 0, 1, {}), mutate.Settings(lambda *_: False, None, "1", False))
-    assert not answer.outcomes and answer.unfit == "the check doesn't hold for the conversion itself"
+    answer = mutate.done(
+        mutate.Task("a test", ("gate_swapped",), 0, 1, {}),
+        mutate.Settings(lambda *_: False, None, "1", False),
+    )
+    assert (
+        not answer.outcomes and answer.unfit == "the check doesn't hold for the conversion itself"
+    )
 
 
 def test_a_process_that_ends_loses_its_task_alone(mutate, clipped, monkeypatch):
@@ -367,9 +463,13 @@ def test_a_process_that_ends_loses_its_task_alone(mutate, clipped, monkeypatch):
         return clipped
 
     monkeypatch.setattr(mutate.subjects, "subject", subject)
-    tasks = [mutate.Task(name, ("gate_swapped",), 0, 1, {}) for name in ("ends", "goes on", "goes on")]
+    tasks = [
+        mutate.Task(name, ("gate_swapped",), 0, 1, {}) for name in ("ends", "goes on", "goes on")
+    ]
     found = list(mutate.answers(tasks, 2, mutate.Settings(check, None, "1", False)))
-    assert sorted((answer.task.subject, len(answer.outcomes), answer.unfit) for answer in found) == [
+    assert sorted(
+        (answer.task.subject, len(answer.outcomes), answer.unfit) for answer in found
+    ) == [
         ("ends", 0, "this tool failed: its process ended with status 7"),
         ("goes on", 1, ""),
         ("goes on", 1, ""),
@@ -378,7 +478,11 @@ def test_a_process_that_ends_loses_its_task_alone(mutate, clipped, monkeypatch):
 
 def test_a_mutant_that_ends_its_process_is_missed(mutate, clipped, monkeypatch):
     monkeypatch.setattr(mutate.subjects, "subject", lambda name, folder: clipped)
-    monkeypatch.setattr(mutate, "judged", lambda subject, mutant, *_: os._exit(7) if mutant.name == "gate_swapped" else kept(mutant))
+    monkeypatch.setattr(
+        mutate,
+        "judged",
+        lambda subject, mutant, *_: os._exit(7) if mutant.name == "gate_swapped" else kept(mutant),
+    )
 
     def kept(mutant):
         return mutate.Outcome("s", mutant.name, 0, mutant.what, mutate.CAUGHT, "")
@@ -386,12 +490,19 @@ def test_a_mutant_that_ends_its_process_is_missed(mutate, clipped, monkeypatch):
     task = mutate.Task("s", ("gate_open", "gate_swapped", "gate_turned"), 0, 1, {})
     found = list(mutate.answers([task], 2, mutate.Settings(lambda *_: True, None, "1", True)))
     verdicts = {outcome.name: outcome.verdict for answer in found for outcome in answer.outcomes}
-    assert verdicts == {"gate_open": mutate.CAUGHT, "gate_swapped": mutate.MISSED, "gate_turned": mutate.CAUGHT}
+    assert verdicts == {
+        "gate_open": mutate.CAUGHT,
+        "gate_swapped": mutate.MISSED,
+        "gate_turned": mutate.CAUGHT,
+    }
 
 
 @pytest.mark.unit
 def test_shares(mutate, capsys):
-    outcomes = [mutate.Outcome("s", "gate_open", n, "w", verdict, "") for n, verdict in enumerate([mutate.CAUGHT] * 99 + [mutate.MISSED])]
+    outcomes = [
+        mutate.Outcome("s", "gate_open", n, "w", verdict, "")
+        for n, verdict in enumerate([mutate.CAUGHT] * 99 + [mutate.MISSED])
+    ]
     assert mutate.report(outcomes, ["gate_open"], {}, ["s"]) == 0
     outcomes[0] = outcomes[0]._replace(verdict=mutate.UNDECIDED)
     assert mutate.report(outcomes, ["gate_open"], {}, ["s"]) == 1
@@ -414,7 +525,9 @@ def test_what_is_expected_of_a_check(mutate, tmp_path, capsys):
         outcome(mutate, "gate_swapped", mutate.CAUGHT),
     ]
     expected.write(path, before)
-    assert path.read_text() == "# of a test\nbelow gate_open\ncaught shape/a/clip:gate_open  fault 1\n"
+    assert (
+        path.read_text() == "# of a test\nbelow gate_open\ncaught shape/a/clip:gate_open  fault 1\n"
+    )
     expected.write(path, before)
     known = expected.read(path)
 
@@ -456,7 +569,10 @@ def test_what_ci_expects_is_of_classes_that_are_there(mutate):
 @pytest.mark.unit
 def test_numbers_alone(mutate, capsys):
     """Of classes that are held out nobody should read a fault."""
-    outcomes = [outcome(mutate, "gate_open", verdict) for verdict in (mutate.CAUGHT, mutate.UNDECIDED, mutate.EQUIVALENT)]
+    outcomes = [
+        outcome(mutate, "gate_open", verdict)
+        for verdict in (mutate.CAUGHT, mutate.UNDECIDED, mutate.EQUIVALENT)
+    ]
     assert mutate.numbers(outcomes, {}, ["s"]) == 1
     assert capsys.readouterr().out == "caught 1 of 2, 50.00%\n1 of 1 conversions\n"
     assert mutate.numbers(outcomes[:1], {}, ["s"]) == 0
@@ -465,7 +581,10 @@ def test_numbers_alone(mutate, capsys):
 @pytest.mark.unit
 def test_conversions_that_are_not_proved_are_told_apart(mutate, clipped, monkeypatch, capsys):
     """The recipe's can't be proved, and no mutant there counts; what the rewrite made must be, and what was named must be of use."""
-    settings, task = mutate.Settings(lambda *_: False, None, "1", False), mutate.Task("a/b/c", ("gate_open",), 0, 1, {})
+    settings, task = (
+        mutate.Settings(lambda *_: False, None, "1", False),
+        mutate.Task("a/b/c", ("gate_open",), 0, 1, {}),
+    )
     monkeypatch.setattr(mutate.subjects, "subject", lambda name, folder: clipped)
     assert mutate.done(task, settings).unfit == mutate.NOT_PROVED
     monkeypatch.setitem(vars(clipped), "engine", "recipe")
@@ -474,7 +593,12 @@ def test_conversions_that_are_not_proved_are_told_apart(mutate, clipped, monkeyp
     assert "0 of 1 conversions; 1 by the recipe are not proved" in capsys.readouterr().out
     assert mutate.report([], ["gate_open"], {"a/b/c": mutate.NOT_PROVED}, ["a/b/c"]) == 1
     assert mutate.report([], ["gate_open"], {"a/b/c": "nothing was put in"}, ["a/b/c"]) == 0
-    assert mutate.report([], ["gate_open"], {"a/b/c": "nothing was put in"}, ["a/b/c"], needed=["a/b/c"]) == 1
+    assert (
+        mutate.report(
+            [], ["gate_open"], {"a/b/c": "nothing was put in"}, ["a/b/c"], needed=["a/b/c"]
+        )
+        == 1
+    )
 
 
 @pytest.mark.unit
@@ -482,6 +606,8 @@ def test_subjects_are_drawn_from_all_kinds(mutate):
     names = mutate.subjects.chosen()
     kinds = {name.split("/")[0] for name in names}
     assert {"shape", "program", "resource", "gallery", "rewrite"} <= kinds and len(names) > 200
-    assert mutate.subjects.chosen(["shape/plain/*"]) == [name for name in names if name.startswith("shape/plain/")]
+    assert mutate.subjects.chosen(["shape/plain/*"]) == [
+        name for name in names if name.startswith("shape/plain/")
+    ]
     chosen = random.Random(1).choice(names)
     assert mutate.subjects.chosen([chosen]) == [chosen]

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.cli.main import run_command
 from graphmp.config import Config
-from graphmp.graph.messages import serialize
+from graphmp.graph.io.messages import serialize
 from graphmp.policy.policy import Policy
 from graphmp.report.facts import casts, coverage
 from graphmp.rewrite import pipeline
@@ -26,7 +26,10 @@ from tests.support.places import ROOT
 TOOLS = ROOT / "tools"
 PICTURES = sorted((ROOT / "docs").glob("*.png"))
 CONFIG = Config.make(loss_scale="none")
-needs_peer = pytest.mark.skipif(tf.__version__ < "2", reason="TensorFlow's own pass can be called ahead of time on TensorFlow 2 only")
+needs_peer = pytest.mark.skipif(
+    tf.__version__ < "2",
+    reason="TensorFlow's own pass can be called ahead of time on TensorFlow 2 only",
+)
 
 
 @pytest.fixture
@@ -41,8 +44,12 @@ def commands_here(tool, monkeypatch):
     """Has `python -m graphmp` of `time_page` and `time_rewrite` run in this process; test_times_as_json starts one."""
 
     def run(command, **_):
-        with io.StringIO() as said, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            return subprocess.CompletedProcess(command, run_command(["graphmp", *command[3:]]), said.getvalue())
+        with io.StringIO() as said, contextlib.redirect_stdout(said), contextlib.redirect_stderr(
+            said
+        ):
+            return subprocess.CompletedProcess(
+                command, run_command(["graphmp", *command[3:]]), said.getvalue()
+            )
 
     here = types.SimpleNamespace(run=run, DEVNULL=None, PIPE=None, STDOUT=None)
     for name in ("time_page", "time_rewrite"):
@@ -104,10 +111,21 @@ def test_compare_measures_all_three(tool, files, capsys, compute_dtype):
     assert train["original"] == dict(train["original"], half=0, casts=0, bytes_cast=0)
     assert train["original"]["bytes_moved"] > 0
     kept = {name: train[name]["bytes_kept"] for name in ("original", "ours", "flood", "peer")}
-    assert 0 < kept["ours"] <= kept["peer"] and kept["ours"] < kept["original"] and kept["flood"] > 0
-    assert train["original"]["bytes_of_kept_variable_casts"] == 0 < train["ours"]["bytes_of_kept_variable_casts"]
+    assert (
+        0 < kept["ours"] <= kept["peer"] and kept["ours"] < kept["original"] and kept["flood"] > 0
+    )
+    assert (
+        train["original"]["bytes_of_kept_variable_casts"]
+        == 0
+        < train["ours"]["bytes_of_kept_variable_casts"]
+    )
     assert concat["nodes"] > concat["of"] == 1
-    assert concat["original"]["bytes_kept"] == concat["ours"]["bytes_kept"] == 0 < concat["original"]["bytes_at_peak"]
+    assert (
+        concat["original"]["bytes_kept"]
+        == concat["ours"]["bytes_kept"]
+        == 0
+        < concat["original"]["bytes_at_peak"]
+    )
     assert concat["ours"]["casts"] < concat["flood"]["casts"]
     assert concat["ours"]["bytes_moved"] < concat["flood"]["bytes_moved"]
 
@@ -118,7 +136,11 @@ def test_compare_prints_a_table_its_sums_and_ratios(tool, files, capsys):
     assert tool("compare_grappler").main(files) == 0
     heading, train, concat, total, ratios = capsys.readouterr().out.splitlines()
     assert heading.split()[:4] == ["graph", "nodes", "half", "ours/peer"]
-    assert (train.split()[0], concat.split()[0], total.split()[:3]) == ("train.meta", "concatenated.meta", ["sum", "of", "2"])
+    assert (train.split()[0], concat.split()[0], total.split()[:3]) == (
+        "train.meta",
+        "concatenated.meta",
+        ["sum", "of", "2"],
+    )
     assert ratios.startswith("ours/peer: half 1.00, casts ")
     assert "; ours/float32: bytes moved " in ratios and ", bytes kept 0." in ratios.split("; ")[-1]
 
@@ -140,14 +162,21 @@ NOT_A_NUMBER = "print('{\"cosine\": [NaN, NaN]}')"
 
 
 @needs_peer
-@pytest.mark.parametrize("program, cosine", [(TRAINS, 0.75), (FAILS, None), (NOT_A_NUMBER, None), ("import time; time.sleep(60)", None)])
+@pytest.mark.parametrize(
+    "program, cosine",
+    [(TRAINS, 0.75), (FAILS, None), (NOT_A_NUMBER, None), ("import time; time.sleep(60)", None)],
+)
 def test_rows_of_the_peer(tool, files, tmp_path, capsys, program, cosine):
     (tmp_path / "pair.py").write_text(program)
     flags = ["--train_pair=%s" % (tmp_path / "pair.py"), "--seconds=2"]
-    assert tool("peer_rows").main([*flags, files[0], str(tmp_path / "pair.py")]) == 1  # the second is no graph
+    assert (
+        tool("peer_rows").main([*flags, files[0], str(tmp_path / "pair.py")]) == 1
+    )  # the second is no graph
     captured = capsys.readouterr()
     (row,) = map(json.loads, captured.out.splitlines())
-    assert row.get("cosine") == cosine and row["file"] == "train.meta" and 0 < row["half"] <= row["of"]
+    assert (
+        row.get("cosine") == cosine and row["file"] == "train.meta" and 0 < row["half"] <= row["of"]
+    )
     assert row["casts"] > 0 and row["seconds"] > 0 and row["nodes"] > 20
     assert "peer_rows: " in captured.err and "GMP008" in captured.err
 
@@ -157,8 +186,11 @@ def test_rows_of_the_peer(tool, files, tmp_path, capsys, program, cosine):
 def test_compare_says_that_it_needs_tensorflow_2(tool, capsys):
     assert tool("compare_grappler").main(["graph.meta"]) == 2
     assert (
-        capsys.readouterr().err.splitlines(True)[-1]  # threads of other tests may have spoken before
-        == "compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2\n" % tf.__version__
+        capsys.readouterr().err.splitlines(True)[
+            -1
+        ]  # threads of other tests may have spoken before
+        == "compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2\n"
+        % tf.__version__
     )
 
 
@@ -166,7 +198,12 @@ def test_compare_says_that_it_needs_tensorflow_2(tool, capsys):
 def test_the_cut_needs_fewer_casts_than_a_flood_fill(tool):
     graph, policy = concatenated(), Policy.default("float16")
     assert casts(pipeline.rewrite(graph, CONFIG, policy).meta_graph.graph_def) == 3
-    assert casts(pipeline.rewrite(graph, CONFIG, policy, tool("flood_fill").flood).meta_graph.graph_def) == 5
+    assert (
+        casts(
+            pipeline.rewrite(graph, CONFIG, policy, tool("flood_fill").flood).meta_graph.graph_def
+        )
+        == 5
+    )
 
 
 @pytest.mark.unit
@@ -278,18 +315,24 @@ def test_screenshots_need_a_browser(tool, no_browser, tmp_path, capsys):
 def test_screenshots(tool, needs_browser, tmp_path, capsys):
     assert tool("screenshots").main(["-o", str(tmp_path / "docs")]) == 0
     made = tmp_path / "docs"
-    assert {path.name for path in made.iterdir()} == {path.name for path in PICTURES} | {"pictures.json"}
+    assert {path.name for path in made.iterdir()} == {path.name for path in PICTURES} | {
+        "pictures.json"
+    }
     for path in made.glob("*.png"):
         assert size_of(path) == tool("screenshots").SIZE
     shown = (made / "pictures.json").read_text(encoding="utf-8")
-    assert shown == (ROOT / "docs" / "pictures.json").read_text(encoding="utf-8"), "make them anew: python tools/screenshots.py"
+    assert shown == (ROOT / "docs" / "pictures.json").read_text(encoding="utf-8"), (
+        "make them anew: python tools/screenshots.py"
+    )
     assert len(capsys.readouterr().out.splitlines()) == len(PICTURES)
 
 
 def test_what_a_command_writes_to_a_terminal(tool, tmp_path):
     screenshots = tool("screenshots")
     assert screenshots.on_a_terminal(["--version"], tmp_path).startswith("graphmp ")
-    page = screenshots.terminal_page("\x1b[1;36mchecks\x1b[0m\n  <b>&\n" + "x" * 500 + "\nlast" * 100)
+    page = screenshots.terminal_page(
+        "\x1b[1;36mchecks\x1b[0m\n  <b>&\n" + "x" * 500 + "\nlast" * 100
+    )
     assert re.search('<span style="[^"]*font-weight: bold">checks</span>', page)
     assert "&lt;b&gt;&amp;" in page
     assert "x" * 151 + "…" in page
@@ -306,7 +349,11 @@ def test_a_picture_is_packed_without_loss(tool):
 
 @pytest.mark.unit
 def test_the_pictures_are_there_and_small(tool):
-    assert [path.name for path in PICTURES] == ["diff-page-dark.png", "diff-page.png", "diff-terminal.png"]
+    assert [path.name for path in PICTURES] == [
+        "diff-page-dark.png",
+        "diff-page.png",
+        "diff-terminal.png",
+    ]
     assert sum(path.stat().st_size for path in PICTURES) < 600000
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in PICTURES:

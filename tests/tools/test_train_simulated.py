@@ -4,11 +4,17 @@ import json
 
 import pytest
 
-from graphmp.graph.dtypes import HALF
-from graphmp.graph.files import read_graph
+from graphmp.graph.io.files import read_graph
+from graphmp.policy.dtypes import HALF
 from tests.support.places import DATA, TOOLS
 
-ALIKE = {"run": "ok", "converted": "ok", "finite": [True, True], "variables": 4, "cosine": [0.5, 0.995]}
+ALIKE = {
+    "run": "ok",
+    "converted": "ok",
+    "finite": [True, True],
+    "variables": 4,
+    "cosine": [0.5, 0.995],
+}
 PROGRAM = """
 import shutil, sys
 for path in sys.argv[1:]:
@@ -25,16 +31,35 @@ def train_simulated(monkeypatch):
     return train_simulated
 
 
-def test_half_precision_is_simulated_and_peers_lower_what_is_asked(train_simulated, tmp_path, capsys):
+def test_half_precision_is_simulated_and_peers_lower_what_is_asked(
+    train_simulated, tmp_path, capsys
+):
     program, peer = tmp_path / "pretends.py", tmp_path / "peer.jsonl"
     program.write_text(PROGRAM % (str(tmp_path), json.dumps(ALIKE)))
     peer.write_text(json.dumps({"file": "images.meta", "cosine": 0.9}) + "\n")
-    assert train_simulated.main(["--train_pair=%s" % program, "--peer=%s" % peer, str(DATA / "images.meta"), "loss_scale=dynamic"]) == 0
-    assert capsys.readouterr().out == "images.meta: median cosine 0.9950 of 4 variables, at least 0.8800\n"
-    original, converted = (read_graph(str(tmp_path / name)).graph_def for name in ("original.meta", "simulated.meta"))
+    assert (
+        train_simulated.main(
+            [
+                "--train_pair=%s" % program,
+                "--peer=%s" % peer,
+                str(DATA / "images.meta"),
+                "loss_scale=dynamic",
+            ]
+        )
+        == 0
+    )
+    assert (
+        capsys.readouterr().out
+        == "images.meta: median cosine 0.9950 of 4 variables, at least 0.8800\n"
+    )
+    original, converted = (
+        read_graph(str(tmp_path / name)).graph_def for name in ("original.meta", "simulated.meta")
+    )
     assert not any(node.attr["T"].type in HALF for node in converted.node)
     added = {node.name for node in converted.node} - {node.name for node in original.node}
-    assert any(name.endswith("_graphmp_rounded") for name in added) and any("loss_scale" in name for name in added)
+    assert any(name.endswith("_graphmp_rounded") for name in added) and any(
+        "loss_scale" in name for name in added
+    )
 
 
 @pytest.mark.unit
@@ -42,10 +67,25 @@ def test_half_precision_is_simulated_and_peers_lower_what_is_asked(train_simulat
     "answer, peer, agrees, words",
     [
         (ALIKE, 0.9, True, "at least 0.8800"),
-        (dict(ALIKE, cosine=[0.1, 0.97]), None, False, "median cosine 0.9700 of 4 variables, at least 0.9800"),
+        (
+            dict(ALIKE, cosine=[0.1, 0.97]),
+            None,
+            False,
+            "median cosine 0.9700 of 4 variables, at least 0.9800",
+        ),
         (dict(ALIKE, finite=[True, False]), None, False, "not finite after training"),
-        (dict(ALIKE, converted="ValueError: no"), None, False, "the conversion does not train: ValueError: no"),
-        ({"run": "no update ops"}, None, True, "no verdict: the original can't be trained on made-up batches: no update ops"),
+        (
+            dict(ALIKE, converted="ValueError: no"),
+            None,
+            False,
+            "the conversion does not train: ValueError: no",
+        ),
+        (
+            {"run": "no update ops"},
+            None,
+            True,
+            "no verdict: the original can't be trained on made-up batches: no update ops",
+        ),
         (None, None, False, "not trained in the time"),
     ],
 )

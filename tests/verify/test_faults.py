@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.messages import parse
+from graphmp.graph.io.messages import parse
 from graphmp.verify import verify
 from tests.support.proved import converted, open_claims
 from tests.support.training_graphs import SHAPES
@@ -20,7 +20,9 @@ def model():
     with tf.variable_scope("net"):
         first = tf.get_variable("first", [8, 8])
         second = tf.get_variable("second", [8, 8])
-        loss = tf.reduce_mean(tf.square(tf.matmul(tf.nn.relu(tf.matmul(x, first)), second)), name="loss")
+        loss = tf.reduce_mean(
+            tf.square(tf.matmul(tf.nn.relu(tf.matmul(x, first)), second)), name="loss"
+        )
     step = tf.train.get_or_create_global_step()
     tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, step, name="train")
     tf.global_variables_initializer()
@@ -71,11 +73,21 @@ class Planted:
 
 def unscales(graph):
     """The divisions by the scale."""
-    return [node for name, node in graph.nodes.items() if node.op == "RealDiv" and name.startswith(SCALE + "unscale")]
+    return [
+        node
+        for name, node in graph.nodes.items()
+        if node.op == "RealDiv" and name.startswith(SCALE + "unscale")
+    ]
 
 
 def divided_by_one(graph):
-    graph.add("graphmp/one", "Const", [], dtype=tf.AttrValue(type=1), value=tf.AttrValue(tensor=tf.make_tensor_proto(1.0)))
+    graph.add(
+        "graphmp/one",
+        "Const",
+        [],
+        dtype=tf.AttrValue(type=1),
+        value=tf.AttrValue(tensor=tf.make_tensor_proto(1.0)),
+    )
     unscales(graph)[0].input[1] = "graphmp/one"
 
 
@@ -122,7 +134,13 @@ def no_gate(graph):
 
 
 def gate_always_open(graph):
-    graph.add("graphmp/true", "Const", [], dtype=tf.AttrValue(type=10), value=tf.AttrValue(tensor=tf.make_tensor_proto(True)))
+    graph.add(
+        "graphmp/true",
+        "Const",
+        [],
+        dtype=tf.AttrValue(type=10),
+        value=tf.AttrValue(tensor=tf.make_tensor_proto(True)),
+    )
     graph.gate("first").input[1] = "graphmp/true"
 
 
@@ -133,7 +151,9 @@ def not_waited_for(graph):
 
 def waited_for_dead(graph):
     train = graph.nodes["train/update"]
-    train.input[:] = ["^" + graph.update("second").name if "second" in text else text for text in train.input]
+    train.input[:] = [
+        "^" + graph.update("second").name if "second" in text else text for text in train.input
+    ]
 
 
 def larger_norm(graph):
@@ -160,8 +180,14 @@ def past_the_clip(graph):
 def clipped_where_it_is_fetched(graph):
     """No update reads the original's gradient: who fetches it gets it as it was."""
     unscaled = {node.name for node in unscales(graph)}
-    kept = next(node for node in graph.nodes.values() if node.op == "Identity" and node.input[0] in unscaled)
-    kept.input[0] = next(name for name, node in graph.nodes.items() if node.op == "Mul" and node.input[0] == kept.input[0])
+    kept = next(
+        node for node in graph.nodes.values() if node.op == "Identity" and node.input[0] in unscaled
+    )
+    kept.input[0] = next(
+        name
+        for name, node in graph.nodes.items()
+        if node.op == "Mul" and node.input[0] == kept.input[0]
+    )
 
 
 def norm_of_one(graph):
@@ -238,11 +264,19 @@ def cast_missing(graph):
 
 
 def added_write(graph):
-    graph.add("graphmp/write", "AssignAdd", ["global_step", "global_step/read"], T=tf.AttrValue(type=9))
+    graph.add(
+        "graphmp/write", "AssignAdd", ["global_step", "global_step/read"], T=tf.AttrValue(type=9)
+    )
 
 
 def doubled_on_the_way(graph):
-    graph.add("graphmp/two", "Const", [], dtype=tf.AttrValue(type=1), value=tf.AttrValue(tensor=tf.make_tensor_proto(2.0)))
+    graph.add(
+        "graphmp/two",
+        "Const",
+        [],
+        dtype=tf.AttrValue(type=1),
+        value=tf.AttrValue(tensor=tf.make_tensor_proto(2.0)),
+    )
     node = graph.nodes["net/Square"]
     graph.add("graphmp/doubled", "Mul", [node.input[0], "graphmp/two"], T=tf.AttrValue(type=1))
     node.input[0] = "graphmp/doubled"
@@ -331,7 +365,11 @@ def test_scaled_where_it_is_fetched():
         SHAPES["fed_to_another_copy"].build()
         original = tf.train.export_meta_graph()
     planted = Planted(converted(original))
-    one = next(node for node in unscales(planted) if node.input[0].startswith("gradients/worker_0/b/MatMul_grad/"))
+    one = next(
+        node
+        for node in unscales(planted)
+        if node.input[0].startswith("gradients/worker_0/b/MatMul_grad/")
+    )
     readers = [node for node in planted.nodes.values() if one.name in node.input]
     assert verify(original, planted.meta_graph).ok and [node.op for node in readers] == ["Identity"]
     readers[0].input[0] = one.input[0]

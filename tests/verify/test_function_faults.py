@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import function
 
-from graphmp.graph.dtypes import FLOAT16, FLOAT32
+from graphmp.policy.dtypes import FLOAT16, FLOAT32
 from graphmp.verify import verify
 from tests.support.proved import converted
 
@@ -38,7 +38,11 @@ def forward(graph):
     """The function of the forward pass that a graph calls."""
     called = {node.op for node in graph.graph_def.node}
     library = graph.graph_def.library.function
-    return next(found for found in library if found.signature.name in called and len(found.signature.output_arg) == 2)
+    return next(
+        found
+        for found in library
+        if found.signature.name in called and len(found.signature.output_arg) == 2
+    )
 
 
 def arguments_exchanged(graph):
@@ -83,7 +87,16 @@ def test_unspoilt(graphs):
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
-    "fault", [arguments_exchanged, results_exchanged, another_result, does_not_run, another_attribute, no_body, types_that_do_not_agree]
+    "fault",
+    [
+        arguments_exchanged,
+        results_exchanged,
+        another_result,
+        does_not_run,
+        another_attribute,
+        no_body,
+        types_that_do_not_agree,
+    ],
 )
 def test_fault(graphs, fault):
     """A fault is found."""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.calls import functions_named
-from graphmp.graph.dtypes import BOOL, FLOAT32
+from graphmp.graph.structure.calls import functions_named
+from graphmp.policy.dtypes import BOOL, FLOAT32
 from graphmp.verify import verify
 from tests.support.proved import converted, open_claims
 from tests.support.training_inside import GRADIENTS, INSIDE, STEPS, built
@@ -42,7 +42,11 @@ class Body:
 
     def find(self, end):
         """The first node whose name ends so."""
-        return next(node for name, node in self.nodes.items() if name.startswith("graphmp/") and name.endswith(end))
+        return next(
+            node
+            for name, node in self.nodes.items()
+            if name.startswith("graphmp/") and name.endswith(end)
+        )
 
     def has(self, end):
         return any(name.startswith("graphmp/") and name.endswith(end) for name in self.nodes)
@@ -63,7 +67,10 @@ class Planted:
         self.meta_graph.CopyFrom(meta_graph)
         graph = self.meta_graph.graph_def
         self.functions = {function.signature.name: function for function in graph.library.function}
-        self.bodies = [Body(graph.node), *(Body(function.node_def, function) for function in graph.library.function)]
+        self.bodies = [
+            Body(graph.node),
+            *(Body(function.node_def, function) for function in graph.library.function),
+        ]
 
     def where(self, end):
         """The body that has a node whose name ends so, a function before the main graph."""
@@ -73,14 +80,24 @@ class Planted:
         """A call in the main graph of a function that takes an argument, and the place of that among its inputs."""
         for node in self.bodies[0].list:
             for name in functions_named(node):
-                names = [each.name for each in self.functions[name].signature.input_arg] if name in self.functions else []
+                names = (
+                    [each.name for each in self.functions[name].signature.input_arg]
+                    if name in self.functions
+                    else []
+                )
                 if argument in names:
                     return node, names.index(argument) + len(node.input) - len(names)
         raise AssertionError(argument)
 
     def flagged(self):
         """The function that takes gradients and returns a flag."""
-        return next(body for body in self.bodies if body.function is not None and "graphmp_finite" in body.function.ret and body.has("/unscale"))
+        return next(
+            body
+            for body in self.bodies
+            if body.function is not None
+            and "graphmp_finite" in body.function.ret
+            and body.has("/unscale")
+        )
 
 
 def divided_by_one(graph):
@@ -97,7 +114,9 @@ def not_scaled(graph):
     body = graph.where("/scaled_seed")
     seed = body.find("/scaled_seed")
     for node in body.list:
-        node.input[:] = [seed.input[0] if text.split(":")[0] == seed.name else text for text in node.input]
+        node.input[:] = [
+            seed.input[0] if text.split(":")[0] == seed.name else text for text in node.input
+        ]
 
 
 def unchecked_gradient(graph):
@@ -129,7 +148,9 @@ def no_gate(graph):
     body = graph.where("/selected")
     gate = body.find("/selected")
     for node in body.list:
-        node.input[:] = [gate.input[1] if text.split(":")[0] == gate.name else text for text in node.input]
+        node.input[:] = [
+            gate.input[1] if text.split(":")[0] == gate.name else text for text in node.input
+        ]
 
 
 def state_stays(graph):
@@ -195,7 +216,9 @@ def another_scale_given(graph):
 
 def no_scale_given(graph):
     node, place = graph.call("graphmp_loss_scale")
-    node.input[place] = next(name for name in graph.bodies[0].nodes if name.startswith("graphmp/returned/one"))
+    node.input[place] = next(
+        name for name in graph.bodies[0].nodes if name.startswith("graphmp/returned/one")
+    )
 
 
 def flag_not_handed_out(graph):
@@ -213,7 +236,12 @@ def flag_not_read(graph):
     """Who calls the function doesn't ask for its flag."""
     main = graph.bodies[0]
     for node in main.list:
-        if node.op == "Pack" and node.name.startswith("graphmp/") and len(node.input) > 1 and "stack_" in node.name:
+        if (
+            node.op == "Pack"
+            and node.name.startswith("graphmp/")
+            and len(node.input) > 1
+            and "stack_" in node.name
+        ):
             node.input[1:] = [node.input[0]] * (len(node.input) - 1)
 
 
@@ -233,7 +261,11 @@ def loop_starts_as_false(graph):
 def side_turned(graph):
     """The flag of one side of a conditional is false on the other one."""
     body = graph.where("/LogicalNot")
-    node = body.find("/LogicalNot") if body.has("in_branch/LogicalNot") or body.has("in_loop/LogicalNot") else None
+    node = (
+        body.find("/LogicalNot")
+        if body.has("in_branch/LogicalNot") or body.has("in_loop/LogicalNot")
+        else None
+    )
     node.op = "Identity"
     node.attr["T"].type = BOOL
 
@@ -252,28 +284,62 @@ def doubled(graph):
     two = body.constant("graphmp/two", 2.0)
     spelled = unscale.name + (":z:0" if body.function else "")
     for node in body.list:
-        node.input[:] = ["graphmp/doubled" + (":z:0" if body.function else "") if text == spelled else text for text in node.input]
+        node.input[:] = [
+            "graphmp/doubled" + (":z:0" if body.function else "") if text == spelled else text
+            for text in node.input
+        ]
     node = body.list.add(name="graphmp/doubled", op="Mul", input=[spelled, two])
     node.attr["T"].type = FLOAT32
 
 
-OF_ANY = [divided_by_one, divided_by_another_scale, not_scaled, unchecked_gradient, any_finite, checks_half, doubled]
+OF_ANY = [
+    divided_by_one,
+    divided_by_another_scale,
+    not_scaled,
+    unchecked_gradient,
+    any_finite,
+    checks_half,
+    doubled,
+]
 OF_STEPS = [
     gate_turned, gate_always_open, no_gate, state_stays, state_is_not_written, flag_does_not_wait, backs_off_upwards, starts_elsewhere,
 ]  # fmt: skip
 OF_HANDLES = [wrong_handle, handles_exchanged, one_handle_twice]
-OF_ARGUMENTS = [another_scale_given, no_scale_given, flag_not_handed_out, flag_of_a_part, flag_not_read]
+OF_ARGUMENTS = [
+    another_scale_given,
+    no_scale_given,
+    flag_not_handed_out,
+    flag_of_a_part,
+    flag_not_read,
+]
 FAULTS = {
     "step_in_a_function": [*OF_ANY, *OF_STEPS, *OF_HANDLES],
     "step_in_a_legacy_function": [*OF_ANY, *OF_STEPS, *OF_HANDLES],
     "step_in_a_branch": [*OF_ANY, *OF_STEPS, *OF_HANDLES],
     "steps_in_a_loop_of_functions": [*OF_ANY, *OF_STEPS, *OF_HANDLES],
     "steps_in_a_while_loop": [*OF_ANY, *OF_STEPS, another_variable_by_name, reads_too_early],
-    "step_of_another_functions_gradients": [*OF_ANY, *OF_STEPS, *OF_HANDLES, flag_not_handed_out, flag_of_a_part],
+    "step_of_another_functions_gradients": [
+        *OF_ANY,
+        *OF_STEPS,
+        *OF_HANDLES,
+        flag_not_handed_out,
+        flag_of_a_part,
+    ],
     "gradients_in_a_function": [*OF_ANY, *OF_ARGUMENTS],
     "gradients_in_functions": [*OF_ANY, *OF_ARGUMENTS],
-    "gradients_in_a_loop_of_functions": [*OF_ANY, *OF_ARGUMENTS, loop_forgets, loop_starts_as_false],
-    "function_in_a_while_loop": [*OF_ANY, flag_not_handed_out, flag_of_a_part, flag_not_read, side_turned],
+    "gradients_in_a_loop_of_functions": [
+        *OF_ANY,
+        *OF_ARGUMENTS,
+        loop_forgets,
+        loop_starts_as_false,
+    ],
+    "function_in_a_while_loop": [
+        *OF_ANY,
+        flag_not_handed_out,
+        flag_of_a_part,
+        flag_not_read,
+        side_turned,
+    ],
     "gradients_on_one_side": [*OF_ANY, side_turned, other_predicate],
     "function_on_either_side": [*OF_ANY, *OF_ARGUMENTS],
 }
@@ -289,7 +355,9 @@ def conversion(name):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("name, fault", [(name, fault) for name, faults in FAULTS.items() for fault in faults])
+@pytest.mark.parametrize(
+    "name, fault", [(name, fault) for name, faults in FAULTS.items() for fault in faults]
+)
 def test_fault(name, fault):
     """A fault is found."""
     original, proved = conversion(name)
@@ -309,4 +377,6 @@ def test_unspoilt(name):
 @pytest.mark.unit
 def test_all_have_faults():
     """But for the one whose function is the first's."""
-    assert {build.__name__ for build in (*STEPS, *GRADIENTS)} - set(FAULTS) == {"step_in_a_function_counted_outside"}
+    assert {build.__name__ for build in (*STEPS, *GRADIENTS)} - set(FAULTS) == {
+        "step_in_a_function_counted_outside"
+    }

@@ -18,12 +18,17 @@ def model():
     hidden = tf.nn.relu(tf.matmul(x, first) + tf.get_variable("bias", [8]))
     loss = tf.reduce_mean(tf.square(tf.matmul(hidden, second)), name="loss")
     mean = tf.get_variable("mean", [8], trainable=False)
-    seen = tf.assign_sub(mean, tf.multiply(0.1, mean - tf.reduce_mean(hidden, 0), name="step"), name="seen")
+    seen = tf.assign_sub(
+        mean, tf.multiply(0.1, mean - tf.reduce_mean(hidden, 0), name="step"), name="seen"
+    )
     step = tf.train.get_or_create_global_step()
     rate = tf.divide(0.1, tf.cast(step, tf.float32) + 1.0, name="rate")
     gradients = tf.gradients(loss, [first, second])
     norm = tf.sqrt(sum(tf.reduce_sum(tf.square(each)) for each in gradients), name="norm")
-    pairs = [(tf.divide(each, norm, name="shrunk"), variable) for each, variable in zip(gradients, [first, second])]
+    pairs = [
+        (tf.divide(each, norm, name="shrunk"), variable)
+        for each, variable in zip(gradients, [first, second])
+    ]
     with tf.control_dependencies([seen, tf.train.AdamOptimizer(rate).apply_gradients(pairs, step)]):
         tf.train.ExponentialMovingAverage(0.9, name="average").apply([first])
     tf.global_variables_initializer()
@@ -92,7 +97,9 @@ def test_half_where_it_is_wrong(original, name, scale):
 @pytest.mark.parametrize("name", ["rate", "step", "average/AssignMovingAvg/sub_1"])
 def test_without_a_scale(original, name):
     """A variable's own value is as exact in a conversion that only computes in half."""
-    assert types(original, in_half(converted(original, loss_scale="none"), name)).verdict == "failed"
+    assert (
+        types(original, in_half(converted(original, loss_scale="none"), name)).verdict == "failed"
+    )
 
 
 @pytest.mark.unit
@@ -102,14 +109,23 @@ def test_behind_a_clip_alone(original):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize("name", ["Square", "gradients/Square_grad/Mul", "gradients/loss_grad/truediv"])
+@pytest.mark.parametrize(
+    "name", ["Square", "gradients/Square_grad/Mul", "gradients/loss_grad/truediv"]
+)
 def test_half_where_a_policy_may_have_it(original, name):
     assert types(original, in_half(converted(original), name)).verdict == "proved"
 
 
 @pytest.mark.unit
 @pytest.mark.parametrize(
-    "flags", [{}, {"clip_norm": 1.0}, {"loss_scale": "none"}, {"compute_dtype": "bfloat16"}, {"compute_dtype": "bfloat16", "loss_scale": 128.0}]
+    "flags",
+    [
+        {},
+        {"clip_norm": 1.0},
+        {"loss_scale": "none"},
+        {"compute_dtype": "bfloat16"},
+        {"compute_dtype": "bfloat16", "loss_scale": 128.0},
+    ],
 )
 def test_unspoilt(original, flags):
     assert types(original, converted(original, **flags)).verdict == "proved"

@@ -27,13 +27,22 @@ def cases():
     for place, name in enumerate(of(calls, loops, published)):
         for how in HOW:
             for use_resource in (False, True):
-                marks = [] if name in often and how == HOW[0] and use_resource == bool(place % 2) else pytest.mark.slow
-                yield pytest.param(name, how, use_resource, marks=marks, id="%s-%s-%s" % (name, how, use_resource))
+                marks = (
+                    []
+                    if name in often and how == HOW[0] and use_resource == bool(place % 2)
+                    else pytest.mark.slow
+                )
+                yield pytest.param(
+                    name, how, use_resource, marks=marks, id="%s-%s-%s" % (name, how, use_resource)
+                )
 
 
 def graphs(name, how, use_resource):
     """A program's graph, and its conversion."""
-    found = [built(name, use_resource, "").meta_graph, converted(name, use_resource, "float16", how).meta_graph]
+    found = [
+        built(name, use_resource, "").meta_graph,
+        converted(name, use_resource, "float16", how).meta_graph,
+    ]
     return [graph.parsed() if hasattr(graph, "parsed") else graph for graph in found]
 
 
@@ -75,7 +84,14 @@ def of_an_enter(nodes):
 
 @pytest.mark.parametrize(
     "fault",
-    [starts_as_false, forgets_an_iteration, looks_at_nothing, any_iteration, leaves_early, of_an_enter],
+    [
+        starts_as_false,
+        forgets_an_iteration,
+        looks_at_nothing,
+        any_iteration,
+        leaves_early,
+        of_an_enter,
+    ],
 )
 def test_fault(looped, fault):
     original, proved = looped

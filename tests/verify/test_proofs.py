@@ -5,14 +5,19 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.files import read_graph
-from graphmp.graph.messages import serialize
+from graphmp.graph.io.files import read_graph
+from graphmp.graph.io.messages import serialize
 from graphmp.verify import verify
 from tests.support.corpus import recorded
 from tests.support.proved import converted, open_claims
 from tests.support.training_graphs import SHAPES
 
-HOW = {"dynamic": {}, "clip": {"clip_norm": 1.0}, "fixed": {"loss_scale": 128.0}, "none": {"loss_scale": "none"}}
+HOW = {
+    "dynamic": {},
+    "clip": {"clip_norm": 1.0},
+    "fixed": {"loss_scale": 128.0},
+    "none": {"loss_scale": "none"},
+}
 
 
 def unproved(original, **flags):
@@ -30,9 +35,17 @@ def built(name, resource):
 def cases():
     """Shapes, kinds of scale and of variables; by default each shape has one of them, in turn."""
     for number, name in enumerate(sorted(SHAPES)):
-        for place, (how, resource) in enumerate((how, resource) for how in HOW for resource in (False, True)):
+        for place, (how, resource) in enumerate(
+            (how, resource) for how in HOW for resource in (False, True)
+        ):
             late = [] if place == number % (2 * len(HOW)) else [pytest.mark.slow]
-            yield pytest.param(name, how, resource, id="%s-%s-%s" % (name, how, "resource" if resource else "reference"), marks=late)
+            yield pytest.param(
+                name,
+                how,
+                resource,
+                id="%s-%s-%s" % (name, how, "resource" if resource else "reference"),
+                marks=late,
+            )
 
 
 @pytest.mark.parametrize("name, how, resource", cases())
@@ -48,20 +61,32 @@ def test_a_state_that_goes_from_batch_to_batch(graph, how, resource):
     with tf.variable_scope("", use_resource=resource):
         kept = tf.get_variable("kept", [4, 6], initializer=tf.zeros_initializer(), trainable=False)
         cell = tf.nn.rnn_cell.LSTMCell(6, state_is_tuple=False)
-        other = tf.get_variable("other", [4, 6], initializer=tf.zeros_initializer(), trainable=False)
+        other = tf.get_variable(
+            "other", [4, 6], initializer=tf.zeros_initializer(), trainable=False
+        )
         state = tf.concat([tf.identity(kept), tf.identity(other)], 1)
-        top, state = tf.nn.dynamic_rnn(cell, tf.placeholder(tf.float32, [4, 5, 3], "x"), initial_state=state)
+        top, state = tf.nn.dynamic_rnn(
+            cell, tf.placeholder(tf.float32, [4, 5, 3], "x"), initial_state=state
+        )
         loss = tf.reduce_mean(tf.square(tf.layers.dense(top, 2)))
     step = tf.train.AdamOptimizer(0.01).minimize(loss)
     with tf.control_dependencies([step]):
-        tf.group(*[tf.assign(variable, value) for variable, value in zip((kept, other), tf.split(state, 2, 1))], name="train")
+        tf.group(
+            *[
+                tf.assign(variable, value)
+                for variable, value in zip((kept, other), tf.split(state, 2, 1))
+            ],
+            name="train",
+        )
     assert unproved(tf.train.export_meta_graph(graph=graph), **HOW[how]) == {}
 
 
 @recorded()
 def test_recorded(paths):
     """What other people wrote."""
-    assert {path.name: unproved(read_graph(str(path)), clip_norm=1.0) for path in paths} == {path.name: {} for path in paths}
+    assert {path.name: unproved(read_graph(str(path)), clip_norm=1.0) for path in paths} == {
+        path.name: {} for path in paths
+    }
 
 
 @pytest.mark.unit

@@ -32,7 +32,9 @@ def cases():
 @pytest.mark.parametrize("name, config", cases())
 def test_model(name, config):
     options = CONFIGS[config]
-    expected = dict({"loss_scale": "none" if config == "bfloat16" else "dynamic", "clip_norm": 0.0}, **options)
+    expected = dict(
+        {"loss_scale": "none" if config == "bfloat16" else "dynamic", "clip_norm": 0.0}, **options
+    )
     found = open_claims(*by_recipe(MODELS[name], **options), expected)
     assert set(found) <= {OPEN.get(name, "")}, found
 
@@ -62,11 +64,18 @@ def model(decorate):
         with tf.variable_scope("twice"):
             weight = tf.get_variable("weight", [8, 8], regularizer=tf.nn.l2_loss)
         h = tf.matmul(tf.nn.relu(tf.matmul(h, weight)), weight)
-        loss = tf.losses.mean_squared_error(y, tf.layers.dense(h, 1, name="last")) + tf.losses.get_regularization_loss()
+        loss = (
+            tf.losses.mean_squared_error(y, tf.layers.dense(h, 1, name="last"))
+            + tf.losses.get_regularization_loss()
+        )
         with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-            return tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, tf.train.get_or_create_global_step(), name="train")
+            return tf.train.MomentumOptimizer(0.1, 0.9).minimize(
+                loss, tf.train.get_or_create_global_step(), name="train"
+            )
 
-    build(tf.placeholder(tf.float32, [4, 6], name="x"), tf.placeholder(tf.float32, [4, 1], name="y"))
+    build(
+        tf.placeholder(tf.float32, [4, 6], name="x"), tf.placeholder(tf.float32, [4, 1], name="y")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +95,13 @@ class Planted:
     def constant(self, name, value):
         """Adds a constant."""
         tensor = tf.make_tensor_proto(value)
-        self.add(name, "Const", [], dtype=tf.AttrValue(type=tensor.dtype), value=tf.AttrValue(tensor=tensor))
+        self.add(
+            name,
+            "Const",
+            [],
+            dtype=tf.AttrValue(type=tensor.dtype),
+            value=tf.AttrValue(tensor=tensor),
+        )
 
     def add(self, name, op, inputs, **attributes):
         """Adds a node."""
@@ -105,7 +120,11 @@ class Planted:
 
     def sums(self):
         """Sums of gradients."""
-        return [node for node in self.nodes.values() if node.op == "AddN" and node.name.startswith("gradients/")]
+        return [
+            node
+            for node in self.nodes.values()
+            if node.op == "AddN" and node.name.startswith("gradients/")
+        ]
 
 
 def dropped_term(graph):
@@ -140,7 +159,11 @@ def scaled_by_what_grows(graph):
 
 
 def gradient_past_its_unscale(graph):
-    one = next(node for node in graph.nodes.values() if node.op == "RealDiv" and node.name.startswith(SCALE + "unscale"))
+    one = next(
+        node
+        for node in graph.nodes.values()
+        if node.op == "RealDiv" and node.name.startswith(SCALE + "unscale")
+    )
     graph.replace(one.name, one.input[0])
 
 
@@ -172,7 +195,9 @@ def scale_not_adapted(graph):
 
 
 def counts_on_skipped_steps(graph):
-    graph.nodes["train"].input[0] = graph.nodes[graph.nodes["train"].input[0].split(":")[0]].input[0]
+    graph.nodes["train"].input[0] = graph.nodes[graph.nodes["train"].input[0].split(":")[0]].input[
+        0
+    ]
 
 
 def update_left_out(graph):
@@ -190,24 +215,40 @@ def another_train_op(graph):
 
 
 def averages_exchanged(graph):
-    one, other = [node for node in graph.nodes.values() if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")][:2]
+    one, other = [
+        node
+        for node in graph.nodes.values()
+        if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")
+    ][:2]
     one.input[1], other.input[1] = other.input[1], one.input[1]
 
 
 def average_checked_for_another(graph):
-    one, other = [node for node in graph.nodes.values() if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")][:2]
+    one, other = [
+        node
+        for node in graph.nodes.values()
+        if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")
+    ][:2]
     one.input[0], other.input[0] = other.input[0], one.input[0]
 
 
 def average_moves_on_skipped_steps(graph):
-    one = next(node for node in graph.nodes.values() if node.op == "Select" and node.name.startswith("graphmp/moving_averages/"))
+    one = next(
+        node
+        for node in graph.nodes.values()
+        if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")
+    )
     graph.constant("graphmp/ones", [1.0] * 8)
     one.input[2] = "graphmp/ones"
 
 
 def average_by_anothers_flag(graph):
     """A moving average that waits for the gradients, which wait for it."""
-    one = next(node for node in graph.nodes.values() if node.op == "Select" and node.name.startswith("graphmp/moving_averages/"))
+    one = next(
+        node
+        for node in graph.nodes.values()
+        if node.op == "Select" and node.name.startswith("graphmp/moving_averages/")
+    )
     one.input[0] = SCALE + "skip/pred_id"
 
 
@@ -235,7 +276,11 @@ def another_seed(graph):
 
 
 FAULTS = [
-    each for each in list(globals().values()) if callable(each) and getattr(each, "__code__", None) and each.__code__.co_varnames[:1] == ("graph",)
+    each
+    for each in list(globals().values())
+    if callable(each)
+    and getattr(each, "__code__", None)
+    and each.__code__.co_varnames[:1] == ("graph",)
 ]
 
 

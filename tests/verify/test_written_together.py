@@ -14,9 +14,13 @@ def model(ahead):
     x = tf.placeholder(tf.float32, [4, 8])
     weights = tf.get_variable("weights", [8, 8])
     hidden = tf.matmul(x, weights)
-    mean, size = (tf.get_variable(name, [8], trainable=False, use_resource=True) for name in ("mean", "size"))
+    mean, size = (
+        tf.get_variable(name, [8], trainable=False, use_resource=True) for name in ("mean", "size")
+    )
     statistics = [tf.assign_sub(mean, 0.5 * (mean - tf.reduce_mean(hidden, 0)), name="to_mean")]
-    statistics += [tf.assign_sub(size, 0.5 * (size - tf.reduce_sum(tf.abs(hidden), 0)), name="to_size")]
+    statistics += [
+        tf.assign_sub(size, 0.5 * (size - tf.reduce_sum(tf.abs(hidden), 0)), name="to_size")
+    ]
     with tf.control_dependencies(statistics if ahead else []):
         update = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(tf.square(hidden)))
     tf.group(update, *statistics, name="train")
@@ -41,4 +45,6 @@ def test_one_goes_by_less_than_the_other(ahead):
     assert one.input[0] == other.input[0] and LESS[ahead] in nodes
     one.input[0] = LESS[ahead]
     claim = next(claim for claim in verify(original, found).claims if claim.verdict == "failed")
-    assert claim.text.startswith("AssignSubVariableOp goes by another flag than AssignSubVariableOp_1, by which its value is looked at")
+    assert claim.text.startswith(
+        "AssignSubVariableOp goes by another flag than AssignSubVariableOp_1, by which its value is looked at"
+    )

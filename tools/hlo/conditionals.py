@@ -12,10 +12,10 @@ from typing import Dict, FrozenSet, List, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.graph.editing import Editor
-from graphmp.graph.state import State
-from graphmp.graph.view import GraphView, Port
-from graphmp.hooks.op_definitions import op_definitions
+from graphmp.graph.edit.editing import Editor
+from graphmp.graph.state.state import State
+from graphmp.graph.structure.view import GraphView, Port
+from graphmp.tf_hooks.op_definitions import op_definitions
 
 SWITCHES = frozenset(("RefSwitch", "Switch"))
 MERGES = frozenset(("Merge", "RefMerge"))
@@ -50,12 +50,18 @@ class _Selection:
         for name in self._in_order():
             node = self._view.nodes[name]
             inputs = [self._guards_of(port) for port in self._view.inputs(name)]
-            guards = _NO_GUARDS.union(*inputs, *(self._guards[control] for control in self._view.controls(name)))
+            guards = _NO_GUARDS.union(
+                *inputs, *(self._guards[control] for control in self._view.controls(name))
+            )
             if node.op in MERGES:
                 guards = self._select(name, inputs)
             elif guards and self._state.is_write(name):
                 predicate = sorted(guards)[0][0]
-                raise GraphmpError("GMP020", "node %s: it writes in a branch of a conditional, on %s, and XLA lowers no Switch" % (name, predicate))
+                raise GraphmpError(
+                    "GMP020",
+                    "node %s: it writes in a branch of a conditional, on %s, and XLA lowers no Switch"
+                    % (name, predicate),
+                )
             self._guards[name] = guards
             self._pass_by(name)
 
@@ -65,7 +71,11 @@ class _Selection:
         waiting = list(self._view.nodes)
         while waiting:
             name = waiting[-1]
-            before = [n for n in (*(p.node for p in self._view.inputs(name)), *self._view.controls(name)) if n not in order]
+            before = [
+                n
+                for n in (*(p.node for p in self._view.inputs(name)), *self._view.controls(name))
+                if n not in order
+            ]
             waiting.extend(before)
             if not before:
                 order[waiting.pop()] = None
@@ -85,16 +95,29 @@ class _Selection:
             port = self._view.inputs(port.node)[0]
         return port
 
-    def _select(self, name: str, inputs: List[FrozenSet[Tuple[Port, int]]]) -> FrozenSet[Tuple[Port, int]]:
+    def _select(
+        self, name: str, inputs: List[FrozenSet[Tuple[Port, int]]]
+    ) -> FrozenSet[Tuple[Port, int]]:
         """Turns a Merge into a selection; returns on what this still hangs."""
         first, second = inputs if len(inputs) == 2 else (_NO_GUARDS, _NO_GUARDS)
-        opposite = [(predicate, side) for predicate, side in first if (predicate, 1 - side) in second]
+        opposite = [
+            (predicate, side) for predicate, side in first if (predicate, 1 - side) in second
+        ]
         if len(opposite) != 1 or any(consumer.output for consumer in self._view.consumers(name)):
-            raise GraphmpError("GMP020", "node %s: it merges what no one predicate tells apart, and XLA lowers no Merge" % name)
+            raise GraphmpError(
+                "GMP020",
+                "node %s: it merges what no one predicate tells apart, and XLA lowers no Merge"
+                % name,
+            )
         predicate, side = opposite[0]
         yes, no = [self._value(port) for port in self._view.inputs(name)][:: 1 if side else -1]
         node = self._editor.nodes[name]
-        node.input[:] = [str(predicate), str(yes), str(no), *(text for text in node.input if text.startswith("^"))]
+        node.input[:] = [
+            str(predicate),
+            str(yes),
+            str(no),
+            *(text for text in node.input if text.startswith("^")),
+        ]
         node.op = "SelectV2"
         del node.attr["N"]
         return (first - {(predicate, side)}) & (second - {(predicate, 1 - side)})

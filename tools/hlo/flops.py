@@ -72,16 +72,30 @@ def _read(instructions: Dict[int, Any], root: int) -> Set[int]:
 
 def _dot(instruction: Any, left: Any, right: Any) -> int:
     contracted = instruction.dot_dimension_numbers.lhs_contracting_dimensions
-    return _product(instruction.shape.dimensions) * _product(left.dimensions[number] for number in contracted)
+    return _product(instruction.shape.dimensions) * _product(
+        left.dimensions[number] for number in contracted
+    )
 
 
 def _convolution(instruction: Any, data: Any, kernel: Any) -> int:
     """Multiplications: examples x output channels x input channels of a group x what each position of the window touches."""
     numbers = instruction.convolution_dimension_numbers
-    examples = data.dimensions[numbers.input_batch_dimension] // max(instruction.batch_group_count, 1)
-    channels = kernel.dimensions[numbers.kernel_input_feature_dimension] * kernel.dimensions[numbers.kernel_output_feature_dimension]
-    sizes = zip(instruction.window.dimensions, numbers.input_spatial_dimensions, numbers.output_spatial_dimensions)
-    touched = (_touched(window, data.dimensions[i], instruction.shape.dimensions[o]) for window, i, o in sizes)
+    examples = data.dimensions[numbers.input_batch_dimension] // max(
+        instruction.batch_group_count, 1
+    )
+    channels = (
+        kernel.dimensions[numbers.kernel_input_feature_dimension]
+        * kernel.dimensions[numbers.kernel_output_feature_dimension]
+    )
+    sizes = zip(
+        instruction.window.dimensions,
+        numbers.input_spatial_dimensions,
+        numbers.output_spatial_dimensions,
+    )
+    touched = (
+        _touched(window, data.dimensions[i], instruction.shape.dimensions[o])
+        for window, i, o in sizes
+    )
     return examples * channels * _product(touched)
 
 

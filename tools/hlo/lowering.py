@@ -11,10 +11,10 @@ from tensorflow.compiler.xla import xla_data_pb2 as xla
 from tensorflow.compiler.xla.service import hlo_pb2
 from tensorflow.python.eager import context
 
+from graphmp.audit.options import Options
 from graphmp.errors import GraphmpError
-from graphmp.hooks.op_defs import OpDefs
-from graphmp.runtime.audit.options import Options
-from graphmp.runtime.feeds.sources import is_source
+from graphmp.feeds.sources import is_source
+from graphmp.tf_hooks.op_defs import OpDefs
 from hlo.conditionals import selected
 from hlo.flops import COUNTED, DTYPES
 from hlo.resources import reads_first, with_resource_variables
@@ -26,7 +26,12 @@ _MOST_LETTERS = 300
 _NAME = "training_step"
 
 
-def lower(original: tf.MetaGraphDef, meta_graph: tf.MetaGraphDef, train_op: Sequence[str], options: Options) -> Lowered:
+def lower(
+    original: tf.MetaGraphDef,
+    meta_graph: tf.MetaGraphDef,
+    train_op: Sequence[str],
+    options: Options,
+) -> Lowered:
     """Lowers the training step of a graph.
 
     Args:
@@ -71,37 +76,68 @@ class Lowered:
         """
         self.losses = step.losses
         with context.eager_mode():
-            self._variables = {name: tf.Variable(value, use_resource=True, trainable=False) for name, value in values.variables.items()}
+            self._variables = {
+                name: tf.Variable(value, use_resource=True, trainable=False)
+                for name, value in values.variables.items()
+            }
             self._feeds = [tf.constant(array) for array in values.batch.values()]
             try:
                 self._function = self._compiled(graph_def, step, values.batch)
-                data = self._function.experimental_get_compiler_ir(*self._feeds)(stage="hlo_serialized")
+                data = self._function.experimental_get_compiler_ir(*self._feeds)(
+                    stage="hlo_serialized"
+                )
             except (tf.errors.OpError, ValueError, TypeError) as error:
-                raise GraphmpError("GMP020", "XLA does not lower the step: %s" % _reason(str(error))) from None
+                raise GraphmpError(
+                    "GMP020", "XLA does not lower the step: %s" % _reason(str(error))
+                ) from None
             captured = self._function.get_concrete_function(*self._feeds).captured_inputs
         self.module = hlo_pb2.HloModuleProto.FromString(data)
         names = {id(variable.handle): name for name, variable in self._variables.items()}
-        held = [Parameter(names[id(handle)], True, values.variables[names[id(handle)]]) for handle in captured]
-        self.parameters = self._taken([Parameter(name, False, array) for name, array in values.batch.items()], held)
-        self.constants = sorted(set(values.batch) - {parameter.name for parameter in self.parameters})
-        aliases = {entry.output_shape_index[0]: entry.parameter_number for entry in self.module.input_output_alias.entries}
+        held = [
+            Parameter(names[id(handle)], True, values.variables[names[id(handle)]])
+            for handle in captured
+        ]
+        self.parameters = self._taken(
+            [Parameter(name, False, array) for name, array in values.batch.items()], held
+        )
+        self.constants = sorted(
+            set(values.batch) - {parameter.name for parameter in self.parameters}
+        )
+        aliases = {
+            entry.output_shape_index[0]: entry.parameter_number
+            for entry in self.module.input_output_alias.entries
+        }
         self.written = [aliases[number] for number in sorted(aliases)]
-        assert len(self._entry.program_shape.result.tuple_shapes) == len(self.losses) + len(self.written), "a result of unknown meaning"
+        assert len(self._entry.program_shape.result.tuple_shapes) == len(self.losses) + len(
+            self.written
+        ), "a result of unknown meaning"
 
     def _compiled(self, graph_def: tf.GraphDef, step: Step, batch: Dict[str, np.ndarray]) -> Any:
         """The step as a function of its batch; the variables are captured."""
         inner = tf.GraphDef(versions=graph_def.versions, library=graph_def.library)
-        inner.node.extend(node for node in graph_def.node if node.op != "VarHandleOp" and not is_source(node))
+        inner.node.extend(
+            node for node in graph_def.node if node.op != "VarHandleOp" and not is_source(node)
+        )
         placeholders: List[Any] = []
 
         def build() -> None:
-            placeholders.extend(tf.placeholder(array.dtype, array.shape, "graphmp_feed") for array in batch.values())
-            handles = {name + ":0": tf.get_default_graph().capture(variable.handle) for name, variable in self._variables.items()}
-            tf.import_graph_def(inner, input_map={**dict(zip(batch, placeholders)), **handles}, name="")
+            placeholders.extend(
+                tf.placeholder(array.dtype, array.shape, "graphmp_feed") for array in batch.values()
+            )
+            handles = {
+                name + ":0": tf.get_default_graph().capture(variable.handle)
+                for name, variable in self._variables.items()
+            }
+            tf.import_graph_def(
+                inner, input_map={**dict(zip(batch, placeholders)), **handles}, name=""
+            )
 
         wrapped = tf.wrap_function(build, [])
         losses = [wrapped.graph.get_tensor_by_name(name + ":0") for name in step.losses]
-        pruned = wrapped.prune(placeholders, [losses, [wrapped.graph.get_operation_by_name(name) for name in step.updates]])
+        pruned = wrapped.prune(
+            placeholders,
+            [losses, [wrapped.graph.get_operation_by_name(name) for name in step.updates]],
+        )
         return tf.function(lambda *feeds: pruned(*feeds)[0], autograph=False, jit_compile=True)
 
     def _taken(self, fed: List[Parameter], held: List[Parameter]) -> List[Parameter]:
@@ -113,10 +149,16 @@ class Lowered:
         wanted = [_kind(shape) for shape in self._entry.program_shape.parameters]
         offered = [(parameter.first.dtype.name, parameter.first.shape) for parameter in fed + held]
         first = _places(wanted, offered)
-        last = [len(offered) - 1 - place for place in reversed(_places(wanted[::-1], offered[::-1]))]
+        last = [
+            len(offered) - 1 - place for place in reversed(_places(wanted[::-1], offered[::-1]))
+        ]
         if len(first) != len(wanted) or first != last:
             names = ", ".join(parameter.name for parameter in fed)
-            raise GraphmpError("GMP020", "XLA wants to know some of the fed tensors ahead, and it is not clear which of %s" % names)
+            raise GraphmpError(
+                "GMP020",
+                "XLA wants to know some of the fed tensors ahead, and it is not clear which of %s"
+                % names,
+            )
         return [(fed + held)[place] for place in first]
 
     @property
@@ -126,8 +168,13 @@ class Lowered:
     def run(self) -> Dict[str, Any]:
         """Takes the step here, compiled by XLA: the losses, and the variables afterwards, by name."""
         with context.eager_mode():
-            losses = {name: loss.numpy() for name, loss in zip(self.losses, self._function(*self._feeds))}
-            return {**losses, **{name: variable.numpy() for name, variable in self._variables.items()}}
+            losses = {
+                name: loss.numpy() for name, loss in zip(self.losses, self._function(*self._feeds))
+            }
+            return {
+                **losses,
+                **{name: variable.numpy() for name, variable in self._variables.items()},
+            }
 
     def serialized(self, allow_tf32: bool) -> bytes:
         """The program, without paths of this machine; its float32 products keep all 23 bits unless `allow_tf32`."""
@@ -162,4 +209,8 @@ def _kind(shape: Any) -> Tuple[str, Tuple[int, ...]]:
 def _reason(text: str) -> str:
     """XLA's words; of a list of ops that it has no kernel for, the ops and their nodes."""
     missing = ["%s (node %s)" % found for found in _NO_KERNEL.findall(text)]
-    return "it has no kernel for %s" % ", ".join(missing) if missing else " ".join(text.split())[:_MOST_LETTERS]
+    return (
+        "it has no kernel for %s" % ", ".join(missing)
+        if missing
+        else " ".join(text.split())[:_MOST_LETTERS]
+    )

@@ -22,18 +22,28 @@ def matmul_rate(column: str, device: Any) -> float:
     """
     dtype = jnp.float32 if column == "tf32" else jnp.dtype(column)
     size = _SIZE_ON_CPU if device.platform == "cpu" else _SIZE
-    precision = jax.lax.Precision.DEFAULT if column == "tf32" else jax.lax.Precision.HIGHEST  # which float32 alone heeds
-    values = (jax.random.normal(jax.random.key(number), (size, size), jnp.float32).astype(dtype) for number in (0, 1))
+    precision = (
+        jax.lax.Precision.DEFAULT if column == "tf32" else jax.lax.Precision.HIGHEST
+    )  # which float32 alone heeds
+    values = (
+        jax.random.normal(jax.random.key(number), (size, size), jnp.float32).astype(dtype)
+        for number in (0, 1)
+    )
     left, right = (jax.device_put(value, device) for value in values)
     multiply = jax.jit(lambda a, b: jnp.matmul(a, b, precision=precision))
     once = _seconds(lambda: multiply(left, right), 1)
     count = max(1, int(_SECONDS / once))
-    return float(2 * size**3 / min(_seconds(lambda: multiply(left, right), count) for _ in range(_REPEATS)))
+    return float(
+        2 * size**3 / min(_seconds(lambda: multiply(left, right), count) for _ in range(_REPEATS))
+    )
 
 
 def share(flops: Dict[str, int], column: str, seconds: float, rates: Dict[str, float]) -> float:
     """How much of the measured rates a step of so many seconds achieves: the time that its products would take at them, over its own."""
-    ideal = sum(count / rates["tf32" if (column, dtype) == ("tf32", "float32") else dtype] for dtype, count in flops.items())
+    ideal = sum(
+        count / rates["tf32" if (column, dtype) == ("tf32", "float32") else dtype]
+        for dtype, count in flops.items()
+    )
     return ideal / seconds
 
 

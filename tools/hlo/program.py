@@ -38,16 +38,34 @@ class Program:
         """
         self.path = path
         self.sidecar = read_sidecar(path)
-        self._written = [(number, result["parameter"]) for number, result in enumerate(self.sidecar["results"]) if result["role"] == "variable"]
-        self._arguments = [jax.device_put(drawn(parameter, seed), device) for parameter in self.sidecar["parameters"]]
+        self._written = [
+            (number, result["parameter"])
+            for number, result in enumerate(self.sidecar["results"])
+            if result["role"] == "variable"
+        ]
+        self._arguments = [
+            jax.device_put(drawn(parameter, seed), device)
+            for parameter in self.sidecar["parameters"]
+        ]
         start = time.perf_counter()
         try:
-            self._executable = device.client.compile_and_load(hlo_to_stablehlo(path.read_bytes()), [device], get_compile_options(1, 1))
+            self._executable = device.client.compile_and_load(
+                hlo_to_stablehlo(path.read_bytes()), [device], get_compile_options(1, 1)
+            )
             self.compile_seconds = time.perf_counter() - start
             self.step()
             self.wait()
-        except (OSError, TypeError, ValueError, AttributeError, RuntimeError) as error:  # JaxRuntimeError is a RuntimeError
-            raise ProgramError("%s: JAX %s does not run it on %s: %s" % (path, jax.__version__, device, one_line(error))) from None
+        except (
+            OSError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            RuntimeError,
+        ) as error:  # JaxRuntimeError is a RuntimeError
+            raise ProgramError(
+                "%s: JAX %s does not run it on %s: %s"
+                % (path, jax.__version__, device, one_line(error))
+            ) from None
         self.text: str = self._executable.hlo_modules()[0].to_string()
 
     @property
@@ -57,7 +75,12 @@ class Program:
 
     def step(self) -> None:
         """Starts a step; the variables that it writes are the next one's."""
-        self._results = [shards[0] for shards in self._executable.execute_sharded(self._arguments).disassemble_into_single_device_arrays()]
+        self._results = [
+            shards[0]
+            for shards in self._executable.execute_sharded(
+                self._arguments
+            ).disassemble_into_single_device_arrays()
+        ]
         for number, parameter in self._written:
             self._arguments[parameter] = self._results[number]
 
@@ -76,7 +99,11 @@ class Program:
     def losses(self) -> List[float]:
         """The last step's losses, means where they are no scalars."""
         named = zip(self.sidecar["results"], self._results)
-        return [float(np.mean(np.asarray(value, np.float64))) for result, value in named if result["role"] == "loss"]
+        return [
+            float(np.mean(np.asarray(value, np.float64)))
+            for result, value in named
+            if result["role"] == "loss"
+        ]
 
 
 def read_sidecar(path: pathlib.Path) -> Dict[str, Any]:
@@ -89,9 +116,15 @@ def read_sidecar(path: pathlib.Path) -> Dict[str, Any]:
     try:
         found = json.loads(beside.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ProgramError("%s: cannot be read: %s; export_hlo.py writes it beside the program" % (beside, one_line(error))) from None
+        raise ProgramError(
+            "%s: cannot be read: %s; export_hlo.py writes it beside the program"
+            % (beside, one_line(error))
+        ) from None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        raise ProgramError("%s: found no schema %s; accepted is what export_hlo.py of this version writes" % (beside, SCHEMA))
+        raise ProgramError(
+            "%s: found no schema %s; accepted is what export_hlo.py of this version writes"
+            % (beside, SCHEMA)
+        )
     return found
 
 
@@ -104,7 +137,9 @@ def drawn(parameter: Dict[str, Any], seed: int) -> np.ndarray:
     elif values["kind"] == "integers":
         array = random.integers(values["low"], values["high"] + 1, shape)
     else:
-        array = random.normal(values["mean"], values["std"], shape).clip(values["low"], values["high"])
+        array = random.normal(values["mean"], values["std"], shape).clip(
+            values["low"], values["high"]
+        )
     return array.astype(jax.numpy.dtype(parameter["dtype"]))
 
 

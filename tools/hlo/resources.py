@@ -15,10 +15,10 @@ from typing import AbstractSet, Mapping, NamedTuple, Optional, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.graph.editing import Editor
-from graphmp.graph.variables import VARIABLE_OPS
-from graphmp.graph.view import CONTROL, GraphView, Port
-from graphmp.hooks.op_defs import OpDefs, Signature
+from graphmp.graph.edit.editing import Editor
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.view import CONTROL, GraphView, Port
+from graphmp.tf_hooks.op_defs import OpDefs, Signature
 
 IRREGULAR = {
     "Assign": "AssignVariableOp",
@@ -75,9 +75,20 @@ class _Rewrite:
                 self._editor.connect(name, slot, self._read(reference, name, kind.dtype))
 
     def _read(self, reference: _Reference, reader: str, dtype: int) -> Port:
-        inputs = (port.node for port in self._view.inputs(reader) if self._view.nodes[port.node].op not in VARIABLE_OPS)
-        after = [Port(node, CONTROL) for node in dict.fromkeys((*self._view.controls(reader), *inputs))]
-        return self._editor.add("%s/ReadVariableOp" % reader, "ReadVariableOp", [Port(reference.variable, 0), *after], dtype=dtype)
+        inputs = (
+            port.node
+            for port in self._view.inputs(reader)
+            if self._view.nodes[port.node].op not in VARIABLE_OPS
+        )
+        after = [
+            Port(node, CONTROL) for node in dict.fromkeys((*self._view.controls(reader), *inputs))
+        ]
+        return self._editor.add(
+            "%s/ReadVariableOp" % reader,
+            "ReadVariableOp",
+            [Port(reference.variable, 0), *after],
+            dtype=dtype,
+        )
 
     def _reference(self, port: Port) -> Optional[_Reference]:
         """What an output refers to; None where it is a value."""
@@ -85,7 +96,11 @@ class _Rewrite:
         while port.output >= 0:
             node = self._view.nodes[port.node]
             signature = self._op_defs.signature(node)
-            if signature is None or port.output >= len(signature.outputs) or not signature.outputs[port.output].is_ref:
+            if (
+                signature is None
+                or port.output >= len(signature.outputs)
+                or not signature.outputs[port.output].is_ref
+            ):
                 return None
             if node.op in VARIABLE_OPS:
                 return _Reference(port.node, write)
@@ -97,7 +112,10 @@ class _Rewrite:
         """Turns an op on references into the same on resources."""
         node = self._editor.nodes[name]
         definition = self._op_defs.get(IRREGULAR.get(node.op, "Resource" + node.op))
-        if definition is None or not any(a.type == tf.resource.as_datatype_enum for a in (*definition.input_arg, *definition.output_arg)):
+        if definition is None or not any(
+            a.type == tf.resource.as_datatype_enum
+            for a in (*definition.input_arg, *definition.output_arg)
+        ):
             text = "node %s: %s takes a reference to a variable, and no op of TensorFlow %s does the same to a resource variable, which XLA wants"
             raise GraphmpError("GMP020", text % (name, node.op, tf.__version__))
         kept = {a.name for a in definition.attr}
@@ -105,7 +123,9 @@ class _Rewrite:
             node.attr["dtype"].CopyFrom(node.attr["T"])
         for attribute in [key for key in node.attr if key not in kept]:
             del node.attr[attribute]
-        if node.op in VARIABLE_OPS and not node.attr["shared_name"].s:  # a handle without a name is that of all others without one
+        if (
+            node.op in VARIABLE_OPS and not node.attr["shared_name"].s
+        ):  # a handle without a name is that of all others without one
             node.attr["shared_name"].s = name.encode("utf-8")
         node.op = definition.name
 
@@ -117,7 +137,10 @@ def reads_first(graph_def: tf.GraphDef) -> None:
     """
     view = GraphView(graph_def)
     nodes = {node.name: node for node in graph_def.node}
-    before = {name: {*(port.node for port in view.inputs(name)), *view.controls(name)} for name in view.nodes}
+    before = {
+        name: {*(port.node for port in view.inputs(name)), *view.controls(name)}
+        for name in view.nodes
+    }
     for variable in [node.name for node in graph_def.node if node.op == "VarHandleOp"]:
         users = sorted({consumer.node for consumer in view.consumers(variable)})
         reads = [name for name in users if nodes[name].op in _READS]
@@ -129,7 +152,9 @@ def reads_first(graph_def: tf.GraphDef) -> None:
                     before[write].add(read)
 
 
-_READS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"))
+_READS = frozenset(
+    ("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape")
+)
 
 
 def _closure(before: Mapping[str, AbstractSet[str]], name: str) -> Set[str]:

@@ -13,7 +13,9 @@ import jax
 
 from hlo.program import Program
 
-_PRODUCT = re.compile(r" = \(?(\w+)\[[\d,]*\][^=]*? (dot|convolution|custom-call)\((?:.*?custom_call_target=\"([^\"]+)\")?")
+_PRODUCT = re.compile(
+    r" = \(?(\w+)\[[\d,]*\][^=]*? (dot|convolution|custom-call)\((?:.*?custom_call_target=\"([^\"]+)\")?"
+)
 _LIBRARY = re.compile(r"gemm|matmul|conv", re.IGNORECASE)
 _NAMES = pathlib.Path(__file__).resolve().parents[2] / "graphmp" / "performance" / "kernel_names.py"
 _STEPS = 3
@@ -36,7 +38,9 @@ class Kernel(NamedTuple):
 def products(text: str) -> Dict[str, int]:
     """Dots, convolutions and calls of libraries in a compiled program, `f16 dot` or `f32 __cublas$gemm`, with the dtype of the result."""
     found: Counter[str] = collections.Counter()
-    for dtype, op, target in (match.groups() for match in map(_PRODUCT.search, text.splitlines()) if match):
+    for dtype, op, target in (
+        match.groups() for match in map(_PRODUCT.search, text.splitlines()) if match
+    ):
         if op != "custom-call" or _LIBRARY.search(target or ""):
             found["%s %s" % (dtype, target or op)] += 1
     return dict(sorted(found.items()))
@@ -55,7 +59,10 @@ def kernels(program: Program) -> List[Kernel]:
                     for event in line.events if line.name.startswith("Stream") else ():
                         spent[event.name] += event.duration_ns / 1e6 / _STEPS
     reduced = program.column != "float32"
-    found = [Kernel(name, milliseconds, uses_tensor_cores(name, reduced)) for name, milliseconds in spent.items()]
+    found = [
+        Kernel(name, milliseconds, uses_tensor_cores(name, reduced))
+        for name, milliseconds in spent.items()
+    ]
     return sorted(found, key=lambda kernel: -kernel.milliseconds)
 
 

@@ -38,10 +38,19 @@ def column(flops: Dict[str, int], allow_tf32: bool) -> str:
 def _parameter(parameter: Any) -> Dict[str, Any]:
     role = "variable" if parameter.is_variable else "feed"
     array = parameter.first
-    return {"name": parameter.name, "role": role, "dtype": array.dtype.name, "shape": list(array.shape), "values": described(array)}
+    return {
+        "name": parameter.name,
+        "role": role,
+        "dtype": array.dtype.name,
+        "shape": list(array.shape),
+        "values": described(array),
+    }
 
 
 def _results(lowered: Lowered) -> List[Dict[str, Any]]:
     """Of a variable's new value the number of the parameter that takes it in the next step."""
     losses = [{"name": name, "role": "loss"} for name in lowered.losses]
-    return losses + [{"name": lowered.parameters[number].name, "role": "variable", "parameter": number} for number in lowered.written]
+    return losses + [
+        {"name": lowered.parameters[number].name, "role": "variable", "parameter": number}
+        for number in lowered.written
+    ]

@@ -7,16 +7,17 @@ from typing import Any, Dict, List, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.audit.options import Options
+from graphmp.audit.run import batches_for
 from graphmp.errors import GraphmpError
-from graphmp.graph.state import State
-from graphmp.graph.variables import VARIABLE_OPS
-from graphmp.graph.view import GraphView
-from graphmp.runtime.audit.options import Options
-from graphmp.runtime.audit.run import batches_for
-from graphmp.runtime.feeds.attempts import first_line, first_that_runs, random_attempts, shape_attempts
-from graphmp.runtime.feeds.batches import Batch, Batches, random_batches
-from graphmp.runtime.feeds.sources import needed
-from graphmp.runtime.feeds.wanted import wanted_tensors
+from graphmp.feeds.attempts import first_that_runs, random_attempts, shape_attempts
+from graphmp.feeds.batches import Batch, Batches, random_batches
+from graphmp.feeds.sources import needed
+from graphmp.feeds.wanted import wanted_tensors
+from graphmp.graph.state.state import State
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.view import GraphView
+from graphmp.wording import first_line
 from hlo.step import Step
 
 _ROUNDS = 4  # an initialiser may read another variable
@@ -58,12 +59,18 @@ def first_values(meta_graph: tf.MetaGraphDef, step: Step, options: Options) -> V
         tf.import_graph_def(_importable(meta_graph.graph_def, options.seed), name="")
         names = [name for name in view.nodes if name in run and view.nodes[name].op in VARIABLE_OPS]
         reads = {name: _value(graph, view.nodes[name]) for name in names}
-        updates, targets = [[graph.get_operation_by_name(name) for name in names] for names in (step.updates, step.targets)]
+        updates, targets = [
+            [graph.get_operation_by_name(name) for name in names]
+            for names in (step.updates, step.targets)
+        ]
         gradients = [tensor for op in updates for tensor in op.inputs if tensor.dtype in _FLOATS]
         with tf.Session() as session:
             _initialise(session, State(meta_graph, view).initializers)
             variables = _read(session, reads)
-            return Values(_batch(_Session(graph, session, targets, gradients), view, meta_graph, options), variables)
+            return Values(
+                _batch(_Session(graph, session, targets, gradients), view, meta_graph, options),
+                variables,
+            )
 
 
 def described(array: np.ndarray) -> Dict[str, Any]:
@@ -75,24 +82,43 @@ def described(array: np.ndarray) -> Dict[str, Any]:
         return {"kind": "constant", "value": 0}
     low, high = array.min().item(), array.max().item()
     if low == high or array.dtype == bool:
-        return {"kind": "constant", "value": low} if low == high else {"kind": "integers", "low": 0, "high": 1}
+        return (
+            {"kind": "constant", "value": low}
+            if low == high
+            else {"kind": "integers", "low": 0, "high": 1}
+        )
     if array.dtype.kind in "iu":
         return {"kind": "integers", "low": low, "high": high}
     wide = array.astype(np.float64)
-    return {"kind": "normal", "mean": wide.mean(), "std": wide.std(), "low": float(low), "high": float(high)}
+    return {
+        "kind": "normal",
+        "mean": wide.mean(),
+        "std": wide.std(),
+        "low": float(low),
+        "high": float(high),
+    }
 
 
-def _batch(running: _Session, view: GraphView, meta_graph: tf.MetaGraphDef, options: Options) -> Batch:
+def _batch(
+    running: _Session, view: GraphView, meta_graph: tf.MetaGraphDef, options: Options
+) -> Batch:
     """The first batch of the data, or one made up: with which unknown dimensions the step runs, a small batch shows."""
     names = [op.name for op in running.updates]
     wanted = wanted_tensors(running.graph, view, names)
-    guesses, small = (shape_attempts(running.graph, view, wanted, size) for size in (options.batch_size, _SMALL_BATCH))
+    guesses, small = (
+        shape_attempts(running.graph, view, wanted, size)
+        for size in (options.batch_size, _SMALL_BATCH)
+    )
     if options.data or options.batch_size <= _SMALL_BATCH or len(guesses) != len(small):
         return batches_for(running, meta_graph, options)(0)
     tried: List[Batches] = []
     attempts = random_attempts(running.graph, view, names, _SMALL_BATCH, options.seed)
-    first_that_runs(running.session, running.probe, (tried.append(batches) or batches for batches in attempts))
-    return random_batches(running.graph, view, names, options.batch_size, options.seed, guesses[len(tried) - 1])(0)
+    first_that_runs(
+        running.session, running.probe, (tried.append(batches) or batches for batches in attempts)
+    )
+    return random_batches(
+        running.graph, view, names, options.batch_size, options.seed, guesses[len(tried) - 1]
+    )(0)
 
 
 def _importable(graph_def: tf.GraphDef, seed: int) -> tf.GraphDef:
@@ -109,7 +135,11 @@ def _importable(graph_def: tf.GraphDef, seed: int) -> tf.GraphDef:
 
 def _value(graph: tf.Graph, node: tf.NodeDef) -> Any:
     tensor = graph.get_tensor_by_name(node.name + ":0")
-    return tf.raw_ops.ReadVariableOp(resource=tensor, dtype=node.attr["dtype"].type) if node.op == "VarHandleOp" else tensor
+    return (
+        tf.raw_ops.ReadVariableOp(resource=tensor, dtype=node.attr["dtype"].type)
+        if node.op == "VarHandleOp"
+        else tensor
+    )
 
 
 def _initialise(session: tf.Session, initializers: Any) -> None:
@@ -133,4 +163,8 @@ def _read(session: tf.Session, tensors: Dict[str, Any]) -> Dict[str, np.ndarray]
         return {name: np.asarray(value) for name, value in session.run(tensors).items()}
     except tf.errors.OpError as error:
         name = next(name for name, tensor in tensors.items() if not _runs(session, tensor))
-        raise GraphmpError("GMP024", "variable %s: no initialiser in the graph gives it a value: %s" % (name, first_line(error))) from None
+        raise GraphmpError(
+            "GMP024",
+            "variable %s: no initialiser in the graph gives it a value: %s"
+            % (name, first_line(error)),
+        ) from None

@@ -7,13 +7,15 @@ from typing import Any, Callable, List, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from mutants.classes import fault, first, pick
 from mutants.plant import Plant
 from mutants.subject import FLOAT32, Slot, Subject
 
 
-def on_an_edge(subject: Subject, random: Any, slots: List[Slot], made: Callable[[Plant, Port], Port], word: str) -> Optional[Plant]:
+def on_an_edge(
+    subject: Subject, random: Any, slots: List[Slot], made: Callable[[Plant, Port], Port], word: str
+) -> Optional[Plant]:
     """A node comes between one of some inputs and what it reads."""
     slot = pick(random, slots)
     if slot is None:
@@ -32,13 +34,20 @@ def float_edges(subject: Subject) -> List[Slot]:
 def _times(number: float) -> Callable[[Plant, Port], Port]:
     def made(plant: Plant, port: Port) -> Port:
         dtype = plant.subject.dtype(port)
-        return plant.add("loss_scale/product", "Mul", [port, plant.constant("loss_scale/factor", number, dtype)], T=dtype)
+        return plant.add(
+            "loss_scale/product",
+            "Mul",
+            [port, plant.constant("loss_scale/factor", number, dtype)],
+            T=dtype,
+        )
 
     return made
 
 
 def _unary(op: str) -> Callable[[Plant, Port], Port]:
-    return lambda plant, port: plant.add("loss_scale/" + op.lower(), op, [port], T=plant.subject.dtype(port))
+    return lambda plant, port: plant.add(
+        "loss_scale/" + op.lower(), op, [port], T=plant.subject.dtype(port)
+    )
 
 
 @fault
@@ -74,8 +83,16 @@ def identity_of_another(subject: Subject, random: Any) -> Optional[Plant]:
     if not other:
         return None
     plant = Plant(subject)
-    plant.connect(slot, plant.add("loss_scale/identity", "Identity", [other], T=subject.dtype(other)))
-    return plant.said("input %d of %s reads an Identity of %s in place of %s", slot.slot, slot.node, other, subject.read(slot))
+    plant.connect(
+        slot, plant.add("loss_scale/identity", "Identity", [other], T=subject.dtype(other))
+    )
+    return plant.said(
+        "input %d of %s reads an Identity of %s in place of %s",
+        slot.slot,
+        slot.node,
+        other,
+        subject.read(slot),
+    )
 
 
 def write(plant: Plant, random: Any, variable: str) -> Optional[Port]:
@@ -92,21 +109,32 @@ def write(plant: Plant, random: Any, variable: str) -> Optional[Port]:
         op = random.choice(["AssignVariableOp", "AssignAddVariableOp"])
         return plant.add("loss_scale/write", op, [Port(variable, 0), value], dtype=FLOAT32)
     read = plant.add("loss_scale/zeros", "ZerosLike", [Port(variable, 0)], T=FLOAT32)
-    op, value = random.choice([("Assign", read), ("AssignAdd", Port(variable, 0)), ("AssignSub", Port(variable, 0))])
+    op, value = random.choice(
+        [("Assign", read), ("AssignAdd", Port(variable, 0)), ("AssignSub", Port(variable, 0))]
+    )
     return plant.add("loss_scale/write", op, [Port(variable, 0), value], T=FLOAT32)
 
 
 def _filled(plant: Plant, shape: List[int]) -> List[Port]:
     int32 = tf.int32.as_datatype_enum
-    return [plant.constant("loss_scale/shape", np.array(shape, np.int32), int32), plant.constant("loss_scale/value", 0.25, FLOAT32)]
+    return [
+        plant.constant("loss_scale/shape", np.array(shape, np.int32), int32),
+        plant.constant("loss_scale/value", 0.25, FLOAT32),
+    ]
 
 
 @fault
 def write_added(subject: Subject, random: Any) -> Optional[Plant]:
     """A step writes a variable once more, by a node below graphmp/."""
     variable = pick(random, subject.variables)
-    readers = [name for name in [*subject.updates, *subject.rewired, *subject.own] if not subject.frame(name)]
-    reader = variable and first(random, readers, lambda name: variable not in subject.descendants(name))
+    readers = [
+        name
+        for name in [*subject.updates, *subject.rewired, *subject.own]
+        if not subject.frame(name)
+    ]
+    reader = variable and first(
+        random, readers, lambda name: variable not in subject.descendants(name)
+    )
     if not reader:
         return None
     plant = Plant(subject)

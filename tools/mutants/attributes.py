@@ -9,7 +9,21 @@ from mutants.plant import Plant
 from mutants.subject import Subject
 
 # What says where a node runs, what its outputs look like or how types and lists go: another value is no other computation, or no graph.
-_SAY_NOTHING = frozenset(("T", "dtype", "Tidx", "Tdim", "Tindices", "Tshape", "out_type", "shape", "N", "value", "frame_name"))
+_SAY_NOTHING = frozenset(
+    (
+        "T",
+        "dtype",
+        "Tidx",
+        "Tdim",
+        "Tindices",
+        "Tshape",
+        "out_type",
+        "shape",
+        "N",
+        "value",
+        "frame_name",
+    )
+)
 _TEXTS = {
     "padding": ["SAME", "VALID"],
     "data_format": ["NHWC", "NCHW"],
@@ -24,9 +38,17 @@ _TEXTS = {
 def _values(subject: Subject, name: str) -> Dict[str, Any]:
     """The attributes of a node that another value could be given, those that it leaves at their defaults included."""
     node, definition = subject.view.nodes[name], subject.defs.get(subject.view.nodes[name].op)
-    found = {a.name: a.default_value for a in (definition.attr if definition is not None else ()) if a.HasField("default_value")}
+    found = {
+        a.name: a.default_value
+        for a in (definition.attr if definition is not None else ())
+        if a.HasField("default_value")
+    }
     found.update({key: value for key, value in node.attr.items() if not key.startswith("_")})
-    return {key: found[key] for key in sorted(found) if key not in _SAY_NOTHING and _other(key, found[key]) is not None}
+    return {
+        key: found[key]
+        for key in sorted(found)
+        if key not in _SAY_NOTHING and _other(key, found[key]) is not None
+    }
 
 
 def _other(key: str, value: Any) -> Optional[Tuple[str, Any]]:
@@ -42,13 +64,22 @@ def _other(key: str, value: Any) -> Optional[Tuple[str, Any]]:
         others = [text for text in _TEXTS[key] if text.encode() != value.s]
         return ("s", others[0].encode()) if others else None
     if field == "list" and len(value.list.i) > 2:
-        return "list", [*value.list.i[:1], *(i + (place == 0) for place, i in enumerate(value.list.i[1:-1])), value.list.i[-1]]
+        return "list", [
+            *value.list.i[:1],
+            *(i + (place == 0) for place, i in enumerate(value.list.i[1:-1])),
+            value.list.i[-1],
+        ]
     return None
 
 
 def changed(subject: Subject, random: Any, names: Any, only: Any = None) -> Optional[Plant]:
     """One attribute of one of some nodes has another value."""
-    keys = [(name, key) for name in names for key in _values(subject, name) if only is None or key in only]
+    keys = [
+        (name, key)
+        for name in names
+        for key in _values(subject, name)
+        if only is None or key in only
+    ]
     found = pick(random, keys)
     if found is None:
         return None
@@ -66,7 +97,9 @@ def changed(subject: Subject, random: Any, names: Any, only: Any = None) -> Opti
 @fault
 def attribute_changed(subject: Subject, random: Any) -> Optional[Plant]:
     """An attribute of an op of the original has another value."""
-    return changed(subject, random, [name for name in subject.before.nodes if name in subject.view.nodes])
+    return changed(
+        subject, random, [name for name in subject.before.nodes if name in subject.view.nodes]
+    )
 
 
 @fault
@@ -78,4 +111,11 @@ def own_attribute_changed(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def update_attribute_changed(subject: Subject, random: Any) -> Optional[Plant]:
     """An attribute of a write has another value: use_locking, use_nesterov, validate_shape."""
-    return changed(subject, random, [*subject.writes, *sorted(name for name in subject.state.initializers if name in subject.view.nodes)])
+    return changed(
+        subject,
+        random,
+        [
+            *subject.writes,
+            *sorted(name for name in subject.state.initializers if name in subject.view.nodes),
+        ],
+    )

@@ -7,9 +7,9 @@ from typing import Any, Callable, List, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.gradient_code import gradient_nodes
-from graphmp.graph.gradient_names import differentiated
-from graphmp.graph.view import Port
+from graphmp.graph.structure.gradient_code import gradient_nodes
+from graphmp.graph.structure.gradient_names import differentiated
+from graphmp.graph.structure.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import FLOAT32, FLOATS, Slot, Subject
@@ -30,13 +30,19 @@ def computed_in(subject: Subject, name: str, dtype: int) -> Optional[Plant]:
     if "T" not in node.attr or signature is None or not subject.defs.allows(node.op, "T", dtype):
         return None
     mine = node.attr["T"].type
-    if mine not in FLOATS or mine == dtype or any(p.is_ref for p in signature.inputs + signature.outputs):
+    if (
+        mine not in FLOATS
+        or mine == dtype
+        or any(p.is_ref for p in signature.inputs + signature.outputs)
+    ):
         return None
     plant = Plant(subject)
     plant.node(name).attr["T"].type = dtype
     for slot, wanted in enumerate(signature.inputs):
         if wanted.attribute == "T":
-            plant.connect(Slot(name, slot), cast(plant, subject.read(Slot(name, slot)), mine, dtype))
+            plant.connect(
+                Slot(name, slot), cast(plant, subject.read(Slot(name, slot)), mine, dtype)
+            )
     for output, given in enumerate(signature.outputs):
         readers = subject.readers(Port(name, output))
         if given.attribute == "T" and readers:
@@ -45,7 +51,12 @@ def computed_in(subject: Subject, name: str, dtype: int) -> Optional[Plant]:
 
 
 def _typed(subject: Subject, names: Any, dtypes: Any) -> List[str]:
-    return [name for name in names if "T" in subject.view.nodes[name].attr and subject.view.nodes[name].attr["T"].type in dtypes]
+    return [
+        name
+        for name in names
+        if "T" in subject.view.nodes[name].attr
+        and subject.view.nodes[name].attr["T"].type in dtypes
+    ]
 
 
 def _one(subject: Subject, random: Any, names: List[str], dtypes: List[int]) -> Optional[Plant]:
@@ -60,16 +71,29 @@ def computed_in_half(subject: Subject, random: Any) -> Optional[Plant]:
     That is on the way of a variable's first value or of a checkpoint, in a loss, between an unscaling and an update, and between a variable's value
     and an update of it. Elsewhere, in the sum of a variable's gradient for example, a conversion may choose, and no proof can say that it is wrong.
     """
-    return _one(subject, random, _typed(subject, sorted(_float32(subject) & subject.before.nodes.keys()), (FLOAT32,)), [FLOAT16, BFLOAT16])
+    return _one(
+        subject,
+        random,
+        _typed(subject, sorted(_float32(subject) & subject.before.nodes.keys()), (FLOAT32,)),
+        [FLOAT16, BFLOAT16],
+    )
 
 
 def _float32(subject: Subject) -> Set[str]:
     """Nodes that no policy has in half precision."""
     model = _model(subject)
-    found = _stored(subject) | _losses(subject) | _between(subject, subject.unscales, subject.updates, lambda name: name not in model)
+    found = (
+        _stored(subject)
+        | _losses(subject)
+        | _between(subject, subject.unscales, subject.updates, lambda name: name not in model)
+    )
     for update in subject.updates:
         for variable in subject.state.written(update):
-            alike = {name for name in subject.view.nodes if name not in model and subject.shape(Port(name, 0)) == _shape(subject, variable)}
+            alike = {
+                name
+                for name in subject.view.nodes
+                if name not in model and subject.shape(Port(name, 0)) == _shape(subject, variable)
+            }
             found |= _between(subject, [variable], [update], alike.__contains__)
     return found
 
@@ -81,9 +105,14 @@ def _shape(subject: Subject, variable: str) -> Tuple[int, ...]:
 def _stored(subject: Subject) -> Set[str]:
     """What gives variables their first values, and what lies between them and checkpoints."""
     view = subject.view
-    restored = view.descendants([n for n, node in view.nodes.items() if node.op == "RestoreV2"], control=False)
+    restored = view.descendants(
+        [n for n, node in view.nodes.items() if node.op == "RestoreV2"], control=False
+    )
     saved = [name for name, node in view.nodes.items() if node.op == "SaveV2"]
-    return view.ancestors([*saved, *subject.state.initializers, *restored.intersection(subject.state.writes)], control=False)
+    return view.ancestors(
+        [*saved, *subject.state.initializers, *restored.intersection(subject.state.writes)],
+        control=False,
+    )
 
 
 def _losses(subject: Subject) -> Set[str]:
@@ -104,9 +133,13 @@ def _model(subject: Subject) -> Set[str]:
     }
 
 
-def _between(subject: Subject, starts: Sequence[str], ends: Sequence[str], through: Callable[[str], bool]) -> Set[str]:
+def _between(
+    subject: Subject, starts: Sequence[str], ends: Sequence[str], through: Callable[[str], bool]
+) -> Set[str]:
     """What lies on ways of data between nodes, themselves left out."""
-    ahead = subject.view.followed(starts, lambda name: name in starts or (name not in ends and through(name))) - set(starts)
+    ahead = subject.view.followed(
+        starts, lambda name: name in starts or (name not in ends and through(name))
+    ) - set(starts)
     found: Set[str] = set()
     waiting = list(ends)
     while waiting:
@@ -126,7 +159,11 @@ def own_computed_in_half(subject: Subject, random: Any) -> Optional[Plant]:
 def computed_in_the_other_half(subject: Subject, random: Any) -> Optional[Plant]:
     """A half-precision op computes in the other half type."""
     name = pick(random, _typed(subject, subject.view.nodes, tuple(_HALVES)))
-    return None if name is None else computed_in(subject, name, _HALVES[subject.view.nodes[name].attr["T"].type])
+    return (
+        None
+        if name is None
+        else computed_in(subject, name, _HALVES[subject.view.nodes[name].attr["T"].type])
+    )
 
 
 def _through(subject: Subject, random: Any, names: Any, dtypes: List[int]) -> Optional[Plant]:
@@ -138,7 +175,9 @@ def _through(subject: Subject, random: Any, names: Any, dtypes: List[int]) -> Op
     dtype = random.choice([other for other in dtypes if other != mine] or [FLOAT32])
     plant = Plant(subject)
     plant.connect(slot, cast(plant, cast(plant, subject.read(slot), mine, dtype), dtype, mine))
-    return plant.said("input %d of %s is rounded to %s", slot.slot, slot.node, tf.as_dtype(dtype).name)
+    return plant.said(
+        "input %d of %s is rounded to %s", slot.slot, slot.node, tf.as_dtype(dtype).name
+    )
 
 
 @fault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import BOOL, Slot, Subject
@@ -24,7 +24,14 @@ def gradient_checked_for_another(subject: Subject, random: Any) -> Optional[Plan
     name = pick(random, checks)
     read = {subject.read(Slot(other, 0)) for other in checks}
     mine = name and subject.read(Slot(name, 0))
-    alike = [p for p in sorted(read) if p != mine and name and subject.dtype(p) == subject.dtype(mine) and p.node not in subject.descendants(name)]
+    alike = [
+        p
+        for p in sorted(read)
+        if p != mine
+        and name
+        and subject.dtype(p) == subject.dtype(mine)
+        and p.node not in subject.descendants(name)
+    ]
     other = pick(random, alike)
     if not other:
         return None
@@ -42,14 +49,26 @@ def check_twice_in_list(subject: Subject, random: Any) -> Optional[Plant]:
     one, other = random.sample(range(len(subject.view.inputs(name))), 2)
     plant = Plant(subject)
     plant.connect(Slot(name, one), subject.read(Slot(name, other)))
-    return plant.said("%s has %s in place of %s", name, subject.read(Slot(name, other)), subject.read(Slot(name, one)))
+    return plant.said(
+        "%s has %s in place of %s",
+        name,
+        subject.read(Slot(name, other)),
+        subject.read(Slot(name, one)),
+    )
 
 
 @fault
 def check_always_true(subject: Subject, random: Any) -> Optional[Plant]:
     """A reader of a flag below graphmp/ reads a constant."""
-    flags = [slot for slot in subject.slots(subject.own) if subject.dtype(subject.read(slot)) == BOOL and subject.shape(subject.read(slot)) == ()]
-    slot = pick(random, [slot for slot in flags if subject.view.nodes[slot.node].op not in ("Enter", "Exit")])
+    flags = [
+        slot
+        for slot in subject.slots(subject.own)
+        if subject.dtype(subject.read(slot)) == BOOL and subject.shape(subject.read(slot)) == ()
+    ]
+    slot = pick(
+        random,
+        [slot for slot in flags if subject.view.nodes[slot.node].op not in ("Enter", "Exit")],
+    )
     if slot is None:
         return None
     plant, value = Plant(subject), bool(random.random() < 0.8)
@@ -60,8 +79,15 @@ def check_always_true(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def check_turned(subject: Subject, random: Any) -> Optional[Plant]:
     """A reader of a flag reads its opposite."""
-    slots = [slot for name in subject.outside for slot in subject.readers(Port(name, 0)) if subject.dtype(Port(name, 0)) == BOOL]
-    slot = pick(random, [slot for slot in slots if not subject.port_type(subject.read(slot)).is_ref])
+    slots = [
+        slot
+        for name in subject.outside
+        for slot in subject.readers(Port(name, 0))
+        if subject.dtype(Port(name, 0)) == BOOL
+    ]
+    slot = pick(
+        random, [slot for slot in slots if not subject.port_type(subject.read(slot)).is_ref]
+    )
     if slot is None:
         return None
     plant = Plant(subject)

@@ -35,7 +35,10 @@ def chosen(names: Sequence[str] = (), held_out: bool = False) -> List[str]:
     load()
     unknown = sorted(set(names) - set(FAULTS) - set(HELD_OUT))
     if unknown:
-        raise ValueError("no class of faults %s; there are %s" % (", ".join(unknown), ", ".join(sorted([*FAULTS, *HELD_OUT]))))
+        raise ValueError(
+            "no class of faults %s; there are %s"
+            % (", ".join(unknown), ", ".join(sorted([*FAULTS, *HELD_OUT])))
+        )
     return list(names) or sorted(HELD_OUT if held_out else FAULTS)
 
 
@@ -51,7 +54,9 @@ def planted(name: str, subject: Subject, seed: Any) -> Optional[Mutant]:
     return None
 
 
-def first(chance: random.Random, values: Iterable[_Value], fits: Callable[[_Value], bool]) -> Optional[_Value]:
+def first(
+    chance: random.Random, values: Iterable[_Value], fits: Callable[[_Value], bool]
+) -> Optional[_Value]:
     """One of some values that fits, which is tried for a few of them; None where none did."""
     listed = list(values)
     tried = chance.sample(listed, min(len(listed), _ATTEMPTS))

@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import Subject
@@ -23,7 +23,9 @@ def value_of(node: Any) -> Any:
 def set_value(node: Any, value: Any) -> None:
     """Gives a constant another value of the same dtype and shape."""
     before = node.attr["value"].tensor
-    after = tf.make_tensor_proto(value, tf.as_dtype(before.dtype), [dim.size for dim in before.tensor_shape.dim])
+    after = tf.make_tensor_proto(
+        value, tf.as_dtype(before.dtype), [dim.size for dim in before.tensor_shape.dim]
+    )
     node.attr["value"].tensor.CopyFrom(after)
 
 
@@ -69,12 +71,20 @@ def change(plant: Plant, name: str, random: Any) -> Optional[Plant]:
 
 def constants(subject: Subject, names: Any) -> List[str]:
     """Constants among nodes."""
-    return [name for name in names if name in subject.view.nodes and subject.view.nodes[name].op == "Const"]
+    return [
+        name
+        for name in names
+        if name in subject.view.nodes and subject.view.nodes[name].op == "Const"
+    ]
 
 
 def numbers(subject: Subject, names: Any) -> List[str]:
     """Constants that are numbers."""
-    return [name for name in constants(subject, names) if subject.dtype(Port(name, 0)) != tf.string.as_datatype_enum]
+    return [
+        name
+        for name in constants(subject, names)
+        if subject.dtype(Port(name, 0)) != tf.string.as_datatype_enum
+    ]
 
 
 def _one(subject: Subject, random: Any, names: List[str]) -> Optional[Plant]:
@@ -91,14 +101,27 @@ def constant_changed(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def hyperparameter_changed(subject: Subject, random: Any) -> Optional[Plant]:
     """A number that an update reads, such as the learning rate, is another one."""
-    scalars = [port.node for name in subject.writes for port in subject.view.inputs(name) if subject.shape(port) == ()]
-    near = [name for name in constants(subject, sorted(subject.view.ancestors(scalars))) if name in subject.before.nodes]
+    scalars = [
+        port.node
+        for name in subject.writes
+        for port in subject.view.inputs(name)
+        if subject.shape(port) == ()
+    ]
+    near = [
+        name
+        for name in constants(subject, sorted(subject.view.ancestors(scalars)))
+        if name in subject.before.nodes
+    ]
     return _one(subject, random, [name for name in near if subject.is_float(Port(name, 0))])
 
 
 @fault
 def initial_value_changed(subject: Subject, random: Any) -> Optional[Plant]:
     """A variable starts with other values."""
-    inits = [name for name in subject.state.initializers if name in subject.before.nodes and len(subject.view.inputs(name)) > 1]
+    inits = [
+        name
+        for name in subject.state.initializers
+        if name in subject.before.nodes and len(subject.view.inputs(name)) > 1
+    ]
     behind = subject.view.ancestors(subject.view.inputs(name)[1].node for name in inits)
     return _one(subject, random, constants(subject, sorted(behind)))

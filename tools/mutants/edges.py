@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from typing import Any, List, Optional, Sequence, Tuple
 
-from graphmp.graph.control_flow import SWITCHES
+from graphmp.graph.structure.control_flow import SWITCHES
 from mutants.classes import fault, first, pick
 from mutants.plant import Plant
 from mutants.subject import Subject
 
 
-def dropped(subject: Subject, random: Any, edges: Sequence[Tuple[str, str]], words: str = "no longer waits for") -> Optional[Plant]:
+def dropped(
+    subject: Subject,
+    random: Any,
+    edges: Sequence[Tuple[str, str]],
+    words: str = "no longer waits for",
+) -> Optional[Plant]:
     """One of some control edges, given by who waits for whom, is not there."""
     edge = pick(random, edges)
     if edge is None:
@@ -29,7 +34,11 @@ def control_edges(subject: Subject, names: Any) -> List[Tuple[str, str]]:
 @fault
 def control_edge_dropped(subject: Subject, random: Any) -> Optional[Plant]:
     """A control edge of the original's is dropped."""
-    return dropped(subject, random, control_edges(subject, [n for n in subject.before.nodes if n in subject.view.nodes]))
+    return dropped(
+        subject,
+        random,
+        control_edges(subject, [n for n in subject.before.nodes if n in subject.view.nodes]),
+    )
 
 
 @fault
@@ -43,7 +52,11 @@ def train_no_longer_waits(subject: Subject, random: Any) -> Optional[Plant]:
     """What runs a step no longer waits for an update."""
     writes = set(subject.writes)
     alive = {name for name in subject.own if name.endswith("/alive")}
-    edges = [edge for edge in control_edges(subject, subject.view.nodes) if edge[1] in writes or edge[1] in alive]
+    edges = [
+        edge
+        for edge in control_edges(subject, subject.view.nodes)
+        if edge[1] in writes or edge[1] in alive
+    ]
     return dropped(subject, random, edges)
 
 
@@ -52,10 +65,24 @@ def control_edge_from_a_conditional(subject: Subject, random: Any) -> Optional[P
     """A node waits for one that runs on one side of a conditional only."""
     switches = [name for name, node in subject.view.nodes.items() if node.op in SWITCHES]
     sides = [c.node for name in switches for c in subject.view.consumers(name)]
-    sides = [name for name in sides if subject.view.nodes[name].op in ("Identity", "Cast", "Abs", "Reshape")]
+    sides = [
+        name
+        for name in sides
+        if subject.view.nodes[name].op in ("Identity", "Cast", "Abs", "Reshape")
+    ]
     side = pick(random, [name for name in sides if not subject.frame(name)])
-    readers = sorted({*subject.writes, *subject.own, *(s for s in subject.before.nodes if re.search(r"(^|/)(train|gradients)", s))})
-    reader = side and first(random, [n for n in readers if n in subject.view.nodes], lambda name: side not in subject.descendants(name))
+    readers = sorted(
+        {
+            *subject.writes,
+            *subject.own,
+            *(s for s in subject.before.nodes if re.search(r"(^|/)(train|gradients)", s)),
+        }
+    )
+    reader = side and first(
+        random,
+        [n for n in readers if n in subject.view.nodes],
+        lambda name: side not in subject.descendants(name),
+    )
     if not reader:
         return None
     plant = Plant(subject)

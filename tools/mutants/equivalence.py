@@ -33,10 +33,10 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.control_flow import MERGES, NEXT_ITERATIONS
-from graphmp.graph.dtypes import FLOAT16, FLOAT32, HALF
-from graphmp.graph.messages import serialize
-from graphmp.graph.view import GraphView, Port, parse_input
+from graphmp.graph.io.messages import serialize
+from graphmp.graph.structure.control_flow import MERGES, NEXT_ITERATIONS
+from graphmp.graph.structure.view import GraphView, Port, parse_input
+from graphmp.policy.dtypes import FLOAT16, FLOAT32, HALF
 from mutants.subject import Subject
 
 IMPLIED, SAME_VALUES, UNSEEN = "the same order", "the same values", "where nobody looks"
@@ -113,26 +113,48 @@ def rule(subject: Subject, mutated: tf.MetaGraphDef) -> str:
 
 def lost_order(subject: Subject, view: GraphView) -> List[Edge]:
     """Control edges of the unmutated graph that a mutant of the same nodes neither has nor implies: (who waited, for whom)."""
-    dropped = [(name, other) for name, other in _edges(subject.view) - _edges(view) if name in view.nodes]
-    return sorted((name, other) for name, other in dropped if not _implied(view, name, other) and not _is_read_later(subject, view, name, other))
+    dropped = [
+        (name, other) for name, other in _edges(subject.view) - _edges(view) if name in view.nodes
+    ]
+    return sorted(
+        (name, other)
+        for name, other in dropped
+        if not _implied(view, name, other) and not _is_read_later(subject, view, name, other)
+    )
 
 
 def _is_read_later(subject: Subject, view: GraphView, name: str, other: str) -> bool:
     """Whether a node that was put in is no more than its values, and whoever comes after it, if anybody, waits for another one."""
-    readers = {consumer.node for consumer in view.consumers(name)}.union(view.control_consumers(name))
-    if name in subject.before.nodes or view.nodes[name].op == "NoOp" or _Numbers(subject).stays(view, name):
+    readers = {consumer.node for consumer in view.consumers(name)}.union(
+        view.control_consumers(name)
+    )
+    if (
+        name in subject.before.nodes
+        or view.nodes[name].op == "NoOp"
+        or _Numbers(subject).stays(view, name)
+    ):
         return False
-    return all(view.nodes[reader].op not in MERGES and _implied(view, reader, other) for reader in readers)
+    return all(
+        view.nodes[reader].op not in MERGES and _implied(view, reader, other) for reader in readers
+    )
 
 
 def loses_order_alone(subject: Subject, mutated: tf.MetaGraphDef) -> bool:
     """Whether a mutant differs in nothing but control edges that are missing and not implied."""
     view = GraphView(mutated.graph_def)
-    return _only_order_differs(subject.view, view) and not _edges(view) - _edges(subject.view) and bool(lost_order(subject, view))
+    return (
+        _only_order_differs(subject.view, view)
+        and not _edges(view) - _edges(subject.view)
+        and bool(lost_order(subject, view))
+    )
 
 
 def _new_order(subject: Subject, view: GraphView) -> List[Edge]:
-    return [(name, other) for name, other in _edges(view) - _edges(subject.view) if not _implied(subject.view, name, other)]
+    return [
+        (name, other)
+        for name, other in _edges(view) - _edges(subject.view)
+        if not _implied(subject.view, name, other)
+    ]
 
 
 def _edges(view: GraphView) -> Set[Edge]:
@@ -157,7 +179,11 @@ def _implied(view: GraphView, name: str, other: str) -> bool:
 def _only_order_differs(before: GraphView, after: GraphView) -> bool:
     if list(before.nodes) != list(after.nodes):
         return False
-    return all(_without_order(node) == _without_order(after.nodes[name]) for name, node in before.nodes.items() if node != after.nodes[name])
+    return all(
+        _without_order(node) == _without_order(after.nodes[name])
+        for name, node in before.nodes.items()
+        if node != after.nodes[name]
+    )
 
 
 def _without_order(node: Any) -> bytes:
@@ -183,7 +209,11 @@ def _different(subject: Subject, view: GraphView) -> Set[str]:
     """Nodes of the original, and those that are more than their values, that don't do the same."""
     numbers = _Numbers(subject)
     before, after = numbers.of(subject.view), numbers.of(view)
-    wanted = {name for name in subject.view.nodes if name in subject.before.nodes or numbers.stays(subject.view, name)}
+    wanted = {
+        name
+        for name in subject.view.nodes
+        if name in subject.before.nodes or numbers.stays(subject.view, name)
+    }
     wanted |= {name for name in view.nodes if numbers.stays(view, name)}
     return {name for name in wanted if before.get(name, -1) != after.get(name, -2)}
 
@@ -195,7 +225,9 @@ def _unseen(subject: Subject, view: GraphView, names: Set[str]) -> bool:
         return False
     for graph in (subject.view, view):
         behind = graph.descendants(names)
-        if any(name in subject.before.nodes or numbers.stays(graph, name) for name in behind - names):
+        if any(
+            name in subject.before.nodes or numbers.stays(graph, name) for name in behind - names
+        ):
             return False
     return not any(numbers.stays(graph, name) for graph in (subject.view, view) for name in names)
 
@@ -205,7 +237,11 @@ def _multiplied(subject: Subject) -> Set[str]:
     found: Set[str] = set()
     waiting = list(subject.seeds)
     while waiting:
-        readers = {consumer.node for consumer in subject.view.consumers(waiting.pop())} - found - set(subject.unscales)
+        readers = (
+            {consumer.node for consumer in subject.view.consumers(waiting.pop())}
+            - found
+            - set(subject.unscales)
+        )
         found |= readers
         waiting += readers
     return found & set(subject.before.nodes)
@@ -213,8 +249,16 @@ def _multiplied(subject: Subject) -> Set[str]:
 
 def _named(meta_graph: tf.MetaGraphDef) -> Set[str]:
     """Nodes that a collection or a signature names."""
-    names = [name for collection in meta_graph.collection_def.values() for name in collection.node_list.value]
-    names += [info.name for signature in meta_graph.signature_def.values() for info in signature.outputs.values()]
+    names = [
+        name
+        for collection in meta_graph.collection_def.values()
+        for name in collection.node_list.value
+    ]
+    names += [
+        info.name
+        for signature in meta_graph.signature_def.values()
+        for info in signature.outputs.values()
+    ]
     return {parse_input(name).node for name in names if name}
 
 
@@ -230,16 +274,26 @@ class _Numbers:
         """Whether a node is more than its values: it has state, a reference, a handle, or is of control flow."""
         node = view.nodes[name]
         definition = self._defs.get(node.op)
-        if definition is None or definition.is_stateful or node.op in _CONTROL_FLOW or node.op.startswith("Placeholder"):
+        if (
+            definition is None
+            or definition.is_stateful
+            or node.op in _CONTROL_FLOW
+            or node.op.startswith("Placeholder")
+        ):
             return True
-        return any(argument.is_ref or argument.type == tf.resource.as_datatype_enum for argument in definition.input_arg) or self._reads_state(
-            view, name
-        )
+        return any(
+            argument.is_ref or argument.type == tf.resource.as_datatype_enum
+            for argument in definition.input_arg
+        ) or self._reads_state(view, name)
 
     def _reads_state(self, view: GraphView, name: str) -> bool:
         for port in view.inputs(name):
             signature = self._defs.signature(view.nodes[port.node])
-            if signature is None or port.output >= len(signature.outputs) or signature.outputs[port.output].is_ref:
+            if (
+                signature is None
+                or port.output >= len(signature.outputs)
+                or signature.outputs[port.output].is_ref
+            ):
                 return True
         return False
 
@@ -277,7 +331,11 @@ class _Numbers:
         if node.op not in ("Identity", "Cast"):
             return False
         port = view.inputs(name)[0]
-        if port.output or port.node not in found or not all(_implied(view, port.node, other) for other in view.controls(name)):
+        if (
+            port.output
+            or port.node not in found
+            or not all(_implied(view, port.node, other) for other in view.controls(name))
+        ):
             return False
         if node.op == "Identity":
             return True
@@ -288,7 +346,11 @@ class _Numbers:
     def _half(self, view: GraphView, port: Port, found: Dict[str, int]) -> Optional[int]:
         """The half-precision type that holds an output: its own, or that of all that is moved into it; None where there is none."""
         signature = self._defs.signature(view.nodes[port.node])
-        dtype = signature.outputs[port.output].dtype if signature is not None and port.output < len(signature.outputs) else 0
+        dtype = (
+            signature.outputs[port.output].dtype
+            if signature is not None and port.output < len(signature.outputs)
+            else 0
+        )
         if dtype in HALF:
             return int(dtype)
         return self._halves.get(found.get(port.node, -1)) if not port.output else None
@@ -298,19 +360,31 @@ class _Numbers:
         node, signature = view.nodes[name], self._defs.signature(view.nodes[name])
         if node.op not in _MOVE | _COMPARE or signature is None or len(signature.outputs) != 1:
             return False
-        typed = [port for port, given in zip(view.inputs(name), signature.inputs) if given.attribute == "T"]
+        typed = [
+            port
+            for port, given in zip(view.inputs(name), signature.inputs)
+            if given.attribute == "T"
+        ]
         halves = {self._half(view, port, found) for port in typed}
         return len(halves) == 1 and None not in halves and (node.op in _MOVE or halves == {FLOAT16})
 
     def _in_any_order(self, view: GraphView, name: str, found: Dict[str, int]) -> Any:
         """The inputs of a node that reduces a list of scalars to one, in an order of their own; None for any other."""
         node, ports = view.nodes[name], view.inputs(name)
-        if node.op not in _IN_ANY_ORDER or view.nodes[ports[0].node].op != "Pack" or view.controls(ports[0].node):
+        if (
+            node.op not in _IN_ANY_ORDER
+            or view.nodes[ports[0].node].op != "Pack"
+            or view.controls(ports[0].node)
+        ):
             return None
         listed = view.inputs(ports[0].node)
-        if self._subject.shape(Port(name, 0)) != () or any(self._subject.shape(port) != () for port in listed):
+        if self._subject.shape(Port(name, 0)) != () or any(
+            self._subject.shape(port) != () for port in listed
+        ):
             return None
-        return tuple(sorted(((found.get(port.node, port.node), port.output) for port in listed), key=str))
+        return tuple(
+            sorted(((found.get(port.node, port.node), port.output) for port in listed), key=str)
+        )
 
     def _intern(self, key: Any) -> int:
         return self._known.setdefault(key, len(self._known))
@@ -319,8 +393,16 @@ class _Numbers:
 def _attributes(node: Any, without: Tuple[str, ...] = ()) -> Any:
     if node.op == "Const":
         value = np.asarray(tf.make_ndarray(node.attr["value"].tensor))
-        return node.attr["dtype"].type, value.shape, value.tobytes() if value.dtype != object else repr(value.tolist())
-    return tuple((key, serialize(node.attr[key])) for key in sorted(node.attr) if key != "_output_shapes" and key not in without) + (node.device,)
+        return (
+            node.attr["dtype"].type,
+            value.shape,
+            value.tobytes() if value.dtype != object else repr(value.tolist()),
+        )
+    return tuple(
+        (key, serialize(node.attr[key]))
+        for key in sorted(node.attr)
+        if key != "_output_shapes" and key not in without
+    ) + (node.device,)
 
 
 def _in_order(view: GraphView) -> List[str]:
@@ -330,7 +412,11 @@ def _in_order(view: GraphView) -> List[str]:
     readers: Dict[str, List[str]] = {}
     for name, node in view.nodes.items():
         before = {port.node for port in view.inputs(name)} | set(view.controls(name))
-        before = {other for other in before if not (node.op in MERGES and view.nodes[other].op in NEXT_ITERATIONS)}
+        before = {
+            other
+            for other in before
+            if not (node.op in MERGES and view.nodes[other].op in NEXT_ITERATIONS)
+        }
         left[name] = len(before)
         for other in before:
             readers.setdefault(other, []).append(name)

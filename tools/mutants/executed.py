@@ -26,16 +26,20 @@ from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.messages import with_nodes_reversed
-from graphmp.graph.view import GraphView, Port, parse_input
-from graphmp.runtime.feeds.attempts import first_that_runs, random_attempts
+from graphmp.feeds.attempts import first_that_runs, random_attempts
+from graphmp.graph.io.messages import with_nodes_reversed
+from graphmp.graph.structure.view import GraphView, Port, parse_input
 from mutants.subject import OWN, Slot, Subject
 from tests.support.training import imported
 
 _STEPS, _GRADIENTS, _BATCH, _ENDS, _LOSSES = 5, 8, 8, 8, 8
 _LARGEST_SCALE, _TINY = 2.0**127, 2.0**-126
 _LIMIT_MS = 60_000
-CONFIG = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, operation_timeout_in_ms=_LIMIT_MS)
+CONFIG = tf.ConfigProto(
+    intra_op_parallelism_threads=1,
+    inter_op_parallelism_threads=1,
+    operation_timeout_in_ms=_LIMIT_MS,
+)
 CONFIG.graph_options.rewrite_options.disable_meta_optimizer = True
 
 Observations = Dict[str, Any]
@@ -88,7 +92,9 @@ class Comparison:
         self._expected = self._observed(subject.converted)
         again = self._observed(with_nodes_reversed(subject.converted))
         self._stable = [key for key, value in self._expected.items() if again.get(key) == value]
-        refused = [key for key in self._expected if key.startswith("growth") and key.endswith("error")]
+        refused = [
+            key for key in self._expected if key.startswith("growth") and key.endswith("error")
+        ]
         if refused:
             raise NotRun("%s: %s" % (refused[0], self._expected[refused[0]]))
         if not self._trains():
@@ -96,7 +102,10 @@ class Comparison:
 
     def _trains(self) -> bool:
         """Whether the good steps change a variable of the original's: else every mutant would seem the same."""
-        ends = [{name: self._expected.get("%s: %s" % (label, name)) for name in self._subject.variables} for label in ("initialised", "growth 4")]
+        ends = [
+            {name: self._expected.get("%s: %s" % (label, name)) for name in self._subject.variables}
+            for label in ("initialised", "growth 4")
+        ]
         return ends[0] != ends[1]
 
     def difference(self, mutated: tf.MetaGraphDef) -> str:
@@ -105,7 +114,9 @@ class Comparison:
             if getattr(mutated, field) != getattr(self._subject.converted, field):
                 return field
         found = self._observed(mutated)
-        different = [key for key in self._stable if found.get(key) != self._expected[key]] + [key for key in found if key not in self._expected]
+        different = [key for key in self._stable if found.get(key) != self._expected[key]] + [
+            key for key in found if key not in self._expected
+        ]
         return different[0] if different else ""
 
     def _observed(self, meta_graph: tf.MetaGraphDef) -> Observations:
@@ -123,13 +134,29 @@ def plan(subject: Subject) -> Plan:
     """
     view = subject.view
     initializers = _initializers(subject)
-    init = [n for n, node in view.nodes.items() if node.op == "NoOp" and len(set(view.controls(n)) & set(initializers.values())) > 1]
+    init = [
+        n
+        for n, node in view.nodes.items()
+        if node.op == "NoOp" and len(set(view.controls(n)) & set(initializers.values())) > 1
+    ]
     train = list(subject.train) or _train(subject)
     losses = [name for name in subject.before.nodes if _is_loss(subject, name)][:_LOSSES]
     variables = [*subject.variables, *subject.own_variables]
-    gradients = [str(subject.read(Slot(name, 0))) for name in subject.unscales if not subject.frame(name)]
+    gradients = [
+        str(subject.read(Slot(name, 0))) for name in subject.unscales if not subject.frame(name)
+    ]
     seeds = [name for name in subject.seeds if not subject.frame(name)]
-    made = Plan(init, initializers, train, losses, variables, gradients[:_GRADIENTS], seeds, [], _known_shapes(subject, gradients))
+    made = Plan(
+        init,
+        initializers,
+        train,
+        losses,
+        variables,
+        gradients[:_GRADIENTS],
+        seeds,
+        [],
+        _known_shapes(subject, gradients),
+    )
     if not train:
         raise NotRun("no step was found")
     return made._replace(feeds=_feeds(subject, made))
@@ -137,15 +164,26 @@ def plan(subject: Subject) -> Plan:
 
 def _known_shapes(subject: Subject, names: List[str]) -> Dict[str, Tuple[int, ...]]:
     found = {name: subject.shape(parse_input(name)) for name in names}
-    return {name: shape for name, shape in found.items() if shape is not None and -1 not in shape and 0 not in shape}
+    return {
+        name: shape
+        for name, shape in found.items()
+        if shape is not None and -1 not in shape and 0 not in shape
+    }
 
 
 def _train(subject: Subject) -> List[str]:
     """The ops of the collection `train_op`; else those at the end of updates, the original's where there are any."""
     collections = subject.converted.collection_def
-    listed = [parse_input(name).node for name in (collections["train_op"].node_list.value if "train_op" in collections else ())]
+    listed = [
+        parse_input(name).node
+        for name in (collections["train_op"].node_list.value if "train_op" in collections else ())
+    ]
     behind = subject.view.descendants(subject.updates) if subject.updates else set()
-    ends = [name for name in behind if not subject.view.consumers(name) and not subject.view.control_consumers(name)]
+    ends = [
+        name
+        for name in behind
+        if not subject.view.consumers(name) and not subject.view.control_consumers(name)
+    ]
     ends = sorted(name for name in ends if subject.view.nodes[name].op not in ("Switch", "Merge"))
     theirs = [name for name in ends if not name.startswith(OWN)]
     return [name for name in listed if name in subject.view.nodes] or (theirs or ends)[:_ENDS]
@@ -153,7 +191,10 @@ def _train(subject: Subject) -> List[str]:
 
 def _initializers(subject: Subject) -> Dict[str, str]:
     found = {}
-    for name in [*sorted(subject.state.initializers), *(n for n in subject.own if n.endswith("/Assign"))]:
+    for name in [
+        *sorted(subject.state.initializers),
+        *(n for n in subject.own if n.endswith("/Assign")),
+    ]:
         if name in subject.view.nodes and subject.view.inputs(name):
             found[subject.view.inputs(name)[0].node] = name
     return found
@@ -161,7 +202,12 @@ def _initializers(subject: Subject) -> Dict[str, str]:
 
 def _is_loss(subject: Subject, name: str) -> bool:
     last = name.rsplit("/", 1)[-1]
-    return "loss" in last.lower() and subject.shape(Port(name, 0)) == () and subject.is_float(Port(name, 0)) and name in subject.view.nodes
+    return (
+        "loss" in last.lower()
+        and subject.shape(Port(name, 0)) == ()
+        and subject.is_float(Port(name, 0))
+        and name in subject.view.nodes
+    )
 
 
 def _feeds(subject: Subject, made: Plan) -> List[Dict[str, Any]]:
@@ -172,25 +218,38 @@ def _feeds(subject: Subject, made: Plan) -> List[Dict[str, Any]]:
             with tf.Session(graph=graph, config=CONFIG) as session:
                 _initialise(session, made)
                 batches = first_that_runs(
-                    session, [graph.get_operation_by_name(name) for name in made.train], random_attempts(graph, subject.view, targets, _BATCH, 1)
+                    session,
+                    [graph.get_operation_by_name(name) for name in made.train],
+                    random_attempts(graph, subject.view, targets, _BATCH, 1),
                 )
         except Exception as error:  # TensorFlow raises what it likes
             raise NotRun("%s: %s" % (type(error).__name__, str(error).splitlines()[0])) from error
-        return [{name: np.array(value) for name, value in batches(step).items()} for step in range(3)]
+        return [
+            {name: np.array(value) for name, value in batches(step).items()} for step in range(3)
+        ]
 
 
 def _copy(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
     """A copy whose random ops draw the same numbers in each session."""
     copy = tf.MetaGraphDef()
     copy.CopyFrom(meta_graph)
-    for nodes in [copy.graph_def.node, *(function.node_def for function in copy.graph_def.library.function)]:
+    for nodes in [
+        copy.graph_def.node,
+        *(function.node_def for function in copy.graph_def.library.function),
+    ]:
         for node in nodes:
-            if "seed" in node.attr and "seed2" in node.attr and not (node.attr["seed"].i or node.attr["seed2"].i):
+            if (
+                "seed" in node.attr
+                and "seed2" in node.attr
+                and not (node.attr["seed"].i or node.attr["seed2"].i)
+            ):
                 node.attr["seed"].i, node.attr["seed2"].i = 1, zlib.crc32(node.name.encode())
     return copy
 
 
-def observed(meta_graph: tf.MetaGraphDef, made: Plan, folder: pathlib.Path, old: bool) -> Observations:
+def observed(
+    meta_graph: tf.MetaGraphDef, made: Plan, folder: pathlib.Path, old: bool
+) -> Observations:
     """What is seen of a graph that goes through all steps."""
     found: Observations = {}
     with tf.Graph().as_default() as graph:
@@ -238,15 +297,38 @@ def _all_steps(run: _Run, made: Plan, saver: Any, folder: pathlib.Path) -> None:
 class _Run:
     """A session of one graph, and what is seen of it."""
 
-    def __init__(self, session: Any, made: Plan, spoils: Dict[str, Tuple[str, Any]], reads: Dict[str, Any], found: Observations):
-        self._session, self._plan, self._spoils, self._reads, self._found = session, made, spoils, reads, found
+    def __init__(
+        self,
+        session: Any,
+        made: Plan,
+        spoils: Dict[str, Tuple[str, Any]],
+        reads: Dict[str, Any],
+        found: Observations,
+    ):
+        self._session, self._plan, self._spoils, self._reads, self._found = (
+            session,
+            made,
+            spoils,
+            reads,
+            found,
+        )
         self._number = 0
 
     def initialise(self) -> None:
         """Runs the init op, and looks at what it has initialised."""
-        self._guarded("init", lambda: self._session.run([self._session.graph.get_operation_by_name(name) for name in self._plan.init]) and None)
+        self._guarded(
+            "init",
+            lambda: (
+                self._session.run(
+                    [self._session.graph.get_operation_by_name(name) for name in self._plan.init]
+                )
+                and None
+            ),
+        )
         self._look("init")
-        rest = _initialise if "init: error" in self._found else _initialise_rest  # a second time an initialiser may read what another one writes
+        rest = (
+            _initialise if "init: error" in self._found else _initialise_rest
+        )  # a second time an initialiser may read what another one writes
         self._guarded("initialisers", lambda: rest(self._session, self._plan))
         self._look("initialised")
 
@@ -256,11 +338,22 @@ class _Run:
         self._number += 1
         graph = self._session.graph
         for name, (placeholder, dtype) in self._spoils.items():
-            feed[placeholder] = self._factor(name, (spoilt or {}).get(name, 1.0)).astype(dtype.as_numpy_dtype)
-        losses = [graph.get_tensor_by_name(name + ":0") for name in self._plan.losses if _is_there(graph, name)]
+            feed[placeholder] = self._factor(name, (spoilt or {}).get(name, 1.0)).astype(
+                dtype.as_numpy_dtype
+            )
+        losses = [
+            graph.get_tensor_by_name(name + ":0")
+            for name in self._plan.losses
+            if _is_there(graph, name)
+        ]
         self._guarded(label + ", losses", lambda: self._session.run(losses, feed))
         for name in self._plan.train:
-            self._guarded("%s, %s" % (label, name), lambda name=name: self._session.run([graph.get_operation_by_name(name)], feed) and None)
+            self._guarded(
+                "%s, %s" % (label, name),
+                lambda name=name: (
+                    self._session.run([graph.get_operation_by_name(name)], feed) and None
+                ),
+            )
         self._look(label)
 
     def _factor(self, name: str, number: float) -> Any:
@@ -278,19 +371,38 @@ class _Run:
     def scale_is(self, value: float) -> None:
         """Gives each scale a value."""
         for name, (feed, assign) in _setters(self._session.graph, self._plan).items():
-            self._guarded("setting " + name, lambda feed=feed, assign=assign: self._session.run(assign, {feed: np.float32(value)}) and None)
+            self._guarded(
+                "setting " + name,
+                lambda feed=feed, assign=assign: (
+                    self._session.run(assign, {feed: np.float32(value)}) and None
+                ),
+            )
 
     def save(self, label: str, saver: Any, path: pathlib.Path) -> None:
         """Saves, and looks at the file."""
         if not saver.save_tensor_name:
             return
-        self._guarded(label, lambda: self._session.run(saver.save_tensor_name, {saver.filename_tensor_name: str(path)}) and None)
+        self._guarded(
+            label,
+            lambda: (
+                self._session.run(saver.save_tensor_name, {saver.filename_tensor_name: str(path)})
+                and None
+            ),
+        )
         self._guarded(label + ", file", lambda: _content(path))
 
     def restored(self, label: str, saver: Any, path: pathlib.Path) -> None:
         """Restores, and looks at the variables."""
         if saver.restore_op_name and glob.glob(str(path) + "*"):
-            self._guarded(label, lambda: self._session.run([saver.restore_op_name], {saver.filename_tensor_name: str(path)}) and None)
+            self._guarded(
+                label,
+                lambda: (
+                    self._session.run(
+                        [saver.restore_op_name], {saver.filename_tensor_name: str(path)}
+                    )
+                    and None
+                ),
+            )
             self._look(label)
 
     def _guarded(self, label: str, call: Callable[[], Any]) -> None:
@@ -305,7 +417,11 @@ def _bytes(value: Any) -> Any:
         return {name: _bytes(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_bytes(part) for part in value]
-    return None if value is None else (str(np.asarray(value).dtype), np.shape(value), np.asarray(value).tobytes())
+    return (
+        None
+        if value is None
+        else (str(np.asarray(value).dtype), np.shape(value), np.asarray(value).tobytes())
+    )
 
 
 def _is_there(graph: Any, name: str) -> bool:
@@ -327,7 +443,11 @@ def _initialise_rest(session: Any, made: Plan) -> None:
     graph = session.graph
     tables = tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
     session.run(tables)
-    left = [name for name in made.initializers.values() if not any(name in _controls(graph, init) for init in made.init)]
+    left = [
+        name
+        for name in made.initializers.values()
+        if not any(name in _controls(graph, init) for init in made.init)
+    ]
     for _ in range(3):
         refused = []
         for name in left:
@@ -349,7 +469,9 @@ def _reads(graph: Any, made: Plan) -> Dict[str, Any]:
         if _is_there(graph, name):
             op = graph.get_operation_by_name(name)
             if op.type == "VarHandleOp":
-                found[name] = tf.raw_ops.ReadVariableOp(resource=op.outputs[0], dtype=op.get_attr("dtype"))
+                found[name] = tf.raw_ops.ReadVariableOp(
+                    resource=op.outputs[0], dtype=op.get_attr("dtype")
+                )
             else:
                 found[name] = tf.identity(op.outputs[0])
     return found
@@ -363,7 +485,12 @@ def _setters(graph: Any, made: Plan) -> Dict[str, Tuple[Any, Any]]:
             if name.startswith(OWN) and name.endswith("/scale") and _is_there(graph, name):
                 op, value = graph.get_operation_by_name(name), tf.placeholder(tf.float32, ())
                 ref = op.outputs[0]
-                found[name] = value, tf.raw_ops.AssignVariableOp(resource=ref, value=value) if op.type == "VarHandleOp" else tf.assign(ref, value).op
+                found[name] = (
+                    value,
+                    tf.raw_ops.AssignVariableOp(resource=ref, value=value)
+                    if op.type == "VarHandleOp"
+                    else tf.assign(ref, value).op,
+                )
     return found
 
 
@@ -391,7 +518,7 @@ def _spoiled(meta_graph: tf.MetaGraphDef, made: Plan) -> Dict[str, Tuple[str, An
 
 
 def _types(meta_graph: tf.MetaGraphDef) -> Any:
-    from graphmp.hooks.op_defs import OpDefs
+    from graphmp.tf_hooks.op_defs import OpDefs
 
     return OpDefs(meta_graph)
 
@@ -412,7 +539,13 @@ def _original_checkpoint(subject: Subject, made: Plan, path: pathlib.Path) -> bo
             imported(_copy(subject.original))
             with tf.Session(graph=graph, config=CONFIG) as session:
                 theirs = {v: i for v, i in made.initializers.items() if i in subject.before.nodes}
-                _initialise(session, made._replace(init=[n for n in made.init if n in subject.before.nodes], initializers=theirs))
+                _initialise(
+                    session,
+                    made._replace(
+                        init=[n for n in made.init if n in subject.before.nodes],
+                        initializers=theirs,
+                    ),
+                )
                 session.run(saver.save_tensor_name, {saver.filename_tensor_name: str(path)})
         except Exception:  # TensorFlow raises what it likes: then there is none
             return False

@@ -30,7 +30,9 @@ class Expected(NamedTuple):
 
     def escaped(self, outcomes: Iterable[Outcome]) -> List[Outcome]:
         """What passes now and was caught."""
-        return [outcome for outcome in outcomes if outcome.passed and _fault(outcome) in self.caught]
+        return [
+            outcome for outcome in outcomes if outcome.passed and _fault(outcome) in self.caught
+        ]
 
 
 NO_HOLES = Expected()
@@ -51,7 +53,10 @@ def read(path: pathlib.Path) -> Expected:
         elif word == "caught" and what:
             caught.append((where, what))
         elif line and not line.startswith("#"):
-            raise ValueError("%s, line %d: neither `below CLASS` nor `caught SUBJECT:CLASS  FAULT`: %s" % (path, number, line[:60]))
+            raise ValueError(
+                "%s, line %d: neither `below CLASS` nor `caught SUBJECT:CLASS  FAULT`: %s"
+                % (path, number, line[:60])
+            )
     return Expected(frozenset(below), frozenset(caught))
 
 
@@ -60,8 +65,16 @@ def write(path: pathlib.Path, outcomes: Sequence[Outcome]) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     below = read(path).below
     kept = [line for line in lines if not line.startswith("caught ")]
-    found = sorted({_fault(outcome) for outcome in outcomes if outcome.verdict == CAUGHT and outcome.name in below})
-    path.write_text("\n".join([*kept, *("caught %s  %s" % fault for fault in found)]) + "\n", encoding="utf-8")
+    found = sorted(
+        {
+            _fault(outcome)
+            for outcome in outcomes
+            if outcome.verdict == CAUGHT and outcome.name in below
+        }
+    )
+    path.write_text(
+        "\n".join([*kept, *("caught %s  %s" % fault for fault in found)]) + "\n", encoding="utf-8"
+    )
 
 
 def _fault(outcome: Outcome) -> _Fault:

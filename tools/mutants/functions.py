@@ -21,7 +21,12 @@ def _places(subject: Subject) -> Iterator[Tuple[int, int, str]]:
                 yield number, place, "whole number"
             if len([text for text in node.input if text.startswith("^")]):
                 yield number, place, "control"
-            if len(node.input) > 1 and len(set(node.input[:2])) == 2 and not node.input[1].startswith("^") and node.op not in COMMUTE:
+            if (
+                len(node.input) > 1
+                and len(set(node.input[:2])) == 2
+                and not node.input[1].startswith("^")
+                and node.op not in COMMUTE
+            ):
                 yield number, place, "order"
             if alike(subject, node):
                 yield number, place, "op"
@@ -51,4 +56,6 @@ def function_body_changed(subject: Subject, random: Any) -> Optional[Plant]:
         node.input[0], node.input[1] = node.input[1], node.input[0]
     else:
         node.op = random.choice(alike(subject, node))
-    return plant.said("in %s, %s of %s (%s) is another", function.signature.name, how, node.name, before)
+    return plant.said(
+        "in %s, %s of %s (%s) is another", function.signature.name, how, node.name, before
+    )

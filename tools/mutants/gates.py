@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import BOOL, Slot, Subject
@@ -26,14 +26,24 @@ def gate_swapped(subject: Subject, random: Any) -> Optional[Plant]:
     if slot is None:
         return None
     plant.connect(slot, Port(name, 1 - subject.read(slot).output))
-    return plant.said("%s reads %s in place of %s", slot.node, Port(name, 1 - subject.read(slot).output), subject.read(slot))
+    return plant.said(
+        "%s reads %s in place of %s",
+        slot.node,
+        Port(name, 1 - subject.read(slot).output),
+        subject.read(slot),
+    )
 
 
 @fault
 def gate_open(subject: Subject, random: Any) -> Optional[Plant]:
     """The new value is written whatever the flag says."""
     slots = [slot for name in subject.selects for slot in subject.readers(Port(name, 0))]
-    slots += [Slot(c.node, c.slot) for name in subject.switches for c in subject.view.consumers(name) if not c.node.startswith("graphmp/")]
+    slots += [
+        Slot(c.node, c.slot)
+        for name in subject.switches
+        for c in subject.view.consumers(name)
+        if not c.node.startswith("graphmp/")
+    ]
     slot = pick(random, slots)
     if slot is None:
         return None
@@ -53,24 +63,32 @@ def gate_keeps_anothers_value(subject: Subject, random: Any) -> Optional[Plant]:
 def other_value(subject: Subject, random: Any, place: int) -> Optional[Plant]:
     """One of the two values of a gate is another one of the same kind."""
     name = pick(random, subject.selects)
-    return reads_another(subject, random, Slot(name, place) if name else None, words="input {slot} of {node} is")
+    return reads_another(
+        subject, random, Slot(name, place) if name else None, words="input {slot} of {node} is"
+    )
 
 
 def predicates(subject: Subject) -> List[Slot]:
     """The inputs of gates that decide."""
-    return [Slot(name, 0) for name in subject.selects] + [Slot(name, 1) for name in subject.switches]
+    return [Slot(name, 0) for name in subject.selects] + [
+        Slot(name, 1) for name in subject.switches
+    ]
 
 
 @fault
 def gate_by_another_flag(subject: Subject, random: Any) -> Optional[Plant]:
     """A gate is decided on by another boolean."""
-    return reads_another(subject, random, pick(random, predicates(subject)), words="{node} is decided by")
+    return reads_another(
+        subject, random, pick(random, predicates(subject)), words="{node} is decided by"
+    )
 
 
 @fault
 def gate_turned(subject: Subject, random: Any) -> Optional[Plant]:
     """A gate is open where it should be closed."""
-    slot = pick(random, [slot for slot in predicates(subject) if subject.dtype(subject.read(slot)) == BOOL])
+    slot = pick(
+        random, [slot for slot in predicates(subject) if subject.dtype(subject.read(slot)) == BOOL]
+    )
     if slot is None:
         return None
     plant = Plant(subject)
@@ -81,7 +99,9 @@ def gate_turned(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def gate_always_open(subject: Subject, random: Any) -> Optional[Plant]:
     """A gate is decided on by a constant."""
-    slot = pick(random, [slot for slot in predicates(subject) if subject.shape(subject.read(slot)) == ()])
+    slot = pick(
+        random, [slot for slot in predicates(subject) if subject.shape(subject.read(slot)) == ()]
+    )
     if slot is None:
         return None
     plant = Plant(subject)
@@ -92,7 +112,11 @@ def gate_always_open(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def old_value_is_read_late(subject: Subject, random: Any) -> Optional[Plant]:
     """What a gate keeps is read without waiting for what it waited for."""
-    waits = [name for name in subject.own if subject.view.controls(name) and name.endswith(("/old", "/applied", "/zeros"))]
+    waits = [
+        name
+        for name in subject.own
+        if subject.view.controls(name) and name.endswith(("/old", "/applied", "/zeros"))
+    ]
     name = pick(random, waits)
     if name is None:
         return None

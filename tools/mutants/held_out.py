@@ -10,7 +10,7 @@ from typing import Any, List, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from mutants.added import float_edges, on_an_edge
 from mutants.attributes import changed
 from mutants.classes import fault, pick
@@ -50,30 +50,46 @@ def gate_applies_anothers_value(subject: Subject, random: Any) -> Optional[Plant
 @fault
 def clip_by_another_norm(subject: Subject, random: Any) -> Optional[Plant]:
     """What gradients are multiplied by is another number of the clip."""
-    scalars = [s for s in subject.slots(subject.clips) if subject.shape(subject.read(s)) == () and subject.dtype(subject.read(s)) == FLOAT32]
+    scalars = [
+        s
+        for s in subject.slots(subject.clips)
+        if subject.shape(subject.read(s)) == () and subject.dtype(subject.read(s)) == FLOAT32
+    ]
     slot = pick(random, scalars)
-    return reads_another(subject, random, slot, lambda port: port.node in subject.clips, "{node} reads")
+    return reads_another(
+        subject, random, slot, lambda port: port.node in subject.clips, "{node} reads"
+    )
 
 
 @fault
 def state_is_assigned_anothers_value(subject: Subject, random: Any) -> Optional[Plant]:
     """The scale or a count is assigned another number of graphmp's."""
     name = pick(random, own_assigns(subject))
-    return reads_another(subject, random, Slot(name, 1) if name else None, subject.is_own, "{node} assigns")
+    return reads_another(
+        subject, random, Slot(name, 1) if name else None, subject.is_own, "{node} assigns"
+    )
 
 
 @fault
 def another_output_is_read(subject: Subject, random: Any) -> Optional[Plant]:
     """An input reads another output of the same node."""
-    slots = [slot for slot in subject.slots(list(subject.view.nodes)) if len(getattr(subject.signature(subject.read(slot).node), "outputs", ())) > 1]
+    slots = [
+        slot
+        for slot in subject.slots(list(subject.view.nodes))
+        if len(getattr(subject.signature(subject.read(slot).node), "outputs", ())) > 1
+    ]
     slot = pick(random, slots)
     if slot is None:
         return None
     port = subject.read(slot)
-    other = random.choice([o for o in range(len(subject.signature(port.node).outputs)) if o != port.output])
+    other = random.choice(
+        [o for o in range(len(subject.signature(port.node).outputs)) if o != port.output]
+    )
     plant = Plant(subject)
     plant.connect(slot, Port(port.node, other))
-    return plant.said("input %d of %s reads %s in place of %s", slot.slot, slot.node, Port(port.node, other), port)
+    return plant.said(
+        "input %d of %s reads %s in place of %s", slot.slot, slot.node, Port(port.node, other), port
+    )
 
 
 @fault
@@ -92,13 +108,17 @@ def two_control_edges_dropped(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def transposed(subject: Subject, random: Any) -> Optional[Plant]:
     """A matmul transposes what it should not."""
-    return changed(subject, random, subject.view.nodes, ("transpose_a", "transpose_b", "adj_x", "adj_y"))
+    return changed(
+        subject, random, subject.view.nodes, ("transpose_a", "transpose_b", "adj_x", "adj_y")
+    )
 
 
 @fault
 def write_exchanged(subject: Subject, random: Any) -> Optional[Plant]:
     """A write writes something else."""
-    return exchanged(subject, random, [name for name in subject.state.writes if name in subject.view.nodes])
+    return exchanged(
+        subject, random, [name for name in subject.state.writes if name in subject.view.nodes]
+    )
 
 
 @fault
@@ -107,7 +127,12 @@ def bounded_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
 
     def made(plant: Plant, port: Port) -> Port:
         dtype = plant.subject.dtype(port)
-        return plant.add("loss_scale/bounded", "Minimum", [port, plant.constant("loss_scale/bound", 1.0, dtype)], T=dtype)
+        return plant.add(
+            "loss_scale/bounded",
+            "Minimum",
+            [port, plant.constant("loss_scale/bound", 1.0, dtype)],
+            T=dtype,
+        )
 
     return on_an_edge(subject, random, float_edges(subject), made, "bounded by 1")
 
@@ -115,7 +140,9 @@ def bounded_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def cast_truncates(subject: Subject, random: Any) -> Optional[Plant]:
     """A cast to half precision truncates in place of rounding."""
-    name = pick(random, [n for n in subject.casts if "Truncate" in subject.view.nodes[n].attr or True])
+    name = pick(
+        random, [n for n in subject.casts if "Truncate" in subject.view.nodes[n].attr or True]
+    )
     if name is None:
         return None
     plant = Plant(subject)
@@ -127,7 +154,11 @@ def cast_truncates(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def names_in_checkpoint_changed(subject: Subject, random: Any) -> Optional[Plant]:
     """A Saver writes or reads a tensor under another name."""
-    names = [subject.read(Slot(n, 1)).node for n, node in subject.view.nodes.items() if node.op in ("SaveV2", "Save", "RestoreV2")]
+    names = [
+        subject.read(Slot(n, 1)).node
+        for n, node in subject.view.nodes.items()
+        if node.op in ("SaveV2", "Save", "RestoreV2")
+    ]
     name = pick(random, [n for n in names if subject.view.nodes[n].op == "Const"])
     if name is None:
         return None
@@ -136,7 +167,9 @@ def names_in_checkpoint_changed(subject: Subject, random: Any) -> Optional[Plant
     listed = [bytes(text) for text in tf.make_ndarray(tensor).ravel()]
     place = random.randrange(len(listed))
     before, listed[place] = listed[place], listed[place] + b"_other"
-    tensor.CopyFrom(tf.make_tensor_proto(listed, tf.string, [len(listed)] if tensor.tensor_shape.dim else []))
+    tensor.CopyFrom(
+        tf.make_tensor_proto(listed, tf.string, [len(listed)] if tensor.tensor_shape.dim else [])
+    )
     return plant.said("%s names %s otherwise", name, before.decode("utf-8", "replace"))
 
 
@@ -146,7 +179,12 @@ def function_result_changed(subject: Subject, random: Any) -> Optional[Plant]:
     pairs = []
     for number, function in enumerate(subject.converted.graph_def.library.function):
         arguments = list(function.signature.output_arg)
-        pairs += [(number, a.name, b.name) for a in arguments for b in arguments if a.name < b.name and a.type == b.type != 0]
+        pairs += [
+            (number, a.name, b.name)
+            for a in arguments
+            for b in arguments
+            if a.name < b.name and a.type == b.type != 0
+        ]
     found = pick(random, pairs)
     if found is None:
         return None
@@ -166,7 +204,9 @@ def three_faults(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def norm_of_scaled_gradients(subject: Subject, random: Any) -> Optional[Plant]:
     """The norm is of a gradient as it is before it is unscaled."""
-    slots = [slot for slot in subject.slots(subject.clips) if subject.read(slot).node in subject.unscales]
+    slots = [
+        slot for slot in subject.slots(subject.clips) if subject.read(slot).node in subject.unscales
+    ]
     slot = pick(random, slots)
     if slot is None:
         return None
@@ -184,7 +224,14 @@ def control_edge_moved(subject: Subject, random: Any) -> Optional[Plant]:
         return None
     name, other = edge
     behind = subject.descendants(name)
-    new = pick(random, [n for n in subject.view.nodes if n not in behind and n != other and subject.frame(n) == subject.frame(other)])
+    new = pick(
+        random,
+        [
+            n
+            for n in subject.view.nodes
+            if n not in behind and n != other and subject.frame(n) == subject.frame(other)
+        ],
+    )
     if new is None:
         return None
     plant = Plant(subject)
@@ -198,7 +245,11 @@ def read_at_another_time(subject: Subject, random: Any) -> Optional[Plant]:
     """A variable is read anew, after an update, where an earlier read of it was used."""
     reads = []
     for name, node in subject.view.nodes.items():
-        if node.op in ("Identity", "ReadVariableOp") and subject.view.inputs(name) and subject.read(Slot(name, 0)).node in subject.variables:
+        if (
+            node.op in ("Identity", "ReadVariableOp")
+            and subject.view.inputs(name)
+            and subject.read(Slot(name, 0)).node in subject.variables
+        ):
             reads += [(slot, name) for slot in subject.readers(Port(name, 0))]
     found = pick(random, reads)
     if found is None:
@@ -211,7 +262,9 @@ def read_at_another_time(subject: Subject, random: Any) -> Optional[Plant]:
     plant = Plant(subject)
     node = subject.view.nodes[name]
     key = "T" if node.op == "Identity" else "dtype"
-    again = plant.add("loss_scale/read", node.op, [subject.read(Slot(name, 0))], **{key: node.attr[key]})
+    again = plant.add(
+        "loss_scale/read", node.op, [subject.read(Slot(name, 0))], **{key: node.attr[key]}
+    )
     plant.wait(again.node, late)
     plant.connect(slot, again)
     return plant.said("%s reads %s behind %s", slot.node, name, late)
@@ -223,7 +276,9 @@ def storage_shared(subject: Subject, random: Any) -> Optional[Plant]:
     alike: Any = {}
     for name in [*subject.variables, *subject.own_variables]:
         node = subject.view.nodes[name]
-        alike.setdefault((node.op, node.attr["dtype"].type, node.attr["shape"].SerializeToString()), []).append(name)
+        alike.setdefault(
+            (node.op, node.attr["dtype"].type, node.attr["shape"].SerializeToString()), []
+        ).append(name)
     names = pick(random, [found for found in alike.values() if len(found) > 1])
     if names is None:
         return None
@@ -238,7 +293,14 @@ def storage_shared(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def update_applied_twice(subject: Subject, random: Any) -> Optional[Plant]:
     """A copy of an update runs after it, below graphmp/."""
-    name = pick(random, [name for name in subject.updates if subject.view.control_consumers(name) and not subject.frame(name)])
+    name = pick(
+        random,
+        [
+            name
+            for name in subject.updates
+            if subject.view.control_consumers(name) and not subject.frame(name)
+        ],
+    )
     if name is None:
         return None
     plant, node = Plant(subject), subject.view.nodes[name]
@@ -251,10 +313,17 @@ def update_applied_twice(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def node_bypassed(subject: Subject, random: Any) -> Optional[Plant]:
     """Who reads a node reads what the node reads."""
-    name = pick(random, [n for n in subject.view.nodes if subject.view.inputs(n) and subject.view.consumers(n)])
+    name = pick(
+        random,
+        [n for n in subject.view.nodes if subject.view.inputs(n) and subject.view.consumers(n)],
+    )
     slot = name and pick(random, subject.readers(Port(name, 0)))
     kind = name and subject.kind(Port(name, 0))
-    inputs: List[Port] = [port for port in (subject.view.inputs(name) if name else ()) if kind is not None and subject.kind(port) == kind]
+    inputs: List[Port] = [
+        port
+        for port in (subject.view.inputs(name) if name else ())
+        if kind is not None and subject.kind(port) == kind
+    ]
     port = pick(random, inputs)
     if not slot or port is None:
         return None
@@ -269,11 +338,21 @@ def inputs_of_two_nodes_exchanged(subject: Subject, random: Any) -> Optional[Pla
     slots = subject.slots([*subject.rewired, *subject.outside])
     one = pick(random, slots)
     kind = one and subject.kind(subject.read(one))
-    others = [s for s in slots if one and kind and s.node != one.node and subject.read(s) != subject.read(one)]
+    others = [
+        s
+        for s in slots
+        if one and kind and s.node != one.node and subject.read(s) != subject.read(one)
+    ]
     other = pick(random, [s for s in others if subject.kind(subject.read(s)) == kind])
     if not other or not one:
         return None
     plant = Plant(subject)
     plant.connect(one, subject.read(other))
     plant.connect(other, subject.read(one))
-    return plant.said("%s and %s read %s and %s for each other", one.node, other.node, subject.read(one), subject.read(other))
+    return plant.said(
+        "%s and %s read %s and %s for each other",
+        one.node,
+        other.node,
+        subject.read(one),
+        subject.read(other),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from mutants.classes import fault, pick
 from mutants.edges import dropped
 from mutants.plant import Plant
@@ -20,8 +20,13 @@ def collections(subject: Subject) -> List[str]:
 @fault
 def placeholder_changed(subject: Subject, random: Any) -> Optional[Plant]:
     """A placeholder has another shape, or one with a default another default."""
-    with_default = [n for n, node in subject.view.nodes.items() if node.op == "PlaceholderWithDefault"]
-    name = pick(random, with_default + [n for n, node in subject.view.nodes.items() if node.op == "Placeholder"])
+    with_default = [
+        n for n, node in subject.view.nodes.items() if node.op == "PlaceholderWithDefault"
+    ]
+    name = pick(
+        random,
+        with_default + [n for n, node in subject.view.nodes.items() if node.op == "Placeholder"],
+    )
     if name is None:
         return None
     plant = Plant(subject)
@@ -52,7 +57,11 @@ def collection_changed(subject: Subject, random: Any) -> Optional[Plant]:
         return None
     listed, place = list(values), random.randrange(len(values))
     how = random.choice(["missing", "twice", "in another place"])
-    listed = {"missing": listed[:place] + listed[place + 1 :], "twice": listed + [listed[place]], "in another place": listed[1:] + listed[:1]}[how]
+    listed = {
+        "missing": listed[:place] + listed[place + 1 :],
+        "twice": listed + [listed[place]],
+        "in another place": listed[1:] + listed[:1],
+    }[how]
     if collection.WhichOneof("kind") == "any_list":
         return None
     values[:] = listed
@@ -82,23 +91,47 @@ def saved_tensors_swapped(subject: Subject, random: Any) -> Optional[Plant]:
     first = 3 if name and subject.view.nodes[name].op == "SaveV2" else 2
     slots = subject.slots([name])[first:] if name else []
     one = pick(random, slots)
-    other = one and pick(random, [s for s in slots if s != one and subject.dtype(subject.read(s)) == subject.dtype(subject.read(one))])
+    other = one and pick(
+        random,
+        [
+            s
+            for s in slots
+            if s != one and subject.dtype(subject.read(s)) == subject.dtype(subject.read(one))
+        ],
+    )
     if not other:
         return None
     plant = Plant(subject)
     plant.connect(one, subject.read(other))
     plant.connect(other, subject.read(one))
-    return plant.said("%s saves %s and %s for each other", name, subject.read(one), subject.read(other))
+    return plant.said(
+        "%s saves %s and %s for each other", name, subject.read(one), subject.read(other)
+    )
 
 
 @fault
 def restored_tensors_swapped(subject: Subject, random: Any) -> Optional[Plant]:
     """A variable takes another one's values from a checkpoint."""
-    restores = {name for name, node in subject.view.nodes.items() if node.op in ("RestoreV2", "Restore", "RestoreSlice")}
-    behind = sorted(subject.view.descendants(restores, control=False) - restores) if restores else []
-    assigns = [Slot(n, 1) for n in behind if subject.view.nodes[n].op in ("Assign", "AssignVariableOp")]
+    restores = {
+        name
+        for name, node in subject.view.nodes.items()
+        if node.op in ("RestoreV2", "Restore", "RestoreSlice")
+    }
+    behind = (
+        sorted(subject.view.descendants(restores, control=False) - restores) if restores else []
+    )
+    assigns = [
+        Slot(n, 1) for n in behind if subject.view.nodes[n].op in ("Assign", "AssignVariableOp")
+    ]
     one = pick(random, assigns)
-    other = one and pick(random, [s for s in assigns if s != one and subject.dtype(subject.read(s)) == subject.dtype(subject.read(one))])
+    other = one and pick(
+        random,
+        [
+            s
+            for s in assigns
+            if s != one and subject.dtype(subject.read(s)) == subject.dtype(subject.read(one))
+        ],
+    )
     if not other:
         return None
     plant = Plant(subject)
@@ -110,17 +143,31 @@ def restored_tensors_swapped(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def initializer_left_out(subject: Subject, random: Any) -> Optional[Plant]:
     """An op that initialises variables leaves one out."""
-    inits = set(subject.state.initializers) | {name for name in subject.own if name.endswith("/Assign")}
-    edges = [(n, other) for n, node in subject.view.nodes.items() if node.op == "NoOp" for other in subject.view.controls(n) if other in inits]
+    inits = set(subject.state.initializers) | {
+        name for name in subject.own if name.endswith("/Assign")
+    }
+    edges = [
+        (n, other)
+        for n, node in subject.view.nodes.items()
+        if node.op == "NoOp"
+        for other in subject.view.controls(n)
+        if other in inits
+    ]
     return dropped(subject, random, edges, "no longer runs")
 
 
 @fault
 def variable_changed(subject: Subject, random: Any) -> Optional[Plant]:
     """An initialiser gives a variable what another one starts with."""
-    inits = [name for name in subject.state.initializers if name in subject.view.nodes and len(subject.view.inputs(name)) > 1]
+    inits = [
+        name
+        for name in subject.state.initializers
+        if name in subject.view.nodes and len(subject.view.inputs(name)) > 1
+    ]
     slot = pick(random, [Slot(name, 1) for name in sorted(inits)])
-    return reads_another(subject, random, slot, lambda port: not _is_reference(subject, port), "{node} assigns")
+    return reads_another(
+        subject, random, slot, lambda port: not _is_reference(subject, port), "{node} assigns"
+    )
 
 
 def _is_reference(subject: Subject, port: Port) -> bool:

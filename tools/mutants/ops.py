@@ -9,12 +9,40 @@ from mutants.plant import Plant
 from mutants.subject import Subject
 
 _ALIKE = (
-    ("Add", "AddV2", "Sub", "Mul", "RealDiv", "Maximum", "Minimum", "SquaredDifference", "Div", "FloorDiv", "Pow"),
+    (
+        "Add",
+        "AddV2",
+        "Sub",
+        "Mul",
+        "RealDiv",
+        "Maximum",
+        "Minimum",
+        "SquaredDifference",
+        "Div",
+        "FloorDiv",
+        "Pow",
+    ),
     ("LogicalAnd", "LogicalOr"),
     ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"),
     ("All", "Any"),
     ("Sum", "Mean", "Prod", "Max", "Min"),
-    ("Abs", "Neg", "Square", "Sqrt", "Rsqrt", "Exp", "Log", "Tanh", "Relu", "Sigmoid", "Identity", "ZerosLike", "OnesLike", "Softplus", "Elu"),
+    (
+        "Abs",
+        "Neg",
+        "Square",
+        "Sqrt",
+        "Rsqrt",
+        "Exp",
+        "Log",
+        "Tanh",
+        "Relu",
+        "Sigmoid",
+        "Identity",
+        "ZerosLike",
+        "OnesLike",
+        "Softplus",
+        "Elu",
+    ),
     ("IsFinite", "IsNan", "IsInf"),
     ("AssignAdd", "AssignSub", "Assign"),
     ("AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"),
@@ -54,8 +82,12 @@ def alike(subject: Subject, node: Any) -> List[str]:
         if op == node.op or other is None or mine is None:
             continue
         types = [attribute.name for attribute in other.attr if attribute.type == "type"]
-        same = len(other.input_arg) == len(mine.input_arg) and len(other.output_arg) == len(mine.output_arg)
-        if same and all(key in node.attr and subject.defs.allows(op, key, node.attr[key].type) for key in types):
+        same = len(other.input_arg) == len(mine.input_arg) and len(other.output_arg) == len(
+            mine.output_arg
+        )
+        if same and all(
+            key in node.attr and subject.defs.allows(op, key, node.attr[key].type) for key in types
+        ):
             found.append(op)
     return found
 
@@ -63,7 +95,9 @@ def alike(subject: Subject, node: Any) -> List[str]:
 @fault
 def op_exchanged(subject: Subject, random: Any) -> Optional[Plant]:
     """An op of the original is another one."""
-    return exchanged(subject, random, [name for name in subject.before.nodes if name in subject.view.nodes])
+    return exchanged(
+        subject, random, [name for name in subject.before.nodes if name in subject.view.nodes]
+    )
 
 
 @fault

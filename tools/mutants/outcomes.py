@@ -34,7 +34,14 @@ class Outcome(NamedTuple):
 
     def __str__(self) -> str:
         """In one line, with what makes it again."""
-        return "%s %s:%s:%d  %s%s" % (self.verdict, self.subject, self.name, self.number, self.what, "  (%s)" % self.why if self.why else "")
+        return "%s %s:%s:%d  %s%s" % (
+            self.verdict,
+            self.subject,
+            self.name,
+            self.number,
+            self.what,
+            "  (%s)" % self.why if self.why else "",
+        )
 
 
 def share(counted: Counter[str]) -> float:

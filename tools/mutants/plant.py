@@ -8,9 +8,9 @@ from typing import Any, Iterable, List, NamedTuple, Optional, Set
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.messages import serialize
-from graphmp.graph.view import Port, parse_input
-from graphmp.hooks.internals import load_graph
+from graphmp.graph.io.messages import serialize
+from graphmp.graph.structure.view import Port, parse_input
+from graphmp.tf_hooks.internals import load_graph
 from mutants.subject import Slot, Subject
 
 _SHAPES = "_output_shapes"
@@ -61,7 +61,11 @@ class Plant:
 
     def peek(self, name: str) -> Any:
         """A node as it is now."""
-        return self._added[name] if name in self._added else self.graph.graph_def.node[self.subject.place[name]]
+        return (
+            self._added[name]
+            if name in self._added
+            else self.graph.graph_def.node[self.subject.place[name]]
+        )
 
     def connect(self, slot: Slot, port: Port) -> None:
         """Lets a data input read another output."""
@@ -117,7 +121,12 @@ class Plant:
 
 def finished(name: str, plant: Optional[Plant]) -> Optional[Mutant]:
     """The mutant; None where the fault changes nothing, or TensorFlow wouldn't import or run the graph."""
-    if plant is None or serialize(plant.graph) == plant.subject.data or not _stay_in_their_loops(plant) or not _loads(plant.graph.graph_def):
+    if (
+        plant is None
+        or serialize(plant.graph) == plant.subject.data
+        or not _stay_in_their_loops(plant)
+        or not _loads(plant.graph.graph_def)
+    ):
         return None
     return Mutant(name, plant.graph, "; ".join(plant.what))
 
@@ -130,7 +139,11 @@ def _loads(graph_def: tf.GraphDef) -> bool:
             return True
         except Exception as error:  # TensorFlow raises what it likes
             stale = _STALE.search(str(error))
-            named = [node for node in graph_def.node if stale and node.name == stale.group(1) and _SHAPES in node.attr]
+            named = [
+                node
+                for node in graph_def.node
+                if stale and node.name == stale.group(1) and _SHAPES in node.attr
+            ]
             if not named:
                 return False
             del named[0].attr[_SHAPES]
@@ -145,7 +158,10 @@ def _stays(plant: Plant, name: str) -> bool:
     found = {_frame(plant, other) for other in _before(plant, name)}
     if name in plant.subject.place:
         view = plant.subject.view
-        found |= {plant.subject.frame(other) for other in [port.node for port in view.inputs(name)] + list(view.controls(name))}
+        found |= {
+            plant.subject.frame(other)
+            for other in [port.node for port in view.inputs(name)] + list(view.controls(name))
+        }
     return len(found) <= 1
 
 

@@ -48,7 +48,9 @@ def report(
     for name, why in sorted(unfit.items()):
         print("not used: %s: %s" % (name, why))
     poor = [name for name in faults if share(counted[name]) < ENOUGH]
-    known, new = ([name for name in poor if (name in expected.below) == below] for below in (True, False))
+    known, new = (
+        [name for name in poor if (name in expected.below) == below] for below in (True, False)
+    )
     for names_, words in ((known, "below %d%%, as expected"), (new, "below %d%%")):
         if names_:
             print("%s: %s" % (words % (100 * ENOUGH), ", ".join(names_)))
@@ -61,7 +63,10 @@ def report(
 def numbers(outcomes: Sequence[Outcome], unfit: Dict[str, str], names: Sequence[str]) -> int:
     """Prints how many mutants were caught, and nothing of any. Returns the exit status."""
     counted = _counted(outcomes, lambda outcome: "all")["all"]
-    print("caught %d of %d, %.2f%%" % (counted[CAUGHT], len(outcomes) - counted[EQUIVALENT], 100 * share(counted)))
+    print(
+        "caught %d of %d, %.2f%%"
+        % (counted[CAUGHT], len(outcomes) - counted[EQUIVALENT], 100 * share(counted))
+    )
     print(_used(unfit, names))
     return int(share(counted) < ENOUGH or _spoilt(unfit))
 
@@ -81,7 +86,11 @@ def _table(heading: str, names: Sequence[str], counted: Dict[str, Counter[str]])
 
 def _row(name: str, counted: Counter[str]) -> List[str]:
     planted = sum(counted[verdict] for verdict in _VERDICTS)
-    return [name, *map(str, (planted, *(counted[verdict] for verdict in _VERDICTS))), "%.2f%%" % (100 * share(counted)) if planted else "-"]
+    return [
+        name,
+        *map(str, (planted, *(counted[verdict] for verdict in _VERDICTS))),
+        "%.2f%%" % (100 * share(counted)) if planted else "-",
+    ]
 
 
 def _lines(outcomes: Iterable[Outcome]) -> None:
@@ -92,9 +101,16 @@ def _lines(outcomes: Iterable[Outcome]) -> None:
 def _used(unfit: Dict[str, str], names: Sequence[str]) -> str:
     recipe = sum(why == BY_RECIPE for why in unfit.values())
     text = "%d of %d conversions" % (len(names) - len(unfit), len(names))
-    return text + ("; %d by the recipe are not proved, a mutant there would be caught for nothing" % recipe if recipe else "")
+    return text + (
+        "; %d by the recipe are not proved, a mutant there would be caught for nothing" % recipe
+        if recipe
+        else ""
+    )
 
 
 def _spoilt(unfit: Dict[str, str], needed: Collection[str] = ()) -> bool:
     """Whether a conversion that should be of use is of none."""
-    return any(name in needed or why.startswith((NOT_PROVED, RAISES, TOOL_FAILED)) for name, why in unfit.items())
+    return any(
+        name in needed or why.startswith((NOT_PROVED, RAISES, TOOL_FAILED))
+        for name, why in unfit.items()
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import FLOAT32, Slot, Subject
@@ -36,7 +36,9 @@ def seed_multiplied_by_another_scale(subject: Subject, random: Any) -> Optional[
 
 def _by_another(subject: Subject, random: Any, names: Any) -> Optional[Plant]:
     name = pick(random, names)
-    return reads_another(subject, random, Slot(name, 1) if name else None, subject.is_own, "{node} takes")
+    return reads_another(
+        subject, random, Slot(name, 1) if name else None, subject.is_own, "{node} takes"
+    )
 
 
 @fault
@@ -90,6 +92,11 @@ def once_more(subject: Subject, random: Any, names: Any) -> Optional[Plant]:
     if not slot:
         return None
     plant = Plant(subject)
-    again = plant.add("loss_scale/again", subject.view.nodes[name].op, [Port(name, 0), subject.read(Slot(name, 1))], T=FLOAT32)
+    again = plant.add(
+        "loss_scale/again",
+        subject.view.nodes[name].op,
+        [Port(name, 0), subject.read(Slot(name, 1))],
+        T=FLOAT32,
+    )
     plant.connect(slot, again)
     return plant.said("%s reads %s with the scale taken once more", slot.node, name)

@@ -9,22 +9,24 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.diff.roles import CLIP, SCALED, UNSCALE
-from graphmp.graph import shapes
-from graphmp.graph.control_flow import EXITS
-from graphmp.graph.frames import frames
-from graphmp.graph.mark import read_mark
-from graphmp.graph.messages import serialize
-from graphmp.graph.state import State
-from graphmp.graph.view import GraphView, Port
-from graphmp.hooks.op_defs import OpDefs, PortType, Signature
+from graphmp.compare.roles import CLIP, SCALED, UNSCALE
+from graphmp.graph.edit.mark import read_mark
+from graphmp.graph.io.messages import serialize
+from graphmp.graph.shapes.shapes import shapes
+from graphmp.graph.state.state import State
+from graphmp.graph.structure.control_flow import EXITS
+from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.view import GraphView, Port
 from graphmp.once import once
+from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 
 OWN = "graphmp/"
 CAST = re.compile(r"_graphmp_(float16|bfloat16|float32|float64)(_\d+)?$")
 FLOAT32, BOOL = tf.float32.as_datatype_enum, tf.bool.as_datatype_enum
 FLOATS = frozenset(dtype.as_datatype_enum for dtype in (tf.float16, tf.bfloat16, tf.float32))
-_GATES = re.compile(r"^graphmp/(loss_scale(_\d+)?/(skip|apply_gradients)|moving_averages|accumulators|histograms)")
+_GATES = re.compile(
+    r"^graphmp/(loss_scale(_\d+)?/(skip|apply_gradients)|moving_averages|accumulators|histograms)"
+)
 _SELECTS = ("Select", "SelectV2")
 
 
@@ -50,14 +52,27 @@ class Subject:
         outside: nodes that aren't the original's.
     """
 
-    def __init__(self, name: str, original: tf.MetaGraphDef, converted: tf.MetaGraphDef, train: Sequence[str] = ()):
+    def __init__(
+        self,
+        name: str,
+        original: tf.MetaGraphDef,
+        converted: tf.MetaGraphDef,
+        train: Sequence[str] = (),
+    ):
         """Both graphs stay as they are."""
-        self.name, self.original, self.converted, self.train = name, original, converted, tuple(train)
+        self.name, self.original, self.converted, self.train = (
+            name,
+            original,
+            converted,
+            tuple(train),
+        )
         self.view, self.before = GraphView(converted.graph_def), GraphView(original.graph_def)
         self.defs = OpDefs(converted)
         self.place = {node.name: index for index, node in enumerate(converted.graph_def.node)}
         self.outside = [name for name in self.view.nodes if name not in self.before.nodes]
-        self.descendants = functools.lru_cache(maxsize=256)(lambda name: self.view.descendants([name]))
+        self.descendants = functools.lru_cache(maxsize=256)(
+            lambda name: self.view.descendants([name])
+        )
 
     @once
     def data(self) -> bytes:
@@ -77,12 +92,20 @@ class Subject:
     @once
     def casts(self) -> List[str]:
         """Casts between float32 and half precision that the conversion put in."""
-        return [name for name in self.outside if CAST.search(name) and self.view.nodes[name].op == "Cast"]
+        return [
+            name
+            for name in self.outside
+            if CAST.search(name) and self.view.nodes[name].op == "Cast"
+        ]
 
     @once
     def rewired(self) -> List[str]:
         """Nodes of the original that the conversion changed."""
-        return [name for name, node in self.before.nodes.items() if name in self.view.nodes and self.view.nodes[name].input != node.input]
+        return [
+            name
+            for name, node in self.before.nodes.items()
+            if name in self.view.nodes and self.view.nodes[name].input != node.input
+        ]
 
     @once
     def state(self) -> State:
@@ -92,19 +115,29 @@ class Subject:
     @once
     def writes(self) -> List[str]:
         """Writes of the original's variables and accumulators, initialisers and what a Saver restores left out."""
-        restores = {name for name, node in self.view.nodes.items() if node.op in ("Restore", "RestoreSlice", "RestoreV2")}
+        restores = {
+            name
+            for name, node in self.view.nodes.items()
+            if node.op in ("Restore", "RestoreSlice", "RestoreV2")
+        }
         behind = self.view.descendants(restores, control=False) if restores else set()
-        return [name for name in self.state.writes if not name.startswith(OWN) and name not in behind]
+        return [
+            name for name in self.state.writes if not name.startswith(OWN) and name not in behind
+        ]
 
     @once
     def updates(self) -> List[str]:
         """Writes that are computed from gradients: those that something of the conversion's decides on or that come behind its unscaling."""
-        marked = [name for name in self.outside if self.view.nodes[name].op not in ("Const", "NoOp")]
+        marked = [
+            name for name in self.outside if self.view.nodes[name].op not in ("Const", "NoOp")
+        ]
         behind = self.view.descendants(marked, control=False)
         return [name for name in self.writes if name in behind]
 
     def _own(self, pattern: Any, ops: Sequence[str]) -> List[str]:
-        return [name for name in self.own if pattern.search(name) and self.view.nodes[name].op in ops]
+        return [
+            name for name in self.own if pattern.search(name) and self.view.nodes[name].op in ops
+        ]
 
     @once
     def unscales(self) -> List[str]:
@@ -134,7 +167,11 @@ class Subject:
     @once
     def packs(self) -> List[str]:
         """The lists of what a finite check looks at."""
-        return [name for name in self.own if self.view.nodes[name].op == "Pack" and self.dtype(Port(name, 0)) == BOOL]
+        return [
+            name
+            for name in self.own
+            if self.view.nodes[name].op == "Pack" and self.dtype(Port(name, 0)) == BOOL
+        ]
 
     @once
     def frames(self) -> Dict[str, Tuple[str, ...]]:
@@ -153,7 +190,11 @@ class Subject:
     def port_type(self, port: Port) -> Optional[PortType]:
         """The type of an output; None where nobody knows."""
         found = self.signature(port.node)
-        return found.outputs[port.output] if found is not None and 0 <= port.output < len(found.outputs) else None
+        return (
+            found.outputs[port.output]
+            if found is not None and 0 <= port.output < len(found.outputs)
+            else None
+        )
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output, as a number; 0 where nobody knows."""
@@ -163,7 +204,11 @@ class Subject:
     @once
     def _shapes(self) -> Dict[str, Sequence[Any]]:
         found = shapes.inferred_shapes(self.converted.graph_def)
-        return found or {name: node.attr["_output_shapes"].list.shape for name, node in self.view.nodes.items() if "_output_shapes" in node.attr}
+        return found or {
+            name: node.attr["_output_shapes"].list.shape
+            for name, node in self.view.nodes.items()
+            if "_output_shapes" in node.attr
+        }
 
     def shape(self, port: Port) -> Optional[Tuple[int, ...]]:
         """The static shape of an output, -1 for unknown dimensions; None where the rank is unknown."""
@@ -194,7 +239,11 @@ class Subject:
     def alike(self, port: Port, reader: str) -> List[Port]:
         """Other outputs of the same kind that a reader may read without waiting for itself."""
         behind = self.descendants(reader)
-        return [other for other in self.ports.get(self.kind(port) or (), ()) if other != port and other.node not in behind]
+        return [
+            other
+            for other in self.ports.get(self.kind(port) or (), ())
+            if other != port and other.node not in behind
+        ]
 
     def slots(self, names: Sequence[str]) -> List[Slot]:
         """The data inputs of nodes."""
@@ -206,17 +255,25 @@ class Subject:
 
     def readers(self, port: Port) -> List[Slot]:
         """The data inputs that read an output."""
-        return [Slot(c.node, c.slot) for c in self.view.consumers(port.node) if c.output == port.output]
+        return [
+            Slot(c.node, c.slot) for c in self.view.consumers(port.node) if c.output == port.output
+        ]
 
     @once
     def variables(self) -> List[str]:
         """The original's variables."""
-        return [name for name, node in self.view.nodes.items() if node.op in ("VariableV2", "Variable", "VarHandleOp") and not name.startswith(OWN)]
+        return [
+            name
+            for name, node in self.view.nodes.items()
+            if node.op in ("VariableV2", "Variable", "VarHandleOp") and not name.startswith(OWN)
+        ]
 
     @once
     def own_variables(self) -> List[str]:
         """The state of the loss scales."""
-        return [name for name in self.own if self.view.nodes[name].op in ("VariableV2", "VarHandleOp")]
+        return [
+            name for name in self.own if self.view.nodes[name].op in ("VariableV2", "VarHandleOp")
+        ]
 
     def is_own(self, port: Port) -> bool:
         """Whether an output is of a node below graphmp/."""

@@ -23,8 +23,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.graph.messages import serialize
-from graphmp.hooks.internals import load_graph
+from graphmp.graph.io.messages import serialize
+from graphmp.tf_hooks.internals import load_graph
 from mutants.subject import Subject
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -46,8 +46,26 @@ CONFIGS: Dict[str, Dict[str, Any]] = {
 _ROWS: Sequence[
     Tuple[str, Sequence[str], Sequence[str]]
 ] = (  # of each kind: configurations of all its graphs, and those that its graphs take in turn
-    ("shape", ["dynamic", "clip"], ["first", "fixed", "float32_clip", "none_clip", "bfloat16", "counted", "fixed_clip", "float32", "none"]),
-    ("program", [], ["clip", "float32", "dynamic", "fixed_clip", "float32_clip", "first", "none_clip"]),
+    (
+        "shape",
+        ["dynamic", "clip"],
+        [
+            "first",
+            "fixed",
+            "float32_clip",
+            "none_clip",
+            "bfloat16",
+            "counted",
+            "fixed_clip",
+            "float32",
+            "none",
+        ],
+    ),
+    (
+        "program",
+        [],
+        ["clip", "float32", "dynamic", "fixed_clip", "float32_clip", "first", "none_clip"],
+    ),
     ("resource", [], ["float32_clip", "dynamic", "fixed", "clip", "bfloat16"]),
     ("inside", ["dynamic"], ["clip", "first", "fixed", "float32_clip", "fixed_clip", "bfloat16"]),
     ("corpus", ["dynamic"], ["clip", "fixed_clip", "none_clip", "float32_clip"]),
@@ -77,9 +95,17 @@ def names() -> List[str]:
 
 def chosen(patterns: Sequence[str] = ()) -> List[str]:
     """The subjects that one of some patterns fits; a name that is written out needn't be among `names`."""
-    known = names() if not patterns or any(set("*?[") & set(pattern) for pattern in patterns) else []
-    found = [name for name in known if not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
-    return list(dict.fromkeys(found + [pattern for pattern in patterns if not set("*?[") & set(pattern)]))
+    known = (
+        names() if not patterns or any(set("*?[") & set(pattern) for pattern in patterns) else []
+    )
+    found = [
+        name
+        for name in known
+        if not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+    return list(
+        dict.fromkeys(found + [pattern for pattern in patterns if not set("*?[") & set(pattern)])
+    )
 
 
 def subject(name: str, folder: pathlib.Path) -> Subject:
@@ -114,21 +140,29 @@ def _write(name: str, folder: pathlib.Path) -> None:
     try:
         options = CONFIGS[config]
         built = _Built(None, ()) if kind in ("gallery", "rewrite") else _built(kind, graph)
-        conversion = _example(graph, kind, options) if built.meta_graph is None else graphmp.convert(built.meta_graph, **options)
+        conversion = (
+            _example(graph, kind, options)
+            if built.meta_graph is None
+            else graphmp.convert(built.meta_graph, **options)
+        )
         train = built.train
         load_graph(conversion.meta_graph.graph_def)
         (folder / "original").write_bytes(serialize(conversion.original))
         (folder / "converted").write_bytes(serialize(conversion.meta_graph))
         if not any("graphmp" in node.name for node in conversion.meta_graph.graph_def.node):
             unfit = "nothing was put in"
-    except Exception as error:  # GraphmpError, and what TensorFlow raises where it can't import the graph
+    except (
+        Exception
+    ) as error:  # GraphmpError, and what TensorFlow raises where it can't import the graph
         unfit = "%s: %s" % (type(error).__name__, str(error).splitlines()[0][:200])
     (folder / "about.json").write_text(json.dumps({"train": train, "unfit": unfit}))
 
 
 def _example(name: str, kind: str, options: Dict[str, Any]) -> Any:
     engine = "rewrite" if kind == "rewrite" else "auto"
-    return graphmp.convert(str(ROOT / "examples" / (name + ".py")), arguments=["--smoke"], engine=engine, **options)
+    return graphmp.convert(
+        str(ROOT / "examples" / (name + ".py")), arguments=["--smoke"], engine=engine, **options
+    )
 
 
 def _graphs(kind: str) -> Iterator[str]:
@@ -148,7 +182,11 @@ def _graphs(kind: str) -> Iterator[str]:
 
         yield from (path.stem for path in corpus_graphs())
     else:
-        yield from (path.stem for path in sorted((ROOT / "examples").glob("*.py")) if "training.train" in path.read_text(encoding="utf-8"))
+        yield from (
+            path.stem
+            for path in sorted((ROOT / "examples").glob("*.py"))
+            if "training.train" in path.read_text(encoding="utf-8")
+        )
 
 
 def _programs() -> Dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, List, Optional
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from mutants.classes import fault, pick
 from mutants.constants import add_to, numbers, times
 from mutants.edges import dropped
@@ -25,7 +25,11 @@ def _changed(subject: Subject, random: Any, pattern: str, factors: Any) -> Optio
         return None
     plant, factor = Plant(subject), random.choice(factors)
     node = plant.node(name)
-    before, after = times(node, factor) if subject.is_float(Port(name, 0)) else add_to(node, random.choice([-1, 1, 1000]))
+    before, after = (
+        times(node, factor)
+        if subject.is_float(Port(name, 0))
+        else add_to(node, random.choice([-1, 1, 1000]))
+    )
     return plant.said("%s is %s in place of %s", name, after, before)
 
 
@@ -79,8 +83,15 @@ def state_keeps_its_old_value(subject: Subject, random: Any) -> Optional[Plant]:
     slot = Slot(name, 1)
     variable = subject.read(Slot(name, 0)).node
     ends = re.compile(r"/(read|current|Merge|skipped|ReadVariableOp)(_\d+)?$|/cond(_\d+)?/Merge$")
-    olds = [port for port in subject.alike(subject.read(slot), name) if ends.search(port.node) and subject.is_own(port)]
-    other = pick(random, [port for port in olds if variable in subject.view.ancestors([port.node], control=False)])
+    olds = [
+        port
+        for port in subject.alike(subject.read(slot), name)
+        if ends.search(port.node) and subject.is_own(port)
+    ]
+    other = pick(
+        random,
+        [port for port in olds if variable in subject.view.ancestors([port.node], control=False)],
+    )
     if other is None:
         return None
     plant = Plant(subject)
@@ -92,14 +103,23 @@ def state_keeps_its_old_value(subject: Subject, random: Any) -> Optional[Plant]:
 def state_is_written_unordered(subject: Subject, random: Any) -> Optional[Plant]:
     """A write of the scale's state no longer waits, or what reads it no longer waits for it."""
     state = set(own_assigns(subject))
-    edges = [(name, other) for name in subject.own for other in subject.view.controls(name) if name in state or other in state or "/update/" in other]
+    edges = [
+        (name, other)
+        for name in subject.own
+        for other in subject.view.controls(name)
+        if name in state or other in state or "/update/" in other
+    ]
     return dropped(subject, random, edges)
 
 
 @fault
 def step_does_not_update_the_scale(subject: Subject, random: Any) -> Optional[Plant]:
     """Nobody waits for the scale's update any more, but for one reader."""
-    names = [name for name in subject.own if re.search(r"/update/step$", name) and subject.view.control_consumers(name)]
+    names = [
+        name
+        for name in subject.own
+        if re.search(r"/update/step$", name) and subject.view.control_consumers(name)
+    ]
     name = pick(random, names)
     if name is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, List, Optional, Sequence
 
-from graphmp.graph.view import Port
+from graphmp.graph.structure.view import Port
 from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import Slot, Subject
@@ -18,13 +18,19 @@ def reads_another(
     words: str = "input {slot} of {node} reads",
 ) -> Optional[Plant]:
     """An input, where there is one, reads another tensor of the same kind that fits; the words begin the line that says so."""
-    others = [port for port in subject.alike(subject.read(slot), slot.node) if fits(port)] if slot else []
+    others = (
+        [port for port in subject.alike(subject.read(slot), slot.node) if fits(port)]
+        if slot
+        else []
+    )
     other = pick(random, others)
     if slot is None or other is None:
         return None
     plant = Plant(subject)
     plant.connect(slot, other)
-    return plant.said("%s %s in place of %s", words.format(**slot._asdict()), other, subject.read(slot))
+    return plant.said(
+        "%s %s in place of %s", words.format(**slot._asdict()), other, subject.read(slot)
+    )
 
 
 def list_is_shorter(subject: Subject, random: Any, names: Sequence[str]) -> Optional[Plant]:
@@ -46,7 +52,11 @@ def rewired(subject: Subject, random: Any, slots: Sequence[Slot]) -> Optional[Pl
 @fault
 def input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
     """An input of the original's reads another tensor."""
-    return rewired(subject, random, subject.slots([name for name in subject.before.nodes if name in subject.view.nodes]))
+    return rewired(
+        subject,
+        random,
+        subject.slots([name for name in subject.before.nodes if name in subject.view.nodes]),
+    )
 
 
 @fault
@@ -58,7 +68,11 @@ def own_input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
 @fault
 def changed_input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
     """An input that the conversion has changed reads another tensor."""
-    return rewired(subject, random, [slot for slot in subject.slots(subject.rewired) if _changed(subject, slot)])
+    return rewired(
+        subject,
+        random,
+        [slot for slot in subject.slots(subject.rewired) if _changed(subject, slot)],
+    )
 
 
 @fault
@@ -83,7 +97,11 @@ def _changed(subject: Subject, slot: Slot) -> bool:
 def values(subject: Subject) -> List[Slot]:
     """The inputs of updates that come from gradients."""
     slots = subject.slots(subject.updates)
-    return [s for s in slots if subject.is_float(subject.read(s)) and subject.shape(subject.read(s)) != ()]
+    return [
+        s
+        for s in slots
+        if subject.is_float(subject.read(s)) and subject.shape(subject.read(s)) != ()
+    ]
 
 
 @fault
@@ -91,13 +109,26 @@ def gradients_exchanged(subject: Subject, random: Any) -> Optional[Plant]:
     """Two variables of one shape take each other's gradients."""
     one = pick(random, values(subject))
     kind = one and subject.kind(subject.read(one))
-    other = one and pick(random, [s for s in values(subject) if s.node != one.node and subject.kind(subject.read(s)) == kind])
+    other = one and pick(
+        random,
+        [
+            s
+            for s in values(subject)
+            if s.node != one.node and subject.kind(subject.read(s)) == kind
+        ],
+    )
     if not other or kind is None:
         return None
     plant = Plant(subject)
     plant.connect(one, subject.read(other))
     plant.connect(other, subject.read(one))
-    return plant.said("%s and %s have each other's %s and %s", one.node, other.node, subject.read(one), subject.read(other))
+    return plant.said(
+        "%s and %s have each other's %s and %s",
+        one.node,
+        other.node,
+        subject.read(one),
+        subject.read(other),
+    )
 
 
 @fault

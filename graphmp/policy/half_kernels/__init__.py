@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import pathlib
 from typing import Dict, FrozenSet, List, Mapping
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph import tables
-from graphmp.graph.dtypes import BFLOAT16, FLOATS
+from graphmp.policy import tables
+from graphmp.policy.dtypes import BFLOAT16, FLOATS
 
 DEVICES = ("CPU", "GPU")
 _OLD, _NEW = "1.15.5", "2.21"
@@ -29,14 +28,21 @@ def has_kernel(op: str, types: Mapping[str, int], device: str) -> bool:
     """
     version = _OLD if tf.__version__.startswith("1.") and BFLOAT16 not in types.values() else _NEW
     rows = _table(version, device).get(op, ())
-    return any(all(types.get(name) not in FLOATS or types[name] in allowed for name, allowed in row.items()) for row in rows)
+    return any(
+        all(
+            types.get(name) not in FLOATS or types[name] in allowed for name, allowed in row.items()
+        )
+        for row in rows
+    )
 
 
 @functools.lru_cache(maxsize=None)
 def _table(version: str, device: str) -> Dict[str, List[_Row]]:
     found: Dict[str, List[_Row]] = {}
-    for op, *words in tables.rows(pathlib.Path(__file__).parent / ("%s-%s.txt" % (version, device))):
-        found.setdefault(op, []).append({name: _numbers(names) for name, _, names in (word.partition("=") for word in words)})
+    for op, *words in tables.rows("half_kernels/%s-%s.txt" % (version, device)):
+        found.setdefault(op, []).append(
+            {name: _numbers(names) for name, _, names in (word.partition("=") for word in words)}
+        )
     return found
 
 

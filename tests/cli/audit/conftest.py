@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.messages import serialize
+from graphmp.graph.io.messages import serialize
 from tests.support.audit_command import FUNCTIONS
 from tests.support.planted import batches, planted
 
@@ -17,7 +17,12 @@ def files():
     with tf.Graph().as_default():
         tf.layers.dense(tf.placeholder(tf.float32, [2, 4], "x"), 3)
         untrained = tf.train.export_meta_graph()
-    return {"good.meta": planted("nothing"), "bad.meta": planted("long_sum"), "tiny.meta": planted("tiny_gradients"), "untrained.meta": untrained}
+    return {
+        "good.meta": planted("nothing"),
+        "bad.meta": planted("long_sum"),
+        "tiny.meta": planted("tiny_gradients"),
+        "untrained.meta": untrained,
+    }
 
 
 @pytest.fixture

@@ -53,7 +53,14 @@ def test_a_function_that_fails_is_named(folder, capfd):
     assert status == 2 and "--data=feeds.py:failing: step 0" in err and "no data today" in err
 
 
-@pytest.mark.parametrize("arguments", [["good.meta", "--data=labels.npz"], ["untrained.meta", "--random_data"], ["gone.meta", "--random_data"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["good.meta", "--data=labels.npz"],
+        ["untrained.meta", "--random_data"],
+        ["gone.meta", "--random_data"],
+    ],
+)
 def test_good_files_are_not_replaced_where_it_fails(folder, capfd, arguments):
     names = ["audit.json", "audit.html", "model.policy"]
     for name in names:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.bench import accumulation, device, run
 from graphmp.cli import terminal
-from graphmp.graph.messages import serialize
-from graphmp.runtime.bench import accumulation, device, run
+from graphmp.graph.io.messages import serialize
 from tests.support.bench_command import FUNCTIONS, SCRIPT
 from tests.support.benches import Local
 from tests.support.classifiers import classifier
@@ -33,8 +33,14 @@ def folder(tmp_path, monkeypatch, files):
     """The working folder, with graphs and data in it, on a CPU with AMX; what a process would do is done here."""
     for name, meta_graph in files.items():
         (tmp_path / name).write_bytes(serialize(meta_graph))
-    np.savez(str(tmp_path / "data.npz"), x=np.ones((20, 8), np.float32), labels=np.zeros(20, np.int32))
-    np.savez(str(tmp_path / "labels.npz"), x=np.ones((20, 8), np.float32), labels=np.full(20, 1000, np.int32))
+    np.savez(
+        str(tmp_path / "data.npz"), x=np.ones((20, 8), np.float32), labels=np.zeros(20, np.int32)
+    )
+    np.savez(
+        str(tmp_path / "labels.npz"),
+        x=np.ones((20, 8), np.float32),
+        labels=np.full(20, 1000, np.int32),
+    )
     (tmp_path / "feeds.py").write_text(FUNCTIONS)
     (tmp_path / "model.py").write_text(SCRIPT)
     monkeypatch.chdir(tmp_path)

@@ -47,4 +47,8 @@ def test_trouble_is_one_line(folder, capfd, arguments, message):
 def test_a_missing_matplotlib_is_named_before_any_work(folder, capfd, monkeypatch):
     monkeypatch.setattr(command_module.importlib.util, "find_spec", lambda name: None)
     status, err = refused(capfd, "bench", "train.meta", "--plot=bench.png")
-    assert status == 2 and "--plot=bench.png: matplotlib, which draws it, is not installed: pip install 'graphmp[plot]'" in err
+    assert (
+        status == 2
+        and "--plot=bench.png: matplotlib, which draws it, is not installed: pip install 'graphmp[plot]'"
+        in err
+    )

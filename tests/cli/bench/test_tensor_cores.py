@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from graphmp.performance import kernels
-from graphmp.performance.device import Device
-from graphmp.runtime.bench import device
+from graphmp.bench import device, kernels
+from graphmp.doctor.devices import Device
 from tests.support.commands import graphmp as command
 
 
@@ -19,18 +18,32 @@ def test_tensor_cores_are_looked_for_in_the_converted_graph(folder, capfd, monke
     seen = []
     monkeypatch.setattr(device, "find", lambda: Device("V100", (7, 0)))
     verify = kernels.verify
-    monkeypatch.setattr(kernels, "verify", lambda *arguments: seen.append(arguments) or verify(*arguments))
+    monkeypatch.setattr(
+        kernels, "verify", lambda *arguments: seen.append(arguments) or verify(*arguments)
+    )
     arguments = [source, "--batch_sizes=4", "--verify_tensor_cores", "--compute_dtype=float16"]
     status, out, err = command(capfd, "bench", *arguments)
     assert (status, err) == (kernels.NOTHING_SEEN, "")  # it ran on the CPU
-    assert out.splitlines()[0].startswith("tensor cores: the profile shows no GPU kernel of 6") and out.splitlines()[-1].startswith("next ")
+    assert out.splitlines()[0].startswith(
+        "tensor cores: the profile shows no GPU kernel of 6"
+    ) and out.splitlines()[-1].startswith("next ")
     ((graph_def, run_metadata),) = seen
-    assert any(node.name.startswith("graphmp/loss_scale") for node in graph_def.node) and run_metadata.step_stats.dev_stats
+    assert (
+        any(node.name.startswith("graphmp/loss_scale") for node in graph_def.node)
+        and run_metadata.step_stats.dev_stats
+    )
     value = json.loads(command(capfd, "bench", *arguments, "--json")[1])
-    assert value["schema"] == "graphmp.tensor_cores/1" and len(value["rows"]) == 6 and value["exit_status"] == kernels.NOTHING_SEEN
+    assert (
+        value["schema"] == "graphmp.tensor_cores/1"
+        and len(value["rows"]) == 6
+        and value["exit_status"] == kernels.NOTHING_SEEN
+    )
 
 
-@pytest.mark.parametrize("status, following", [(0, "graphmp bench train.meta"), (1, "change what is listed, then run this again")])
+@pytest.mark.parametrize(
+    "status, following",
+    [(0, "graphmp bench train.meta"), (1, "change what is listed, then run this again")],
+)
 def test_the_verdict_is_the_exit_status(folder, capfd, monkeypatch, status, following):
     monkeypatch.setattr(device, "find", lambda: Device("V100", (7, 0)))
     monkeypatch.setattr(kernels, "verify", lambda *_: kernels.Verdict([], status))

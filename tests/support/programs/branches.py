@@ -11,7 +11,9 @@ from tests.support.programs.registry import apply, data, error, net, program, tw
 def momentum(gradients, variables):
     """Moves the weights on steps without gradients too, and counts them."""
     optimizer = tf.train.MomentumOptimizer(0.25, 0.9)
-    optimizer.apply_gradients(zip(gradients, variables), name="train", global_step=tf.train.get_or_create_global_step())
+    optimizer.apply_gradients(
+        zip(gradients, variables), name="train", global_step=tf.train.get_or_create_global_step()
+    )
 
 
 def rises(x):
@@ -25,7 +27,9 @@ def zeros(variables):
 
 def by_function(variables):
     """A function that takes gradients."""
-    function = tf.function(lambda x, y: tuple(tf.gradients(error(net(x, *variables), y), variables)))
+    function = tf.function(
+        lambda x, y: tuple(tf.gradients(error(net(x, *variables), y), variables))
+    )
     return lambda x, y: [tf.reshape(g, v.shape) for g, v in zip(function(x, y), variables)]
 
 
@@ -34,7 +38,16 @@ def gradients_on_one_side(clip):
     """tf.cond on the batch around tf.gradients."""
     x, y = data()
     variables = two_weights()
-    momentum(clip(tf.cond(rises(x), lambda: tf.gradients(error(net(x, *variables), y), variables), zeros(variables))), variables)
+    momentum(
+        clip(
+            tf.cond(
+                rises(x),
+                lambda: tf.gradients(error(net(x, *variables), y), variables),
+                zeros(variables),
+            )
+        ),
+        variables,
+    )
 
 
 @program()
@@ -44,7 +57,11 @@ def gradients_on_sides_of_sides(clip):
     variables = two_weights()
 
     def inner():
-        return tf.cond(x[0, 1] < 0, zeros(variables), lambda: tf.gradients(error(net(x, *variables), y), variables))
+        return tf.cond(
+            x[0, 1] < 0,
+            zeros(variables),
+            lambda: tf.gradients(error(net(x, *variables), y), variables),
+        )
 
     momentum(clip(tf.cond(rises(x), inner, zeros(variables))), variables)
 
@@ -55,7 +72,11 @@ def more_gradients_on_one_side(clip):
     x, y = data()
     variables = two_weights()
     first, second = tf.gradients(error(net(x, *variables), y), variables)
-    more = tf.cond(rises(x), lambda: tf.gradients(error(net(2 * x, *variables), y, "more"), variables)[0], lambda: tf.zeros_like(variables[0]))
+    more = tf.cond(
+        rises(x),
+        lambda: tf.gradients(error(net(2 * x, *variables), y, "more"), variables)[0],
+        lambda: tf.zeros_like(variables[0]),
+    )
     momentum(clip([first + 0.1 * more, second]), variables)
 
 
@@ -66,7 +87,13 @@ def loop_on_one_side(clip):
     variables = two_weights()
 
     def found():
-        return means(tf.map_fn(lambda example: tuple(of_one(variables)(example)), (x, y), dtype=(tf.float32, tf.float32)))
+        return means(
+            tf.map_fn(
+                lambda example: tuple(of_one(variables)(example)),
+                (x, y),
+                dtype=(tf.float32, tf.float32),
+            )
+        )
 
     momentum(clip(tf.cond(rises(x), found, zeros(variables))), variables)
 
@@ -80,11 +107,18 @@ def step_on_one_side_counted_outside(clip):
     mean = tf.get_variable("mean", (6,), initializer=tf.initializers.zeros, trainable=False)
 
     def step():
-        with tf.control_dependencies([apply(clip(tf.gradients(error(net(x, *variables), y), variables)), variables, "step")]):
+        with tf.control_dependencies(
+            [apply(clip(tf.gradients(error(net(x, *variables), y), variables)), variables, "step")]
+        ):
             return tf.constant(True)
 
     done = tf.cond(rises(x), step, lambda: tf.constant(False))
-    tf.group(done, tf.assign_add(count, 1.0), tf.assign_sub(mean, 0.1 * (mean - tf.reduce_mean(x, 0))), name="train")
+    tf.group(
+        done,
+        tf.assign_add(count, 1.0),
+        tf.assign_sub(mean, 0.1 * (mean - tf.reduce_mean(x, 0))),
+        name="train",
+    )
 
 
 @program()
@@ -106,7 +140,9 @@ def function_that_applies_anothers_gradients(clip):
 
     @tf.function
     def step(features, target):
-        moved = [v.assign_sub(0.25 * g) for v, g in zip(variables, clip(gradients(features, target)))]
+        moved = [
+            v.assign_sub(0.25 * g) for v, g in zip(variables, clip(gradients(features, target)))
+        ]
         with tf.control_dependencies(moved):
             return tf.constant(True)
 

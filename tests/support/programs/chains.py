@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
-from tests.support.programs.registry import apply, data, error, net, program, sgd, two_weights, weights
+from tests.support.programs.registry import (
+    apply,
+    data,
+    error,
+    net,
+    program,
+    sgd,
+    two_weights,
+    weights,
+)
 
 
 @program()
@@ -32,8 +41,12 @@ def hessian_vector_step(clip):
     x, y = data()
     variables = two_weights()
     gradients = tf.gradients(error(net(x, *variables), y), variables)
-    product = tf.add_n([tf.reduce_sum(g * tf.constant(0.5, shape=v.shape)) for g, v in zip(gradients, variables)])
-    apply(clip([g - 0.1 * h for g, h in zip(gradients, tf.gradients(product, variables))]), variables)
+    product = tf.add_n(
+        [tf.reduce_sum(g * tf.constant(0.5, shape=v.shape)) for g, v in zip(gradients, variables)]
+    )
+    apply(
+        clip([g - 0.1 * h for g, h in zip(gradients, tf.gradients(product, variables))]), variables
+    )
 
 
 @program()
@@ -43,7 +56,9 @@ def hessian_times_its_gradient(clip):
     variables = two_weights()
     gradients = tf.gradients(error(net(x, *variables), y), variables)
     product = tf.add_n([tf.reduce_sum(g * tf.stop_gradient(g)) for g in gradients])
-    apply(clip([g - 0.1 * h for g, h in zip(gradients, tf.gradients(product, variables))]), variables)
+    apply(
+        clip([g - 0.1 * h for g, h in zip(gradients, tf.gradients(product, variables))]), variables
+    )
 
 
 @program()
@@ -85,18 +100,29 @@ def two_segments(clip):
 def checkpointed_by_hand(clip):
     """Row (b): three segments, each computed again from what it was given, with a global step."""
     x, y = data()
-    parts = [weights("part_0", 6, 4), weights("part_1", 4, 4), weights("part_2", 4, 4), weights("out", 4, 1)]
+    parts = [
+        weights("part_0", 6, 4),
+        weights("part_1", 4, 4),
+        weights("part_2", 4, 4),
+        weights("out", 4, 1),
+    ]
     inputs = [x]
     for part in parts[:-1]:
         inputs.append(tf.stop_gradient(tf.tanh(tf.matmul(inputs[-1], part))))
-    by_output, by_out = tf.gradients(error(tf.matmul(inputs[-1], parts[-1]), y), [inputs[-1], parts[-1]])
+    by_output, by_out = tf.gradients(
+        error(tf.matmul(inputs[-1], parts[-1]), y), [inputs[-1], parts[-1]]
+    )
     gradients = [by_out]
     for given, part in reversed(list(zip(inputs[:-1], parts[:-1]))):
         with tf.control_dependencies([by_output]):
             given = tf.identity(given)
-        by_output, by_part = tf.gradients(tf.tanh(tf.matmul(given, part)), [given, part], grad_ys=by_output)
+        by_output, by_part = tf.gradients(
+            tf.tanh(tf.matmul(given, part)), [given, part], grad_ys=by_output
+        )
         gradients.insert(0, by_part)
-    sgd().apply_gradients(zip(clip(gradients), parts), tf.train.get_or_create_global_step(), "train")
+    sgd().apply_gradients(
+        zip(clip(gradients), parts), tf.train.get_or_create_global_step(), "train"
+    )
 
 
 @program()
@@ -114,7 +140,9 @@ def checkpointed_with_a_shared_weight(clip):
         by_output, by_shared = tf.gradients(again, [given, shared], grad_ys=by_output)
         of_shared.append(by_shared)
     (by_first,) = tf.gradients(inputs[0], first, grad_ys=by_output)
-    tf.train.AdamOptimizer(0.1).apply_gradients(zip(clip([by_first, tf.add_n(of_shared), by_out]), [first, shared, out]), name="train")
+    tf.train.AdamOptimizer(0.1).apply_gradients(
+        zip(clip([by_first, tf.add_n(of_shared), by_out]), [first, shared, out]), name="train"
+    )
 
 
 @program()
@@ -137,7 +165,9 @@ def glow(clip):
     by_pair, gradients = tf.gradients(error(tf.concat(pair, 1), y), pair), []
     for layer in reversed(layers):
         pair = tuple(tf.stop_gradient(half) for half in couple(pair, layer, back=True))
-        *by_pair, by_layer = tf.gradients(couple(pair, layer), list(pair) + [layer], grad_ys=by_pair)
+        *by_pair, by_layer = tf.gradients(
+            couple(pair, layer), list(pair) + [layer], grad_ys=by_pair
+        )
         gradients.insert(0, by_layer)
     apply(clip(gradients), layers)
 
@@ -169,7 +199,10 @@ def clipped_below(names, clip):
     variables = two_weights()
     optimizer, step = tf.train.AdamOptimizer(0.25), tf.train.get_or_create_global_step()
     pairs = optimizer.compute_gradients(error(net(x, *variables), y), variables)
-    own = [tf.clip_by_norm(g, 0.3, name=v.op.name + "_grad") if v.op.name in names else g for g, v in pairs]
+    own = [
+        tf.clip_by_norm(g, 0.3, name=v.op.name + "_grad") if v.op.name in names else g
+        for g, v in pairs
+    ]
     optimizer.apply_gradients(zip(clip(own), variables), step, "train")
 
 
@@ -241,7 +274,12 @@ def averaged(clip, use):
     gradients, averages = clip([g for g, _ in pairs]), []
     for gradient, (first, v) in zip(gradients, pairs):
         with tf.variable_scope(first.op.name):
-            average = tf.get_variable("ExponentialMovingAverage", v.shape, initializer=tf.initializers.zeros, trainable=False)
+            average = tf.get_variable(
+                "ExponentialMovingAverage",
+                v.shape,
+                initializer=tf.initializers.zeros,
+                trainable=False,
+            )
         averages.append(tf.assign_sub(average, 0.5 * (average - gradient)))
     update = apply([tf.identity(a) for a in averages] if use else gradients, variables, "step")
     tf.group(update, *averages, name="train")

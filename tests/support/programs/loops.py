@@ -27,7 +27,11 @@ def per_example_gradients_in_a_loop(clip):
     x, y = data()
     variables = two_weights()
     one = of_one(variables)
-    found = tf.map_fn(lambda example: tuple(tf.clip_by_global_norm(one(example), 0.5)[0]), (x, y), dtype=(tf.float32, tf.float32))
+    found = tf.map_fn(
+        lambda example: tuple(tf.clip_by_global_norm(one(example), 0.5)[0]),
+        (x, y),
+        dtype=(tf.float32, tf.float32),
+    )
     apply(clip(means(found)), variables)
 
 
@@ -36,9 +40,14 @@ def per_example_gradients_clipped_outside(clip):
     """By tf.map_fn; by their norms outside."""
     x, y = data()
     variables = two_weights()
-    found = tf.map_fn(lambda example: tuple(of_one(variables)(example)), (x, y), dtype=(tf.float32, tf.float32))
+    found = tf.map_fn(
+        lambda example: tuple(of_one(variables)(example)), (x, y), dtype=(tf.float32, tf.float32)
+    )
     norms = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(g), [1, 2]) for g in found]))
-    apply(clip(means([g * tf.reshape(tf.minimum(1.0, 0.5 / norms), (8, 1, 1)) for g in found])), variables)
+    apply(
+        clip(means([g * tf.reshape(tf.minimum(1.0, 0.5 / norms), (8, 1, 1)) for g in found])),
+        variables,
+    )
 
 
 @program()
@@ -47,7 +56,11 @@ def gradients_added_by_scan(clip):
     x, y = data()
     variables = two_weights()
     one = of_one(variables)
-    found = tf.scan(lambda sums, example: tuple(s + g for s, g in zip(sums, one(example))), (x, y), tuple(map(tf.zeros_like, variables)))
+    found = tf.scan(
+        lambda sums, example: tuple(s + g for s, g in zip(sums, one(example))),
+        (x, y),
+        tuple(map(tf.zeros_like, variables)),
+    )
     apply(clip([g[-1] / 8 for g in found]), variables)
 
 
@@ -63,7 +76,9 @@ def gradients_of_parts_added_in_a_loop(clip):
         gradients = tf.gradients(loss, variables)
         return (turn + 1, losses.write(turn, loss), *[s + g / 4 for s, g in zip(sums, gradients)])
 
-    _, losses, *sums = tf.while_loop(lambda turn, *_: turn < 4, body, [0, losses, *map(tf.zeros_like, variables)])
+    _, losses, *sums = tf.while_loop(
+        lambda turn, *_: turn < 4, body, [0, losses, *map(tf.zeros_like, variables)]
+    )
     tf.reduce_mean(losses.stack(), name="mean_loss")
     apply(clip(sums), variables)
 
@@ -75,10 +90,14 @@ def descended_in_a_loop(clip):
     variables = two_weights()
 
     def body(turn, *fast):
-        gradients = tf.gradients(error(net(x[2 * turn : 2 * turn + 2], *fast), y[2 * turn : 2 * turn + 2]), list(fast))
+        gradients = tf.gradients(
+            error(net(x[2 * turn : 2 * turn + 2], *fast), y[2 * turn : 2 * turn + 2]), list(fast)
+        )
         return (turn + 1, *[v - 0.2 * g for v, g in zip(fast, gradients)])
 
-    _, *fast = tf.while_loop(lambda turn, *_: turn < 3, body, [0, *[tf.identity(v) for v in variables]])
+    _, *fast = tf.while_loop(
+        lambda turn, *_: turn < 3, body, [0, *[tf.identity(v) for v in variables]]
+    )
     apply(clip([v - f for v, f in zip(variables, fast)]), variables)
 
 
@@ -92,7 +111,9 @@ def per_example_gradient_penalty(clip):
         features, target = tf.expand_dims(example[0], 0), example[1]
         output = net(features, *variables)
         (slope,) = tf.gradients(output, features)
-        return tuple(tf.gradients(error(output, target) + 0.1 * tf.reduce_sum(tf.square(slope)), variables))
+        return tuple(
+            tf.gradients(error(output, target) + 0.1 * tf.reduce_sum(tf.square(slope)), variables)
+        )
 
     apply(clip(means(tf.map_fn(one, (x, y), dtype=(tf.float32, tf.float32)))), variables)
 
@@ -117,7 +138,9 @@ def maml_in_a_loop(clip):
         gradients = tf.gradients(error(net(x[:4], *fast), y[:4]), list(fast))
         return (turn + 1, *[v - 0.2 * g for v, g in zip(fast, gradients)])
 
-    _, *fast = tf.while_loop(lambda turn, *_: turn < 2, body, [0, *[tf.identity(v) for v in variables]])
+    _, *fast = tf.while_loop(
+        lambda turn, *_: turn < 2, body, [0, *[tf.identity(v) for v in variables]]
+    )
     apply(clip(tf.gradients(error(net(x[4:], *fast), y[4:], "outer"), variables)), variables)
 
 
@@ -149,7 +172,11 @@ def maml_of_tasks(clip):
 def maml_of_tasks_differentiated_in_the_loop(clip):
     """By tf.map_fn over tasks, the outer gradients too."""
     variables = two_weights()
-    found = tf.map_fn(lambda task: tuple(tf.gradients(adapted_to(variables)(task), variables)), tasks(), dtype=(tf.float32, tf.float32))
+    found = tf.map_fn(
+        lambda task: tuple(tf.gradients(adapted_to(variables)(task), variables)),
+        tasks(),
+        dtype=(tf.float32, tf.float32),
+    )
     apply(clip(means(found)), variables)
 
 
@@ -159,7 +186,11 @@ def per_example_gradients_of_tasks(clip):
     variables = two_weights()
     one = of_one(variables)
     found = tf.map_fn(
-        lambda task: tuple(means(tf.map_fn(lambda example: tuple(one(example)), task, dtype=(tf.float32, tf.float32)))),
+        lambda task: tuple(
+            means(
+                tf.map_fn(lambda example: tuple(one(example)), task, dtype=(tf.float32, tf.float32))
+            )
+        ),
         tasks(),
         dtype=(tf.float32, tf.float32),
     )
@@ -173,7 +204,11 @@ def gradients_of_chosen_examples(clip):
     variables = two_weights()
 
     def one(example):
-        return tf.cond(example[0][0] > 0, lambda: of_one(variables)(example), lambda: [tf.zeros_like(v) for v in variables])
+        return tf.cond(
+            example[0][0] > 0,
+            lambda: of_one(variables)(example),
+            lambda: [tf.zeros_like(v) for v in variables],
+        )
 
     found = tf.map_fn(lambda example: tuple(one(example)), (x, y), dtype=(tf.float32, tf.float32))
     apply(clip(means(found)), variables)
@@ -187,7 +222,11 @@ def per_example_gradients_of_a_recurrent_layer(clip):
 
     def one(example):
         start = tf.tanh(tf.matmul(tf.expand_dims(example[0], 0), variables[0]))
-        _, last = tf.while_loop(lambda turn, _: turn < 3, lambda turn, s: (turn + 1, tf.tanh(tf.matmul(s, variables[1]))), (0, start))
+        _, last = tf.while_loop(
+            lambda turn, _: turn < 3,
+            lambda turn, s: (turn + 1, tf.tanh(tf.matmul(s, variables[1]))),
+            (0, start),
+        )
         return tuple(tf.gradients(error(tf.matmul(last, variables[2]), example[1]), variables))
 
     apply(clip(means(tf.map_fn(one, (x, y), dtype=(tf.float32,) * 3))), variables)
@@ -198,7 +237,11 @@ def of_a_loop_and_of_none(clip):
     """Gradients of one loss from a tf.map_fn, of another from outside, added up."""
     x, y = data()
     variables = two_weights()
-    found = tf.map_fn(lambda example: tuple(of_one(variables)(example)), (x[:4], y[:4]), dtype=(tf.float32, tf.float32))
+    found = tf.map_fn(
+        lambda example: tuple(of_one(variables)(example)),
+        (x[:4], y[:4]),
+        dtype=(tf.float32, tf.float32),
+    )
     whole = tf.gradients(error(net(x[4:], *variables), y[4:], "whole"), variables)
     apply(clip([g + w for g, w in zip(means(found), whole)]), variables)
 
@@ -217,8 +260,12 @@ def written_by_hand_behind_a_loop(clip):
     """By tf.map_fn, taken off by assign_sub."""
     x, y = data()
     variables = two_weights()
-    found = tf.map_fn(lambda example: tuple(of_one(variables)(example)), (x, y), dtype=(tf.float32, tf.float32))
-    tf.group(*[tf.assign_sub(v, 0.25 * g) for v, g in zip(variables, clip(means(found)))], name="train")
+    found = tf.map_fn(
+        lambda example: tuple(of_one(variables)(example)), (x, y), dtype=(tf.float32, tf.float32)
+    )
+    tf.group(
+        *[tf.assign_sub(v, 0.25 * g) for v, g in zip(variables, clip(means(found)))], name="train"
+    )
 
 
 @program()
@@ -246,7 +293,11 @@ def per_example_gradients_where_asked_for(clip):
     variables = two_weights()
 
     def step():
-        found = tf.map_fn(lambda example: tuple(of_one(variables)(example)), (x, y), dtype=(tf.float32, tf.float32))
+        found = tf.map_fn(
+            lambda example: tuple(of_one(variables)(example)),
+            (x, y),
+            dtype=(tf.float32, tf.float32),
+        )
         with tf.control_dependencies([apply(clip(means(found)), variables, "step")]):
             return tf.constant(True)
 

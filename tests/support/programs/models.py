@@ -30,7 +30,9 @@ def while_loop(clip):
         return turn + 1, state, written.write(turn, state)
 
     _, last, states = tf.while_loop(lambda turn, *_: turn < 3, body, (0, start, states))
-    trained(clip, tf.matmul(last + tf.reduce_mean(states.stack(), 0), second), y, [first, again, second])
+    trained(
+        clip, tf.matmul(last + tf.reduce_mean(states.stack(), 0), second), y, [first, again, second]
+    )
 
 
 @program()
@@ -38,8 +40,15 @@ def conditional(clip):
     """tf.cond on the batch, a weight in each branch."""
     x, y = data()
     first, other, second = weights("first", 6, 4), weights("other", 6, 4), weights("second", 4, 1)
-    hidden = tf.cond(x[0, 0] > 0, lambda: tf.tanh(tf.matmul(x, first)), lambda: tf.nn.relu(tf.matmul(x, other)))
-    trained(clip, tf.matmul(hidden + tf.tanh(tf.matmul(x, first + other)), second), y, [first, other, second])
+    hidden = tf.cond(
+        x[0, 0] > 0, lambda: tf.tanh(tf.matmul(x, first)), lambda: tf.nn.relu(tf.matmul(x, other))
+    )
+    trained(
+        clip,
+        tf.matmul(hidden + tf.tanh(tf.matmul(x, first + other)), second),
+        y,
+        [first, other, second],
+    )
 
 
 @program()
@@ -53,7 +62,9 @@ def beam_search_beside(clip):
         ranked, beams = tf.nn.top_k(tf.nn.log_softmax(tf.matmul(state, again)), 2)
         return turn + 1, tf.one_hot(beams[:, 0], 4), score + ranked[:, 0]
 
-    _, _, score = tf.while_loop(lambda turn, *_: turn < 3, body, (0, tf.tanh(tf.matmul(x, first)), tf.zeros((8,))))
+    _, _, score = tf.while_loop(
+        lambda turn, *_: turn < 3, body, (0, tf.tanh(tf.matmul(x, first)), tf.zeros((8,)))
+    )
     hidden = tf.tanh(tf.matmul(tf.tanh(tf.matmul(x, first)), again))
     gradients = clip(tf.gradients(error(tf.matmul(hidden, second), y), [first, again, second]))
     with tf.control_dependencies([score]):
@@ -66,7 +77,11 @@ def beam_search_in_the_graph(clip):
     """A search by the same weights that the train op doesn't run."""
     x, y = data()
     variables = two_weights(width=4)
-    _, state = tf.while_loop(lambda turn, _: turn < 3, lambda turn, s: (turn + 1, tf.nn.softmax(net(x, *variables) + s)), (0, tf.zeros((8, 4))))
+    _, state = tf.while_loop(
+        lambda turn, _: turn < 3,
+        lambda turn, s: (turn + 1, tf.nn.softmax(net(x, *variables) + s)),
+        (0, tf.zeros((8, 4))),
+    )
     tf.argmax(state, 1, name="found")
     trained(clip, net(x, *variables), y, variables)
 
@@ -80,7 +95,9 @@ def python_gradient(clip):
     @tf.custom_gradient
     def squashed(value):
         def gradient(given):
-            (found,) = tf.py_func(lambda g: np.clip(g, -0.05, 0.05).astype(np.float32), [given], [tf.float32])
+            (found,) = tf.py_func(
+                lambda g: np.clip(g, -0.05, 0.05).astype(np.float32), [given], [tf.float32]
+            )
             found.set_shape(given.shape)
             return found
 
@@ -97,9 +114,13 @@ def bounded_gradient(clip):
 
     @tf.custom_gradient
     def bounded(value):
-        return tf.identity(value), lambda given: tf.where(tf.abs(given) > 0.05, tf.sign(given) * 0.05, tf.minimum(given, 0.02))
+        return tf.identity(value), lambda given: tf.where(
+            tf.abs(given) > 0.05, tf.sign(given) * 0.05, tf.minimum(given, 0.02)
+        )
 
-    trained(clip, tf.matmul(tf.tanh(bounded(tf.matmul(x, variables[0]))), variables[1]), y, variables)
+    trained(
+        clip, tf.matmul(tf.tanh(bounded(tf.matmul(x, variables[0]))), variables[1]), y, variables
+    )
 
 
 @program()
@@ -111,7 +132,9 @@ def gradient_of_several_results(clip):
     @tf.custom_gradient
     def crossed(one, other):
         def gradient(by_first, by_second):
-            return by_first * other + tf.clip_by_norm(by_second, 0.1), 0.5 * (by_first + by_second) * one
+            return by_first * other + tf.clip_by_norm(by_second, 0.1), 0.5 * (
+                by_first + by_second
+            ) * one
 
         return (one * other, one + other), gradient
 
@@ -152,7 +175,9 @@ def solved(clip):
     """tf.matrix_solve by a matrix of weights."""
     x, y = data()
     first, matrix, second = weights("first", 6, 4), weights("matrix", 4, 4), weights("second", 4, 1)
-    hidden = tf.matrix_solve(matrix + 2.0 * tf.eye(4), tf.matmul(first, x, transpose_a=True, transpose_b=True))
+    hidden = tf.matrix_solve(
+        matrix + 2.0 * tf.eye(4), tf.matmul(first, x, transpose_a=True, transpose_b=True)
+    )
     trained(clip, tf.matmul(hidden, second, transpose_a=True), y, [first, matrix, second])
 
 
@@ -170,7 +195,9 @@ def gradients_solved(clip):
 
         return tf.identity(value), gradient
 
-    trained(clip, tf.matmul(tf.tanh(natural(tf.matmul(x, variables[0]))), variables[1]), y, variables)
+    trained(
+        clip, tf.matmul(tf.tanh(natural(tf.matmul(x, variables[0]))), variables[1]), y, variables
+    )
 
 
 @program()
@@ -197,7 +224,9 @@ def tf_function_called_twice(clip):
     x, y = data()
     first, again, second = weights("first", 6, 4), weights("again", 4, 4), weights("second", 4, 1)
 
-    @_DEF_FUNCTION.function(input_signature=[tf.TensorSpec((8, None), tf.float32), tf.TensorSpec((None, 4), tf.float32)])
+    @_DEF_FUNCTION.function(
+        input_signature=[tf.TensorSpec((8, None), tf.float32), tf.TensorSpec((None, 4), tf.float32)]
+    )
     def layer(value, weight):
         return tf.tanh(tf.matmul(value, weight))
 

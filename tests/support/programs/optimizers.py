@@ -20,7 +20,10 @@ def gradient_noise(clip):
     """Random numbers are added to the gradients."""
     variables, loss = model()
     gradients = tf.gradients(loss, variables)
-    apply(clip([g + tf.random_normal(g.shape, stddev=0.1, seed=n) for n, g in enumerate(gradients)]), variables)
+    apply(
+        clip([g + tf.random_normal(g.shape, stddev=0.1, seed=n) for n, g in enumerate(gradients)]),
+        variables,
+    )
 
 
 @program(clips=False)
@@ -72,11 +75,16 @@ def projected_conflicting_gradients(clip):
     x, y = data()
     variables = two_weights()
     output = net(x, *variables)
-    one, other = tf.gradients(error(output, y, "one"), variables), tf.gradients(error(output, -y, "other"), variables)
+    one, other = (
+        tf.gradients(error(output, y, "one"), variables),
+        tf.gradients(error(output, -y, "other"), variables),
+    )
 
     def projected(gradient, against):
         dot = tf.reduce_sum(gradient * against)
-        return gradient - tf.minimum(dot, 0.0) / (tf.reduce_sum(tf.square(against)) + 1e-12) * against
+        return (
+            gradient - tf.minimum(dot, 0.0) / (tf.reduce_sum(tf.square(against)) + 1e-12) * against
+        )
 
     apply(clip([projected(a, b) + projected(b, a) for a, b in zip(one, other)]), variables)
 
@@ -99,8 +107,13 @@ def adam_by_hand(clip):
     step = tf.assign_add(kept("step"), 1.0)
     updates = []
     for n, (v, g) in enumerate(zip(variables, clip(tf.gradients(loss, variables)))):
-        mean, square = (kept("%s_%d" % (kind, n), *v.shape.as_list()) for kind in ("mean", "square"))
-        new_mean, new_square = tf.assign(mean, 0.9 * mean + 0.1 * g), tf.assign(square, 0.99 * square + 0.01 * tf.square(g))
+        mean, square = (
+            kept("%s_%d" % (kind, n), *v.shape.as_list()) for kind in ("mean", "square")
+        )
+        new_mean, new_square = (
+            tf.assign(mean, 0.9 * mean + 0.1 * g),
+            tf.assign(square, 0.99 * square + 0.01 * tf.square(g)),
+        )
         rate = 0.25 * tf.sqrt(1 - tf.pow(0.99, step)) / (1 - tf.pow(0.9, step))
         updates.append(tf.assign_sub(v, rate * new_mean / (tf.sqrt(new_square) + 1e-3)))
     tf.group(*updates, name="train")
@@ -119,7 +132,10 @@ def averages_of_weights(clip):
 def lookahead(clip):
     """Slow weights follow in every second step, and the fast ones are set back to them."""
     variables, loss = model()
-    turn, slow = kept("turn", dtype=tf.int32, start=0), [kept("slow_%d" % n, *v.shape.as_list()) for n, v in enumerate(variables)]
+    turn, slow = (
+        kept("turn", dtype=tf.int32, start=0),
+        [kept("slow_%d" % n, *v.shape.as_list()) for n, v in enumerate(variables)],
+    )
 
     def follow():
         moved = [tf.assign_add(s, 0.5 * (v.read_value() - s)) for s, v in zip(slow, variables)]
@@ -136,12 +152,16 @@ def temporal_differences(clip):
     """DQN: a target network is a copy of every second step's weights."""
     x, _ = data()
     variables = two_weights(width=3)
-    targets = [kept("target_%d" % n, *v.shape.as_list(), start=0.1) for n, v in enumerate(variables)]
+    targets = [
+        kept("target_%d" % n, *v.shape.as_list(), start=0.1) for n, v in enumerate(variables)
+    ]
     step, taken = tf.train.get_or_create_global_step(), tf.one_hot([0, 1, 2, 0, 1, 2, 0, 1], 3)
     best = tf.reduce_max(net(-x, *targets), 1)
     wanted = tf.stop_gradient(x[:, 0] + 0.9 * best)
     loss = tf.losses.huber_loss(wanted, tf.reduce_sum(net(x, *variables) * taken, 1))
-    update = sgd().apply_gradients(zip(clip(tf.gradients(loss, variables)), variables), step, "step")
+    update = sgd().apply_gradients(
+        zip(clip(tf.gradients(loss, variables)), variables), step, "step"
+    )
 
     def copy():
         return tf.group(*[tf.assign(t, v.read_value()) for t, v in zip(targets, variables)])
@@ -155,14 +175,19 @@ def two_optimizers(clip):
     """One loss, an optimizer for each weight, one global step."""
     (first, second), loss = model()
     by_first, by_second = clip(tf.gradients(loss, [first, second]))
-    one = tf.train.AdamOptimizer(0.25).apply_gradients([(by_first, first)], tf.train.get_or_create_global_step(), "one")
+    one = tf.train.AdamOptimizer(0.25).apply_gradients(
+        [(by_first, first)], tf.train.get_or_create_global_step(), "one"
+    )
     tf.group(one, apply([by_second], [second], "other"), name="train")
 
 
 def slots(scope, powers):
     """What an Adam of the two weights of a scope writes."""
     weights = [scope + "first", scope + "second"]
-    return " ".join([weight + slot for weight in weights for slot in ("", "/Adam", "/Adam_1")] + ["beta1_power" + powers, "beta2_power" + powers])
+    return " ".join(
+        [weight + slot for weight in weights for slot in ("", "/Adam", "/Adam_1")]
+        + ["beta1_power" + powers, "beta2_power" + powers]
+    )
 
 
 @program(scales=2, exceptions=[slots("a", ""), slots("b", "_1"), "global_step"], clips=False)
@@ -173,7 +198,11 @@ def two_optimizers_of_two_losses(clip):
     for name in ("a", "b"):
         variables = two_weights(name)
         gradients = clip(tf.gradients(error(net(x, *variables), y, "loss_" + name), variables))
-        updates.append(tf.train.AdamOptimizer(0.25).apply_gradients(zip(gradients, variables), step, "step_" + name))
+        updates.append(
+            tf.train.AdamOptimizer(0.25).apply_gradients(
+                zip(gradients, variables), step, "step_" + name
+            )
+        )
     tf.group(*updates, name="train")
 
 
@@ -183,7 +212,10 @@ def applied_when_small(clip):
     variables, loss = model()
     gradients = clip(tf.gradients(loss, variables))
     norm, kept_norm = tf.global_norm(gradients), kept("norm")
-    tf.summary.merge([tf.summary.scalar("norm", norm), tf.summary.histogram("gradient", gradients[0])], name="summaries")
+    tf.summary.merge(
+        [tf.summary.scalar("norm", norm), tf.summary.histogram("gradient", gradients[0])],
+        name="summaries",
+    )
     applied = tf.cond(norm < 1.5, lambda: apply(gradients, variables, "step"), tf.no_op)
     tf.group(applied, tf.assign(kept_norm, norm), name="train")
 
@@ -192,9 +224,14 @@ def applied_when_small(clip):
 def learned_rate(clip):
     """Hypergradient descent: the rate follows the product of this step's gradients and the last one's, which are kept."""
     variables, loss = model()
-    rate, last = kept("rate", start=0.25), [kept("last_%d" % n, *v.shape.as_list()) for n, v in enumerate(variables)]
+    rate, last = (
+        kept("rate", start=0.25),
+        [kept("last_%d" % n, *v.shape.as_list()) for n, v in enumerate(variables)],
+    )
     gradients = clip(tf.gradients(loss, variables))
-    faster = tf.assign_add(rate, 0.5 * tf.add_n([tf.reduce_sum(g * old) for g, old in zip(gradients, last)]))
+    faster = tf.assign_add(
+        rate, 0.5 * tf.add_n([tf.reduce_sum(g * old) for g, old in zip(gradients, last)])
+    )
     with tf.control_dependencies([faster]):
         moved = [tf.assign_sub(v, faster * g) for v, g in zip(variables, gradients)]
         tf.group(*(moved + [tf.assign(old, g) for old, g in zip(last, gradients)]), name="train")

@@ -5,7 +5,17 @@ from __future__ import annotations
 import tensorflow.compat.v1 as tf
 
 from tests.support.programs.optimizers import model
-from tests.support.programs.registry import apply, data, error, net, program, sgd, taken, two_weights, weights
+from tests.support.programs.registry import (
+    apply,
+    data,
+    error,
+    net,
+    program,
+    sgd,
+    taken,
+    two_weights,
+    weights,
+)
 from tests.support.programs.state import embedded, ids, kept
 
 
@@ -20,7 +30,9 @@ def smoothed_labels(clip):
     x, _ = data()
     labels, counts, variables = ids(), kept("counts", 5, start=1.0), two_weights(width=5)
     smooth = 0.9 * tf.one_hot(labels, 5) + 0.1 * counts / tf.reduce_sum(counts)
-    losses = tf.nn.softmax_cross_entropy_with_logits_v2(labels=tf.stop_gradient(smooth), logits=net(x, *variables))
+    losses = tf.nn.softmax_cross_entropy_with_logits_v2(
+        labels=tf.stop_gradient(smooth), logits=net(x, *variables)
+    )
     update = apply(clip(tf.gradients(error(losses, 0.0), variables)), variables, "step")
     with tf.control_dependencies([update]):
         tf.group(tf.scatter_add(counts, labels, tf.ones((8,))), name="train")
@@ -33,9 +45,14 @@ def mean_teacher(clip):
     variables = two_weights()
     teacher = copies_of(variables, "teacher_")
     noisy = net(x + 0.1 * tf.sin(7.0 * x), *variables)
-    loss = error(noisy, y) + 0.5 * tf.reduce_mean(tf.square(noisy - tf.stop_gradient(net(x, *teacher))))
+    loss = error(noisy, y) + 0.5 * tf.reduce_mean(
+        tf.square(noisy - tf.stop_gradient(net(x, *teacher)))
+    )
     with tf.control_dependencies([apply(clip(tf.gradients(loss, variables)), variables, "step")]):
-        tf.group(*[tf.assign(t, 0.9 * t + 0.1 * v.read_value()) for t, v in zip(teacher, variables)], name="train")
+        tf.group(
+            *[tf.assign(t, 0.9 * t + 0.1 * v.read_value()) for t, v in zip(teacher, variables)],
+            name="train",
+        )
 
 
 @program()
@@ -50,7 +67,11 @@ def soft_target_update(clip):
         away = tf.tuple([0.1 * (t - tf.identity(v)) for t, v in zip(target, variables)])
     with tf.control_dependencies(away):
         gradients = [tf.identity(g) for g in gradients]
-    tf.group(apply(gradients, variables, "step"), *[tf.assign_sub(t, a) for t, a in zip(target, away)], name="train")
+    tf.group(
+        apply(gradients, variables, "step"),
+        *[tf.assign_sub(t, a) for t, a in zip(target, away)],
+        name="train",
+    )
 
 
 @program()
@@ -75,7 +96,10 @@ def averaged_gradients_of_groups(clip):
     steps = [g - old + tf.reduce_mean(table, 0) for g, old, table in zip(gradients, olds, tables)]
     with tf.control_dependencies(steps):
         steps = [tf.identity(step) for step in steps]
-        written = [tf.scatter_update(table, [group], tf.expand_dims(g, 0)) for table, g in zip(tables, gradients)]
+        written = [
+            tf.scatter_update(table, [group], tf.expand_dims(g, 0))
+            for table, g in zip(tables, gradients)
+        ]
     tf.group(apply(steps, variables, "step"), *written, name="train")
 
 
@@ -86,7 +110,9 @@ def natural_gradient(clip):
     gradients = clip(tf.gradients(loss, variables))
 
     def product(vector):
-        along = tf.add_n([tf.reduce_sum(g * tf.stop_gradient(v)) for g, v in zip(gradients, vector)])
+        along = tf.add_n(
+            [tf.reduce_sum(g * tf.stop_gradient(v)) for g, v in zip(gradients, vector)]
+        )
         return [h + 2.0 * v for h, v in zip(tf.gradients(along, variables), vector)]
 
     def dot(one, other):
@@ -111,7 +137,10 @@ def gradient_of_a_clipped_gradient(clip):
     variables = two_weights()
     output = net(x, *variables)
     inner = tf.clip_by_norm(tf.gradients(tf.reduce_sum(output), x)[0], 0.5)
-    apply(clip(tf.gradients(error(output, y) + 0.5 * tf.reduce_mean(tf.square(inner)), variables)), variables)
+    apply(
+        clip(tf.gradients(error(output, y) + 0.5 * tf.reduce_mean(tf.square(inner)), variables)),
+        variables,
+    )
 
 
 @program()
@@ -132,7 +161,10 @@ def layerwise_rates(clip):
     variables, loss = model()
     gradients = clip(tf.gradients(loss, variables))
     trust = [0.1 * tf.norm(v) / (tf.norm(g) + 1e-3) for v, g in zip(variables, gradients)]
-    tf.group(*[tf.assign_sub(v, t * (g + 0.01 * v)) for v, g, t in zip(variables, gradients, trust)], name="train")
+    tf.group(
+        *[tf.assign_sub(v, t * (g + 0.01 * v)) for v, g, t in zip(variables, gradients, trust)],
+        name="train",
+    )
 
 
 @program(clips=False)
@@ -141,11 +173,20 @@ def factored_moments(clip):
     variables, loss = model()
     written = []
     for v, g in zip(variables, clip(tf.gradients(loss, variables))):
-        rows, columns = kept("rows_" + v.op.name, v.shape[0].value, start=0.1), kept("columns_" + v.op.name, v.shape[1].value, start=0.1)
+        rows, columns = (
+            kept("rows_" + v.op.name, v.shape[0].value, start=0.1),
+            kept("columns_" + v.op.name, v.shape[1].value, start=0.1),
+        )
         new_rows = 0.9 * rows + 0.1 * tf.reduce_mean(tf.square(g) + 1e-3, 1)
         new_columns = 0.9 * columns + 0.1 * tf.reduce_mean(tf.square(g) + 1e-3, 0)
-        scale = tf.expand_dims(new_rows / tf.reduce_mean(new_rows), 1) * tf.expand_dims(new_columns, 0)
-        written += [tf.assign_sub(v, 0.05 * g * tf.rsqrt(scale)), tf.assign(rows, new_rows), tf.assign(columns, new_columns)]
+        scale = tf.expand_dims(new_rows / tf.reduce_mean(new_rows), 1) * tf.expand_dims(
+            new_columns, 0
+        )
+        written += [
+            tf.assign_sub(v, 0.05 * g * tf.rsqrt(scale)),
+            tf.assign(rows, new_rows),
+            tf.assign(columns, new_columns),
+        ]
     tf.group(*written, name="train")
 
 
@@ -174,7 +215,9 @@ def reversed_gradient(clip):
         return tf.identity(value), lambda given: -0.3 * given
 
     hidden = tf.tanh(tf.matmul(x, first))
-    loss = error(tf.matmul(hidden, second), y) + tf.reduce_mean(tf.square(tf.matmul(reverse(hidden), domain) - 1.0))
+    loss = error(tf.matmul(hidden, second), y) + tf.reduce_mean(
+        tf.square(tf.matmul(reverse(hidden), domain) - 1.0)
+    )
     apply(clip(tf.gradients(loss, [first, second, domain])), [first, second, domain])
 
 
@@ -184,7 +227,9 @@ def two_optimizers_of_one_list(clip):
     variables, loss = model()
     gradients = clip(tf.gradients(loss, variables))
     with tf.control_dependencies([apply(gradients, variables, "first_half", 0.1)]):
-        tf.train.MomentumOptimizer(0.1, 0.9).apply_gradients(zip(gradients, variables), name="train")
+        tf.train.MomentumOptimizer(0.1, 0.9).apply_gradients(
+            zip(gradients, variables), name="train"
+        )
 
 
 @program(clips=False)
@@ -204,7 +249,9 @@ def sparse_and_decayed(clip):
 def unique_rows(clip):
     """Gradients of the same row are added up by hand, by tf.unique."""
     table, second, rows, looked_up, loss = embedded()
-    by_rows, by_second = taken(tf.gradients(loss, [looked_up, second]))  # the rows' gradient reads the second variable, which the step writes
+    by_rows, by_second = taken(
+        tf.gradients(loss, [looked_up, second])
+    )  # the rows' gradient reads the second variable, which the step writes
     unique, places = tf.unique(rows)
     summed = tf.unsorted_segment_sum(by_rows, places, tf.size(unique))
     update = apply([by_second], [second], "step")
@@ -219,4 +266,7 @@ def noise_of_a_population(clip):
     gradients = clip(tf.gradients(loss, variables))
     moved = [g + s * tf.sin(100.0 * v) for g, s, v in zip(gradients, sizes, variables)]
     with tf.control_dependencies([apply(moved, variables, "step")]):
-        tf.group(*[tf.assign(s, 0.9 * s + 0.1 * tf.norm(g)) for s, g in zip(sizes, gradients)], name="train")
+        tf.group(
+            *[tf.assign(s, 0.9 * s + 0.1 * tf.norm(g)) for s, g in zip(sizes, gradients)],
+            name="train",
+        )

@@ -74,7 +74,9 @@ def program(
 
     def register(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
         groups = tuple(tuple(group.split()) for group in exceptions)
-        PROGRAMS[build.__name__] = Program(build, tuple(train), scales, groups, tuple(put_back), clips, half)
+        PROGRAMS[build.__name__] = Program(
+            build, tuple(train), scales, groups, tuple(put_back), clips, half
+        )
         return build
 
     return register
@@ -93,8 +95,12 @@ def built(name: str, use_resource: bool, form: str = "") -> Built:
 
 @functools.lru_cache(maxsize=None)
 def _built(name: str, use_resource: bool, form: str) -> Built:
-    done = {"": list, "clipped": clip, "tiny": lambda gradients: [g / TINY for g in gradients]}[form]
-    with tf.Graph().as_default() as graph, recorded(graph) as calls, losses_times(TINY if form == "tiny" else 1.0):
+    done = {"": list, "clipped": clip, "tiny": lambda gradients: [g / TINY for g in gradients]}[
+        form
+    ]
+    with tf.Graph().as_default() as graph, recorded(graph) as calls, losses_times(
+        TINY if form == "tiny" else 1.0
+    ):
         tf.set_random_seed(1)
         with tf.variable_scope(tf.get_variable_scope(), use_resource=use_resource):
             PROGRAMS[name].build(lambda gradients: taken(done(gradients)))
@@ -175,13 +181,21 @@ def data() -> Tuple[Any, Any]:
 
 def weights(name: str, *shape: int, start: float = 0.5) -> Any:
     """A trained variable with values as large as its updates."""
-    return tf.get_variable(name, shape, initializer=tf.initializers.random_uniform(-start, start, seed=len(name) + sum(shape)))
+    return tf.get_variable(
+        name,
+        shape,
+        initializer=tf.initializers.random_uniform(-start, start, seed=len(name) + sum(shape)),
+    )
 
 
 def error(prediction: Any, target: Any, name: str = "loss") -> Any:
     """The mean of the squares of what a prediction is off by."""
     squares = tf.square(prediction - target)
-    return tf.reduce_mean(squares, name=name) if _FACTOR[0] == 1 else tf.multiply(tf.reduce_mean(squares), _FACTOR[0], name=name)
+    return (
+        tf.reduce_mean(squares, name=name)
+        if _FACTOR[0] == 1
+        else tf.multiply(tf.reduce_mean(squares), _FACTOR[0], name=name)
+    )
 
 
 def net(x: Any, first: Any, second: Any) -> Any:
@@ -192,7 +206,9 @@ def two_weights(prefix: str = "", width: int = 1) -> List[Any]:
     return [weights(prefix + "first", 6, 4), weights(prefix + "second", 4, width)]
 
 
-def apply(gradients: Sequence[Any], variables: Sequence[Any], name: str = "train", rate: float = 0.25) -> Any:
+def apply(
+    gradients: Sequence[Any], variables: Sequence[Any], name: str = "train", rate: float = 0.25
+) -> Any:
     return sgd(rate).apply_gradients(zip(gradients, variables), name=name)
 
 

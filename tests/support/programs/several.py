@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
-from tests.support.programs.registry import apply, data, error, net, program, sgd, two_weights, weights
+from tests.support.programs.registry import (
+    apply,
+    data,
+    error,
+    net,
+    program,
+    sgd,
+    two_weights,
+    weights,
+)
 
 
 @program()
@@ -35,9 +44,14 @@ def maml_of_first_order(clip):
 def gradient_norms(clip):
     """GradNorm: the weights of two losses are trained by the norms of the losses' gradients."""
     x, y = data()
-    variables, shares = two_weights(), tf.get_variable("shares", (2,), initializer=tf.initializers.constant([1.0, 0.5]))
+    variables, shares = (
+        two_weights(),
+        tf.get_variable("shares", (2,), initializer=tf.initializers.constant([1.0, 0.5])),
+    )
     output = net(x, *variables)
-    losses = [shares[n] * error(output, target, "loss_%d" % n) for n, target in enumerate((y, -2 * y))]
+    losses = [
+        shares[n] * error(output, target, "loss_%d" % n) for n, target in enumerate((y, -2 * y))
+    ]
     norms = [tf.norm(tf.gradients(loss, variables[0])[0]) for loss in losses]
     mean = tf.stop_gradient(tf.add_n(norms) / 2)
     of_norms = tf.add_n([tf.abs(norm - mean) for norm in norms], name="of_norms")
@@ -49,14 +63,25 @@ def gradient_norms(clip):
 def gradient_norms_at_once(clip):
     """GradNorm, a group of two updates that can each be run alone."""
     x, y = data()
-    variables, shares = two_weights(), tf.get_variable("shares", (2,), initializer=tf.initializers.constant([1.0, 0.5]))
+    variables, shares = (
+        two_weights(),
+        tf.get_variable("shares", (2,), initializer=tf.initializers.constant([1.0, 0.5])),
+    )
     output = net(x, *variables)
-    losses = [shares[n] * error(output, target, "loss_%d" % n) for n, target in enumerate((y, -2 * y))]
+    losses = [
+        shares[n] * error(output, target, "loss_%d" % n) for n, target in enumerate((y, -2 * y))
+    ]
     norms = [tf.norm(tf.gradients(loss, variables[0])[0]) for loss in losses]
     mean = tf.stop_gradient(tf.add_n(norms) / 2)
-    by_shares = tf.gradients(tf.add_n([tf.abs(norm - mean) for norm in norms], name="of_norms"), [shares])
+    by_shares = tf.gradients(
+        tf.add_n([tf.abs(norm - mean) for norm in norms], name="of_norms"), [shares]
+    )
     gradients = clip(by_shares + tf.gradients(tf.add_n(losses), variables))
-    tf.group(apply(gradients[:1], [shares], "of_shares"), apply(gradients[1:], variables, "step"), name="train")
+    tf.group(
+        apply(gradients[:1], [shares], "of_shares"),
+        apply(gradients[1:], variables, "step"),
+        name="train",
+    )
 
 
 @program(train=["train_mixture", "train"], scales=2, clips=False)
@@ -72,7 +97,11 @@ def architecture_search(clip):
 
     gradients = tf.gradients(error(mixed(*variables), y, "training"), variables)
     ahead = [v - 0.2 * g for v, g in zip(variables, gradients)]
-    apply(clip(tf.gradients(error(mixed(*ahead), y + 0.1, "validation"), [mixture])), [mixture], "train_mixture")
+    apply(
+        clip(tf.gradients(error(mixed(*ahead), y + 0.1, "validation"), [mixture])),
+        [mixture],
+        "train_mixture",
+    )
     apply(clip(gradients), variables)
 
 
@@ -115,10 +144,16 @@ def critic_with_gradient_penalty(clip):
     between = 0.25 * x + 0.75 * made
     (slope,) = tf.gradients(net(between, *critic), between)
     penalty = tf.reduce_mean(tf.square(tf.sqrt(tf.reduce_sum(tf.square(slope), 1) + 1e-6) - 1))
-    of_critic = tf.add(tf.reduce_mean(of_made) - tf.reduce_mean(of_data), 10 * penalty, name="of_critic")
+    of_critic = tf.add(
+        tf.reduce_mean(of_made) - tf.reduce_mean(of_data), 10 * penalty, name="of_critic"
+    )
     step = tf.train.get_or_create_global_step()
-    sgd(0.05).apply_gradients(zip(clip(tf.gradients(of_critic, critic)), critic), step, "train_critic")
-    sgd(0.05).apply_gradients(zip(clip(tf.gradients(-tf.reduce_mean(of_made), generator)), generator), step, "train")
+    sgd(0.05).apply_gradients(
+        zip(clip(tf.gradients(of_critic, critic)), critic), step, "train_critic"
+    )
+    sgd(0.05).apply_gradients(
+        zip(clip(tf.gradients(-tf.reduce_mean(of_made), generator)), generator), step, "train"
+    )
 
 
 @program(train=["train_critic", "train"], scales=2, clips=False)
@@ -127,9 +162,13 @@ def adversaries_in_turn(clip):
     _, _, of_data, of_made, generator, critic = adversaries()
     step = tf.train.get_or_create_global_step()
     of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
-    adam = tf.train.AdamOptimizer(0.1).apply_gradients(zip(clip(tf.gradients(of_critic, critic)), critic), step)
+    adam = tf.train.AdamOptimizer(0.1).apply_gradients(
+        zip(clip(tf.gradients(of_critic, critic)), critic), step
+    )
     tf.group(adam, name="train_critic")
-    tf.train.AdamOptimizer(0.1).apply_gradients(zip(clip(tf.gradients(cross_entropy(of_made, True), generator)), generator), step, "train")
+    tf.train.AdamOptimizer(0.1).apply_gradients(
+        zip(clip(tf.gradients(cross_entropy(of_made, True), generator)), generator), step, "train"
+    )
 
 
 @program(scales=2, exceptions=["critic/first critic/second", "made/first made/second"], clips=False)
@@ -137,9 +176,16 @@ def adversaries_at_once(clip):
     """A GAN: a group of two updates that can each be run alone."""
     _, _, of_data, of_made, generator, critic = adversaries()
     of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
-    by_critic, by_generator = tf.gradients(of_critic, critic), tf.gradients(cross_entropy(of_made, True), generator)
+    by_critic, by_generator = (
+        tf.gradients(of_critic, critic),
+        tf.gradients(cross_entropy(of_made, True), generator),
+    )
     gradients = clip(by_critic + by_generator)
-    tf.group(apply(gradients[:2], critic, "of_critic"), apply(gradients[2:], generator, "of_generator"), name="train")
+    tf.group(
+        apply(gradients[:2], critic, "of_critic"),
+        apply(gradients[2:], generator, "of_generator"),
+        name="train",
+    )
 
 
 @program()
@@ -147,9 +193,14 @@ def adversaries_in_one_group(clip):
     """A GAN: all writes in one group, none without the others."""
     _, _, of_data, of_made, generator, critic = adversaries()
     of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
-    by_critic, by_generator = tf.gradients(of_critic, critic), tf.gradients(cross_entropy(of_made, True), generator)
+    by_critic, by_generator = (
+        tf.gradients(of_critic, critic),
+        tf.gradients(cross_entropy(of_made, True), generator),
+    )
     gradients = clip(by_critic + by_generator)
-    tf.group(*[tf.assign_sub(v, 0.25 * g) for v, g in zip(critic + generator, gradients)], name="train")
+    tf.group(
+        *[tf.assign_sub(v, 0.25 * g) for v, g in zip(critic + generator, gradients)], name="train"
+    )
 
 
 @program(scales=2, exceptions=["critic/first critic/second", "made/first made/second"], clips=False)
@@ -169,6 +220,10 @@ def adversaries_with_consensus(clip):
     """Consensus optimisation of a GAN: each side's gradient and that of the sum of squares of both."""
     _, _, of_data, of_made, generator, critic = adversaries()
     of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
-    gradients = tf.gradients(of_critic, critic) + tf.gradients(cross_entropy(of_made, True), generator)
-    more = tf.gradients(tf.add_n([tf.reduce_sum(tf.square(g)) for g in gradients]) / 2, critic + generator)
+    gradients = tf.gradients(of_critic, critic) + tf.gradients(
+        cross_entropy(of_made, True), generator
+    )
+    more = tf.gradients(
+        tf.add_n([tf.reduce_sum(tf.square(g)) for g in gradients]) / 2, critic + generator
+    )
     apply(clip([g + 0.1 * m for g, m in zip(gradients, more)]), critic + generator)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
-from tests.support.programs.registry import apply, data, error, net, program, sgd, two_weights, weights
+from tests.support.programs.registry import (
+    apply,
+    data,
+    error,
+    net,
+    program,
+    sgd,
+    two_weights,
+    weights,
+)
 
 
 def kept(name, *shape, dtype=tf.float32, start=0.0):
     """A variable that is not trained."""
-    return tf.get_variable(name, shape, dtype, initializer=tf.initializers.constant(start, dtype), trainable=False)
+    return tf.get_variable(
+        name, shape, dtype, initializer=tf.initializers.constant(start, dtype), trainable=False
+    )
 
 
 def ids(name="ids"):
@@ -56,7 +67,9 @@ def counted_up_to(clip):
     """Row (e): count_up_to after the update."""
     x, y = data()
     variables, steps = two_weights(), kept("steps", dtype=tf.int32, start=0)
-    with tf.control_dependencies([apply(clip(tf.gradients(error(net(x, *variables), y), variables)), variables, "step")]):
+    with tf.control_dependencies(
+        [apply(clip(tf.gradients(error(net(x, *variables), y), variables)), variables, "step")]
+    ):
         tf.group(tf.count_up_to(steps, 100), name="train")
 
 
@@ -102,7 +115,13 @@ def replayed():
     x, y = data()
     variables, rows, priorities = two_weights(), ids("rows"), kept("priorities", 5)
     wrong = net(x[:4], *variables) - y[:4]
-    return variables, rows, priorities, tf.abs(tf.squeeze(wrong, 1)) + 1e-3, tf.reduce_mean(tf.square(wrong))
+    return (
+        variables,
+        rows,
+        priorities,
+        tf.abs(tf.squeeze(wrong, 1)) + 1e-3,
+        tf.reduce_mean(tf.square(wrong)),
+    )
 
 
 @program(exceptions=["priorities"])
@@ -154,7 +173,11 @@ def statistics_ahead(clip):
 def codebook_by_moving_averages(clip):
     """Row (g): a codebook is the moving average of what falls on each code by the moving average of how often."""
     variables, hidden, loss = measured()
-    book, sums, counts = kept("book", 3, 4, start=0.1), kept("sums", 3, 4, start=0.1), kept("counts", 3, start=1.0)
+    book, sums, counts = (
+        kept("book", 3, 4, start=0.1),
+        kept("sums", 3, 4, start=0.1),
+        kept("counts", 3, start=1.0),
+    )
     away = tf.reduce_sum(tf.square(tf.expand_dims(hidden, 1) - tf.expand_dims(book, 0)), 2)
     chosen = tf.one_hot(tf.argmin(away, 1), 3)
     update = apply(clip(tf.gradients(loss, variables)), variables, "step")
@@ -173,7 +196,9 @@ def batch_normalisation(clip):
         mean, variance = kept("mean", 4), kept("variance", 4, start=1.0)
     of_batch = tf.nn.moments(hidden, [0])
     for average, value in zip((mean, variance), of_batch):
-        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.assign_sub(average, 0.5 * (average - value)))
+        tf.add_to_collection(
+            tf.GraphKeys.UPDATE_OPS, tf.assign_sub(average, 0.5 * (average - value))
+        )
     output = tf.matmul(tf.nn.batch_normalization(hidden, *of_batch, None, None, 1e-3), second)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         gradients = clip(tf.gradients(error(output, y), [first, second]))
@@ -185,7 +210,12 @@ def two_dtypes(clip):
     """Row (h): the last layer is float64."""
     x, y = data()
     first = weights("first", 6, 4)
-    second = tf.get_variable("second", (4, 1), tf.float64, initializer=tf.initializers.constant([[0.5], [-0.25], [0.125], [1.0]]))
+    second = tf.get_variable(
+        "second",
+        (4, 1),
+        tf.float64,
+        initializer=tf.initializers.constant([[0.5], [-0.25], [0.125], [1.0]]),
+    )
     output = tf.matmul(tf.cast(tf.tanh(tf.matmul(x, first)), tf.float64), second)
     loss = tf.reduce_mean(tf.square(output - tf.cast(y, tf.float64)))
     apply(clip(tf.gradients(loss, [first, second])), [first, second])
@@ -201,7 +231,9 @@ def accumulated(clip):
     added = [tf.assign_add(s, g) for s, g in zip(sums, gradients)]
 
     def step():
-        with tf.control_dependencies([sgd().apply_gradients(zip([tf.identity(s) for s in sums], variables))]):
+        with tf.control_dependencies(
+            [sgd().apply_gradients(zip([tf.identity(s) for s in sums], variables))]
+        ):
             return tf.group(*[tf.assign(s, tf.zeros_like(s)) for s in sums])
 
     with tf.control_dependencies(added + [tf.assign_add(turn, 1)]):

@@ -1,0 +1,254 @@
+"""The result of an audit: what half precision did to each tensor, worst first, and what follows from that."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from graphmp.audit.advice import Advice
+from graphmp.audit.agreement import LOSSES, disagreeing, loss_difference
+from graphmp.audit.rows import ROLES, WEIGHT_GRADIENT
+from graphmp.audit.tally import Range
+from graphmp.rewrite.calibration import SCHEMA
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One measured tensor.
+
+    Attributes:
+        range: what was counted of it.
+        half: whether the converted graph holds it in half precision.
+        reason: the rule that put it there, or that kept it in float32.
+        flag: the flag that would keep its node float32; empty where it is.
+    """
+
+    range: Range
+    half: bool
+    reason: str
+    flag: str
+
+    @property
+    def severity(self) -> Tuple[float, ...]:
+        """What worst first means: not finite, overflow, then the share of the values that the rounding lost."""
+        r = self.range
+        error = 0.0 if math.isnan(r.error) else r.error
+        broken = r.not_finite and not r.original_not_finite
+        return (
+            float(broken),
+            float(self.half and r.overflow > 0),
+            max(error, r.share(r.flushed) if self.half else 0.0),
+        )
+
+
+@dataclass(frozen=True)
+class LossFinding:
+    """One loss over the steps.
+
+    Attributes:
+        loss: its tensors.
+        original: its value in each step.
+        converted: the converted graph's.
+        scales: the loss scale in each step.
+        skipped: how many steps no loss scale would have helped.
+        advice: which loss scale its gradients ask for.
+    """
+
+    loss: List[str]
+    original: List[float]
+    converted: List[float]
+    scales: List[float]
+    skipped: int
+    advice: Advice
+
+    @property
+    def difference(self) -> float:
+        """The largest relative difference of a step; infinite where the converted graph's alone isn't finite."""
+        return max(
+            [loss_difference(a, b) for a, b in zip(self.original, self.converted)], default=0.0
+        )
+
+    def agrees(self, tolerance: float) -> bool:
+        """Whether the losses are those of the original, and most steps were taken."""
+        return self.difference <= tolerance * LOSSES and 2 * self.skipped <= len(self.original)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An audit.
+
+    Attributes:
+        source: what was audited, as the user named it.
+        compute_dtype: "float16" or "bfloat16".
+        arithmetic: "simulated" or "native".
+        data: where the batches came from.
+        steps: how many steps were run.
+        measured: in how many of them all tensors were.
+        losses: one a loss.
+        findings: one a tensor, worst first.
+        left_out: tensors that can't be measured.
+        seconds: of the plain steps and of the rest.
+        flags: the conversion's.
+        tolerance: how far a weight gradient may be off, relative.
+    """
+
+    source: str
+    compute_dtype: str
+    arithmetic: str
+    data: str
+    steps: int
+    measured: int
+    losses: List[LossFinding]
+    findings: List[Finding]
+    left_out: List[str]
+    seconds: Dict[str, float]
+    flags: Dict[str, Any]
+    tolerance: float = 0.1
+
+    def by_role(self) -> Dict[str, Sequence[Finding]]:
+        """The findings of each role, in half precision or not."""
+        return {role: [f for f in self.findings if f.range.row.role == role] for role in ROLES}
+
+    @property
+    def offenders(self) -> List[Finding]:
+        """Those that overflow or are not finite where the original is, worst first."""
+        return [finding for finding in self.findings if finding.severity[0] or finding.severity[1]]
+
+    @property
+    def first_not_finite(self) -> Optional[Finding]:
+        """Where a step first gives what isn't finite though the original does not; None where it never does."""
+        broken = [finding for finding in self.findings if finding.severity[0]]
+        return min(broken, key=lambda finding: finding.range.row.order, default=None)
+
+    @property
+    def disagreeing(self) -> List[Finding]:
+        """Weight gradients that are not what the original's are."""
+        gradients = self.by_role()[WEIGHT_GRADIENT]
+        bad = {r.row for r in disagreeing([finding.range for finding in gradients], self.tolerance)}
+        return [finding for finding in gradients if finding.range.row in bad]
+
+    @property
+    def suspects(self) -> List[Finding]:
+        """What may be the cause: half-precision tensors that overflow, lose a tenth of their values, or are not finite."""
+        return [
+            f
+            for f in self.findings
+            if f.half
+            and (f.severity[0] or f.range.overflow or f.range.share(f.range.flushed) > 0.1)
+        ]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the converted graph computes the original's losses and weight gradients."""
+        return not self.disagreeing and all(loss.agrees(self.tolerance) for loss in self.losses)
+
+    def to_json(self) -> str:
+        """The audit as JSON, schema `graphmp.audit/1`; what isn't a number is null."""
+        value = {
+            "schema": SCHEMA,
+            "source": self.source,
+            "compute_dtype": self.compute_dtype,
+            "arithmetic": self.arithmetic,
+            "data": self.data,
+            "steps": self.steps,
+            "measured_steps": self.measured,
+            "losses": [_loss(loss) for loss in self.losses],
+            "roles": {role: _role(findings) for role, findings in self.by_role().items()},
+            "tensors": [_tensor(finding) for finding in self.findings],
+            "tolerance": self.tolerance,
+            "agrees": self.agrees,
+            "disagreeing": [finding.range.row.name for finding in self.disagreeing],
+            "overflowed": [
+                finding.range.row.name
+                for finding in self.findings
+                if finding.half and finding.range.overflow
+            ],
+            "first_not_finite": self.first_not_finite.range.row.name
+            if self.first_not_finite
+            else None,
+            "left_out": self.left_out,
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            "flags": self.flags,
+        }
+        return (
+            json.dumps(
+                _finite(value), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
+            )
+            + "\n"
+        )
+
+
+def _loss(loss: LossFinding) -> Dict[str, Any]:
+    value = asdict(loss)
+    value["advice"] = loss.advice._asdict()
+    return dict(value, difference=loss.difference)
+
+
+def _tensor(finding: Finding) -> Dict[str, Any]:
+    r = finding.range
+    first = next((n for n, count in enumerate(r.exponents) if count), 0)
+    return {
+        "name": r.row.name,
+        "role": r.row.role,
+        "op": r.row.op,
+        "order": r.row.order,
+        "half": finding.half,
+        "reason": finding.reason,
+        "flag": finding.flag,
+        "elements": r.elements,
+        "counted": r.counted,
+        "overflow": r.overflow,
+        "flushed": r.flushed,
+        "subnormal": r.subnormal,
+        "overflow_share": r.share(r.overflow),
+        "flushed_share": r.share(r.flushed),
+        "subnormal_share": r.share(r.subnormal),
+        "not_finite": r.not_finite,
+        "original_not_finite": r.original_not_finite,
+        "largest": r.largest,
+        "relative_error": r.error,
+        "first_exponent_field": first,
+        "exponents": _trimmed(r.exponents, first),
+    }
+
+
+def _trimmed(exponents: Any, first: int) -> List[int]:
+    last = max((n for n, count in enumerate(exponents) if count), default=0)
+    return [int(count) for count in exponents[first : last + 1]]
+
+
+def _role(findings: Sequence[Finding]) -> Dict[str, Any]:
+    """Sums over the tensors of a role that are in half precision."""
+    half = [finding.range for finding in findings if finding.half]
+    counted = sum(r.counted for r in half)
+    sums = {
+        name: sum(getattr(r, name) for r in half)
+        for name in ("overflow", "flushed", "subnormal", "not_finite")
+    }
+    errors = sorted(r.error for r in half if not math.isnan(r.error))
+    shares = {
+        name + "_share": sums[name] / counted if counted else 0.0
+        for name in ("overflow", "flushed", "subnormal")
+    }
+    exponents = [sum(int(f.range.exponents[n]) for f in findings) for n in range(256)]
+    return dict(
+        sums,
+        **shares,
+        tensors=len(findings),
+        half=len(half),
+        counted=counted,
+        median_error=errors[len(errors) // 2] if errors else float("nan"),
+        worst_error=errors[-1] if errors else float("nan"),
+        exponents=exponents,
+    )
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,192 @@
+"""What a measurement computes, as nodes: vectors laid side by side in a matrix, so that one kernel serves them all, and numbers of its rows.
+
+Most rows neither overflow nor hold what isn't finite, and few have the exponent of the value that just vanishes: what only the others
+need is computed of those alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, NamedTuple, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.policy.formats import MANTISSA_BITS, Format
+
+MOST_COUNTED = 65536
+BUCKETS = 64
+EXPONENTS = 256
+_INFINITE = 0x7F800000
+
+
+class Rows(NamedTuple):
+    """Vectors side by side.
+
+    Attributes:
+        values: float32 of shape [vectors, width]: every k-th element of each, then zeros; the width a multiple of BUCKETS.
+        lengths: int32 [vectors]: how many elements of each those are.
+        sizes: int32 [vectors]: how many it has.
+        hidden: float32 [vectors]: the largest magnitude of a vector that isn't there whole, infinite where one is NaN; zero of the others.
+    """
+
+    values: Any
+    lengths: Any
+    sizes: Any
+    hidden: Any
+
+
+class Numbers(NamedTuple):
+    """What is measured of each row, the first dimension of all.
+
+    Attributes:
+        exponents: counts by exponent field of float32.
+        over: how many elements round to infinity, those that aren't finite among them.
+        ties: how many just vanish.
+        largest: float32: the largest magnitude, infinite where an element isn't finite.
+        sketch: float32 [vectors, BUCKETS]: sums of the finite elements by column of BUCKETS, each taken with a sign of its own.
+    """
+
+    exponents: Any
+    over: Any
+    ties: Any
+    largest: Any
+    sketch: Any
+
+
+def signs() -> Any:
+    """For each place of a vector 1 or -1, float32, by a multiply-and-shift hash (Wellons: Prospecting for hash functions, 2018)."""
+    places = np.arange(MOST_COUNTED, dtype=np.uint32)
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        places = (places ^ (places >> np.uint32(shift))) * np.uint32(factor)
+    return np.where(places >> np.uint32(31), np.float32(-1), np.float32(1))
+
+
+def side_by_side(xs: List[Any]) -> Rows:
+    """Lays vectors of any length side by side; those of at most MOST_COUNTED elements whole."""
+    sizes = tf.stack([tf.size(x) for x in xs])
+    strides = tf.maximum(1, tf.floordiv(sizes + MOST_COUNTED - 1, MOST_COUNTED))
+    lengths = tf.floordiv(sizes, strides)
+    width = BUCKETS * tf.floordiv(tf.maximum(tf.reduce_max(lengths), 1) + BUCKETS - 1, BUCKETS)
+    tables = zip(
+        xs, tf.split(lengths * strides, len(xs)), tf.unstack(tf.stack([lengths, strides], 1))
+    )
+    parts = [tf.reshape(tf.slice(x, [0], taken), shape)[:, 0] for x, taken, shape in tables]
+    ends = tf.split(tf.stack([tf.zeros_like(lengths), width - lengths], 1), len(xs))
+    values = tf.stack(
+        [tf.pad(part, end) for part, end in zip(parts, ends)]
+    )  # 0 zeros and a stride of 1 copy nothing
+    values.set_shape([len(xs), None])
+    large = tf.split(_chosen(strides > 1, sizes, tf.zeros_like(sizes)), len(xs))
+    hidden = tf.stack([_largest(tf.slice(x, [0], size)) for x, size in zip(xs, large)])
+    return Rows(values, lengths, sizes, hidden)
+
+
+def counted(rows: Rows, scale: Any, sign: Any, format_: Format) -> Numbers:
+    """All numbers, of the values times a scale."""
+    values = rows.values * scale
+    bits = _bits(values)
+    largest = tf.maximum(tf.reduce_max(bits, 1), _bits(rows.hidden * scale))
+    exponents = _exponents(bits, rows.lengths)
+    over = _of_some(
+        largest >= format_.overflows, bits, lambda some: _count(some >= format_.overflows)
+    )
+    ties = _of_some(
+        _may_tie(exponents, format_), bits, lambda some: _count(tf.equal(some, format_.vanishes))
+    )
+    sketch = _without_infinite(_columns(values, sign), values, sign, largest >= _INFINITE)
+    return Numbers(exponents, over, ties, _magnitudes(largest), sketch)
+
+
+def compared(rows: Rows, sign: Any) -> Numbers:
+    """The sketch, as exponents how many elements aren't finite, and as largest magnitude infinity where there is one; zeros for the rest."""
+    sketch = _columns(rows.values, sign)
+    broken = tf.logical_or(
+        tf.is_inf(rows.hidden), tf.logical_not(tf.is_finite(tf.reduce_sum(sketch, 1)))
+    )
+    not_finite = _of_some(broken, rows.values, lambda some: _count(_bits(some) >= _INFINITE))
+    exponents = tf.pad(not_finite[:, tf.newaxis], [[0, 0], [EXPONENTS - 1, 0]])
+    zeros = tf.zeros_like(not_finite)
+    largest = tf.maximum(rows.hidden, _chosen(not_finite > 0, zeros + np.inf, zeros))
+    return Numbers(
+        exponents, zeros, zeros, largest, _without_infinite(sketch, rows.values, sign, broken)
+    )
+
+
+def _largest(x: Any) -> Any:
+    """The largest magnitude of a vector, infinite where an element is NaN, 0 of none; by reductions that make no copy of it.
+
+    Half the sum of squares is NaN only where an element is: squares have one sign. Max and Min promise nothing of NaN.
+    """
+    first = tf.constant([0])
+    found = tf.maximum(tf.reduce_max(x, first), -tf.reduce_min(x, first))
+    return _chosen(
+        tf.is_nan(tf.nn.l2_loss(x)), tf.constant(np.inf, tf.float32), tf.maximum(found, 0.0)
+    )
+
+
+def _bits(x: Any) -> Any:
+    """Magnitudes as integers, in the same order."""
+    return tf.bitcast(tf.abs(x), tf.int32)
+
+
+def _magnitudes(bits: Any) -> Any:
+    return tf.bitcast(tf.clip_by_value(bits, 0, _INFINITE), tf.float32)
+
+
+def _exponents(bits: Any, lengths: Any) -> Any:
+    """Histograms of the exponents of each row; what fills it up is taken from the zeros."""
+    none = tf.zeros([0], tf.int32)
+    rows = tf.split(tf.bitwise.right_shift(bits, MANTISSA_BITS), int(bits.shape[0]))
+    found = tf.stack([tf.raw_ops.Bincount(arr=row, size=EXPONENTS, weights=none) for row in rows])
+    return found - tf.pad(
+        (tf.shape(bits)[1] - lengths)[:, tf.newaxis], [[0, 0], [0, EXPONENTS - 1]]
+    )
+
+
+def _may_tie(exponents: Any, format_: Format) -> Any:
+    """Which rows have the exponent of the value that just vanishes. Kernels take float32's own subnormal numbers for zeros."""
+    exponent = format_.vanishes >> MANTISSA_BITS
+    return exponents[:, exponent] > 0 if exponent else tf.zeros_like(exponents[:, 0], tf.bool)
+
+
+def _columns(values: Any, sign: Any) -> Any:
+    """Sums of each row by column of BUCKETS."""
+    width = tf.shape(values)[1]
+    return tf.reduce_sum(
+        tf.reshape(
+            values * tf.slice(sign, [0], [width]), [-1, tf.floordiv(width, BUCKETS), BUCKETS]
+        ),
+        1,
+    )
+
+
+def _without_infinite(sketch: Any, values: Any, sign: Any, broken: Any) -> Any:
+    """The sketch of the finite elements alone, where some aren't."""
+    finite = _of_some(
+        broken,
+        values,
+        lambda some: _columns(_chosen(tf.is_finite(some), some, tf.zeros_like(some)), sign),
+        [BUCKETS],
+    )
+    return _chosen(broken, finite, sketch)
+
+
+def _of_some(
+    wanted: Any, matrix: Any, function: Callable[[Any], Any], shape: Sequence[int] = ()
+) -> Any:
+    """A function of the rows that are wanted, which are few; zeros for the others."""
+    rows = tf.raw_ops.Where(condition=wanted)
+    return tf.scatter_nd(
+        rows,
+        function(tf.gather_nd(matrix, rows)),
+        tf.constant([int(matrix.shape[0]), *shape], tf.int64),
+    )
+
+
+def _chosen(condition: Any, x: Any, y: Any) -> Any:
+    """As tf.where, of which 1.15.5 says that it is deprecated."""
+    return tf.raw_ops.Select(condition=condition, x=x, y=y)
+
+
+def _count(flags: Any) -> Any:
+    return tf.reduce_sum(tf.cast(flags, tf.float32), 1)

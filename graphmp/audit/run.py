@@ -1,0 +1,183 @@
+"""`graphmp audit`: both graphs on the same batches, and what half precision did to each tensor."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.audit.advice import Advice, advise
+from graphmp.audit.audit import Audit, Finding, LossFinding
+from graphmp.audit.options import Options
+from graphmp.audit.paired import PairedGraph
+from graphmp.audit.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
+from graphmp.audit.stepping import Step, Stepper
+from graphmp.audit.tally import Range, Tally
+from graphmp.conversion.conversion import Conversion
+from graphmp.errors import GraphmpError
+from graphmp.feeds.asked import asked_batches
+from graphmp.feeds.batches import Batches
+from graphmp.graph.structure.view import GraphView, parse_input
+from graphmp.policy.formats import FORMATS
+from graphmp.report.training import fetchable
+from graphmp.wording import first_line
+
+MOST_MEASURED, LEAST_MEASURED = 10, 3  # steps
+ENOUGH_MEASURED = 15000  # tensors in all steps
+
+
+def audit(
+    conversion: Conversion,
+    options: Options,
+    tolerance: float = 0.1,
+    progress: Callable[[int], None] = lambda step: None,
+) -> Audit:
+    """Measures a conversion.
+
+    Args:
+        conversion: both graphs, with the report, of the rewrite.
+        options: data and steps.
+        tolerance: how far a weight gradient may be off, relative.
+        progress: told how many steps are done.
+
+    Raises:
+        GraphmpError: GMP002, GMP003 for data that can't be read or doesn't fit, GMP023 where the graph doesn't train, GMP024 where
+            its step doesn't run.
+    """
+    arithmetic = chosen_arithmetic(options.arithmetic)
+    paired = PairedGraph(conversion, arithmetic == "native", ROLES)
+    tally = Tally(paired.rows, FORMATS[conversion.report["compute_dtype"]])
+    with Stepper(paired) as stepper:
+        stepper.initialise(options.checkpoint)
+        batches = batches_for(stepper, conversion.original, options)
+        measured = measured_steps(options.steps, len(paired.rows))
+        steps, seconds = _run(stepper, batches, options.steps, measured, tally, progress)
+    ranges, reasons = tally.ranges(), _reasons(conversion.report)
+    return Audit(
+        conversion.report["source"],
+        conversion.report["compute_dtype"],
+        arithmetic,
+        options.data or "random, seed %d" % options.seed,
+        options.steps,
+        len(measured),
+        _losses(conversion, steps, ranges),
+        sorted(
+            (_finding(each, reasons) for each in ranges),
+            key=lambda finding: finding.severity,
+            reverse=True,
+        ),
+        [row.name for row in paired.left_out],
+        seconds,
+        conversion.report["flags"],
+        tolerance,
+    )
+
+
+def chosen_arithmetic(asked: str) -> str:
+    """What "auto" means on this machine."""
+    if asked != "auto":
+        return asked
+    return "native" if tf.config.experimental.list_physical_devices("GPU") else "simulated"
+
+
+def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: Options) -> Batches:
+    """The batches that the options ask for; of made-up ones the first kind that the step runs on."""
+    updates = [op.name for op in stepper.updates]
+    return asked_batches(
+        stepper.session,
+        GraphView(original.graph_def),
+        updates,
+        stepper.probe,
+        options.data,
+        options.batch_size,
+        options.seed,
+    )
+
+
+def _run(
+    stepper: Stepper,
+    batches: Batches,
+    count: int,
+    measured: Sequence[int],
+    tally: Tally,
+    progress: Callable[[int], None],
+) -> Tuple[List[Step], Dict[str, float]]:
+    """The steps. A dynamic scale finds where to start in one that doesn't count."""
+    steps, seconds = [], {"plain_steps": 0.0, "measured_steps": 0.0}
+    try:
+        if stepper.adapts:
+            stepper.compare(batches(0), False)
+        for number in range(count):
+            feeds = batches(number)
+            start = time.time()
+            steps.append(stepper.settled(feeds, number in measured))
+            if number in measured:
+                tally.add(*stepper.tables(), steps[-1].scales, steps[-1].finite)
+            middle = time.time()
+            stepper.train(feeds)
+            seconds["measured_steps"] += middle - start
+            seconds["plain_steps"] += time.time() - middle
+            progress(number + 1)
+    except (tf.errors.OpError, ValueError, TypeError) as error:
+        raise GraphmpError(
+            "GMP024", "step %d does not run: %s" % (len(steps), first_line(error))
+        ) from None
+    return steps, seconds
+
+
+def measured_steps(steps: int, tensors: int) -> Sequence[int]:
+    """Which steps are measured, from the first to the last: MOST_MEASURED at most; of a graph of many tensors fewer, LEAST_MEASURED at least."""
+    most = max(LEAST_MEASURED, min(MOST_MEASURED, ENOUGH_MEASURED // max(1, tensors)))
+    if steps <= most:
+        return range(steps)
+    return sorted({round(n * (steps - 1) / (most - 1)) for n in range(most)})
+
+
+def _losses(conversion: Conversion, steps: List[Step], ranges: List[Range]) -> List[LossFinding]:
+    found = []
+    for number, loss in enumerate(fetchable(conversion.report["losses"])):
+        finite = [step.finite[number] for step in steps]
+        scales = [step.scales[number] for step in steps]
+        columns = (
+            [step.original[number] for step in steps],
+            [step.converted[number] for step in steps],
+        )
+        advice = _advice(ranges, number, conversion.report["compute_dtype"], scales[-1])
+        found.append(LossFinding(list(loss["loss"]), *columns, scales, finite.count(False), advice))
+    return found
+
+
+def _advice(ranges: List[Range], loss: int, compute_dtype: str, scale: float) -> Advice:
+    gradients = [
+        r
+        for r in ranges
+        if r.row.loss == loss and r.row.role in (ACTIVATION_GRADIENT, WEIGHT_GRADIENT)
+    ]
+    half = [r for r in gradients if r.row.dtype]
+    return advise([r.exponents for r in half or gradients], FORMATS[compute_dtype], scale)
+
+
+def _finding(found: Range, reasons: Dict[str, str]) -> Finding:
+    half, node = found.row.dtype != 0, parse_input(found.row.name).node
+    return Finding(
+        found,
+        half,
+        reasons.get(node, ""),
+        "--keep_float32='^%s$'" % re.escape(node) if half else "",
+    )
+
+
+def _reasons(report: Dict[str, Any]) -> Dict[str, str]:
+    """For each node of the main graph why it is half, or why it stayed float32."""
+    found = {
+        node: row["reason"]
+        for row in report["float32_nodes"]
+        if not row["body"]
+        for node in row["nodes"]
+    }
+    for row in report["changes"]:
+        if not row["body"] and row["change"].startswith("dtype of "):
+            found[row["node"]] = row["reason"]
+    return found

@@ -1,0 +1,44 @@
+"""What half-precision products add up in, measured: sums over thousands of products against float64."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+_TERMS = 8192  # of a sum
+_ROUNDING_BITS = {"float16": 11, "bfloat16": 8}
+
+
+def errors(dtype: str) -> Dict[str, Optional[float]]:
+    """For "matmul" and "convolution" the largest relative error of a sum, in units of the dtype's rounding error; None without a kernel."""
+    random = np.random.RandomState(0)
+    rows, columns = (0.1 * random.random_sample(shape) for shape in ((32, _TERMS), (_TERMS, 32)))
+    pictures, filters = (
+        rows.reshape(32, 4, 4, _TERMS // 16),
+        columns.reshape(4, 4, _TERMS // 16, 32),
+    )
+    found: Dict[str, Optional[float]] = {}
+    for kind, left, right in (("matmul", rows, columns), ("convolution", pictures, filters)):
+        with tf.Graph().as_default(), tf.Session() as session:
+            try:
+                found[kind] = _error(session, left, right, dtype)
+            except tf.errors.OpError:
+                found[kind] = None
+    return found
+
+
+def _error(session: tf.Session, left: np.ndarray, right: np.ndarray, dtype: str) -> float:
+    """The factors are rounded first, so that what is left is the sums' own error."""
+    a, b = (
+        tf.cast(tf.placeholder_with_default(value.astype(np.float32), value.shape), dtype)
+        for value in (left, right)
+    )
+    product: Any = tf.matmul(a, b) if left.ndim == 2 else tf.nn.conv2d(a, b, [1, 1, 1, 1], "VALID")
+    got, x, y = (
+        np.float64(value)
+        for value in session.run([tf.cast(each, tf.float32) for each in (product, a, b)])
+    )
+    exact = x.reshape(32, _TERMS).dot(y.reshape(_TERMS, 32))
+    return float(np.max(np.abs(got.reshape(32, 32) - exact) / exact) * 2.0 ** _ROUNDING_BITS[dtype])

@@ -1,0 +1,120 @@
+"""The graphs that a bench times: the original, its conversion, and what TensorFlow's own pass makes of it; each trains the same updates."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import Any, Dict, List, NamedTuple, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.bench import grappler
+from graphmp.bench.bench import FLOAT32, GRAPHMP, TENSORFLOW
+from graphmp.bench.session import Training
+from graphmp.conversion.conversion import Conversion
+from graphmp.conversion.quiet import quiet_stderr
+from graphmp.errors import GraphmpError
+from graphmp.graph.io.messages import serialize
+from graphmp.graph.state.state import State
+from graphmp.graph.structure.view import GraphView, parse_input
+from graphmp.recipe.refusal import first_line
+from graphmp.report.training import fetchable
+
+_HERE = re.compile(r"/(?:device:)?(CPU|GPU):(\d+)$", re.IGNORECASE)
+
+
+class Graphs(NamedTuple):
+    """The graphs by variant, and why one is missing."""
+
+    trainings: Dict[str, Training]
+    missing: Dict[str, str]
+
+
+def make(conversion: Conversion, folder: pathlib.Path) -> Graphs:
+    """Writes the graphs into a folder.
+
+    Raises:
+        GraphmpError: GMP023 where no training was found.
+    """
+    report = conversion.report
+    if not report["losses"]:
+        raise GraphmpError(
+            "GMP023", "%s: no training step was found in the graph" % report["source"]
+        )
+    found = {FLOAT32: conversion.original, GRAPHMP: conversion.meta_graph}
+    why = grappler.why_missing(report["compute_dtype"])
+    if not why:
+        try:
+            with quiet_stderr():
+                found[TENSORFLOW] = _own_pass(conversion.original, report["compute_dtype"])
+        except Exception as error:  # TensorFlow raises what it likes
+            why = "its pass fails: %s: %s" % (type(error).__name__, first_line(error))
+    targets = step_targets(GraphView(conversion.original.graph_def), report["losses"])
+    return Graphs(
+        {
+            name: write(meta_graph, targets, folder / (name + ".meta"))
+            for name, meta_graph in found.items()
+        },
+        {TENSORFLOW: why},
+    )
+
+
+def write(meta_graph: tf.MetaGraphDef, targets: Set[str], path: pathlib.Path) -> Training:
+    """Writes a graph for the devices of this machine, and says how it trains.
+
+    Args:
+        meta_graph: the graph.
+        targets: what a step runs; of those, what the graph has.
+        path: the file.
+    """
+    local = tf.MetaGraphDef()
+    local.CopyFrom(meta_graph)
+    for node in local.graph_def.node:
+        node.device = local_device(node.device)
+    path.write_bytes(serialize(local))
+    view = GraphView(local.graph_def)
+    key = tf.GraphKeys.TABLE_INITIALIZERS
+    tables = (
+        set(local.collection_def[key].node_list.value) if key in local.collection_def else set()
+    )
+    return Training(
+        str(path),
+        sorted(targets & set(view.nodes)),
+        sorted((State(local, view).initializers | tables) & set(view.nodes)),
+    )
+
+
+def local_device(device: str) -> str:
+    """A device without job and task, which another machine has: `/job:ps/task:1/device:GPU:3` is `/device:GPU:3`."""
+    found = _HERE.search(device)
+    return "/device:%s:%s" % (found.group(1).upper(), found.group(2)) if found else ""
+
+
+def _own_pass(original: tf.MetaGraphDef, compute_dtype: str) -> tf.MetaGraphDef:
+    """TensorFlow's rewrite with the devices and collections of the original; the pass wants all nodes on one device."""
+    result = grappler.convert(original, compute_dtype)
+    devices = {node.name: node.device for node in original.graph_def.node}
+    for node in result.graph_def.node:
+        node.device = devices.get(node.name, "")
+    for key, collection in original.collection_def.items():
+        result.collection_def[key].CopyFrom(collection)
+    return result
+
+
+def step_targets(view: GraphView, losses: List[Dict[str, Any]]) -> Set[str]:
+    """What a step runs: the updates, what adapts the loss scales, and gradients that a script would fetch and feed back.
+
+    Args:
+        view: the original graph.
+        losses: a report's.
+    """
+    found: Set[str] = set()
+    for loss in losses:
+        if not fetchable([loss]):
+            found |= set(loss["train_ops"]) & set(view.nodes)  # who runs the step adapts the scale
+            continue
+        updates = {name for name in loss["updates"] if name in view.nodes}
+        gradients = {parse_input(text).node for text in loss["gradients"]} & set(view.nodes)
+        found |= updates | (set() if view.ancestors(updates) & gradients else gradients)
+        found |= {loss["scale"].rsplit("/", 1)[0] + "/update/step"} if loss["scale"] else set()
+    return found

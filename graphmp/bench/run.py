@@ -1,0 +1,269 @@
+"""`graphmp bench`: which graphs have the memory to run, and how long their steps take.
+
+Each variant runs alone first, in a process of its own that takes the batch sizes in rising order: its memory, and where its steps spend
+their time. Those that fit are then timed in one process, in turn: in each round every variant runs a few steps, and each round begins
+with another one. Where their sessions don't fit into memory beside each other, each is opened for its turn alone.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import tempfile
+from dataclasses import replace
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.bench import graphs, processes, schedule, turns
+from graphmp.bench.bench import FAILED, FLOAT32, NAMES, TIMED, TOO_SLOW, Bench, Input, Memory, Run
+from graphmp.bench.feeds import Made
+from graphmp.bench.options import Options
+from graphmp.bench.processes import Process, Starter, Trouble
+from graphmp.bench.shares import Shares
+from graphmp.conversion.conversion import Conversion
+from graphmp.doctor import devices
+from graphmp.doctor.devices import Device
+from graphmp.errors import GraphmpError
+
+_FITS = 0.3  # of the time: how much of it the runs alone may take
+_PATIENCE = (
+    30.0  # seconds: what three steps of a variant may take at least, however little time there is
+)
+_LEAST = 0.3  # of the time: what is left to the bench, however long the conversion took
+
+Tell = Callable[[str, Optional[float]], None]
+
+
+def bench(
+    conversion: Conversion,
+    device: Device,
+    options: Options,
+    environment: Mapping[str, str],
+    tell: Tell = lambda what, ends: None,
+    began: Optional[float] = None,
+) -> Bench:
+    """Times a conversion beside its original and TensorFlow's own rewrite.
+
+    Args:
+        conversion: both graphs, with the report.
+        device: what computes.
+        options: data and steps.
+        environment: the process's variables, for what they say of accumulation.
+        tell: told what begins, and when all is expected to end by `schedule.now()`; None where nobody knows yet.
+        began: when the time began that the options give, by `schedule.now()`; None for now.
+
+    Raises:
+        GraphmpError: GMP002, GMP003, GMP005 and GMP013 for data, as an audit's; GMP023 where the graph doesn't train, GMP024 where its
+            step doesn't run.
+    """
+    report = conversion.report
+    with tempfile.TemporaryDirectory(prefix="graphmp_") as name:
+        bencher = _Bencher(
+            conversion,
+            device,
+            options,
+            tell,
+            pathlib.Path(name),
+            schedule.now() if began is None else began,
+        )
+        with bencher.starter:
+            made, waiting, sums = bencher.prepared(report["compute_dtype"])
+            runs = bencher.timed(made, bencher.fitting(made))
+    timed = [run for run in runs if run.status == TIMED]
+    return Bench(
+        source=report["source"],
+        compute_dtype=report["compute_dtype"],
+        tensorflow=tf.__version__,
+        device=device,
+        data=options.data or "random, seed %d" % options.seed,
+        steps=min((len(run.rounds[0]) for run in timed), default=0),
+        warmup=min((run.warmup for run in timed), default=0),
+        rounds=min((len(run.rounds) for run in timed), default=0),
+        seconds=options.seconds if options.fits_the_time else 0.0,
+        seed=options.seed,
+        memory_limit=options.memory_limit,
+        variants=bencher.variants,
+        runs=runs,
+        input=waiting,
+        accumulation=sums,
+        environment={name: environment.get(name) for name in devices.ACCUMULATION.values()},
+        notes=[
+            *devices.limits(device, report["compute_dtype"] if report["half_ops"] else "float32"),
+            *_about_sizes(made, options),
+        ],
+        fixed=_are_fixed(made, options),
+        flags=report["flags"],
+    )
+
+
+class _Bencher:
+    """The processes of one bench, one after another."""
+
+    def __init__(
+        self,
+        conversion: Conversion,
+        device: Device,
+        options: Options,
+        tell: Tell,
+        folder: pathlib.Path,
+        began: float,
+    ):
+        self._options = options
+        self._on_gpu = device.on_gpu
+        self._tell = tell
+        self._folder = folder
+        self.starter = Starter(folder)
+        self._source = conversion.report["source"]
+        self._until = (
+            max(began + options.seconds, schedule.now() + _LEAST * options.seconds)
+            if options.fits_the_time
+            else None
+        )
+        self._say("TensorFlow's own rewrite")
+        self._trainings, missing = graphs.make(conversion, folder)
+        self.variants = dict(dict.fromkeys(self._trainings, ""), **missing)
+
+    def prepared(self, dtype: str) -> Tuple[List[Made], Input, Dict[str, Optional[str]]]:
+        """The batches; the wait for the graph's own input; what products add up in."""
+        options = self._options
+        self._say("making batches")
+        try:
+            with self._process(0) as process:
+                answer = process.ask(
+                    "make_batches",
+                    options.data,
+                    options.batch_sizes,
+                    options.seed,
+                    str(self._folder),
+                )
+                errors = {} if dtype == "float32" else process.ask("accumulation", dtype)
+        except Trouble as trouble:
+            raise GraphmpError(
+                "GMP024",
+                "%s: the step does not run: %s: %s"
+                % (self._source, trouble.status, trouble.message),
+            ) from None
+        made = [Made(*each) for each in answer[0]]
+        seconds = [each.seconds for each in made if each.seconds is not None]
+        return (
+            made,
+            Input(*answer[1])._replace(seconds_a_batch=max(seconds, default=None)),
+            devices.accumulation(errors, dtype),
+        )
+
+    def fitting(self, made: Sequence[Made]) -> List[Run]:
+        """Each variant alone; those that fit have status TIMED and no times yet.
+
+        Raises:
+            GraphmpError: GMP024 where the original doesn't run.
+        """
+        found: List[Run] = []
+        limit = max(_PATIENCE, self._options.seconds) if self._options.fits_the_time else None
+        share = _FITS * self._left(self._options.seconds) / (len(self._trainings) * len(made))
+        for variant in self._trainings:
+            with self._process(self._options.memory_limit) as process:
+                for each in made:
+                    self._say("%s alone%s" % (NAMES[variant], _at(each)))
+                    slower = [
+                        run
+                        for run in found
+                        if run.variant == variant
+                        and run.status == TOO_SLOW
+                        and _size(run) <= _size(each)
+                    ]
+                    found.append(
+                        replace(slower[0], batch_size=each.batch_size)
+                        if slower
+                        else _fit(variant, each, process, share, limit)
+                    )
+            if variant == FLOAT32 and all(run.status in (FAILED, TOO_SLOW) for run in found):
+                raise GraphmpError(
+                    "GMP024", "%s: the step does not run: %s" % (self._source, found[0].message)
+                )
+        return found
+
+    def timed(self, made: Sequence[Made], fitting: Sequence[Run]) -> List[Run]:
+        """All runs, those that fit with their times."""
+        runs = [[run for run in fitting if run.batch_size == each.batch_size] for each in made]
+        costs = [schedule.cost(self._options, sum(run.alone for run in those)) for those in runs]
+        found: List[Run] = []
+        with self._process(0) as process:
+            for number, each in enumerate(made):
+                rest = sum(costs[number:])
+                share = self._left(rest) * costs[number] / rest if rest else 0.0
+                found += self._timed_at(each, runs[number], process, share, costs[number + 1 :])
+        return found
+
+    def _timed_at(
+        self,
+        made: Made,
+        runs: Sequence[Run],
+        process: Process,
+        share: float,
+        later: Sequence[float],
+    ) -> List[Run]:
+        """The same for one batch size; `later` is what the others cost at least."""
+        good = [run for run in runs if run.status == TIMED]
+        if not good:
+            return list(runs)
+        others = max(sum(later), self._left(0.0) - share)
+
+        def tell(left: float) -> None:
+            self._tell("timing%s" % _at(made), schedule.now() + left + others)
+
+        tell(share or schedule.cost(self._options, sum(run.alone for run in good)))
+        timed = {
+            run.variant: run
+            for run in turns.timed(good, made.path, process, self._options, share, tell)
+        }
+        return [timed.get(run.variant, run) for run in runs]
+
+    def _left(self, otherwise: float) -> float:
+        """Seconds that are left; otherwise so many, where the time decides nothing."""
+        return otherwise if self._until is None else max(0.0, self._until - schedule.now())
+
+    def _say(self, what: str) -> None:
+        self._tell(what, self._until)
+
+    def _process(self, memory_limit: int) -> Process:
+        return Process(processes.spec(self._trainings, memory_limit, self._on_gpu), self.starter)
+
+
+def _size(one: Union[Made, Run]) -> int:
+    return one.batch_size or 0
+
+
+def _at(made: Made) -> str:
+    return "" if made.batch_size is None else " at batch size %d" % made.batch_size
+
+
+def _fit(variant: str, made: Made, process: Process, seconds: float, limit: Optional[float]) -> Run:
+    try:
+        memory, shares, alone = process.ask("fit", variant, made.path, seconds, limit=limit)
+    except Trouble as trouble:
+        return Run(variant, made.batch_size, trouble.status, trouble.message)
+    return Run(
+        variant, made.batch_size, TIMED, memory=Memory(*memory), shares=Shares(*shares), alone=alone
+    )
+
+
+def _are_fixed(made: Sequence[Made], options: Options) -> bool:
+    """Whether batches don't have the sizes that were asked for."""
+    return [each.batch_size for each in made] != list(options.batch_sizes)
+
+
+def _about_sizes(made: Sequence[Made], options: Options) -> List[str]:
+    """What to know of batches that don't."""
+    if not _are_fixed(made, options):
+        return []
+    asked = ",".join(map(str, options.batch_sizes))
+    if made[0].batch_size is None:
+        return [
+            "nothing that is fed has a batch dimension: the graph makes its own batches, and --batch_sizes=%s does nothing"
+            % asked
+        ]
+    sizes = ", ".join(str(each.batch_size) for each in made)
+    return [
+        "the batch size is %s, by the graph or its data: --batch_sizes=%s changes nothing"
+        % (sizes, asked)
+    ]

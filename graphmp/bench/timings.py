@@ -1,0 +1,82 @@
+"""Statistics of steps that were timed in rounds: in each round every variant runs a few steps, one variant after another.
+
+One estimator serves times and speed-ups. A variant's step time is the geometric mean of its rounds' medians. A speed-up is the quotient
+of two step times, which is also the geometric mean of the rounds' own ratios. What slows the machine down for a while slows a round's
+variants down alike, so the interval is paired by rounds: Student's t interval of the logarithms of these ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, List, NamedTuple, Optional, Sequence
+
+import numpy as np
+from scipy.special import stdtrit
+
+Rounds = Sequence[Sequence[float]]  # seconds of each step, by round
+CONFIDENCE = 0.95
+NARROW = 0.01  # of a speed-up
+
+
+class Spread(NamedTuple):
+    """Seconds a step: the median, the quartiles, the extremes."""
+
+    median: float
+    first_quartile: float
+    third_quartile: float
+    least: float
+    most: float
+
+
+class Ratio(NamedTuple):
+    """How many times as fast one is as another, and the interval that holds it with 95% confidence: None with a single round."""
+
+    value: float
+    low: Optional[float]
+    high: Optional[float]
+
+    @property
+    def shows_a_difference(self) -> bool:
+        """Whether the interval leaves 1 out."""
+        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the interval reaches no further than NARROW to either side."""
+        return self.low is not None and self.value / self.low <= 1 + NARROW
+
+
+def order(names: Sequence[str], number: int) -> List[str]:
+    """The order of the variants in a round: each comes first, second, ... equally often."""
+    turn = number % len(names)
+    return [*names[turn:], *names[:turn]]
+
+
+def spread(rounds: Rounds) -> Spread:
+    """What the steps of all rounds took."""
+    seconds = np.concatenate([np.asarray(steps, np.float64) for steps in rounds])
+    return Spread(*(float(value) for value in np.percentile(seconds, [50, 25, 75, 0, 100])))
+
+
+def step_time(rounds: Rounds) -> float:
+    """Seconds a step: the geometric mean of the rounds' medians."""
+    return math.exp(float(np.mean(_logarithms(rounds))))
+
+
+def speedup(slow: Rounds, fast: Rounds) -> Ratio:
+    """How many times as fast `fast` is as `slow`: the quotient of their step times; both have the same rounds."""
+    logs = _logarithms(slow) - _logarithms(fast)
+    mean = float(np.mean(logs))
+    if len(logs) < 2:
+        return Ratio(math.exp(mean), None, None)
+    half = (
+        float(stdtrit(len(logs) - 1, (1 + CONFIDENCE) / 2))
+        * float(np.std(logs, ddof=1))
+        / math.sqrt(len(logs))
+    )
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def _logarithms(rounds: Rounds) -> Any:
+    """The logarithm of each round's median."""
+    return np.log([float(np.median(steps)) for steps in rounds])

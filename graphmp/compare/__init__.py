@@ -1,0 +1,1 @@
+"""What changed between two graphs, node by node, and why."""

@@ -1,0 +1,157 @@
+"""`graphmp.diff` and `graphmp.Diff`: two graphs compared, body by body, and the forms that people and programs read.
+
+Nodes are paired by name, then by structure, never by position. The comparison looks at the graphs alone; a report only adds the reasons
+(`graphmp.compare.explain`).
+"""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import replace
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.compare import categories
+from graphmp.compare.apply import applied
+from graphmp.compare.changes import Body, Change
+from graphmp.compare.claims import graph_claims
+from graphmp.compare.comparing import bodies
+from graphmp.compare.comparing.matching import Pairing, pair
+from graphmp.compare.comparing.nodes import node_changes
+from graphmp.compare.comparing.parts import function_changes, part_changes
+from graphmp.compare.explain import explained
+from graphmp.compare.render import dot, html, jsonform, markdown, model_explorer, text
+from graphmp.compare.review.reviewed import Reviewed
+from graphmp.compare.values import node_text
+from graphmp.graph.io.files import Path, write_atomic, write_files
+from graphmp.graph.io.stored import Readable, stored
+from graphmp.process_memory import collector_paused
+
+
+class Diff(Reviewed):
+    """All differences between two graphs, and each form of them; `Comparison` has the attributes."""
+
+    def apply(self, before: tf.MetaGraphDef) -> tf.MetaGraphDef:
+        """The converted graph, made from the original by these changes alone; it may differ in the order of nodes.
+
+        Args:
+            before: the original, which is left as it is.
+        """
+        return applied(self.changes, before)
+
+    def to_text(self, expand: bool = False) -> str:
+        """Plain text: the claims, then all changes, those that repeat on one line each unless `expand`."""
+        return text.render(self, expand)
+
+    def to_json(self) -> Dict[str, Any]:
+        """A JSON value of schema `graphmp.diff/1`, all changes."""
+        return jsonform.render(self)
+
+    def to_markdown(self, expand: bool = False) -> str:
+        """Markdown for a code review, short enough for a comment; changes that repeat on one line each unless `expand`."""
+        return markdown.render(self, expand)
+
+    def to_html(self, path: Optional[Path] = None) -> str:
+        """A page in one file that loads nothing; also written to `path` where one is given.
+
+        Raises:
+            GraphmpError: GMP004 if `path` can't be written.
+        """
+        page = html.render(self)
+        if path is not None:
+            write_atomic(pathlib.Path(path), page.encode("utf-8"))
+        return page
+
+    def to_dot(self, node: str, depth: int = 2) -> str:
+        """Graphviz DOT of one node's neighbourhood on both sides.
+
+        Args:
+            node: `Change.path` of the node, by its name on either side.
+            depth: how many edges the neighbourhood reaches.
+
+        Raises:
+            GraphmpError: GMP002 where neither graph has the node.
+        """
+        return dot.render(self, node, depth)
+
+    def to_model_explorer(self, folder: Path) -> str:
+        """Writes the files that show both graphs in Model Explorer, Google's graph viewer; returns the command that opens them.
+
+        Raises:
+            GraphmpError: GMP004 if `folder` can't be written.
+        """
+        write_files(pathlib.Path(folder), model_explorer.files(self))
+        return model_explorer.command(folder)
+
+    def __repr__(self) -> str:
+        return "<graphmp.Diff: %s>" % text.summary(self)
+
+    def _repr_html_(self) -> str:
+        return html.embed(html.render(self))
+
+
+@collector_paused()
+def compare(
+    before: Readable,
+    after: Readable,
+    report: Optional[Dict[str, Any]] = None,
+    names: Tuple[str, str] = ("original", "converted"),
+    prove: bool = True,
+) -> Diff:
+    """All differences between two graphs.
+
+    Args:
+        before: the original MetaGraphDef.
+        after: the converted MetaGraphDef.
+        report: report.json as a dict; its `changes` say why, its `float32_nodes` why not.
+        names: what to call the two.
+        prove: whether to prove that the one computes what the other does.
+
+    Raises:
+        GraphmpError: GMP008 if a node name is not unique, or an input names a node that isn't there.
+    """
+    before, after = stored(before), stored(after)
+    changes: List[Change] = [
+        *part_changes(before.rest, after.rest),
+        *function_changes(before.rest, after.rest),
+    ]
+    compared = []
+    for name, old, new in bodies.pairs(before, after):
+        pairing = pair(old, new)
+        changes += (
+            (replace(change, body=name) for change in _body_changes(pairing))
+            if name
+            else _body_changes(pairing)
+        )
+        compared.append(Body(name, old, new, pairing.renamed))
+    order = {category: index for index, category in enumerate(categories.CATEGORIES)}
+    changes.sort(
+        key=lambda change: (order[change.category], change.body, change.node)
+    )  # stable: attributes and slots stay in order
+    claims = graph_claims(before, after, compared[0]) if prove else ()
+    found = Diff(
+        tuple(changes), False, names, claims, bodies=tuple(compared), graphs=(before, after)
+    )
+    return found if report is None else explained(found, report)
+
+
+def _body_changes(pairing: Pairing) -> Iterator[Change]:
+    for name in pairing.before.nodes:
+        new_name = pairing.after_of(name)
+        if new_name is None:
+            yield Change(name, categories.REMOVED, node_text(pairing.before.nodes[name]), None)
+            continue
+        if new_name != name or pairing.before.serialized(name) != pairing.after.serialized(
+            new_name
+        ):
+            yield from node_changes(name, new_name, pairing)
+    for name in pairing.after.nodes:
+        if pairing.before_of(name) is None:
+            yield Change(
+                name,
+                categories.ADDED,
+                None,
+                node_text(pairing.after.nodes[name]),
+                value=pairing.after.serialized(name),
+            )

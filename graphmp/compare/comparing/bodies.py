@@ -1,0 +1,56 @@
+"""The graph bodies of two MetaGraphDefs side by side: the main graph, and every function of either library."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.view import CONTROL, GraphView, Port
+
+ARGUMENT, RESULT = "_Arg", "_Retval"
+RESULTS = "return/"  # how the names of result nodes begin
+
+Pair = Tuple[str, GraphView, GraphView]
+
+
+def pairs(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> Iterator[Pair]:
+    """Name, original and converted graph of each body, functions by name; one that a side lacks is empty there.
+
+    Raises:
+        GraphmpError: GMP008 if a node name is not unique, or an input names a node that isn't there.
+    """
+    yield "", GraphView(before.graph_def), GraphView(after.graph_def)
+    old, new = library(before), library(after)
+    for name in sorted(set(old) | set(new)):
+        yield name, _view(old.get(name)), _view(new.get(name))
+
+
+def library(meta_graph: tf.MetaGraphDef) -> Dict[str, Any]:
+    """The functions of a graph by name."""
+    return {function.signature.name: function for function in meta_graph.graph_def.library.function}
+
+
+def function_port(text: str) -> Port:
+    """The port that an input string of a function's node names: `x`, or `x:y:1`, the second output in `y` of node x; `x:y` is the first."""
+    if text.startswith("^"):
+        return Port(text[1:], CONTROL)
+    name, colon, output = text.partition(":")
+    if not colon:
+        return Port(name, 0)
+    return Port(name, output if ":" in output else output + ":0")  # type: ignore[arg-type]  # an output without a number, for want of its op's definition
+
+
+def _view(function: Any) -> GraphView:
+    """A function's body; arguments and results are nodes too."""
+    graph = tf.GraphDef()
+    if function is None:
+        return GraphView(graph)
+    for argument in function.signature.input_arg:
+        graph.node.add(name=argument.name, op=ARGUMENT).attr["T"].type = argument.type
+    graph.node.extend(function.node_def)
+    for result in function.signature.output_arg:
+        node = graph.node.add(name=RESULTS + result.name, op=RESULT)
+        node.attr["T"].type = result.type
+        node.input.append(function.ret.get(result.name, ""))
+    return GraphView(graph, function_port)

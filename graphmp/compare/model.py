@@ -1,0 +1,73 @@
+"""The result of a comparison, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Tuple
+
+from graphmp.compare.categories import CATEGORIES
+from graphmp.compare.changes import Body, Change, Kept
+from graphmp.compare.patterns import Pattern, patterns
+from graphmp.graph.io.stored import StoredMetaGraph
+from graphmp.verify import FAILED, NOT_PROVED, Claim
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """All differences between two graphs.
+
+    Attributes:
+        changes: sorted by category, then by body and node.
+        has_report: whether a report was there to give reasons.
+        names: what the two graphs are called.
+        claims: what was proved of the two graphs, and what was not.
+        stale: changes that the report tells of and the graphs don't have, as `node: change`.
+        kept: why nodes stayed float32, by the report.
+        bodies: the graphs themselves, body by body, the main graph first.
+        graphs: both as they are stored; None where only changes are at hand.
+        report: the report of the conversion.
+    """
+
+    changes: Tuple[Change, ...]
+    has_report: bool = False
+    names: Tuple[str, str] = ("original", "converted")
+    claims: Tuple[Claim, ...] = ()
+    stale: Tuple[str, ...] = ()
+    kept: Tuple[Kept, ...] = ()
+    bodies: Tuple[Body, ...] = field(default=(), compare=False)
+    graphs: Optional[Tuple[StoredMetaGraph, StoredMetaGraph]] = field(default=None, compare=False)
+    report: Optional[Dict[str, Any]] = field(default=None, compare=False)
+
+    @property
+    def identical(self) -> bool:
+        """Whether nothing differs but the order of nodes."""
+        return not self.changes
+
+    @property
+    def unexplained(self) -> Tuple[Change, ...]:
+        """The changes that the report doesn't account for; none without a report."""
+        return (
+            tuple(change for change in self.changes if not change.reason) if self.has_report else ()
+        )
+
+    @property
+    def failed(self) -> Tuple[Claim, ...]:
+        """The claims that failed or could not be proved."""
+        return tuple(claim for claim in self.claims if claim.verdict in (FAILED, NOT_PROVED))
+
+    def groups(self) -> Dict[str, List[Change]]:
+        """The changes by category, categories in order, those without changes left out; the unexplained lead each group."""
+        groups: Dict[str, List[Change]] = {category: [] for category in CATEGORIES}
+        for change in self.unexplained + tuple(
+            change for change in self.changes if change.reason or not self.has_report
+        ):
+            groups[change.category].append(change)
+        return {category: changes for category, changes in groups.items() if changes}
+
+    def counts(self) -> Dict[str, int]:
+        """How many changes a category has; categories in order, those without changes left out."""
+        return {category: len(changes) for category, changes in self.groups().items()}
+
+    def patterns(self) -> Tuple[Pattern, ...]:
+        """The changes as patterns: what differs in the numbers of names alone is one. Categories in order, the unexplained first in each."""
+        return tuple(pattern for changes in self.groups().values() for pattern in patterns(changes))

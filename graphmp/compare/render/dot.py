@@ -1,0 +1,205 @@
+"""What is around one node, original and converted, as a Graphviz graph: `dot -Tsvg`."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.compare import colours
+from graphmp.compare.changes import Body, Change
+from graphmp.compare.neighbourhood import neighbourhood
+from graphmp.compare.review.reviewed import Reviewed
+from graphmp.compare.values import printable
+from graphmp.errors import GraphmpError
+from graphmp.graph.structure.view import GraphView
+from graphmp.naming import in_body
+from graphmp.policy.dtypes import HALF, dtype_text
+
+_DTYPES = ("T", "Ta", "dtype")  # the attribute that is a node's dtype, the first that it has
+_HALF_BORDER = "#1565c0"
+_MOST_COMPARED = 20000  # names; difflib takes about a second for as many
+
+
+class _Side(NamedTuple):
+    """One graph: its names for the node asked about (None if it lacks it) and for the nodes shown, and the converted names of all renamed ones."""
+
+    key: str
+    label: str
+    view: GraphView
+    node: Optional[str]
+    shown: List[str]
+    names: Dict[str, str]
+
+
+def render(diff: Reviewed, node: str, depth: int = 1, most: int = 150) -> str:
+    """DOT text: a node's neighbourhood in two clusters, inputs left.
+
+    Casts are ellipses, half-precision nodes have a blue border, control edges are dashed, the node itself is bold, and the
+    colour is the category's of the change that counts most. Where a side lacks the node, it shows what it has of the neighbourhood.
+
+    Args:
+        diff: the comparison, with its `bodies`.
+        node: `x`, or `library/f/x` in function f; a renamed node by either name.
+        depth: how many edges far.
+        most: how many nodes at most a side.
+
+    Raises:
+        GraphmpError: GMP002 if neither graph has the node.
+    """
+    body, before, after = _find(diff, node)
+    changes = colours.leading(diff)
+    lines = [
+        "digraph {",
+        "  rankdir=LR;",
+        "  node [shape=box, style=filled, fillcolor=%s, fontsize=10];" % _quoted(colours.UNCHANGED),
+    ]
+    for side in reversed(
+        _sides(diff.names, body, before, after, depth, most)
+    ):  # Graphviz puts the last cluster on top
+        lines += [
+            "  subgraph cluster_%s {" % side.key,
+            "    label=%s;" % _quoted(_title(side, most)),
+        ]
+        lines += ["    " + line for line in _statements(side, body.name, changes)]
+        lines.append("  }")
+    return "\n".join(lines + ["}", ""])
+
+
+def _find(diff: Reviewed, path: str) -> Tuple[Body, Optional[str], Optional[str]]:
+    """The body that has the node, and its names on both sides."""
+    for body in diff.bodies:
+        prefix = in_body(body.name, "")
+        name = path[len(prefix) :]
+        if not path.startswith(prefix) or (
+            name not in body.before.nodes and name not in body.after.nodes
+        ):
+            continue
+        formerly = {new: old for old, new in body.renamed.items()}
+        before, after = formerly.get(name, name), body.renamed.get(name, name)
+        return (
+            body,
+            before if before in body.before.nodes else None,
+            after if after in body.after.nodes else None,
+        )
+    raise GraphmpError(
+        "GMP002", "node %s: neither graph has it%s" % (printable(path), _close(diff, path))
+    )
+
+
+def _close(diff: Reviewed, path: str) -> str:
+    """The names that are most like a wrong one; in a large graph of those only that end as it does, or begin."""
+    paths = list(
+        dict.fromkeys(
+            in_body(body.name, name)
+            for body in diff.bodies
+            for view in (body.after, body.before)
+            for name in view.nodes
+        )
+    )
+    if len(paths) > _MOST_COMPARED:
+        end, start = path.rpartition("/")[2], path.partition("/")[0]
+        paths = [name for name in paths if name.endswith(end) or name.startswith(start + "/")][
+            :_MOST_COMPARED
+        ]
+    close = difflib.get_close_matches(path, paths)
+    return (
+        "; names like it are %s" % ", ".join(map(printable, close))
+        if close
+        else ", and no name is like it"
+    )
+
+
+def _sides(
+    names: Tuple[str, str],
+    body: Body,
+    before: Optional[str],
+    after: Optional[str],
+    depth: int,
+    most: int,
+) -> List[_Side]:
+    old = list(neighbourhood(body.before, before, depth, most)) if before is not None else []
+    new = list(neighbourhood(body.after, after, depth, most)) if after is not None else []
+    formerly = {new_name: old_name for old_name, new_name in body.renamed.items()}
+    if before is None:
+        old = [
+            name for name in (formerly.get(name, name) for name in new) if name in body.before.nodes
+        ]
+    if after is None:
+        new = [
+            name
+            for name in (body.renamed.get(name, name) for name in old)
+            if name in body.after.nodes
+        ]
+    return [
+        _Side("original", names[0], body.before, before, old, dict(body.renamed)),
+        _Side("converted", names[1], body.after, after, new, {}),
+    ]
+
+
+def _title(side: _Side, most: int) -> str:
+    if side.node is None:
+        return side.label + ": no such node"
+    return side.label + (": the nearest %d nodes" % most if len(side.shown) >= most else "")
+
+
+def _statements(side: _Side, body: str, changes: Dict[str, Change]) -> Iterator[str]:
+    """A statement for each node, then for each edge between two of them. Nodes go by numbers: no name can break the syntax."""
+    numbers = {name: "%s_%d" % (side.key, index) for index, name in enumerate(side.shown)}
+    if not numbers:
+        yield '%s_none [label="nothing", shape=plaintext];' % side.key
+    for name, number in numbers.items():
+        change = changes.get(in_body(body, side.names.get(name, name)))
+        yield "%s [%s];" % (
+            number,
+            ", ".join(_attributes(side.view.nodes[name], name == side.node, change)),
+        )
+    for name, number in numbers.items():
+        for port in side.view.inputs(name):
+            if port.node in numbers:
+                yield "%s -> %s%s;" % (
+                    numbers[port.node],
+                    number,
+                    " [label=%s]" % _quoted(str(port.output)) if port.output else "",
+                )
+        for control in dict.fromkeys(side.view.controls(name)):
+            if control in numbers:
+                yield "%s -> %s [style=dashed];" % (numbers[control], number)
+
+
+def _attributes(node: tf.NodeDef, asked: bool, change: Optional[Change]) -> Iterator[str]:
+    dtypes = _dtypes(node)
+    yield "label=%s" % _quoted(
+        node.name, " ".join([node.op, " -> ".join(map(dtype_text, dtypes))]).strip()
+    )
+    if node.op == "Cast":
+        yield "shape=ellipse"
+    if dtypes and dtypes[-1] in HALF:
+        yield "color=%s" % _quoted(_HALF_BORDER)
+    if asked:
+        yield 'style="filled,bold", penwidth=3, fontname="Times-Bold"'
+    if change is not None:
+        yield "fillcolor=%s, tooltip=%s" % (
+            _quoted(colours.CATEGORY[change.category]),
+            _quoted(change.category, change.reason),
+        )
+
+
+def _dtypes(node: tf.NodeDef) -> List[int]:
+    """What the node computes in, or for a cast, what it turns into what."""
+    names = (
+        ("SrcT", "DstT")
+        if node.op == "Cast"
+        else tuple(name for name in _DTYPES if name in node.attr)[:1]
+    )
+    return [node.attr[name].type for name in names if name in node.attr and node.attr[name].type]
+
+
+def _quoted(*lines: str) -> str:
+    r"""A DOT string of lines that shows them as they are: `\N` and the like, and HTML entities, mean something to Graphviz."""
+    return '"%s"' % "\\n".join(
+        printable(line).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;")
+        for line in lines
+        if line
+    )

@@ -1,0 +1,54 @@
+"""A diff for machines: JSON values of schema `graphmp.diff/1`, which `graphmp/compare/schema/graphmp.diff-1.schema.json` describes."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from typing import Any, Dict
+
+from graphmp.compare.changes import Change
+from graphmp.compare.patterns import Pattern
+from graphmp.compare.review.reviewed import Reviewed
+
+SCHEMA = "graphmp.diff/1"
+
+
+def render(diff: Reviewed) -> Dict[str, Any]:
+    """A dict that json.dumps takes; `unexplained` and `stale` are null where there was no report to explain anything."""
+    return {
+        "schema": SCHEMA,
+        "before": diff.names[0],
+        "after": diff.names[1],
+        "identical": diff.identical,
+        "counts": diff.counts(),
+        "unexplained": len(diff.unexplained) if diff.has_report else None,
+        "stale": list(diff.stale) if diff.has_report else None,
+        "checks": [
+            {"name": c.name, "status": c.verdict, "text": c.text, "nodes": list(c.nodes)}
+            for c in diff.claims
+        ],
+        "changes": [_change(change) for change in diff.changes],
+        "patterns": [_pattern(pattern) for pattern in diff.patterns()],
+        "float32": [kept._asdict() for kept in diff.kept],
+    }
+
+
+def schema() -> Dict[str, Any]:
+    """The JSON schema of what `render` returns."""
+    data = pkgutil.get_data("graphmp.compare", "schema/graphmp.diff-1.schema.json")
+    assert data is not None  # package data, installed with this file
+    value: Dict[str, Any] = json.loads(data.decode("utf-8"))
+    return value
+
+
+def _change(change: Change) -> Dict[str, Any]:
+    names = ("body", "node", "category", "part", "before", "after", "kind", "reason")
+    return {name: getattr(change, name) for name in names}
+
+
+def _pattern(pattern: Pattern) -> Dict[str, Any]:
+    row = {
+        name: getattr(pattern, name)
+        for name in ("text", "category", "part", "before", "after", "kind", "reason")
+    }
+    return {**row, "count": len(pattern.changes)}

@@ -1,0 +1,27 @@
+"""Texts, each stored once and named by a number."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional
+
+from graphmp.compare.values import printable
+
+ABSENT = -1
+
+
+class Strings(Dict[str, int]):
+    """The number of each text. Texts are stored as they are to be shown: what can't be seen or changes the direction of writing is escaped."""
+
+    def __init__(self) -> None:
+        self.texts: List[str] = []
+        self[""] = 0  # the empty text is 0, so that JavaScript can ask `if (text)`
+        self.texts.append("")
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self.texts)
+        self.texts.append(printable(text))
+        return number
+
+    def optional(self, text: Optional[str]) -> int:
+        """The number, or ABSENT for None."""
+        return ABSENT if text is None else self[text]

@@ -1,0 +1,99 @@
+"""The way of each loss scale through a converted graph: scale, unscale, check, clip, gate. Counted along its nodes' names and edges."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, List, NamedTuple, Optional, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.compare import roles
+from graphmp.graph.structure.control_flow import MERGES
+from graphmp.graph.structure.view import GraphView
+
+_SCOPE = re.compile(r"^(graphmp/loss_scale(?:_(\d+))?)/current$")
+
+
+class Flow(NamedTuple):
+    """One loss scale.
+
+    Attributes:
+        scale: the node that gives it.
+        is_dynamic: whether it adapts.
+        initial: where it starts, or what it is; None for a tensor.
+        enters: what it multiplies, and the products, by name.
+        unscales: how many divisions take it out again.
+        check: the finite check of all gradients; empty where there is none.
+        clip: the scope of graphmp's clip; empty where there is none.
+        gates: how many writes a skipped step leaves out.
+    """
+
+    scale: str
+    is_dynamic: bool
+    initial: Optional[float]
+    enters: Tuple[Tuple[str, str], ...]
+    unscales: int
+    check: str
+    clip: str
+    gates: int
+
+
+def flows(view: GraphView, is_write: Callable[[str], bool]) -> Tuple[Flow, ...]:
+    """The loss scales of a graph, in order.
+
+    Args:
+        view: the converted graph.
+        is_write: whether a node changes state.
+    """
+    found = filter(None, map(_SCOPE.match, view.nodes))
+    return tuple(
+        _flow(view, match.group(1), is_write)
+        for match in sorted(found, key=lambda match: int(match.group(2) or 0))
+    )
+
+
+def _flow(view: GraphView, scope: str, is_write: Callable[[str], bool]) -> Flow:
+    ours = [name for name in view.nodes if name.startswith(scope + "/")]
+    entering = [
+        name for name in ours if roles.SCALED.search(name) and "/" not in name[len(scope) + 1 :]
+    ]
+    check = scope + "/all_finite" if scope + "/all_finite" in view.nodes else ""
+    clip = scope + "/clip_by_global_norm"
+    is_dynamic = scope + "/scale" in view.nodes
+    return Flow(
+        scale=scope + "/current",
+        is_dynamic=is_dynamic,
+        initial=_value(view, scope + ("/scale/initial_value" if is_dynamic else "/current")),
+        enters=tuple((str(view.inputs(name)[0]), name) for name in entering if view.inputs(name)),
+        unscales=sum(
+            re.match(r"unscale(_\d+)?$", name[len(scope) + 1 :]) is not None for name in ours
+        ),
+        check=check,
+        clip=clip if any(name.startswith(clip) for name in ours) else "",
+        gates=len(_gated(view, check, is_write)) if check else 0,
+    )
+
+
+def _gated(view: GraphView, check: str, is_write: Callable[[str], bool]) -> Set[str]:
+    """The model's writes that a flag holds back: those on ways from it that pass no other write, and no Merge, which runs either way."""
+    seen, waiting = {check}, [check]
+    found: Set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        fresh: List[str] = [consumer.node for consumer in view.consumers(name)] + list(
+            view.control_consumers(name)
+        )
+        for node in set(fresh) - seen:
+            seen.add(node)
+            if is_write(node):
+                found.add(node)
+            elif view.nodes[node].op not in MERGES:
+                waiting.append(node)
+    return {name for name in found if not name.startswith("graphmp/")}
+
+
+def _value(view: GraphView, name: str) -> Optional[float]:
+    node = view.nodes.get(name)
+    if node is None or node.op != "Const" or "value" not in node.attr:
+        return None
+    return float(tf.make_ndarray(node.attr["value"].tensor))

@@ -1,0 +1,33 @@
+"""A comparison with the summary of its review and the work of its graph's ops, which all forms of a diff read."""
+
+from __future__ import annotations
+
+from typing import Dict, Optional
+
+from graphmp.compare.model import Comparison
+from graphmp.compare.review.summary import Summary, summarise
+from graphmp.compare.review.work import Work, work
+from graphmp.graph.state.state import State
+from graphmp.once import once
+from graphmp.tf_hooks.op_definitions import op_definitions
+
+
+class Reviewed(Comparison):
+    """A comparison and what a reviewer asks of it, each found at its first use."""
+
+    @once
+    def summary(self) -> Optional[Summary]:
+        """The summary of a review; None where the graphs are not at hand."""
+        return summarise(self, self.work)
+
+    @once
+    def work(self) -> Dict[str, Work]:
+        """The bytes that float ops of the converted graph's training steps move, by path; empty where the graphs are not at hand."""
+        return (
+            work(
+                self.bodies,
+                State(self.graphs[1], self.bodies[0].after, op_definitions(self.graphs[1])),
+            )
+            if self.graphs
+            else {}
+        )

@@ -1,0 +1,95 @@
+"""Bytes that the float ops of a training step move, by static shapes: the measure of what matters in a review.
+
+What only holds or hands on values, variables, and what writes them are no work that half precision would take over.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, NamedTuple, Sequence, Tuple
+
+from graphmp.compare import roles
+from graphmp.compare.changes import Body
+from graphmp.graph.shapes.shapes import recorded_elements, recorded_shape
+from graphmp.graph.shapes.trip_counts import trip_counts, trips
+from graphmp.graph.state.state import State
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.control_flow import ENTERS
+from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.view import GraphView, Port
+from graphmp.naming import in_body
+from graphmp.policy.dtypes import FLOAT32, HALF, compute_dtype
+from graphmp.policy.traits import MOVES_NOTHING
+
+_FLOAT32_BYTES, _HALF_BYTES = 4, 2
+_NO_WORK = MOVES_NOTHING | VARIABLE_OPS | {"Const", "_Arg", "_Retval"}
+
+
+class Work(NamedTuple):
+    """One op of the converted graph.
+
+    Attributes:
+        op: the op type.
+        bytes: what it reads and writes in a step; 0 where the graph records no shapes.
+        is_half: whether it computes in half precision, rather than in float32.
+    """
+
+    op: str
+    bytes: int
+    is_half: bool
+
+
+def work(bodies: Sequence[Body], state: State) -> Dict[str, Work]:
+    """The float32 and half-precision ops of the training steps by path; of the whole graph, where nothing trains."""
+    return {path: found for body in bodies for path, found in _works(body, state)}
+
+
+def _works(body: Body, state: State) -> Iterator[Tuple[str, Work]]:
+    view, in_main = body.after, not body.name
+    step = view.ancestors(state.writes) if in_main and state.writes else view.nodes.keys()
+    measured = _Bytes(view)
+    for name in view.nodes:
+        node = view.nodes[name]
+        dtype = compute_dtype(node)
+        ours = "graphmp" in name and roles.role(name) is not None
+        if (
+            dtype not in (FLOAT32,) + HALF
+            or node.op in _NO_WORK
+            or ours
+            or (in_main and (name not in step or state.is_write(name)))
+        ):
+            continue
+        size = _FLOAT32_BYTES if dtype == FLOAT32 else _HALF_BYTES
+        yield in_body(body.name, name), Work(node.op, size * measured.elements(name), dtype in HALF)
+
+
+class _Bytes:
+    """Elements that a node reads and writes in a step; 0 in a graph that records no shapes."""
+
+    def __init__(self, view: GraphView):
+        self._view = view
+        self._inside = frames(view)
+        self._counts = trip_counts(view) if self._inside else {}
+        self._known: Dict[Port, int] = {}
+
+    def elements(self, name: str) -> int:
+        """Of all its inputs and its first output, as often as loops go round."""
+        ports = [*self._view.inputs(name), Port(name, 0)]
+        return trips(self._inside, self._counts, name) * sum(map(self._of, ports))
+
+    def _of(self, port: Port) -> int:
+        if port not in self._known:
+            node = self._view.nodes[port.node]
+            inputs = self._view.inputs(port.node)
+            if (
+                node.op == "Const"
+                or not isinstance(port.output, int)
+                or recorded_shape(node, port.output) is not None
+            ):
+                self._known[port] = (
+                    recorded_elements(node, port.output) if isinstance(port.output, int) else 0
+                )
+            else:  # inserted casts record no shape
+                self._known[port] = (
+                    self._of(inputs[0]) if inputs and node.op in ENTERS | {"Cast"} else 0
+                )
+        return self._known[port]

@@ -1,0 +1,68 @@
+"""Building a script's graph in a child process that ends at the first call that would train."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any, Callable, Dict
+
+import graphmp
+from graphmp import environment
+from graphmp.errors import GraphmpError
+from graphmp.graph.io.files import read_graph
+
+# The child finds graphmp where this process did; the script's own folder takes the first place in its path.
+CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.conversion.child import main; main(sys.argv[1])"
+ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent.parent)
+
+
+def build(spec: Dict[str, Any], log: Callable[[str], None]) -> Any:
+    """Runs one child process.
+
+    Args:
+        spec: what `graphmp.conversion.child.Build` reads, but for the folder to write to.
+        log: told what the child printed.
+
+    Returns:
+        Its MetaGraphDef and its result.
+
+    Raises:
+        GraphmpError: what the child found; GMP013 where it died.
+    """
+    with tempfile.TemporaryDirectory(prefix="graphmp_") as folder:
+        path = pathlib.Path(folder, "spec.json")
+        path.write_text(json.dumps(dict(spec, output=folder)))
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, ROOT, str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment.of_builds(),
+        )
+        output = done.stdout.decode("utf-8", "replace")
+        log(output)
+        result = _result(pathlib.Path(folder, "result.json"), done.returncode, spec["path"], output)
+        return read_graph(pathlib.Path(folder, "graph.meta")), result
+
+
+def _result(path: pathlib.Path, returncode: int, script: str, output: str) -> Dict[str, Any]:
+    if not path.exists():
+        last = [line for line in output.splitlines() if line.strip()][-1:]
+        how = (
+            "was killed by signal %d" % -returncode
+            if returncode < 0
+            else "exited with status %d" % returncode
+        )
+        raise GraphmpError(
+            "GMP013",
+            "%s: its process %s before it trained; it printed last: %s"
+            % (script, how, "".join(last) or "nothing"),
+        )
+    result: Dict[str, Any] = json.loads(path.read_text())
+    if "error" in result:
+        error = result["error"]
+        raise GraphmpError(error["code"], error["message"], error["exit_status"])
+    return result

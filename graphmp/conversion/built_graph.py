@@ -1,0 +1,57 @@
+"""Converting a graph that is already built, by the rewrite."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple
+
+from graphmp.compare.api import compare
+from graphmp.config import Config
+from graphmp.conversion.conversion import Conversion
+from graphmp.conversion.stages import Stages
+from graphmp.graph.io.stored import StoredMetaGraph
+from graphmp.policy import policy as policies
+from graphmp.report.report import check_variables, make_report
+from graphmp.rewrite.pipeline import rewrite
+
+
+class Identity(NamedTuple):
+    """What the report says of a graph's source: its name, the SHA-256 of its bytes, and why the rewrite was taken."""
+
+    source: str
+    digest: str
+    reason: str
+
+
+def convert_graph(
+    original: StoredMetaGraph, identity: Identity, config: Config, stages: Stages, flags: List[str]
+) -> Conversion:
+    """Rewrites a graph.
+
+    Raises:
+        GraphmpError: as `graphmp.rewrite.pipeline.rewrite`; GMP014 where a variable would change.
+    """
+    with stages.stage("rewrite", "painting the graph"):
+        done = rewrite(
+            original,
+            config,
+            policies.load(config.compute_dtype, config.op_policy),
+            recorded=original.recorded,
+        )
+    with stages.stage("report", "comparing the graphs"):
+        check_variables(original, done.converted)
+        diff = compare(original, done.converted)
+        name, digest, reason = identity
+        report = make_report(
+            original,
+            done.converted,
+            config,
+            name,
+            digest,
+            "rewrite",
+            reason,
+            done.record,
+            stages.seconds,
+            diff,
+        )
+    report["seconds"] = stages.rounded()
+    return Conversion(original, done.converted, report, flags, diff)

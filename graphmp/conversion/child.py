@@ -1,0 +1,276 @@
+"""The process that one build of a script runs in: `main(path of a JSON file)`.
+
+The file runs as `__main__`. At its first call that trains, from whatever thread and through whichever door, the graph
+of that session is written and the process ends at once: no `finally`, no `except`, no exit hook of the script runs.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import functools
+import json
+import os
+import pathlib
+import random
+import sys
+import threading
+import traceback
+from typing import Any, Callable, Dict, List, Optional
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp import legacy
+from graphmp.config import Config
+from graphmp.conversion.arguments import make_arguments
+from graphmp.conversion.export import exported
+from graphmp.conversion.script import look_up, prepare_main, run_main
+from graphmp.conversion.source import Source, names_in, read_tree
+from graphmp.errors import GraphmpError
+from graphmp.graph.io.messages import serialize
+from graphmp.legacy import internals, unfit
+from graphmp.policy import policy as policies
+from graphmp.recipe import decorator, observe
+from graphmp.recipe.inputs import flat
+from graphmp.recipe.plan import Plan
+from graphmp.recipe.record import record
+from graphmp.recipe.refusal import first_line
+from graphmp.session import training
+from graphmp.session.decorator import leave_plain
+from graphmp.tf_hooks import sessions
+from graphmp.tf_hooks.gradient_calls import noted
+
+# Keras draws the seeds of its initialisers from Python's generator and those of its dropout from NumPy's, and scripts
+# make constants with both: the two builds of a conversion, and every later one, have to draw alike.
+_SEED = 0
+
+
+class Build:
+    """One build: the original, observed or plain, or the converted one, by the plans of the original."""
+
+    def __init__(self, spec: Dict[str, Any]):
+        self.spec = spec
+        self.source = Source(pathlib.Path(spec["path"]), spec["function"])
+        self.config = Config.from_json(spec["config"])
+        self.policy = policies.load(self.config.compute_dtype, self.config.op_policy)
+        self.graph: Optional[Any] = None
+        self.calls = 0
+        self.running = 0
+        self.decorated: Dict[
+            str, List[str]
+        ] = {}  # options of the script's own decorators, as flags that the conversion does not have
+        self.plans: Dict[str, Any] = {}  # by the number of the call, as text: JSON's keys are
+        self._lock = threading.Lock()
+        self._depth = threading.local()
+
+    def decorate(self, function: Any) -> Any:
+        """What the build function is passed through as it is defined."""
+        if isinstance(function, (staticmethod, classmethod)):
+            return type(function)(self.decorate(function.__func__))
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if getattr(self._depth, "inside", False):
+                return function(*args, **kwargs)
+            self._depth.inside = True
+            self.running += 1
+            try:
+                return self._call(function, args, kwargs)
+            except GraphmpError as error:  # the script must not get to swallow it
+                traceback.print_exc()
+                return self.end(failure(error))
+            finally:
+                self._depth.inside = False
+                self.running -= 1
+
+        return wrapper
+
+    def _others(self) -> str:
+        functions = [
+            name
+            for name in names_in(read_tree(self.source.path))[0]
+            if name != self.source.function
+        ]
+        return "name a function that builds the graph and returns%s" % (
+            ", of " + ", ".join(functions[:8]) if functions else ""
+        )
+
+    def _call(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if tf.executing_eagerly():
+            raise GraphmpError(
+                "GMP011",
+                "%s is called while TensorFlow executes eagerly: call tf.disable_v2_behavior() first"
+                % self.source.function,
+            )
+        self.graph = tf.get_default_graph()
+        with self._lock:
+            index, self.calls = self.calls, self.calls + 1
+        if self.spec["plain"]:
+            return function(*args, **kwargs)
+        if self.spec["converted"]:
+            plan = self.spec["plans"].get(str(index))
+            return decorator.build(
+                function,
+                self.config,
+                (args, kwargs),
+                None if plan is None else Plan.from_json(plan),
+            )
+        result, plan = observe.observed(
+            lambda: function(*args, **kwargs), flat((args, kwargs)), self.policy, self.config
+        )
+        self.plans[str(index)] = plan.as_json()
+        return result
+
+    def note_decorated(self, name: str, config: Config) -> None:
+        """Called when a function runs that the script itself decorates."""
+        lines = (
+            config.flagfile_lines()
+            if isinstance(config.loss_scale, (str, float))
+            else ["a loss scale that is a tensor or function"]
+        )
+        options = set(lines) - set(self.config.flagfile_lines())
+        if options:
+            self.decorated[name] = sorted(options)
+
+    def before_run(self, session: Any, fetches: Any) -> None:
+        """Called before anything runs in a session: captures and ends the process if it would train."""
+        if not training.trains(session.graph, fetches):
+            return
+        if self.running and not self.spec["plain"]:
+            self.end(
+                failure(
+                    GraphmpError(
+                        "GMP019",
+                        "%s: %s trains inside itself; %s"
+                        % (self.source.path, self.source.function, self._others()),
+                    )
+                )
+            )
+        with self._lock:  # another thread that trains waits here for the end
+            self.finish(session.graph)
+
+    def finish(self, graph: Any) -> None:
+        """Writes the graph and what is known of it, and ends the process."""
+        self.end(self._captured(graph))
+
+    def _captured(self, graph: Any) -> Dict[str, Any]:
+        try:
+            if not graph.get_operations():
+                why = unfit.why_nothing_trained(
+                    set(self.spec["imports"]), tf.executing_eagerly(), False
+                )
+                raise GraphmpError(
+                    "GMP017", "%s built no graph%s" % (self.source.path, ": " + why if why else "")
+                )
+            meta_graph = exported(graph)
+            pathlib.Path(self.spec["output"], "graph.meta").write_bytes(serialize(meta_graph))
+            result: Dict[str, Any] = {
+                "calls": self.calls,
+                "plans": self.plans,
+                "decorated": self.decorated,
+                "gradients": [call.as_json() for call in noted(graph)],
+            }
+            if self.spec["converted"]:
+                result["record"] = record(graph, self.config)
+            return result
+        except GraphmpError as error:
+            return failure(error)
+        except (
+            Exception
+        ) as error:  # TensorFlow raises what it likes on a graph that it can't export
+            traceback.print_exc()
+            return failure(
+                GraphmpError(
+                    "GMP017",
+                    "%s: its graph cannot be exported: %s" % (self.source.path, first_line(error)),
+                )
+            )
+
+    def end(self, result: Dict[str, Any]) -> None:
+        """Writes the result and ends the process as it stands."""
+        path = pathlib.Path(self.spec["output"], "result.json")
+        path.write_text(json.dumps(result))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def run(self) -> None:
+        """Runs the file to its first training step, or to its end."""
+        module = prepare_main(self.source, self.spec["arguments"])
+        random.seed(_SEED)
+        np.random.seed(_SEED)
+        if self.spec["converted"]:
+            decorator.install()
+        sessions.install(self.before_run)
+        leave_plain(self.note_decorated)
+        sessions.place_softly()
+        try:
+            namespace = run_main(module, self.source, self.decorate)
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                raise GraphmpError(
+                    "GMP013",
+                    "%s: the file exits with %s before it trains" % (self.source.path, error.code),
+                ) from None
+            namespace = vars(module)
+        if self.source.function and not self.calls:
+            self._call_it(look_up(namespace, self.source.function))
+        self.finish(self.graph or tf.get_default_graph())
+
+    def _call_it(self, function: Any) -> None:
+        label = "%s in %s" % (self.source.function, self.source.path)
+        if not callable(function):
+            raise GraphmpError(
+                "GMP006",
+                "%s: the file ended without defining %s" % (self.source.path, self.source.function),
+            )
+        function(**make_arguments(function, label, self.spec["inputs"], self.spec["args"]))
+
+
+def failure(error: GraphmpError) -> Dict[str, Any]:
+    """A result that says what went wrong."""
+    return {
+        "error": {"code": error.code, "message": error.message, "exit_status": error.exit_status}
+    }
+
+
+def main(path: str) -> None:
+    """Runs one build by the spec in a JSON file."""
+    faulthandler.enable()
+    build = Build(json.loads(pathlib.Path(path).read_text()))
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    if build.spec["legacy_imports"]:
+        legacy.install()
+    try:
+        build.run()
+    except GraphmpError as error:
+        traceback.print_exc()
+        build.end(failure(error))
+    except BaseException as error:  # whatever the script raises, KeyboardInterrupt included
+        traceback.print_exc()
+        build.end(failure(_raised(error, build)))
+
+
+def _raised(error: BaseException, build: Build) -> GraphmpError:
+    """GMP013 for what the script raised, with what to do where the script isn't one for graphmp."""
+    place = _place(error, build.source.path)
+    text = "%s: %s: %s" % (place, type(error).__name__, first_line(error))  # type: ignore[arg-type]  # BaseException serves
+    as_version_1 = build.spec["legacy_imports"] and not build.spec["asks_for_version_1"]
+    hint = (
+        "; " + unfit.ran_as_version_1(str(build.source.path))
+        if as_version_1 and not internals.on_tensorflow_1()
+        else ""
+    )
+    return unfit.without_estimator(error, place) or GraphmpError("GMP013", text + hint)
+
+
+def _place(error: BaseException, script: pathlib.Path) -> str:
+    """`model.py:12`, the line being the innermost one of the user's own files."""
+    folder = os.path.dirname(os.path.realpath(str(script)))
+    frames = [
+        f
+        for f in traceback.extract_tb(error.__traceback__)
+        if os.path.realpath(f.filename).startswith(folder + os.sep)
+        and "site-packages" not in f.filename
+    ]
+    return "%s:%s" % (frames[-1].filename, frames[-1].lineno) if frames else str(script)

@@ -1,0 +1,118 @@
+"""The result of a conversion, and the files that it is written to."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, Dict, List, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.compare.api import Diff, compare
+from graphmp.compare.explain import explained
+from graphmp.conversion.stale import first_difference
+from graphmp.graph.io.files import write_files
+from graphmp.graph.io.stored import Readable, stored
+from graphmp.once import once
+from graphmp.process_memory import collector_paused
+from graphmp.report.report import as_json
+
+FILES = ("original.meta", "converted.meta", "report.json", "flags.txt", "diff.html")
+
+
+class Conversion:
+    """A converted graph with its report. Both graphs are stored as bytes, and parsed where somebody asks for them.
+
+    Attributes:
+        before: the graph before, stored.
+        after: the converted graph, stored.
+        report: a JSON value of schema `graphmp.report/1`.
+        flags: lines of an absl flagfile that repeats the conversion.
+    """
+
+    def __init__(
+        self,
+        original: Readable,
+        meta_graph: Readable,
+        report: Dict[str, Any],
+        flags: Sequence[str] = (),
+        differences: Optional[Diff] = None,
+    ):
+        """Both graphs as they are now, and the comparison of the two where it has been made already."""
+        self.before, self.after = stored(original), stored(meta_graph)
+        self.report = report
+        self.flags = list(flags)
+        self._differences = differences
+
+    @once
+    def original(self) -> tf.MetaGraphDef:
+        """The MetaGraphDef before. To change it doesn't change what `save` writes."""
+        return self.before.parsed()
+
+    @once
+    def meta_graph(self) -> tf.MetaGraphDef:
+        """The converted MetaGraphDef. To change it doesn't change what `save` writes."""
+        return self.after.parsed()
+
+    def diff(self) -> Any:
+        """The changes, each with its reason from the report."""
+        return explained(self._differences or compare(self.before, self.after), self.report)
+
+    @collector_paused()
+    def files(self) -> Dict[str, bytes]:
+        """Contents of the files that `save` writes, by name: the same bytes for the same conversion, so without the seconds that it took."""
+        page = (
+            self.diff().to_html().encode("utf-8")
+        )  # first: what it is made from takes more memory than all files
+        return {
+            "original.meta": self.before.data,
+            "converted.meta": self.after.data,
+            "report.json": as_json(dict(self.report, seconds={})),
+            "flags.txt": "".join(line + "\n" for line in self.flags).encode("utf-8"),
+            "diff.html": page,
+        }
+
+    def save(self, folder: pathlib.Path) -> List[pathlib.Path]:
+        """Writes all files into `folder`; each is complete or the old one.
+
+        Raises:
+            GraphmpError: GMP004 where the folder can't be written.
+        """
+        contents = self.files()
+        write_files(folder, {name: contents[name] for name in FILES})
+        return [folder / name for name in FILES]
+
+    def stale_files(self, folder: pathlib.Path) -> List[str]:
+        """The files of a folder that are missing or not what `save` would write."""
+        return list(self.differences(folder))
+
+    def differences(self, folder: pathlib.Path) -> Dict[str, str]:
+        """The first difference of each file of a folder that is missing or not what `save` would write, by the file's name."""
+        contents = self.files()
+        found = {name: _bytes_of(folder / name) for name in FILES}
+        return {
+            name: _difference(name, found[name], contents[name])
+            for name in FILES
+            if found[name] != contents[name]
+        }
+
+    def __repr__(self) -> str:
+        half = "%(converted_ops)d of %(tensor_core_ops)d matmuls and convolutions in %(dtype)s"
+        return (
+            "<graphmp.Conversion: %s>"
+            % half
+            % dict(self.report["coverage"], dtype=self.report["compute_dtype"])
+        )
+
+    def _repr_html_(self) -> str:
+        return str(self.diff()._repr_html_())
+
+
+def _bytes_of(path: pathlib.Path) -> Optional[bytes]:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _difference(name: str, found: Optional[bytes], expected: bytes) -> str:
+    return "is missing" if found is None else first_difference(name, found, expected)

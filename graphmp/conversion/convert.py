@@ -1,0 +1,144 @@
+"""`graphmp.convert`: a graph, or a file that holds or builds one, to a mixed-precision graph with its report."""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import shlex
+from typing import Any, Callable, List, Sequence, Tuple, Union
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.conversion.built_graph import Identity, convert_graph
+from graphmp.conversion.conversion import Conversion
+from graphmp.conversion.export import exported
+from graphmp.conversion.python_file import Script, convert_file
+from graphmp.conversion.source import names_a_graph, parse_source
+from graphmp.conversion.stages import Stages
+from graphmp.errors import GraphmpError
+from graphmp.graph.io import saved_model
+from graphmp.graph.io.files import read_graph
+from graphmp.graph.io.stored import StoredMetaGraph, stored
+from graphmp.graph.structure.cycles import find_cycle
+from graphmp.graph.structure.view import GraphView
+from graphmp.policy import policy as policies
+from graphmp.process_memory import collector_paused, give_back
+from graphmp.report.report import sha256
+from graphmp.tf_hooks.gradient_calls import noted
+
+Convertible = Union[str, pathlib.Path, tf.MetaGraphDef, tf.GraphDef, tf.Graph]
+
+
+@collector_paused()
+def convert(
+    source: Convertible,
+    *,
+    tag: str = "",
+    arguments: Sequence[str] = (),
+    inputs: Sequence[str] = (),
+    args: Sequence[str] = (),
+    legacy_imports: str = "auto",
+    progress: Callable[[str], None] = lambda stage: None,
+    log: Callable[[str], None] = lambda text: None,
+    **options: Any,
+) -> Conversion:
+    """Converts a training graph to mixed precision.
+
+    A graph is rewritten. A Python file runs as `__main__`, in a child process that ends at the first call that would
+    train: with the recipe around its build function where that fits, else its graph is rewritten.
+
+    Args:
+        source: a MetaGraphDef, a GraphDef, a `tf.Graph`; the path of a `.meta`, `.pb`, `.pbtxt` or SavedModel; `model.py`
+            or `model.py:build_fn` (default `build_training_model`).
+        tag: the tag set of a SavedModel with several graphs.
+        arguments: a Python file's own command line.
+        inputs: `name=dtype[dimensions]` for tensors of a build function that the file never calls.
+        args: `name=value` for its other arguments.
+        legacy_imports: "on" makes `import tensorflow` mean `tensorflow.compat.v1`, "auto" where the file needs it.
+        progress: told the stage that begins.
+        log: told what the child processes printed.
+        **options: fields of `graphmp.config.Config`.
+
+    Returns:
+        A Conversion: original and converted MetaGraphDef, and the report.
+
+    Raises:
+        GraphmpError: with exit_status 2 for bad input, 1 where the model itself fails or can't be converted.
+    """
+    config = Config.make(**options)
+    _check_served(config)
+    policies.load(config.compute_dtype, config.op_policy)
+    stages = Stages(progress)
+    if isinstance(source, (str, pathlib.Path)):
+        if not names_a_graph(str(source)):
+            parsed = parse_source(
+                str(source), needs_function=config.engine == "recipe" or config.engine_strict
+            )
+            return convert_file(
+                Script(parsed, arguments, inputs, args, legacy_imports), config, stages, log
+            )
+        original, digest = _read(str(source), tag, stages)
+        name, kind = str(source), "no source"
+    else:
+        original, kind = _meta_graph(source)
+        name, digest = "<%s>" % kind, hashlib.sha256(original.data).hexdigest()
+    if config.engine == "recipe":
+        raise GraphmpError(
+            "GMP002",
+            "--engine=recipe: %s is a graph; the recipe takes Python files, accepted here are auto and rewrite"
+            % name,
+        )
+    return convert_graph(
+        original, Identity(name, digest, kind), config, stages, _flagfile(config, name, tag)
+    )
+
+
+def _read(path: str, tag: str, stages: Stages) -> Tuple[StoredMetaGraph, str]:
+    with stages.stage("read", "reading %s" % path):
+        graph = stored(read_graph(path, tag))
+        give_back()
+    file = saved_model.file_in(path) if pathlib.Path(path).is_dir() else path
+    return graph, sha256(pathlib.Path(str(file)))  # a folder without one was no graph
+
+
+def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:
+    """The graph that was given, which is not changed, and what that was."""
+    if isinstance(source, tf.MetaGraphDef):
+        return _checked(source), "MetaGraphDef"
+    if isinstance(source, tf.GraphDef):
+        meta_graph = tf.MetaGraphDef()
+        meta_graph.graph_def.CopyFrom(source)
+        return _checked(meta_graph), "GraphDef"
+    if isinstance(source, tf.Graph):
+        return stored(exported(source), noted(source)), "tf.Graph"
+    accepted = (
+        "accepted are a MetaGraphDef, a GraphDef, a tf.Graph and the path of a graph or Python file"
+    )
+    raise GraphmpError("GMP002", "convert: found %s; %s" % (type(source).__name__, accepted))
+
+
+def _checked(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
+    """The same graph, stored. Raises GMP008 for what no TensorFlow can run."""
+    node = find_cycle(GraphView(meta_graph.graph_def))
+    if node is not None:
+        raise GraphmpError(
+            "GMP008", "the graph has a cycle outside while loops (node %s depends on itself)" % node
+        )
+    return stored(meta_graph)
+
+
+def _flagfile(config: Config, source: str, tag: str) -> List[str]:
+    """Lines of an absl flagfile that repeats the conversion, the command that does so first, as a comment."""
+    tagged = " --tag=%s" % shlex.quote(tag) if tag else ""
+    return [
+        "# graphmp convert --flagfile=flags.txt%s %s" % (tagged, shlex.quote(source))
+    ] + config.flagfile_lines()
+
+
+def _check_served(config: Config) -> None:
+    if not isinstance(config.loss_scale, (str, float)):
+        raise GraphmpError(
+            "GMP002",
+            "loss_scale: a tensor or function is for the decorator; accepted here are dynamic, none or a positive number",
+        )

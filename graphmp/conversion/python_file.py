@@ -1,0 +1,235 @@
+"""Converting a Python file: the recipe around its build function, or the rewrite of the graph that it builds."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from graphmp import environment, legacy
+from graphmp.compare.api import compare
+from graphmp.compare.claims import OF_REPORT
+from graphmp.config import Config
+from graphmp.conversion import built_graph
+from graphmp.conversion.arguments import parse_arg, parse_input
+from graphmp.conversion.builds import build
+from graphmp.conversion.conversion import Conversion
+from graphmp.conversion.source import LEGACY_IMPORTS, Source
+from graphmp.conversion.stages import Stages
+from graphmp.errors import GraphmpError, warning
+from graphmp.graph.edit.mark import mark
+from graphmp.graph.io.stored import stored
+from graphmp.graph.structure.gradient_record import Recorded
+from graphmp.legacy import unfit
+from graphmp.report.report import check_variables, make_report, sha256
+from graphmp.verify import FAILED, NOT_PROVED
+
+# Why the recipe may not serve a file that is in order: then the rewrite does.
+RECIPE_REFUSES = ("GMP012", "GMP014", "GMP015", "GMP016", "GMP019")
+
+
+class Script(NamedTuple):
+    """How to run a Python file.
+
+    Attributes:
+        source: the file and its build function.
+        arguments: the file's own command line.
+        inputs: `name=dtype[dimensions]` for tensors of a build function that the file never calls.
+        args: `name=value` for its other arguments.
+        legacy_imports: one of LEGACY_IMPORTS.
+    """
+
+    source: Source
+    arguments: Sequence[str]
+    inputs: Sequence[str]
+    args: Sequence[str]
+    legacy_imports: str
+
+    def check(self) -> None:
+        """Raises GraphmpError for what can't be run: GMP001, GMP002, GMP009, GMP025."""
+        _check_keras()
+        if self.legacy_imports not in LEGACY_IMPORTS:
+            raise GraphmpError(
+                "GMP002",
+                "legacy_imports=%s: accepted are %s"
+                % (self.legacy_imports, ", ".join(LEGACY_IMPORTS)),
+            )
+        for text in self.inputs:
+            parse_input(text)
+        for text in self.args:
+            parse_arg(text)
+        eagerly = legacy.written(self.source.path).eagerly if self.legacy_imports == "auto" else ""
+        if eagerly:
+            raise unfit.executes_eagerly(str(self.source.path), eagerly)
+
+    def spec(self, config: Config) -> Dict[str, Any]:
+        """What the child process is told."""
+        written = legacy.written(self.source.path)
+        return {
+            "path": str(self.source.path),
+            "function": self.source.function,
+            "arguments": list(self.arguments),
+            "inputs": list(self.inputs),
+            "args": list(self.args),
+            "config": asdict(config),
+            "legacy_imports": self.legacy_imports == "on"
+            or (self.legacy_imports == "auto" and written.needs_version_1),
+            "asks_for_version_1": written.asks_for_version_1,
+            "imports": sorted(written.imports),
+            "plain": False,
+            "converted": False,
+        }
+
+
+def convert_file(
+    script: Script, config: Config, stages: Stages, log: Callable[[str], None]
+) -> Conversion:
+    """Converts by the engine that the options name; `auto` takes the recipe where it fits and what it builds is proved.
+
+    Raises:
+        GraphmpError: with exit_status 2 for bad input, 1 where the model itself fails or can't be converted.
+    """
+    script.check()
+    named = config.for_built_graphs
+    if named and config.engine == "recipe":
+        raise GraphmpError(
+            "GMP002",
+            "--%s with --engine=recipe: it is for built graphs; accepted are --engine=auto and rewrite"
+            % named,
+        )
+    if named or config.engine == "rewrite" or not script.source.function:
+        reason = (
+            "asked for"
+            if config.engine == "rewrite"
+            else "--%s is for built graphs" % named
+            if named
+            else "no build function"
+        )
+        return _by_rewrite(script, config, stages, log, reason)
+    strict = config.engine == "recipe" or config.engine_strict
+    try:
+        conversion = _by_recipe(script, config, stages, log)
+        refused = "" if strict else _unproved(conversion)
+    except GraphmpError as error:
+        if strict or error.code not in RECIPE_REFUSES:
+            raise
+        refused = "the recipe does not fit: %s" % error
+    if not refused:
+        return conversion
+    log(refused + "\n")
+    return _by_rewrite(script, config, stages, log, refused)
+
+
+def _unproved(conversion: Conversion) -> str:
+    """What can't be proved of what the recipe built, in a line; empty where all is proved."""
+    of_graphs = (row for row in conversion.report["checks"] if row["name"] not in OF_REPORT)
+    found = next((row for row in of_graphs if row["status"] in (FAILED, NOT_PROVED)), None)
+    return (
+        "the recipe's graph can't be proved: %s: %s" % (found["name"], found["text"])
+        if found is not None
+        else ""
+    )
+
+
+def _by_recipe(
+    script: Script, config: Config, stages: Stages, log: Callable[[str], None]
+) -> Conversion:
+    """Two builds, one as the file is, one with the decorator on its build function."""
+    spec = script.spec(config)
+    with stages.stage("original", "building the original graph"):
+        original, seen = build(spec, log)
+    with stages.stage("converted", "building the converted graph"):
+        converted, done = build(dict(spec, converted=True, plans=seen["plans"]), log)
+    with stages.stage("report", "comparing the graphs"):
+        check_variables(original, converted)
+        mark(converted, config, "recipe")
+        reason = "%s is a build function" % script.source.function
+        original, converted = stored(original, _recorded(seen)), stored(converted)
+        diff = compare(original, converted)
+        name, digest = str(script.source), sha256(script.source.path)
+        report = make_report(
+            original,
+            converted,
+            config,
+            name,
+            digest,
+            "recipe",
+            reason,
+            done["record"],
+            stages.seconds,
+            diff,
+        )
+    _check_coverage(report, script.source, len(done["record"]["kept_by_rule"]))
+    report["seconds"] = stages.rounded()
+    report["warnings"] += _other_options(seen)
+    return Conversion(original, converted, report, _flagfile(config, script), diff)
+
+
+def _by_rewrite(
+    script: Script, config: Config, stages: Stages, log: Callable[[str], None], reason: str
+) -> Conversion:
+    """One build, as the file is; its graph is rewritten."""
+    with stages.stage("original", "building the original graph"):
+        original, seen = build(dict(script.spec(config), plain=True), log)
+    identity = built_graph.Identity(str(script.source), sha256(script.source.path), reason)
+    conversion = built_graph.convert_graph(
+        stored(original, _recorded(seen)), identity, config, stages, _flagfile(config, script)
+    )
+    conversion.report["warnings"] += _other_options(seen)
+    return conversion
+
+
+def _recorded(seen: Dict[str, Any]) -> List[Recorded]:
+    """The calls of `tf.gradients` that a build has noted."""
+    return [Recorded.from_json(values) for values in seen["gradients"]]
+
+
+def _other_options(seen: Dict[str, Any]) -> List[Dict[str, str]]:
+    """Warnings of functions that the script decorates with options that are not the conversion's."""
+    text = "is decorated with %s, and a conversion goes by its own flags: give these to convert it as it trains"
+    return [
+        warning("GMP123", name, text % " ".join(options))
+        for name, options in sorted(seen["decorated"].items())
+    ]
+
+
+def _flagfile(config: Config, script: Script) -> List[str]:
+    """Lines of an absl flagfile that repeats the conversion, the command that does so first, as a comment."""
+    tail = " -- " + " ".join(map(shlex.quote, script.arguments)) if script.arguments else ""
+    lines = [
+        "# graphmp convert --flagfile=flags.txt %s%s" % (shlex.quote(str(script.source)), tail)
+    ] + config.flagfile_lines()
+    return (
+        lines
+        + ["--input=%s" % text for text in script.inputs]
+        + ["--arg=%s" % text for text in script.args]
+    )
+
+
+def _check_keras() -> None:
+    if (
+        tuple(map(int, tf.__version__.split(".")[:2])) >= (2, 16)
+        and not environment.asks_for_legacy_keras()
+    ):
+        raise GraphmpError(
+            "GMP009",
+            "TensorFlow %s would be without legacy Keras: install tf-keras, and set TF_USE_LEGACY_KERAS=1 or leave it unset"
+            % tf.__version__,
+        )
+
+
+def _check_coverage(report: Dict[str, Any], source: Source, kept: int) -> None:
+    """Refuses a function that has no part in any of the graph's matmuls and convolutions, but for those that the user keeps in float32."""
+    coverage = report["coverage"]
+    if (
+        report["compute_dtype"] != "float32"
+        and coverage["tensor_core_ops"] > kept
+        and not coverage["converted_ops"]
+    ):
+        message = "%s: %s makes none of the graph's %d matmuls and convolutions; name the function that does, as %s:FUNCTION"
+        raise GraphmpError(
+            "GMP015",
+            message % (source.path, source.function, coverage["tensor_core_ops"], source.path),
+        )

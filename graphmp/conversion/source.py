@@ -1,0 +1,179 @@
+"""The SOURCE of a conversion, and the Python source of a build function."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+import tokenize
+from typing import List, NamedTuple, Tuple
+
+from graphmp.errors import GraphmpError
+
+GRAPH_FILES = (".meta", ".pb", ".pbtxt")
+LEGACY_IMPORTS = ("auto", "on", "off")
+DEFAULT_FUNCTION = "build_training_model"
+_PYTHON_2 = re.compile(
+    "Missing parentheses in call to '(print|exec)'|[Mm]ultiple exception types must be parenthesized|leading zeros in decimal|invalid token"
+)
+
+
+class Source(NamedTuple):
+    """A Python file and the qualified name of its build function, empty where it has none."""
+
+    path: pathlib.Path
+    function: str
+
+    def __str__(self) -> str:
+        return (
+            str(self.path)
+            if self.function in ("", DEFAULT_FUNCTION)
+            else "%s:%s" % (self.path, self.function)
+        )
+
+
+def names_a_graph(text: str) -> bool:
+    """Whether a SOURCE is a graph file or a SavedModel, not a Python file: by its name, or by bytes that no text has."""
+    path = pathlib.Path(text)
+    if path.is_dir() or text.endswith(GRAPH_FILES):
+        return True
+    return path.suffix != ".py" and path.is_file() and b"\0" in path.read_bytes()[:65536]
+
+
+def parse_source(text: str, needs_function: bool = True) -> Source:
+    """Splits `model.py` or `model.py:build_fn`.
+
+    Args:
+        text: what the user named.
+        needs_function: whether a file without the default function is refused.
+
+    Raises:
+        GraphmpError: GMP003 where the file doesn't exist, GMP005 for a syntax error, GMP006 where it has no such function.
+    """
+    path, function = pathlib.Path(text), DEFAULT_FUNCTION
+    if not path.exists() and ":" in text:
+        name, function = text.rsplit(":", 1)
+        path = pathlib.Path(name)
+        needs_function = True
+    if not path.is_file():
+        raise GraphmpError(
+            "GMP003",
+            "%s: no such file; give a Python file (model.py or model.py:FUNCTION) or a graph"
+            % path,
+        )
+    functions, bound = names_in(read_tree(path))
+    if function in functions + bound:
+        return Source(path, function)
+    if not needs_function:
+        return Source(path, "")
+    found = ", ".join(functions[:8]) or "none"
+    raise GraphmpError(
+        "GMP006",
+        "%s: no build function %s; functions found: %s; name yours as %s:FUNCTION"
+        % (path, function, found, path),
+    )
+
+
+def read_tree(path: pathlib.Path) -> ast.Module:
+    """Parses a Python file as the running Python would.
+
+    Raises:
+        GraphmpError: GMP003 where it can't be read, GMP005 for a syntax error, naming the line.
+    """
+    try:
+        with tokenize.open(str(path)) as file:
+            text = file.read()
+        return ast.parse(text, str(path))
+    except SyntaxError as error:
+        place = "%s:%s" % (path, error.lineno or 1)
+        raise GraphmpError(
+            "GMP005",
+            "%s: %s: %s%s" % (place, error.msg, (error.text or "").strip(), _python_2(path, error)),
+        ) from None
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise GraphmpError("GMP003", "%s: cannot be read as Python: %s" % (path, error)) from None
+
+
+def _python_2(path: pathlib.Path, error: SyntaxError) -> str:
+    """The cure where the syntax is Python 2's, empty where that can't be told."""
+    return (
+        "; Python 2 code: `2to3 -w %s` makes Python 3 of it (2to3 comes with Python up to 3.12)"
+        % path
+        if _PYTHON_2.search(error.msg)
+        else ""
+    )
+
+
+def names_in(tree: ast.Module) -> Tuple[List[str], List[str]]:
+    """Qualified names of the functions that a module body defines, and names that it imports or assigns, in order."""
+    functions: List[str] = []
+    bound: List[str] = []
+    _collect(tree, "", functions, bound)
+    return functions, bound
+
+
+def decorate(tree: ast.Module, function: str, decorator: str) -> ast.Module:
+    """Puts a decorator, by name, on a function where the module body defines, imports or assigns it. Line numbers stay."""
+    return ast.fix_missing_locations(_Decorating(function, decorator).visit(tree))
+
+
+class _Decorating(ast.NodeTransformer):
+    def __init__(self, function: str, decorator: str):
+        self._function = function
+        self._decorator = decorator
+        self._classes: List[str] = []
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        self._classes.append(node.name)
+        self.generic_visit(node)
+        self._classes.pop()
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        if ".".join(self._classes + [node.name]) == self._function:
+            node.decorator_list.insert(
+                0, ast.copy_location(ast.Name(self._decorator, ast.Load()), node)
+            )
+        return node  # what a function defines inside is its own business
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> object:
+        return self._followed(node, self._function in _bound_names(node))
+
+    def visit_Assign(self, node: ast.Assign) -> object:
+        return self._followed(node, self._function in _bound_names(node))
+
+    def _followed(self, node: ast.stmt, binds: bool) -> object:
+        if not binds or self._classes:
+            return node
+        call = ast.Call(
+            ast.Name(self._decorator, ast.Load()), [ast.Name(self._function, ast.Load())], []
+        )
+        again = ast.Assign([ast.Name(self._function, ast.Store())], call)
+        for part in ast.walk(again):
+            ast.copy_location(part, node)
+        return [node, again]
+
+
+def _bound_names(node: ast.AST) -> List[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [alias.asname or alias.name for alias in node.names]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return []
+
+
+def _collect(node: ast.AST, prefix: str, functions: List[str], bound: List[str]) -> None:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef):
+            functions.append(prefix + child.name)
+        elif isinstance(child, ast.ClassDef):
+            _collect(child, "%s%s." % (prefix, child.name), functions, bound)
+        elif isinstance(child, (ast.ImportFrom, ast.Assign)):
+            bound.extend(_bound_names(child) if not prefix else [])
+        elif isinstance(child, (ast.stmt, ast.excepthandler)) and not isinstance(
+            child, ast.AsyncFunctionDef
+        ):
+            _collect(child, prefix, functions, bound)

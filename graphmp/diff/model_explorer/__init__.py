@@ -1,7 +1,0 @@
-"""A diff for Model Explorer, Google's graph viewer."""
-
-from __future__ import annotations
-
-from graphmp.diff.model_explorer.files import command, files
-
-__all__ = ["command", "files"]

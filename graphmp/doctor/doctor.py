@@ -1,0 +1,289 @@
+"""What is installed, what will not work, and what cures it: facts in, findings out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Callable, List, Optional
+
+from graphmp.doctor.devices import BFLOAT16_CORES, TENSOR_CORES
+from graphmp.doctor.installed import Facts, Version, gather, numbers, text
+
+OLD = (1, 15)
+FIRST = (2, 15)
+LAST = (2, 21)
+PYTHONS = ((3, 7), (3, 9), (3, 10), (3, 11), (3, 12), (3, 13))
+NEEDED = ("numpy", "scipy", "absl-py", "rich")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at.
+
+    Attributes:
+        subject: what was looked at.
+        found: what was found, in one line.
+        ok: False where graphmp won't work until it is cured.
+        cure: what to do; where `ok`, what lifts a limit that one can live with.
+    """
+
+    subject: str
+    found: str
+    ok: bool = True
+    cure: str = ""
+
+
+def examine() -> List[Finding]:
+    """Looks at this installation; takes a few seconds, for TensorFlow is imported in a child process."""
+    return diagnose(gather())
+
+
+def diagnose(facts: Facts) -> List[Finding]:
+    """All findings, in the order to read them; those that only TensorFlow could tell are left out where it doesn't import."""
+    checks: List[Callable[[Facts], List[Finding]]] = [python, tensorflow, packages]
+    if facts.probe:
+        checks += [keras, slim, gpu, channels_first, bfloat16]
+    return [finding for check in checks + [cpu] for finding in check(facts)]
+
+
+def next_step(findings: List[Finding]) -> str:
+    """What to do now: the first cure that is needed, or to convert something."""
+    for finding in findings:
+        if not finding.ok:
+            return "%s; then: graphmp doctor" % finding.cure
+    return "graphmp convert model.py"
+
+
+def python(facts: Facts) -> List[Finding]:
+    """3.8 has neither a TensorFlow 1.15 nor a 2.15 on PyPI; NVIDIA's 1.15 is built for it."""
+    cure = (
+        ""
+        if facts.python[:2] in PYTHONS
+        else "use Python 3.7 for TensorFlow 1.15.5, or 3.9 to 3.13 for TensorFlow 2"
+    )
+    return [Finding("Python", text(facts.python), cure=cure)]
+
+
+def tensorflow(facts: Facts) -> List[Finding]:
+    """Who provides it, whether it imports, and whether graphmp knows its version."""
+    names = ", ".join("%s %s" % each for each in facts.distributions)
+    findings = [_known_version(facts, names) if facts.probe else _does_not_import(facts, names)]
+    if len(facts.distributions) > 1:
+        cure = "pip uninstall all of them, then install one"
+        findings.append(
+            Finding(
+                "TensorFlow",
+                "several distributions write to the same files: %s" % names,
+                False,
+                cure,
+            )
+        )
+    return findings
+
+
+def _does_not_import(facts: Facts, names: str) -> Finding:
+    if not facts.distributions:
+        missing = "No module named 'tensorflow'" in facts.error
+        return Finding(
+            "TensorFlow", "not installed" if missing else facts.error, False, install(facts.python)
+        )
+    likely = [finding.cure for finding in packages(facts) if not finding.ok]
+    cure = (
+        likely[0]
+        if likely
+        else "pip install --force-reinstall --no-deps %s" % "==".join(facts.distributions[0])
+    )
+    return Finding("TensorFlow", "%s does not import: %s" % (names, facts.error), False, cure)
+
+
+def _known_version(facts: Facts, names: str) -> Finding:
+    found = "%s from %s" % (facts.probe["version"], names or "no distribution that pip knows")
+    if facts.tensorflow == OLD or FIRST <= facts.tensorflow <= LAST:
+        return Finding("TensorFlow", found)
+    age = "old" if facts.tensorflow < FIRST else "new"
+    return Finding(
+        "TensorFlow",
+        "%s, too %s: graphmp knows 1.15 and 2.15 to 2.21" % (found, age),
+        False,
+        install(facts.python),
+    )
+
+
+def install(python_version: Version) -> str:
+    """The command that installs a TensorFlow that graphmp knows, on this Python."""
+    if python_version[:2] == (3, 7):
+        return "pip install 'tensorflow==1.15.5' 'protobuf<3.21'"
+    if python_version[:2] == (3, 9):
+        return "pip install 'tensorflow==2.15.1' 'tf-keras==2.15.1' tf-slim"
+    if python_version[:2] in PYTHONS:
+        return "pip install 'tensorflow>=2.15,<2.22' tf-keras tf-slim"
+    return "use Python 3.7 or 3.9 to 3.13, for which there is a TensorFlow that graphmp knows"
+
+
+def packages(facts: Facts) -> List[Finding]:
+    """The packages that graphmp imports, and the versions that this TensorFlow can't work with."""
+    limits = {"protobuf": protobuf_limit(facts), "numpy": numpy_limit(facts)}
+    findings = []
+    for name in ("protobuf",) + NEEDED:
+        version = facts.packages.get(name, "")
+        limit = limits.get(name)
+        if not version:
+            findings.append(
+                Finding(
+                    name,
+                    "not installed",
+                    False,
+                    "pip install '%s%s'" % (name, "<" + limit if limit else ""),
+                )
+            )
+        elif limit and numbers(version) >= numbers(limit):
+            found = "%s, too new for TensorFlow %s" % (version, text(facts.tensorflow))
+            findings.append(Finding(name, found, False, "pip install '%s<%s'" % (name, limit)))
+        else:
+            findings.append(Finding(name, version))
+    return findings
+
+
+def protobuf_limit(facts: Facts) -> Optional[str]:
+    """TensorFlow 1.15.5's generated code is refused by protobuf 3.21 and later."""
+    return "3.21" if facts.tensorflow == OLD else None
+
+
+def numpy_limit(facts: Facts) -> Optional[str]:
+    """TensorFlow before 2.18 is compiled for numpy 1."""
+    return "2" if (0,) < facts.tensorflow < (2, 18) else None
+
+
+def keras(facts: Facts) -> List[Finding]:
+    """TensorFlow 1 code needs Keras 2, which since TensorFlow 2.16 is the package tf-keras."""
+    package, version = facts.probe["keras"], facts.tensorflow
+    if facts.keras_too_late and version >= (2, 16):
+        cure = "import graphmp first, or set TF_USE_LEGACY_KERAS=1"
+        return [
+            Finding(
+                "Keras", "TensorFlow was imported before graphmp could ask for Keras 2", False, cure
+            )
+        ]
+    if package == "tf_keras":
+        return [Finding("Keras", "Keras 2, from tf-keras %s" % facts.packages.get("tf-keras", ""))]
+    if not package:
+        cure = "pip install --no-deps 'tf-keras==%s.*'" % text(version)
+        return [Finding("Keras", "none: tf.layers and tf.keras fail without tf-keras", False, cure)]
+    if package == "keras" and version >= (2, 16):
+        return [
+            Finding(
+                "Keras",
+                "Keras 3, which has no TensorFlow 1 layers",
+                False,
+                "leave TF_USE_LEGACY_KERAS unset, or set it to 1",
+            )
+        ]
+    return [Finding("Keras", "Keras 2, built in")]
+
+
+def slim(facts: Facts) -> List[Finding]:
+    """TensorFlow 2 has no tf.contrib; tf-slim stands in for its slim."""
+    if facts.tensorflow == OLD:
+        return [Finding("tf-slim", "not needed: tf.contrib is there")]
+    if "tf-slim" not in facts.packages:
+        return [
+            Finding(
+                "tf-slim", "not installed: scripts that use slim fail", cure="pip install tf-slim"
+            )
+        ]
+    return [Finding("tf-slim", facts.packages["tf-slim"])]
+
+
+def gpu(facts: Facts) -> List[Finding]:
+    """One finding a GPU; none is no fault, since conversion needs none."""
+    if facts.probe["gpus"]:
+        return [_one_gpu(description, facts) for description in facts.probe["gpus"]]
+    found = "none: convert, diff and training on the CPU work without; half precision is faster on a GPU with Tensor Cores"
+    if not facts.driver:
+        return [Finding("GPU", found)]
+    if facts.tensorflow == OLD:
+        cure = "install NVIDIA's build of TensorFlow 1.15, or tensorflow-gpu, in place of this one"
+    elif facts.probe["cuda"]:
+        cure = "pip install 'tensorflow[and-cuda]==%s'" % facts.probe["version"]
+    else:
+        cure = "this TensorFlow is built without CUDA: install the package tensorflow"
+    return [Finding("GPU", "there is an NVIDIA driver, but TensorFlow sees no GPU", cure=cure)]
+
+
+def _one_gpu(description: str, facts: Facts) -> Finding:
+    name = re.search(r"name: ([^,]+)", description)
+    stated = re.search(r"compute capability: ([\d.]+)", description)
+    capability = numbers(stated.group(1) if stated else "")
+    found = "%s, compute capability %s: " % (
+        name.group(1) if name else "unnamed",
+        text(capability) or "unknown",
+    )
+    if capability < TENSOR_CORES:
+        cure = "for speed: a GPU of capability 7.0 or later"
+        return Finding(
+            "GPU", found + "no Tensor Cores, so half precision saves memory, hardly time", cure=cure
+        )
+    if capability < BFLOAT16_CORES:
+        return Finding("GPU", found + "Tensor Cores for float16")
+    if facts.tensorflow == OLD and not _built_by_nvidia(facts):
+        cure = "use NVIDIA's build of TensorFlow 1.15, or TensorFlow 2"
+        return Finding(
+            "GPU",
+            found + "newer than the CUDA 10 that PyPI's TensorFlow 1.15 is built for",
+            cure=cure,
+        )
+    return Finding("GPU", found + "Tensor Cores for float16 and bfloat16")
+
+
+def _built_by_nvidia(facts: Facts) -> bool:
+    return any(name.startswith("nvidia") for name, _ in facts.distributions)
+
+
+def channels_first(facts: Facts) -> List[Finding]:
+    """Tried, not looked up: 2.15.1 and 2.21 train them in float32 and float16, 1.15.5 in neither."""
+    if not facts.probe["channels_first"]:
+        cure = "run on a GPU%s, or build the model channels last; converting works" % _newer(facts)
+        return [
+            Finding(
+                "channels first",
+                "this TensorFlow's CPU does not train channels-first convolutions",
+                cure=cure,
+            )
+        ]
+    if not facts.probe["channels_first_float16"]:
+        cure = "run on a GPU or with --compute_dtype=bfloat16, or build the model channels last"
+        return [
+            Finding(
+                "channels first",
+                "this TensorFlow's CPU trains channels-first convolutions in float32, not in float16",
+                cure=cure,
+            )
+        ]
+    return [Finding("channels first", "train on the CPU with graphmp.session_config()")]
+
+
+def _newer(facts: Facts) -> str:
+    """A newer TensorFlow as a cure, where there is one."""
+    return " or on TensorFlow 2.15 or later" if facts.tensorflow < FIRST else ""
+
+
+def bfloat16(facts: Facts) -> List[Finding]:
+    """1.15.5's CPU has no bfloat16 convolution."""
+    if facts.probe["bfloat16"]:
+        return [Finding("bfloat16", "trains on the CPU")]
+    cure = "run on TensorFlow 2.15 or later, or use float16; converting works"
+    return [Finding("bfloat16", "this TensorFlow's CPU has no bfloat16 convolutions", cure=cure)]
+
+
+def cpu(facts: Facts) -> List[Finding]:
+    """Whether the CPU multiplies bfloat16 in hardware."""
+    if facts.cpu_flags is None:
+        return [Finding("CPU", "this system does not list its flags")]
+    fast = [
+        label
+        for flag, label in (("avx512_bf16", "AVX512_BF16"), ("amx_bf16", "AMX"))
+        if flag in facts.cpu_flags
+    ]
+    if not fast:
+        return [Finding("CPU", "neither AVX512_BF16 nor AMX: bfloat16 brings no speed here")]
+    return [Finding("CPU", "%s: bfloat16 in hardware" % " and ".join(fast))]

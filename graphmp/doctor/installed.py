@@ -1,0 +1,157 @@
+"""What is installed here and what the machine is, gathered without importing TensorFlow into this process."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
+
+from graphmp import environment
+
+if sys.version_info >= (3, 8):
+    from importlib import metadata
+else:
+    import importlib_metadata as metadata
+
+Version = Tuple[int, ...]
+
+PACKAGES = ("protobuf", "numpy", "scipy", "absl-py", "rich", "tf-keras", "tf-slim")
+PROBE_SECONDS = 180
+
+
+class Distribution(NamedTuple):
+    """A distribution that provides the package `tensorflow`, under whatever name."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a diagnosis starts from.
+
+    Attributes:
+        python: version numbers.
+        distributions: those that provide `tensorflow`, by name; more than one overwrite each other's files.
+        packages: version by name, of what is installed of `PACKAGES`.
+        probe: what `graphmp.doctor.probe` found; empty where TensorFlow could not be imported.
+        error: why it could not, in one line.
+        cpu_flags: None where the system doesn't tell.
+        driver: whether there is an NVIDIA driver.
+        keras_too_late: TensorFlow was in the process before graphmp could ask for Keras 2.
+    """
+
+    python: Version
+    distributions: Tuple[Distribution, ...] = ()
+    packages: Dict[str, str] = field(default_factory=dict)
+    probe: Dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    cpu_flags: Optional[FrozenSet[str]] = None
+    driver: bool = False
+    keras_too_late: bool = False
+
+    @property
+    def tensorflow(self) -> Version:
+        """Major and minor, as TensorFlow says or else its distribution; (0,) where there is none."""
+        said = [self.probe.get("version", "")] + [version for _, version in self.distributions]
+        return numbers(next((version for version in said if version), "0"))[:2]
+
+
+def gather() -> Facts:
+    """Looks at this Python, its packages and the machine; takes the seconds that a TensorFlow import takes."""
+    distributions = tensorflow_distributions()
+    probe, error = ask_tensorflow()
+    return Facts(
+        python=sys.version_info[:3],
+        distributions=tuple(distributions),
+        packages={
+            name: version
+            for name, version in ((name, _version(name)) for name in PACKAGES)
+            if version
+        },
+        probe=probe,
+        error=error,
+        cpu_flags=cpu_flags(),
+        driver=bool(shutil.which("nvidia-smi"))
+        or pathlib.Path("/proc/driver/nvidia/version").exists(),
+        keras_too_late=not environment.asks_for_legacy_keras(),
+    )
+
+
+def tensorflow_distributions() -> List[Distribution]:
+    """Who installed the package `tensorflow`: tensorflow, tensorflow-cpu, nvidia-tensorflow, tf-nightly, ..."""
+    found = {
+        Distribution(d.metadata["Name"], d.version)
+        for d in metadata.distributions()
+        if _provides_tensorflow(d)
+    }
+    return sorted(found)
+
+
+def _provides_tensorflow(distribution: Any) -> bool:
+    record = distribution.read_text("RECORD")
+    if record is not None:
+        return re.search(r"^tensorflow/__init__\.py,", record, re.MULTILINE) is not None
+    return (
+        "tensorflow" in (distribution.read_text("top_level.txt") or "").split()
+    )  # a system's package keeps no RECORD
+
+
+def _version(name: str) -> str:
+    try:
+        return str(metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def ask_tensorflow(
+    command: Tuple[str, ...] = (sys.executable, "-m", "graphmp.doctor.probe"),
+) -> Tuple[Dict[str, Any], str]:
+    """Imports TensorFlow in a child process; returns what it says of itself, or nothing and why in one line."""
+    try:
+        child = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_SECONDS, text=True
+        )
+    except subprocess.TimeoutExpired:
+        return {}, "importing it takes more than %d s" % PROBE_SECONDS
+    if child.returncode < 0:
+        return {}, "importing it ends the process with signal %d" % -child.returncode
+    if child.returncode:
+        return {}, raised(
+            child.stderr
+        ) or "importing it fails with exit status %d" % child.returncode
+    return json.loads(child.stdout.splitlines()[-1]), ""
+
+
+def raised(traceback: str) -> str:
+    """The exception at the end of a traceback, without the advice that may follow it."""
+    lines = traceback.strip().splitlines()
+    exceptions = [
+        line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt|Exit)\b", line)
+    ]
+    return " ".join((exceptions or lines or [""])[-1].split())
+
+
+def cpu_flags(path: str = "/proc/cpuinfo") -> Optional[FrozenSet[str]]:
+    """The flags that Linux lists for the first CPU; None on a system without that file."""
+    try:
+        text = pathlib.Path(path).read_text()
+    except OSError:
+        return None
+    line = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return frozenset(line.group(1).split()) if line else frozenset()
+
+
+def numbers(version: str) -> Version:
+    """The leading numbers: "2.22.0.dev1" is (2, 22, 0)."""
+    return tuple(int(part) for part in re.match(r"[\d.]*", version).group().split(".") if part)  # type: ignore[union-attr]  # it matches ""
+
+
+def text(version: Version) -> str:
+    """(2, 15) as "2.15"."""
+    return ".".join(str(number) for number in version)

@@ -1,0 +1,187 @@
+"""Which variables a skipped step of a converted graph may change, by the edges of that graph.
+
+1. The state of loss scales.
+2. What is written before the loss's flag, which depends on it: by finite values, with all others of the same flag or none.
+3. Whole numbers that count steps: behind gradients that are taken out of accumulators, or the global step where skipped steps are counted.
+4. What is no part of the model's state (no global variable), and what something else than training runs too.
+5. What another loss trains, or comes after that loss's update, where only one of them overflows.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, Iterable, List, Sequence, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.executed.scales import Dynamic, Found
+from graphmp.graph.structure.view import Port
+from graphmp.once import once
+from graphmp.policy.dtypes import BOOL, FLOATS
+
+
+class Allowed:
+    """What a step of a converted graph writes, and on what that depends."""
+
+    def __init__(self, found: Found, train: Iterable[str], counts_skipped: bool):
+        """Looks at nothing yet.
+
+        Args:
+            found: the graph, with its scales.
+            train: the ops that a step runs.
+            counts_skipped: whether the global step counts skipped steps.
+        """
+        self._found, self._side, self._view, self._state = (
+            found,
+            found.after,
+            found.after.view,
+            found.after.state,
+        )
+        self._train = list(train)
+        self._runs = {name: self._view.ancestors([name]) for name in self._train}
+        self._step = set().union(*self._runs.values())
+        self._counts_skipped = counts_skipped
+        self.own = frozenset(name for scale in found.dynamic for name in scale.variables)
+
+    @once
+    def writes(self) -> List[str]:
+        """The writes of a step."""
+        return [name for name in self._state.writes if name in self._step]
+
+    def writers(self, variable: str) -> List[str]:
+        """The writes of a variable in a step."""
+        return [name for name in self.writes if variable in self._state.written(name)]
+
+    def before_flags(self, scales: Sequence[Dynamic]) -> Set[str]:
+        """The variables of rule 2: written before the flags of these scales, and not by their gradients."""
+        taking = set().union(*(self._taking[scale.variables[0]] for scale in scales))
+        ahead = self._view.ancestors({port.node for scale in scales for port in scale.checked})
+        return (
+            self._variables(name for name in self.writes if name in ahead and name not in taking)
+            - self.own
+        )
+
+    def other_runs(self, scales: Sequence[Dynamic]) -> Set[str]:
+        """The variables that are written in runs without gradients of these scales."""
+        return self._variables(
+            set(self.writes) - self._run_with({scale.variables[0] for scale in scales})
+        )
+
+    def unchanged(self, scales: Sequence[Dynamic]) -> Set[str]:
+        """The variables that must stay as they are where gradients of these scales are infinite."""
+        names = {scale.variables[0] for scale in scales}
+        others = [
+            scale.variables[0] for scale in self._found.dynamic if scale.variables[0] not in names
+        ]
+        taking = set().union(*(self._taking[name] for name in names)) - set().union(
+            *(self._taking[name] for name in others)
+        )
+        wanted = self._run_with(names)
+        if others:
+            after = set().union(*(self._behind[name] for name in names)) - set().union(
+                *(self._behind[name] for name in others)
+            )
+            wanted = {name for name in wanted if name in taking or name in after}
+        free = (
+            self.before_flags(scales) | self._counters() | self._no_state() | self._run_by_others()
+        )
+        free -= self._variables(name for name in taking if not self._is_counter(name))
+        return (
+            self._variables(wanted) - free - self.own - self._variables(set(self.writes) - wanted)
+        )
+
+    def _run_with(self, scales: AbstractSet[str]) -> Set[str]:
+        """The writes of the runs that gradients of some scales come up in."""
+        sources = {name for scale in scales for name in self._sources[scale]}
+        return {
+            name
+            for run in self._runs.values()
+            if not sources.isdisjoint(run)
+            for name in self.writes
+            if name in run
+        }
+
+    @once
+    def _taking(self) -> Dict[str, Set[str]]:
+        """For each scale the writes that its gradients lead to by data, not over other writes."""
+        return {
+            scale: self._reached(nodes) & set(self.writes) for scale, nodes in self._sources.items()
+        }
+
+    @once
+    def _behind(self) -> Dict[str, Set[str]]:
+        """For each scale all that comes after its gradients."""
+        return {scale: self._view.descendants(nodes) for scale, nodes in self._sources.items()}
+
+    @once
+    def _sources(self) -> Dict[str, List[str]]:
+        """For each scale the nodes that its gradients come from."""
+        return {
+            scale.variables[0]: [source.node for source in self._found.sources(scale)]
+            for scale in self._found.dynamic
+        }
+
+    def _reached(self, starts: Iterable[str]) -> Set[str]:
+        """What some nodes lead to by data; flags are no data, and a variable's later values are another step's."""
+        seen: Set[str] = set()
+        waiting = list(starts)
+        writes = set(self.writes)
+        while waiting:
+            name = waiting.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            if name not in writes:
+                waiting += [
+                    c.node
+                    for c in self._view.consumers(name)
+                    if self._side.dtype(Port(name, c.output)) != BOOL
+                ]
+        return seen
+
+    def _variables(self, writes: Iterable[str]) -> Set[str]:
+        return {variable for name in writes for variable in self._state.written(name)}
+
+    def _counters(self) -> Set[str]:
+        return self._variables(name for name in self.writes if self._is_counter(name))
+
+    def _is_counter(self, name: str) -> bool:
+        """Rule 3."""
+        whole = all(self._dtype(variable) not in FLOATS for variable in self._state.written(name))
+        if not whole:
+            return False
+        if self._counts_skipped and self._state.written(name) & self._global_steps:
+            return True
+        return any(
+            "Accumulator" in self._view.nodes[other].op for other in self._view.ancestors([name])
+        )
+
+    @once
+    def _global_steps(self) -> AbstractSet[str]:
+        listed = self._state.collected(tf.GraphKeys.GLOBAL_STEP) or set()
+        return set(listed) | {
+            name for name in self._view.nodes if name.rpartition("/")[2] == "global_step"
+        }
+
+    def _no_state(self) -> Set[str]:
+        listed = self._state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
+        return set() if listed is None else self._variables(self.writes) - set(listed)
+
+    def _run_by_others(self) -> Set[str]:
+        """Variables with a write that comes after no gradient, and that something else than training waits for."""
+        trained = set().union(*self._behind.values())
+        ends = trained | self._view.ancestors(self._train)
+        found = []
+        for name in self.writes:
+            if name not in trained:
+                after = self._view.descendants([name])
+                last = [
+                    n
+                    for n in after
+                    if not self._view.consumers(n) and not self._view.control_consumers(n)
+                ]
+                found += [name] * any(n not in ends and not self._state.variable(n) for n in last)
+        return self._variables(found)
+
+    def _dtype(self, variable: str) -> int:
+        node = self._view.nodes[variable]
+        return int(node.attr["dtype"].type) if "dtype" in node.attr else 0

@@ -1,0 +1,85 @@
+"""A conversion verified in a process of its own, on one batch: the sessions of this one are a script's."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any, Dict, List, Mapping, Optional
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.environment import without_devices
+from graphmp.graph.io.messages import serialize
+
+_ROOT = str(pathlib.Path(__file__).resolve().parent.parent.parent)
+_START = "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.cli.main import main; main()"  # finds graphmp where this process did
+
+
+def verified_apart(
+    original: tf.MetaGraphDef, converted: tf.MetaGraphDef, feeds: Mapping[str, np.ndarray]
+) -> str:
+    """What `graphmp verify` says of a conversion, in one line.
+
+    Args:
+        original: the graph before.
+        converted: the graph after it.
+        feeds: the batch, by tensor; where it lacks what the step is fed from elsewhere, made-up batches take its place.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "original.meta").write_bytes(serialize(original))
+        (folder / "converted.meta").write_bytes(serialize(converted))
+        written = _write(feeds, folder / "feeds.npz")
+        found = _verify(folder, ["--data", str(folder / "feeds.npz")]) if written else None
+        batch = "the first step's batch" if found is not None else "made-up batches"
+        found = found if found is not None else _verify(folder, ["--random_data"])
+    if found is None:
+        return "not verified: the step doesn't run by itself, on the first step's batch or on made-up ones"
+    still = [claim for claim in found["claims"] if claim["verdict"] in ("failed", "not proved")]
+    if not still:
+        proved = sum(claim["verdict"] == "proved" for claim in found["claims"])
+        return "verified on %s: all %d claims that apply are proved" % (batch, proved)
+    more = (
+        ""
+        if len(still) == 1
+        else "; %s too"
+        % ", ".join("%s: %s" % (claim["name"], claim["verdict"]) for claim in still[1:])
+    )
+    return "not verified on %s: %s: %s: %s%s" % (
+        batch,
+        still[0]["name"],
+        still[0]["verdict"],
+        still[0]["text"],
+        more,
+    )
+
+
+def _write(feeds: Mapping[str, np.ndarray], path: pathlib.Path) -> bool:
+    """Writes a batch as the only one of a file; False where an array can't be written so."""
+    try:
+        arrays: Dict[str, Any] = {name: _plain(value)[np.newaxis] for name, value in feeds.items()}
+        np.savez(str(path), **arrays)
+    except (UnicodeError, ValueError, TypeError):
+        return False
+    return True
+
+
+def _plain(value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    return array.astype(np.bytes_) if array.dtype == object else array
+
+
+def _verify(folder: pathlib.Path, data: List[str]) -> Optional[Dict[str, Any]]:
+    files = [str(folder / "original.meta"), str(folder / "converted.meta")]
+    command = [sys.executable, "-c", _START, _ROOT, "verify", *files, "--json", "--steps=1", *data]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, env=without_devices()
+    )
+    try:
+        return dict(json.loads(done.stdout.decode("utf-8")))
+    except ValueError:  # it has said why not on stderr
+        return None

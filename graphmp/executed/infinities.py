@@ -1,0 +1,100 @@
+"""A graph in which chosen values can be made infinite, one or several in a step, those inside while loops too.
+
+Each reads `Maximum(value, x)` in the place of the value, where x is an element of a vector that is fed: minus infinity leaves the value as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, NamedTuple, Sequence, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.edit.editing import Editor
+from graphmp.graph.structure.view import Consumer, Port
+from graphmp.policy.dtypes import FLOAT32, INT32
+from graphmp.verify.sides import Side
+
+_SCOPE = "graphmp_executed"
+
+
+class Spot(NamedTuple):
+    """A value that can be made infinite.
+
+    Attributes:
+        port: the output.
+        readers: those of its readers for whom it is.
+        inside: the while frames that it lies in, outermost first.
+    """
+
+    port: Port
+    readers: Tuple[Consumer, ...]
+    inside: Tuple[str, ...]
+
+
+class Infinities:
+    """A copy of a graph with such values.
+
+    Attributes:
+        meta_graph: the copy.
+    """
+
+    def __init__(self, side: Side, spots: Sequence[Spot]):
+        """Reads the graph, which stays as it is.
+
+        Args:
+            side: the graph.
+            spots: where.
+        """
+        self.meta_graph = tf.MetaGraphDef()
+        self.meta_graph.CopyFrom(side.meta_graph)
+        self._side, self._count = side, len(spots)
+        self._editor = Editor(self.meta_graph.graph_def)
+        self._vector = self._editor.add(
+            "%s/infinite" % _SCOPE, "Placeholder", dtype=FLOAT32, shape=_shape(len(spots))
+        )
+        for number, spot in enumerate(spots):
+            self._put(number, spot)
+
+    def feeds(self, *numbers: int) -> Dict[str, np.ndarray]:
+        """What to feed so that the spots of these numbers, and no others, are infinite."""
+        vector = np.full([self._count], -np.inf, np.float32)
+        vector[list(numbers)] = np.inf
+        return {"%s:0" % self._vector.node: vector}
+
+    def _put(self, number: int, spot: Spot) -> None:
+        add, name = self._editor.add, "%s/%d" % (_SCOPE, number)
+        dtype = self._side.dtype(spot.port)
+        index = add(
+            name + "/index", "Const", dtype=INT32, value=tf.make_tensor_proto(np.int32(number))
+        )
+        bound = add(
+            name + "/element", "Gather", [self._vector, index], Tparams=FLOAT32, Tindices=INT32
+        )
+        if dtype != FLOAT32:
+            bound = add(name + "/cast", "Cast", [bound], SrcT=FLOAT32, DstT=dtype)
+        for frame in spot.inside:
+            bound = add(
+                name + "/enter",
+                "Enter",
+                [bound],
+                T=dtype,
+                frame_name=_text(frame),
+                is_constant=True,
+                parallel_iterations=_number(1),
+            )
+        self._editor.read_instead(
+            spot.readers, add(name + "/value", "Maximum", [spot.port, bound], T=dtype)
+        )
+
+
+def _shape(size: int) -> tf.AttrValue:
+    return tf.AttrValue(shape=tf.TensorShape([size]).as_proto())
+
+
+def _text(text: str) -> tf.AttrValue:
+    return tf.AttrValue(s=text.encode("utf-8"))
+
+
+def _number(number: int) -> tf.AttrValue:
+    return tf.AttrValue(i=number)

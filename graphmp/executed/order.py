@@ -1,0 +1,69 @@
+"""An order for what a graph leaves open: who reads a variable that the same step writes reads it before.
+
+Without one, two runs of the same graph differ, and so do those of two graphs with different nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Sequence, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.state.state import State
+from graphmp.graph.structure.branches import conditional
+from graphmp.graph.structure.cycles import find_cycle
+from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.view import GraphView, Port
+from graphmp.tf_hooks.op_defs import OpDefs
+
+_SHARE = frozenset(
+    ("ExpandDims", "Identity", "RefIdentity", "Reshape", "Snapshot", "Squeeze", "StopGradient")
+)  # results that are the same memory
+
+Edges = List[Tuple[str, str]]
+
+
+def open_order(meta_graph: tf.MetaGraphDef, train: Sequence[str]) -> Edges:
+    """Pairs of a node of a step and a write that is to wait for it: readers of the variable, and other writes of it that come first in the graph."""
+    view = GraphView(meta_graph.graph_def)
+    step = view.ancestors(train)
+    inside = frames(view)
+    free = {name for name in step if not inside.get(name)} - conditional(view)
+    state = State(meta_graph, view, OpDefs(meta_graph).get)
+    writes: Dict[str, List[str]] = {}
+    for name in state.writes:
+        for variable in state.written(name) if name in free else ():
+            writes.setdefault(variable, []).append(name)
+    ahead: Dict[str, Set[str]] = {
+        name: view.ancestors([name]) for names in writes.values() for name in names
+    }
+    found: Edges = []
+    for variable, names in writes.items():
+        readers = sorted((_readers(view, variable) & free) - set(names))
+        for place, write in enumerate(names):
+            others = [name for name in readers + names[:place] if name not in ahead[write]]
+            found += [
+                (name, write)
+                for name in others
+                if write not in (ahead[name] if name in ahead else view.ancestors([name]))
+            ]
+    return found
+
+
+def in_this_order(meta_graph: tf.MetaGraphDef, edges: Edges) -> tf.MetaGraphDef:
+    """A copy of a graph with such an order; without it where the graph has another one already."""
+    result = tf.MetaGraphDef()
+    result.CopyFrom(meta_graph)
+    nodes = {node.name: node for node in result.graph_def.node}
+    for before, write in edges:
+        if before in nodes and write in nodes and "^" + before not in nodes[write].input:
+            nodes[write].input.append("^" + before)
+    return meta_graph if find_cycle(GraphView(result.graph_def)) is not None else result
+
+
+def _readers(view: GraphView, variable: str) -> Set[str]:
+    """The nodes that look at the memory of a variable."""
+    readers = view.handed_on(
+        Port(variable, 0), lambda consumer: [0] * (view.nodes[consumer.node].op in _SHARE)
+    )
+    return {consumer.node for consumer in readers if view.nodes[consumer.node].op not in _SHARE}

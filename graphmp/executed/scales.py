@@ -1,0 +1,159 @@
+"""Where a converted graph divides by its loss scales, as the proof has it: by what nodes compute, not by their names."""
+
+from __future__ import annotations
+
+from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.view import Port
+from graphmp.policy.half_kernels import DEVICES
+from graphmp.verify.body import Body
+from graphmp.verify.erase import Step
+from graphmp.verify.functions import compared
+from graphmp.verify.sides import Side, Sides
+
+_HAND_ON = frozenset(("Cast", "Enter", "Identity", "RefEnter"))
+
+
+class Dynamic(NamedTuple):
+    """A dynamic loss scale.
+
+    Attributes:
+        variables: its variables: scale, good steps, skipped steps.
+        checked: the outputs that its flag says to be finite.
+        interval: after how many good steps it grows.
+        floor: the smallest that it gets.
+    """
+
+    variables: Tuple[str, str, str]
+    checked: FrozenSet[Port]
+    interval: int
+    floor: float
+
+
+class Place(NamedTuple):
+    """Input `slot` of `node` is multiplied or divided by the loss scale `scale`."""
+
+    node: str
+    slot: int
+    scale: str
+
+
+class Source(NamedTuple):
+    """A gradient that may be infinite.
+
+    Attributes:
+        node: the division of it, or the node that it comes from where it is none.
+        port: the output that is infinite.
+        reader: the one input for which it is; None for all of its readers.
+    """
+
+    node: str
+    port: Port
+    reader: Optional[Tuple[str, int]]
+
+
+class Found(NamedTuple):
+    """The loss scales of a converted graph.
+
+    Attributes:
+        after: the converted graph.
+        dynamic: the scales that have a state.
+        multiplied: where something is multiplied by a scale, with that: the name of its variable, or a number as text.
+        divided: where something is divided by one.
+        numbers: the constants that are scales.
+        copies: added constants that stand for constants of the original.
+        clips: the nodes whose first input is a gradient, and whose output is that gradient clipped.
+    """
+
+    after: Side
+    dynamic: List[Dynamic]
+    multiplied: List[Place]
+    divided: List[Place]
+    numbers: List[str]
+    copies: Dict[str, str]
+    clips: List[str]
+
+    def of(self, other: tf.MetaGraphDef) -> Found:
+        """The same of a graph with the same nodes, of other types."""
+        return self._replace(after=Side(other, other.graph_def))
+
+    def sources(self, scale: Dynamic) -> List[Source]:
+        """Where infinities come from: what is divided by a scale, and what its flag looks at beside that, fed or taken out of an accumulator."""
+        view = self.after.view
+        divided = [place for place in self.divided if place.scale == scale.variables[0]]
+        behind = view.descendants([place.node for place in divided], control=False)
+        found = [
+            Source(place.node, view.inputs(place.node)[place.slot], (place.node, place.slot))
+            for place in divided
+        ]
+        return found + [
+            Source(port.node, port, None)
+            for port in sorted(scale.checked)
+            if port.node not in behind
+        ]
+
+
+def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Found:
+    """Finds the scales of a converted graph, outside of functions."""
+    body, _ = compared(
+        Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)), DEVICES
+    )
+    dynamic = [
+        Dynamic(
+            scale.state.variables,
+            scale.checked,
+            int(scale.parameters["loss_scale_growth_interval"]),
+            scale.parameters["loss_scale_min"],
+        )
+        for scale in body.scales.dynamic
+        if not body.sides.after.frames.get(
+            scale.finite.node
+        )  # in loops they have handles, which are not read from outside
+    ]
+    seen = [(name, step) for name, step in body.erasure.steps.items() if step is not None]
+    by_name = {name: (name, step) for name, step in seen + list(_by_variables(body, dynamic))}
+    multiplied, divided = (
+        [
+            Place(name, step.slot, step.scale)
+            for name, step in sorted(by_name.values())
+            if step.power == power
+        ]
+        for power in (1, -1)
+    )
+    numbers = {
+        _source(body.sides.after, Port(place.node, 0), 1 - place.slot)
+        for place in [*multiplied, *divided]
+    }
+    view = body.sides.after.view
+    constants = sorted(name for name in numbers if view.nodes[name].op == "Const")
+    copies = {
+        name: old for name, old in body.erasure.copies.items() if view.nodes[name].op == "Const"
+    }
+    return Found(
+        body.sides.after,
+        dynamic,
+        multiplied,
+        divided,
+        constants,
+        copies,
+        sorted(body.clips.multiplied),
+    )
+
+
+def _source(side: Side, port: Port, slot: int) -> str:
+    """The node that an input comes from, by way of copies, casts and entries into loops."""
+    port = side.view.inputs(port.node)[slot]
+    while side.view.nodes[port.node].op in _HAND_ON:
+        port = side.view.inputs(port.node)[0]
+    return port.node
+
+
+def _by_variables(body: Body, dynamic: List[Dynamic]) -> Iterator[Tuple[str, Step]]:
+    """Added nodes that multiply or divide by a scale that has a variable, wherever they are: a number may be anything."""
+    variables = {scale.variables[0] for scale in dynamic}
+    for name in sorted(body.sides.added):
+        step = body.erasure.step(name)
+        if step is not None and step.scale in variables:
+            yield name, step

@@ -1,0 +1,171 @@
+"""A session that runs a graph as it is written: in one thread, random numbers by the names of their nodes, TensorFlow's graph optimizer off."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.io.messages import with_nodes_reversed
+from graphmp.graph.state.state import State
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.view import GraphView
+from graphmp.process_memory import collector_paused
+from graphmp.session.plain_sessions import initialise, quiet_logging, restore, seeded, unoptimised
+from graphmp.session.session_config import with_session_config
+
+Values = Dict[str, np.ndarray]
+
+
+class Session:
+    """A session of a graph, to be closed after use.
+
+    Attributes:
+        graph: the tf.Graph.
+        session: the tf.Session.
+    """
+
+    def __init__(
+        self,
+        meta_graph: tf.MetaGraphDef,
+        start: Optional[Mapping[str, np.ndarray]] = None,
+        checkpoint: str = "",
+        backwards: bool = False,
+        on_gpu: bool = False,
+    ):
+        """Imports and initialises.
+
+        Args:
+            meta_graph: the graph.
+            start: values of variables; the others get their initial ones.
+            checkpoint: prefix of a checkpoint that gives variables their values; empty for none.
+            on_gpu: whether it may run on a GPU, whose kernels may give other bits from run to run.
+            backwards: whether the nodes are imported in the opposite order, in which what waits for nothing then runs.
+
+        Raises:
+            GraphmpError: GMP003 where the checkpoint can't be restored.
+            Exception: whatever TensorFlow raises where it can't import the graph.
+        """
+        copy = seeded(with_nodes_reversed(meta_graph) if backwards else meta_graph)
+        with collector_paused(), quiet_logging(), tf.Graph().as_default() as self.graph:
+            saver = tf.train.import_meta_graph(copy, clear_devices=True)
+            self._names = [node.name for node in copy.graph_def.node if node.op in VARIABLE_OPS]
+            ops = [self.graph.get_operation_by_name(name) for name in self._names]
+            self._set = dict(zip(self._names, map(_is_set, ops)))
+            self._reads = dict(zip(self._names, map(_read, ops)))
+            self._loads = dict(zip(self._names, map(_load, ops)))
+        self.session = tf.Session(graph=self.graph, config=_one_thread(copy.graph_def, on_gpu))
+        initializers = sorted(State(copy, GraphView(copy.graph_def)).initializers)
+        initialise(self.session, [self.graph.get_operation_by_name(name) for name in initializers])
+        if checkpoint:
+            restore(self.session, saver, checkpoint)
+        self.load(start or {})
+
+    def values(self) -> Values:
+        """The values of all variables that have one."""
+        there = self.session.run(self._set)
+        return dict(
+            self.session.run({name: read for name, read in self._reads.items() if there[name]})
+        )
+
+    def load(self, values: Mapping[str, np.ndarray]) -> None:
+        """Gives variables values; those of variables that the graph lacks are left out."""
+        loads = {self._loads[name]: value for name, value in values.items() if name in self._loads}
+        if loads:
+            self.session.run(
+                [op for _, op in loads],
+                {placeholder: value for (placeholder, _), value in loads.items()},
+            )
+
+    def step(self, train: Sequence[str], feeds: Mapping[str, Any]) -> None:
+        """Runs the ops of a step, one after the other."""
+        for name in train:
+            self.session.run([self.graph.get_operation_by_name(name)], feeds)
+
+    def fetched(
+        self, train: str, tensors: Sequence[str], feeds: Mapping[str, Any]
+    ) -> List[np.ndarray]:
+        """Runs an op of a step, and gives tensors of that run."""
+        _, found = self.session.run(
+            [
+                self.graph.get_operation_by_name(train),
+                [self.graph.get_tensor_by_name(name) for name in tensors],
+            ],
+            feeds,
+        )
+        return list(found)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.session.close()
+
+
+def same_value(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays are the same, bit by bit."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return (
+        bool(np.array_equal(one, other))
+        if one.dtype == object
+        else one.tobytes() == other.tobytes()
+    )
+
+
+def changed(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> List[str]:
+    """The variables that don't have the same value, or have one only on one side."""
+    names = list(dict.fromkeys([*before, *after]))
+    return [
+        name
+        for name in names
+        if name not in before or name not in after or not same_value(before[name], after[name])
+    ]
+
+
+def not_finite(values: Mapping[str, np.ndarray]) -> List[str]:
+    """The variables that are not finite everywhere."""
+    return [
+        name
+        for name, value in values.items()
+        if value.dtype.kind == "f" and not np.all(np.isfinite(value))
+    ]
+
+
+def _one_thread(graph_def: tf.GraphDef, on_gpu: bool) -> tf.ConfigProto:
+    config = unoptimised(graph_def)
+    config.allow_soft_placement = True  # functions name devices
+    if not on_gpu:
+        config.device_count["GPU"] = 0
+    config.intra_op_parallelism_threads = config.inter_op_parallelism_threads = 1
+    return with_session_config(config)
+
+
+def _is_resource(op: Any) -> bool:
+    return bool(op.type == "VarHandleOp")
+
+
+def _is_set(op: Any) -> Any:
+    variable = op.outputs[0]
+    return (
+        tf.raw_ops.VarIsInitializedOp(resource=variable)
+        if _is_resource(op)
+        else tf.raw_ops.IsVariableInitialized(ref=variable)
+    )
+
+
+def _read(op: Any) -> Any:
+    variable = op.outputs[0]
+    return (
+        tf.raw_ops.ReadVariableOp(resource=variable, dtype=op.get_attr("dtype"))
+        if _is_resource(op)
+        else tf.identity(variable)
+    )
+
+
+def _load(op: Any) -> Any:
+    value = tf.placeholder(op.get_attr("dtype"))
+    if _is_resource(op):
+        return value, tf.raw_ops.AssignVariableOp(resource=op.outputs[0], value=value)
+    return value, tf.assign(op.outputs[0], value, validate_shape=False).op

@@ -1,0 +1,307 @@
+"""What a converted graph writes where a gradient is infinite.
+
+From the same values, on the same batch: a good step, then for each spot a step in which it is infinite, and a good one. A spot that a good step
+doesn't reach is tried once more from where that step led: models have steps in turn.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set
+
+import numpy as np
+
+from graphmp.executed.allowed import Allowed
+from graphmp.executed.infinities import Infinities, Spot
+from graphmp.executed.same import Steps
+from graphmp.executed.scales import Dynamic, Found, Source
+from graphmp.executed.session import Session, Values, changed, not_finite
+from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.order import in_order
+from graphmp.graph.structure.view import Consumer, Port
+from graphmp.policy.dtypes import FLOATS
+from graphmp.wording import some
+
+_MOST_TO_SETTLE = 48  # steps until a dynamic scale fits
+_TRIED = 5  # activation gradients of a loss
+
+
+class Fault(NamedTuple):
+    """What is wrong, and the node of the converted graph that it is seen at."""
+
+    node: str
+    text: str
+
+
+class Seen(NamedTuple):
+    """What was seen.
+
+    Attributes:
+        faults: what is wrong.
+        gradients: how many gradients were infinite in turn.
+        activations: the activation gradients that were.
+        idle: the gradients whose infinity reached nothing.
+        written: the variables that were written all the same, those of the scales left out.
+        unsettled: whether no good step was found.
+    """
+
+    faults: List[Fault]
+    gradients: int
+    activations: List[str]
+    idle: List[str]
+    written: Set[str]
+    unsettled: bool
+
+
+class Skips:
+    """The steps with infinities of one graph."""
+
+    def __init__(
+        self,
+        found: Found,
+        allowed: Allowed,
+        steps: Steps,
+        start: Mapping[str, np.ndarray],
+        listed: Optional[Set[str]],
+        first_alone: bool = False,
+    ):
+        """Puts the spots into a copy of the graph.
+
+        Args:
+            found: the graph, with its scales.
+            allowed: what a step may change.
+            steps: how to run it.
+            start: values of variables.
+            listed: the writes that the report says to go on; None where there is no report.
+            first_alone: whether to look at the first gradient of each loss alone.
+        """
+        self._found, self._allowed, self._steps, self._start, self._listed = (
+            found,
+            allowed,
+            steps,
+            start,
+            listed,
+        )
+        self._by_name = {scale.variables[0]: scale for scale in found.dynamic}
+        self._sources = [
+            (name, source)
+            for name, scale in self._by_name.items()
+            for source in found.sources(scale)[: 1 if first_alone else None]
+        ]
+        self._middles = [
+            (scale, name)
+            for scale in self._by_name
+            if not first_alone
+            for name in _middles(found, scale)
+        ]
+        spots = list(_spots(found, [source for _, source in self._sources]))
+        spots += [_whole(found, name) for _, name in self._middles]
+        self._infinities = Infinities(found.after, spots)
+        self._faults: List[Fault] = []
+        self._written: Set[str] = set()
+
+    def run(self) -> Seen:
+        """Runs all steps."""
+        with Session(self._infinities.meta_graph, self._start, on_gpu=True) as self._session:
+            before = self._settled()
+            if before is None:
+                return Seen([], 0, [], [], set(), True)
+            after = self._stepped(before)
+            idle = [
+                number
+                for number in range(len(self._sources))
+                if not self._gradient(number, before, after)
+            ]
+            if idle:
+                later = self._stepped(after)
+                idle = [number for number in idle if not self._gradient(number, after, later)]
+            activations = [self._activation(name, before, after) for name in self._by_name]
+            if len(self._by_name) > 1 and self._middles:
+                first = {
+                    name: number
+                    for number, (name, _) in reversed(list(enumerate(self._sources)))
+                    if self._is_direct(number)
+                }
+                if len(first) == len(self._by_name):
+                    numbers = sorted(first.values())
+                    self._look(
+                        numbers, list(first), self._sources[numbers[0]][1].node, before, after
+                    )
+        names = [self._sources[number][1].node for number in idle]
+        return Seen(
+            self._faults,
+            len(self._sources) - len(idle),
+            list(filter(None, activations)),
+            names,
+            self._written,
+            False,
+        )
+
+    def _step(self, *infinite: int) -> Values:
+        self._session.step(
+            self._steps.train, dict(self._steps.batches(0), **self._infinities.feeds(*infinite))
+        )
+        return self._session.values()
+
+    def _stepped(self, before: Values, *infinite: int) -> Values:
+        self._session.load(before)
+        return self._step(*infinite)
+
+    def _settled(self) -> Optional[Values]:
+        """Values from which a step is good; None where none is found."""
+        values = self._session.values()
+        for _ in range(_MOST_TO_SETTLE):
+            before, values = values, self._step()
+            if (
+                not self._skipped(before, values)
+                and changed(before, values)
+                and not not_finite(values)
+            ):
+                return values if not self._skipped(values, self._stepped(values)) else before
+        return None
+
+    def _skipped(self, before: Values, after: Values) -> List[str]:
+        """The scales that skipped a step."""
+        names = [(name, scale.variables[2]) for name, scale in self._by_name.items()]
+        return [
+            name
+            for name, count in names
+            if count in after
+            and not np.array_equal(after[count], before.get(count, np.zeros_like(after[count])))
+        ]
+
+    def _gradient(self, number: int, before: Values, good: Values) -> bool:
+        """One gradient that is infinite; whether that reached anything. What its loss's flag looks at itself must skip the step."""
+        name, source = self._sources[number]
+        bad = self._stepped(before, number)
+        if not changed(good, bad):
+            return False
+        direct = self._is_direct(number)
+        skipped = self._skipped(before, bad)
+        if direct or skipped or not_finite(bad):
+            self._look(
+                [number], [name] if direct or not skipped else skipped, source.node, before, good
+            )
+        return True  # else something on its way made it finite again
+
+    def _is_direct(self, number: int) -> bool:
+        """Whether a loss's flag looks at a gradient itself."""
+        name, source = self._sources[number]
+        return source.reader is None or Port(source.node, 0) in self._by_name[name].checked
+
+    def _activation(self, scale: str, before: Values, good: Values) -> str:
+        """The first activation gradient of a loss whose infinity reaches a variable's gradient; empty where none does."""
+        for number, (of, name) in enumerate(self._middles, len(self._sources)):
+            if of == scale:
+                bad = self._stepped(before, number)
+                skipped = self._skipped(before, bad)
+                if skipped or not_finite(bad):
+                    self._look([number], skipped or [scale], name, before, good)
+                    return name
+        return ""
+
+    def _look(
+        self, numbers: Sequence[int], names: Sequence[str], node: str, before: Values, good: Values
+    ) -> None:
+        """A step with infinities, which some scales must skip, and the next one."""
+        bad = self._stepped(before, *numbers)
+        scales = [self._by_name[name] for name in names]
+        for text in self._wrong(scales, before, good, bad) or self._stuck(
+            scales, before, good, bad
+        ):
+            self._faults.append(Fault(node, text))
+
+    def _wrong(self, scales: List[Dynamic], before: Values, good: Values, bad: Values) -> List[str]:
+        for scale in scales:
+            now, then = float(bad[scale.variables[0]]), float(before[scale.variables[0]])
+            if (
+                not (scale.floor <= now < then or now == scale.floor)
+                or bad[scale.variables[2]] <= before[scale.variables[2]]
+            ):
+                counted = int(bad[scale.variables[2]]) - int(before[scale.variables[2]])
+                return [
+                    "is infinite, and %s goes from %g to %g, and %d skipped steps are counted"
+                    % (scale.variables[0], then, now, counted)
+                ]
+        moved = set(changed(before, bad))
+        wrong = sorted(moved & self._allowed.unchanged(scales))
+        if wrong:
+            return ["is infinite, and the step writes %s" % some(wrong)]
+        spoilt = sorted(name for name in not_finite(bad) if name not in not_finite(before))
+        if spoilt:
+            return ["is infinite, and so is %s after the step" % some(spoilt)]
+        group = self._allowed.before_flags(scales) & set(changed(before, good))
+        if group & moved and group - moved:
+            return [
+                "is infinite, and the step writes %s without %s"
+                % (some(sorted(group & moved)), some(sorted(group - moved)))
+            ]
+        goes_on = (
+            moved - self._allowed.own - self._allowed.other_runs(scales)
+            if len(scales) == len(self._by_name)
+            else set()
+        )
+        self._written |= goes_on
+        unlisted = sorted(
+            name for name in goes_on if self._listed is not None and not self._is_listed(name)
+        )
+        return (
+            ["is infinite, and the step writes %s, which the report does not list" % some(unlisted)]
+            if unlisted
+            else []
+        )
+
+    def _stuck(self, scales: List[Dynamic], before: Values, good: Values, bad: Values) -> List[str]:
+        """What is wrong with the next step; one that the scale is too large for doesn't count."""
+        wanted = self._allowed.unchanged(scales) & set(changed(before, good))
+        after = self._stepped(bad)
+        for _ in range(_MOST_TO_SETTLE):
+            if not self._skipped(bad, after):
+                break
+            bad, after = after, self._step()
+        spoilt = sorted(name for name in not_finite(after) if name not in not_finite(before))
+        if spoilt:
+            return ["was infinite, and after the next step so is %s" % some(spoilt)]
+        if wanted and not wanted & set(changed(bad, after)):
+            return ["was infinite, and the next step does not train %s" % some(sorted(wanted))]
+        return []
+
+    def _is_listed(self, variable: str) -> bool:
+        return any(name in (self._listed or ()) for name in self._allowed.writers(variable))
+
+
+def _spots(found: Found, sources: Sequence[Source]) -> Iterator[Spot]:
+    view = found.after.view
+    inside = frames(view)
+    for source in sources:
+        readers = [c for c in view.consumers(source.port.node) if c.output == source.port.output]
+        if source.reader is not None:
+            readers = [Consumer(*source.reader, source.port.output)]
+        yield Spot(source.port, tuple(readers), inside.get(source.node, ()))
+
+
+def _whole(found: Found, name: str) -> Spot:
+    """A node's first output, outside of loops, for all who read it."""
+    return Spot(
+        Port(name, 0), tuple(c for c in found.after.view.consumers(name) if c.output == 0), ()
+    )
+
+
+def _middles(found: Found, scale: str) -> List[str]:
+    """Some nodes between where a scale is multiplied in and where it is divided out, outside of loops, from the middle outwards."""
+    side, view = found.after, found.after.view
+    divided = [
+        view.inputs(place.node)[place.slot].node for place in found.divided if place.scale == scale
+    ]
+    ahead = view.ancestors(divided, control=False) - set(divided)
+    behind = view.followed(
+        [place.node for place in found.multiplied if place.scale == scale], lambda name: True
+    )
+    starts = {place.node for place in found.multiplied}
+    inside = frames(view)
+    names = {
+        name
+        for name in (ahead & behind) - starts
+        if not inside.get(name) and side.dtype(Port(name, 0)) in FLOATS and view.consumers(name)
+    }
+    order = [name for name in in_order(view, view.ancestors(divided)) if name in names]
+    return sorted(order, key=lambda name: abs(2 * order.index(name) - len(order)))[:_TRIED]

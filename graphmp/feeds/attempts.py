@@ -1,0 +1,143 @@
+"""Unknown dimensions are guessed: which guesses there are, and which of them runs."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Counter, Iterable, Iterator, List, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.feeds.batches import Batches, random_batches
+from graphmp.feeds.shapes import Guess, Shapes
+from graphmp.feeds.wanted import Wanted, wanted_tensors
+from graphmp.graph.structure.view import GraphView, Port
+from graphmp.wording import first_line
+
+_MOST_COMMON = 2
+_LARGEST_BATCH = 4096
+_ONE, _PICTURES, _LARGE_PICTURES = 1, 64, 224
+# Ops whose first dimension has nothing to do with that of their input.
+_TURN = frozenset(
+    (
+        "BatchMatMul",
+        "BatchMatMulV2",
+        "Conv2DBackpropFilter",
+        "Gather",
+        "GatherV2",
+        "MatMul",
+        "Shape",
+        "Transpose",
+        "UnsortedSegmentSum",
+    )
+)
+# What a wrong shape raises, the last within oneDNN; anything else would be the same whatever the shape is.
+_MAY_BE_A_SHAPE = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.OutOfRangeError,
+    ValueError,
+    tf.errors.AbortedError,
+)
+
+
+def shape_attempts(
+    graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted], batch_size: int
+) -> List[Guess]:
+    """Guesses of the unknown dimensions, the likeliest first; a single one where all are known."""
+    default = Guess(batch_size)
+    if all(tensor.shape is not None and None not in tensor.shape for tensor in wanted):
+        return [default]
+    leading = _most_common(
+        [tensor.shape[0] for tensor in wanted if tensor.shape] + _insisted_on(graph, view, wanted)
+    )
+    second = _most_common(
+        [tensor.shape[1] for tensor in wanted if tensor.shape and len(tensor.shape) > 1]
+    )
+    guesses = (
+        [default] + [Guess(size) for size in leading] + [Guess(batch_size, size) for size in second]
+    )
+    guesses += [Guess(size, other) for size in leading for other in second]
+    guesses += [Guess(batch_size, batch_size), Guess(batch_size, flat=True)]
+    guesses += [Guess(size, size) for size in leading] + [
+        Guess(size, size, flat=True) for size in leading
+    ]
+    guesses += [
+        Guess(batch_size, _PICTURES),
+        Guess(_ONE),
+        Guess(_ONE, _ONE),
+        Guess(_PICTURES, _PICTURES),
+        Guess(batch_size, _LARGE_PICTURES),
+    ]
+    return list(collections.OrderedDict.fromkeys(guesses))
+
+
+def random_attempts(
+    graph: tf.Graph, view: GraphView, targets: Iterable[str], batch_size: int, seed: int
+) -> Iterator[Batches]:
+    """Random batches under each guess, made when asked for."""
+    targets = list(targets)
+    for guess in shape_attempts(graph, view, wanted_tensors(graph, view, targets), batch_size):
+        yield random_batches(graph, view, targets, batch_size, seed, guess)
+
+
+def first_that_runs(session: tf.Session, fetches: Any, candidates: Iterable[Batches]) -> Batches:
+    """The first candidate whose first batch the fetches run with.
+
+    At some wrong shapes TensorFlow 1.15.5 ends the process instead of raising an error: a softmax loss, where labels have one column and
+    logits have more.
+
+    Args:
+        session: with everything initialised.
+        fetches: what to run; whatever they change is changed.
+        candidates: batches, as `random_attempts` gives them.
+
+    Raises:
+        GraphmpError: GMP013 with the last error, exit_status 2, where none runs; at once where the error can't be a shape's.
+    """
+    tried, last = 0, None  # type: int, Optional[Exception]
+    for batches in candidates:
+        tried += 1
+        try:
+            session.run(fetches, batches(0))
+            return batches
+        except _MAY_BE_A_SHAPE as error:
+            last = error
+        except tf.errors.OpError as error:
+            raise _failed(error, tried) from error
+    raise _failed(last, tried) from last
+
+
+def _insisted_on(graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted]) -> List[Optional[int]]:
+    """First dimensions that the graph has as constants where what it reads there leaves them open."""
+    shapes = Shapes(graph, view)
+    found: List[Optional[int]] = []
+    for name in view.descendants([tensor.node for tensor in wanted], control=False):
+        if view.nodes[name].op in _TURN or not graph.get_operation_by_name(name).outputs:
+            continue
+        result = shapes.of(Port(name, 0))
+        open_ones = [
+            shape for shape in map(shapes.of, view.inputs(name)) if shape and shape[0] is None
+        ]
+        if (
+            result
+            and result[0] is not None
+            and any(len(shape) == len(result) for shape in open_ones)
+        ):
+            found.append(result[0])
+    return found
+
+
+def _most_common(sizes: Iterable[Optional[int]]) -> List[int]:
+    counted: Counter[int] = collections.Counter(
+        sorted(size for size in sizes if size is not None and 1 < size <= _LARGEST_BATCH)
+    )
+    return [size for size, _ in counted.most_common(_MOST_COMMON)]
+
+
+def _failed(error: Optional[Exception], tried: int) -> GraphmpError:
+    node = getattr(error, "node_def", None)
+    where = "" if node is None else "%s: " % node.name
+    text = "the graph runs with none of %d made-up batches; the last error is %s: %s%s; give batches with --data"
+    return GraphmpError(
+        "GMP013", text % (tried, type(error).__name__, where, first_line(error)), exit_status=2
+    )

@@ -1,0 +1,275 @@
+"""Batches: for each step, the values to feed. From an .npz file, from a Python function, or made up."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import inspect
+import pathlib
+import sys
+import zipfile
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.conversion.source import read_tree
+from graphmp.errors import GraphmpError
+from graphmp.feeds.contents import Contents
+from graphmp.feeds.draw import draw
+from graphmp.feeds.given import check_values, converted, fits, pick, refused
+from graphmp.feeds.shapes import Guess
+from graphmp.feeds.wanted import Wanted, described
+from graphmp.graph.structure.view import GraphView
+
+Batch = Dict[str, np.ndarray]
+Batches = Callable[
+    [int], Batch
+]  # the number of a step, from 0, to {tensor name: value}; the same for the same step
+
+
+def from_npz(path: str, wanted: Sequence[Wanted], batch_size: int) -> Batches:
+    """Batches from the arrays of an .npz file, named as nodes or tensors.
+
+    An array with an axis more than its tensor is a batch a step along that first axis. An array with as many is cut along its first
+    axis into batches, of the tensor's static size where it has one, else of `batch_size`. Both begin anew at their end. A scalar, and an
+    array that is just as large as its tensor, is fed whole at each step.
+
+    Raises:
+        GraphmpError: GMP003 where the file can't be read, GMP002 where it doesn't have what is wanted.
+    """
+    label = "--data=%s" % path
+    arrays = pick(_load(path), wanted, label)
+    cuts = [
+        (tensor, arrays[tensor.name], _rows(arrays[tensor.name], tensor, batch_size, label))
+        for tensor in wanted
+    ]
+
+    def batches(step: int) -> Batch:
+        return {
+            tensor.name: converted(array if rows is None else array[rows(step)], tensor)
+            for tensor, array, rows in cuts
+        }
+
+    return batches
+
+
+def from_function(spec: str, wanted: Sequence[Wanted]) -> Batches:
+    """Batches from a function of a Python file, `file.py:function`; the file is imported by its path, its folder first on sys.path.
+
+    A function that takes an argument is given the step's number and returns a dictionary, one that takes none an iterable of
+    dictionaries, as a generator does, which begins anew at its end, or a dictionary. Names are those of nodes or tensors.
+    A step's batch is kept: the same step gives the same batch again.
+
+    Raises:
+        GraphmpError: GMP003 and GMP005 where the file can't be read, GMP002 where it has no such function, and, at a step, where
+            what the function returns isn't what is wanted.
+    """
+    label = "--data=%s" % spec
+    returned = _called(_function(spec), label)
+    kept: Dict[int, Batch] = {}
+
+    def batches(step: int) -> Batch:
+        if step not in kept:
+            given = returned(step)
+            if not isinstance(given, dict):
+                raise GraphmpError(
+                    "GMP002",
+                    "%s: step %d is a %s; accepted are dictionaries {name: array}"
+                    % (label, step, type(given).__name__),
+                )
+            kept[step] = _exact(given, wanted, label)
+        return kept[step]
+
+    return batches
+
+
+def random_batches(
+    graph: tf.Graph,
+    view: GraphView,
+    targets: Iterable[str],
+    batch_size: int,
+    seed: int,
+    guess: Optional[Guess] = None,
+) -> Batches:
+    """Made-up batches with which `targets` can run, each value typed by what reads it: see `contents`.
+
+    A value depends on the seed, the step and the name of its tensor alone, and on the guess.
+
+    Args:
+        graph: the imported graph.
+        view: the graph that was imported.
+        targets: names of the nodes that will run.
+        batch_size: how many examples a batch has where the graph leaves that open.
+        seed: of all values.
+        guess: the unknown dimensions; by default the first is the batch size, the others a small number.
+
+    Raises:
+        GraphmpError: GMP002 where a value can't be made up, naming its node.
+    """
+    contents = Contents(graph, view, targets, guess or Guess(batch_size))
+    plans = [contents.plan(tensor) for tensor in contents.wanted]
+
+    def batches(step: int) -> Batch:
+        return {plan.tensor.name: draw(plan, seed, step) for plan in plans}
+
+    return batches
+
+
+def _load(path: str) -> Dict[str, np.ndarray]:
+    """The arrays of an .npz file, without unpickling anything."""
+    try:
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.ndarray):
+            raise ValueError("one array without a name")
+        with file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        advice = "accepted is what numpy.savez writes, strings as arrays of dtype S or U"
+        raise GraphmpError(
+            "GMP003", "--data=%s: cannot be read as .npz: %s; %s" % (path, error, advice)
+        ) from None
+
+
+def _rows(
+    array: np.ndarray, tensor: Wanted, batch_size: int, label: str
+) -> Optional[Callable[[int], Any]]:
+    """Which rows of an array a step is fed; None where it is fed whole."""
+    check_values(array, tensor, label)
+    if not array.ndim and fits((), tensor.shape):
+        return None
+    shape = tensor.shape if tensor.shape is not None else (None,) + array.shape[1:]
+    if len(array) and fits(array.shape[1:], shape):
+        return lambda step: step % len(array)
+    if shape and shape[0] is not None and fits(array.shape, shape):
+        return None
+    if len(array) and shape and fits(array.shape[1:], shape[1:]):
+        size, total = shape[0] or batch_size, len(array)
+        return lambda step: (step * size + np.arange(size)) % total
+    raise refused(label, tensor, array, _accepted(shape, batch_size))
+
+
+def _accepted(shape: Sequence[Optional[int]], batch_size: int) -> str:
+    """The shapes of arrays that a tensor takes, in words."""
+    dims = ["?" if d is None else str(d) for d in shape]
+    stepwise = "[%s], a batch a step" % ", ".join(["steps"] + dims)
+    if not dims:
+        return "[] and " + stepwise
+    return "[%s], cut into batches of %s, and %s" % (
+        ", ".join(["examples"] + dims[1:]),
+        shape[0] or batch_size,
+        stepwise,
+    )
+
+
+def _function(spec: str) -> Callable[..., Any]:
+    """Imports the file and gives its function."""
+    name, _, function = spec.rpartition(":")
+    label = "--data=%s" % spec
+    if not name.endswith(".py") or not function:
+        raise GraphmpError(
+            "GMP002",
+            "%s: accepted are file.npz and file.py:function, or --random_data in its place" % label,
+        )
+    path = pathlib.Path(name).resolve()
+    read_tree(path)
+    module_spec = importlib.util.spec_from_file_location("graphmp_data_" + path.stem, str(path))
+    assert (
+        module_spec is not None and module_spec.loader is not None
+    )  # there is a loader for the ending .py
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[module_spec.name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    _guarded(lambda: module_spec.loader.exec_module(module), "%s: importing the file" % label)  # type: ignore[union-attr]
+    found = getattr(module, function, None)
+    if not callable(found):
+        raise GraphmpError("GMP002", "%s: the file has no function %s" % (label, function))
+    return found
+
+
+def _called(function: Callable[..., Any], label: str) -> Callable[[int], Any]:
+    """What a function returns for each step, however it is written."""
+    parameters = [
+        p
+        for p in inspect.signature(function).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    required = [p for p in parameters if p.default is p.empty]
+    if len(required) > 1:
+        raise GraphmpError(
+            "GMP002",
+            "%s: the function takes %d arguments; accepted are none and the step's number"
+            % (label, len(required)),
+        )
+
+    def at(step: int) -> Any:
+        return _guarded(lambda: function(*[step][: len(parameters)]), "%s: step %d" % (label, step))
+
+    if required:
+        return at
+    first = _guarded(function, label)
+    if isinstance(first, dict):
+        return at if parameters else lambda step: at(step) if step else first
+    try:
+        return _Repeated(iter(first), label)
+    except TypeError:
+        kind = type(first).__name__
+        raise GraphmpError(
+            "GMP002",
+            "%s: the function returns a %s; accepted are dictionaries and iterables of them"
+            % (label, kind),
+        ) from None
+
+
+class _Repeated:
+    """The items of an iterator by number, again from the first after the last."""
+
+    def __init__(self, iterator: Iterator[Any], label: str):
+        self._iterator: Optional[Iterator[Any]] = iterator
+        self._items: List[Any] = []
+        self._label = label
+
+    def __call__(self, step: int) -> Any:
+        while self._iterator is not None and len(self._items) <= step:
+            more = _guarded(
+                lambda: list(_one(self._iterator)), "%s: step %d" % (self._label, len(self._items))
+            )
+            self._items += more
+            if not more:
+                self._iterator = None
+        if not self._items:
+            raise GraphmpError("GMP002", "%s: the function gives no batch" % self._label)
+        return self._items[step % len(self._items)]
+
+
+def _one(iterator: Optional[Iterator[Any]]) -> Tuple[Any, ...]:
+    """The next item in a tuple, an empty tuple at the end."""
+    for item in iterator or ():
+        return (item,)
+    return ()
+
+
+def _guarded(call: Callable[[], Any], label: str) -> Any:
+    """Calls what someone else wrote; what it raises becomes one line."""
+    try:
+        return call()
+    except Exception as error:
+        raise GraphmpError(
+            "GMP002", "%s raised %s: %s" % (label, type(error).__name__, error)
+        ) from error
+
+
+def _exact(given: Dict[Any, Any], wanted: Sequence[Wanted], label: str) -> Batch:
+    """A batch as a function returns it: nothing is cut, each value has its tensor's shape."""
+    values = pick(given, wanted, label)
+    batch = {}
+    for tensor in wanted:
+        array = _guarded(
+            functools.partial(np.asarray, values[tensor.name]), "%s: %s: NumPy" % (label, tensor)
+        )
+        check_values(array, tensor, label)
+        if not fits(array.shape, tensor.shape):
+            raise refused(label, tensor, array, described(tensor.dtype.name, tensor.shape))
+        batch[tensor.name] = converted(array, tensor)
+    return batch

@@ -1,0 +1,226 @@
+"""What a made-up value must hold so that a training step makes sense of it, by the ops that read it.
+
+1. Integers that look something up are below the number of rows, classes or positions there, the smallest where there are several.
+2. A scalar integer that goes into a shape is the batch size.
+3. Lengths of sequences are from 1 to the number of steps; one has them all, since masks are as wide as the longest. With a CTC loss
+   all do, and no letter of a label comes twice in a row: a label that doesn't fit into its sequence is an error.
+4. Labels of a softmax are one-hot rows, labels of a sigmoid are 0 or 1.
+5. Other integers are 0 or 1, scalars 1; bytes are 0 to 255, bools true, strings a letter, or a digit where a number is read from them.
+6. A learning rate is 0.001. Other scalars are 0.5, which serves rates of dropout, what is kept, and weights alike.
+7. Anything else is standard normal.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, List, NamedTuple, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.feeds.bounds import looked_up
+from graphmp.feeds.labels import are_binary, is_log_label, is_rate, is_sigmoid_label
+from graphmp.feeds.shapes import Guess, Shapes, refined
+from graphmp.feeds.sources import needed
+from graphmp.feeds.sparse import sparse_parts
+from graphmp.feeds.uses import Use, scalar, uses_of_shape, uses_of_values
+from graphmp.feeds.wanted import Dimensions, Wanted, wanted_tensors
+from graphmp.graph.structure.view import GraphView, Port
+
+INTEGERS, SPELLING, LENGTHS, ONE_HOT = (
+    "integers",
+    "integers, no two neighbours alike",
+    "lengths",
+    "one-hot",
+)
+CONSTANT, NORMAL, LETTERS, DIGITS = "constant", "normal", "letters", "digits"
+
+_SCALAR = 0.5
+_LEARNING_RATE = 1e-3
+_SOFTMAX_LOSSES = frozenset(
+    ("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits")
+)
+_COMPARES = frozenset(("Greater", "GreaterEqual", "Less", "LessEqual"))
+_CTC_LENGTHS = frozenset((("CTCBeamSearchDecoder", 1), ("CTCGreedyDecoder", 1), ("CTCLoss", 3)))
+_SHAPES = frozenset((
+    ("BroadcastTo", 1), ("Fill", 0), ("RandomStandardNormal", 0), ("RandomUniform", 0), ("Range", 1), ("Reshape", 1), ("Slice", 2), ("Tile", 1),
+    ("TruncatedNormal", 0),
+))  # fmt: skip
+_PARSES = frozenset((
+    "DecodeAndCropJpeg", "DecodeBmp", "DecodeCSV", "DecodeCompressed", "DecodeGif", "DecodeImage", "DecodeJSONExample", "DecodeJpeg",
+    "DecodePaddedRaw", "DecodePng", "DecodeProtoV2", "DecodeRaw", "DecodeWav", "DecodeWebP", "DeserializeManySparse", "DeserializeSparse",
+    "ExtractJpegShape", "ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2", "ParseSingleExample",
+    "ParseSingleSequenceExample", "ParseTensor",
+))  # fmt: skip
+
+
+class Plan(NamedTuple):
+    """How to draw a tensor's values.
+
+    Attributes:
+        tensor: what is fed.
+        sizes: its shape.
+        kind: what it holds, one of the names above.
+        low: the smallest integer or length.
+        high: the first integer that is too large; the longest length.
+        value: the constant.
+    """
+
+    tensor: Wanted
+    sizes: List[int]
+    kind: str
+    low: int = 0
+    high: int = 2
+    value: object = 0
+
+
+class Contents:
+    """Plans for all tensors that a run wants, under one guess of the unknown dimensions.
+
+    Attributes:
+        wanted: the tensors.
+    """
+
+    def __init__(self, graph: tf.Graph, view: GraphView, targets: Iterable[str], guess: Guess):
+        targets = list(targets)
+        self.wanted = wanted_tensors(graph, view, targets)
+        self._view = view
+        self._run = needed(view, targets)
+        self._guess = guess
+        self._shapes = Shapes(graph, view)
+        self._uses = {tensor.name: uses_of_values(view, _port(tensor)) for tensor in self.wanted}
+        self._dimensions = {tensor.name: self._refined(tensor) for tensor in self.wanted}
+        self._sparse = sparse_parts(graph, view, self.wanted, guess)
+        seconds = [
+            guess.sizes(shape)[1]
+            for shape in self._dimensions.values()
+            if len(shape) > 1 and shape[1] != 1
+        ]
+        self._steps = min(seconds) if seconds else guess.other  # of sequences
+
+    def plan(self, tensor: Wanted) -> Plan:
+        """How to draw one of the tensors.
+
+        Raises:
+            GraphmpError: GMP002 for strings that something parses.
+        """
+        part = self._sparse.get(tensor.name)
+        if part is not None and part.value is not None:
+            return Plan(tensor, list(part.value.shape), CONSTANT, value=part.value)
+        sizes = (
+            self._guess.sizes(self._dimensions[tensor.name]) if part is None else [part.elements]
+        )
+        if tensor.dtype == tf.bool:
+            return Plan(tensor, sizes, CONSTANT, value=True)
+        if tensor.dtype == tf.string:
+            return Plan(tensor, sizes, self._strings(tensor))
+        return (
+            self._looking_up(tensor, sizes)
+            or self._counting(tensor, sizes)
+            or self._labelling(tensor, sizes)
+            or self._other(tensor, sizes)
+        )
+
+    def _refined(self, tensor: Wanted) -> Dimensions:
+        """The tensor's shape with what its readers know of it."""
+        around = uses_of_shape(self._view, _port(tensor))
+        asked = [self._shapes.asked(use) for use in around]
+        if tensor.shape is None:
+            labels = [
+                use
+                for use in around
+                if is_sigmoid_label(self._view, use) or is_log_label(self._view, use)
+            ]
+            asked += [self._shapes.operand(use, 1 - use.slot) for use in labels]
+            asked += [
+                self._shapes.asked(use)
+                for use in self._uses[tensor.name]
+                if use.node.op in _SOFTMAX_LOSSES
+            ]  # reshaped on the way to it
+        return refined(tensor.shape, asked)
+
+    def _looking_up(self, tensor: Wanted, sizes: List[int]) -> Optional[Plan]:
+        uses = self._uses[tensor.name]
+        ranges = [found for found in map(self._range, uses) if found is not None]
+        if not ranges:
+            return None
+        low = max(0, max(low for low, _ in ranges))
+        kind = SPELLING if any(use.node.op == "CTCLoss" for use in uses) else INTEGERS
+        return Plan(tensor, sizes, kind, low, max(low + 1, min(high for _, high in ranges)))
+
+    def _range(self, use: Use) -> Optional[Tuple[int, int]]:
+        """From where to where values go that look something up. Where nobody knows how much there is, a guess is as long as it gets."""
+        dims = looked_up(self._shapes, use)
+        if dims is None:
+            return None
+        known = [size for size in dims if size is not None]
+        bound = min(known) if known else min(self._guess.first, self._guess.other)
+        return -use.offset, bound - use.offset
+
+    def _counting(self, tensor: Wanted, sizes: List[int]) -> Optional[Plan]:
+        uses = self._uses[tensor.name]
+        slots = {(use.node.op, use.slot) for use in uses}
+        if tensor.dtype.is_integer and not sizes and slots & _SHAPES:
+            return Plan(tensor, sizes, CONSTANT, value=self._guess.first)
+        lengths = [
+            found for found in (self._longest(use, sizes) for use in uses) if found is not None
+        ]
+        if not lengths:
+            return None
+        return Plan(
+            tensor, sizes, LENGTHS, min(lengths) if slots & _CTC_LENGTHS else 1, min(lengths)
+        )
+
+    def _longest(self, use: Use, sizes: List[int]) -> Optional[int]:
+        """The longest length that a use takes if it reads lengths of sequences."""
+        slot = (use.node.op, use.slot)
+        if slot == ("ReverseSequence", 1) or slot in _CTC_LENGTHS:
+            sequences = self._shapes.operand(use, 0)
+            axis = use.node.attr["seq_dim"].i if "seq_dim" in use.node.attr else 0
+            return (sequences[axis] if sequences else None) or self._steps
+        if use.node.op in _COMPARES and len(sizes) == 1 and self._is_integer(use.port):
+            other = self._view.inputs(use.node.name)[1 - use.slot]
+            return self._steps if scalar(self._view, other) is None else None
+        return None
+
+    def _is_integer(self, port: Port) -> bool:
+        return bool(self._shapes.graph.get_tensor_by_name("%s:%d" % port).dtype.is_integer)
+
+    def _labelling(self, tensor: Wanted, sizes: List[int]) -> Optional[Plan]:
+        uses = self._uses[tensor.name]
+        if not sizes:
+            return None
+        if any((use.node.op, use.slot) == ("SoftmaxCrossEntropyWithLogits", 1) for use in uses):
+            return Plan(tensor, sizes, ONE_HOT)
+        if are_binary(self._view, uses):
+            return Plan(tensor, sizes, INTEGERS)
+        if len(sizes) > 1 and any(is_log_label(self._view, use) for use in uses):
+            return Plan(tensor, sizes, INTEGERS if sizes[-1] == 1 else ONE_HOT)
+        return None
+
+    def _other(self, tensor: Wanted, sizes: List[int]) -> Plan:
+        if tensor.dtype == tf.uint8:
+            return Plan(tensor, sizes, INTEGERS, 0, 256)
+        if tensor.dtype.is_integer:
+            return (
+                Plan(tensor, sizes, INTEGERS) if sizes else Plan(tensor, sizes, CONSTANT, value=1)
+            )
+        if not sizes:
+            return Plan(
+                tensor,
+                sizes,
+                CONSTANT,
+                value=_LEARNING_RATE if is_rate(self._shapes, tensor) else _SCALAR,
+            )
+        return Plan(tensor, sizes, NORMAL)
+
+    def _strings(self, tensor: Wanted) -> str:
+        uses = [use for use in self._uses[tensor.name] if use.node.name in self._run]
+        for use in uses:
+            if use.node.op in _PARSES:
+                message = "--random_data: %s goes into %s, a %s, for which no strings can be made up; give batches with --data"
+                raise GraphmpError("GMP002", message % (tensor, use.node.name, use.node.op))
+        return DIGITS if any(use.node.op == "StringToNumber" for use in uses) else LETTERS
+
+
+def _port(tensor: Wanted) -> Port:
+    return Port(tensor.node, int(tensor.name.rpartition(":")[2]))

@@ -1,0 +1,40 @@
+"""Draws the values of a plan, the same for the same seed, step and tensor."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from graphmp.feeds import contents
+from graphmp.feeds.contents import Plan
+
+_STRINGS = {contents.LETTERS: (b"a", b"b", b"c", b"d"), contents.DIGITS: (b"1", b"2", b"3", b"4")}
+
+
+def draw(plan: Plan, seed: int, step: int) -> np.ndarray:
+    """An array in the dtype and shape of the plan's tensor."""
+    random = np.random.RandomState([seed % (1 << 32), step, zlib.crc32(plan.tensor.name.encode())])
+    return np.asarray(_values(plan, random)).astype(plan.tensor.dtype.as_numpy_dtype)
+
+
+def _values(plan: Plan, random: np.random.RandomState) -> np.ndarray:
+    """The values, in whatever dtype they come."""
+    if plan.kind in _STRINGS:
+        return np.array(_STRINGS[plan.kind], object)[
+            random.randint(0, len(_STRINGS[plan.kind]), plan.sizes)
+        ]
+    if plan.kind == contents.CONSTANT:
+        return np.full(plan.sizes, plan.value)
+    if plan.kind == contents.NORMAL:
+        return random.standard_normal(plan.sizes)
+    if plan.kind == contents.ONE_HOT:
+        return np.eye(plan.sizes[-1])[random.randint(0, plan.sizes[-1], plan.sizes[:-1])]
+    if plan.kind == contents.LENGTHS:
+        lengths = random.randint(plan.low, plan.high + 1, plan.sizes)
+        lengths.ravel()[:1] = plan.high
+        return lengths
+    if plan.kind == contents.SPELLING and plan.sizes and plan.high - plan.low > 1:
+        count = plan.high - plan.low
+        return plan.low + np.cumsum(random.randint(1, count, plan.sizes), axis=-1) % count
+    return random.randint(plan.low, plan.high, plan.sizes, dtype=np.int64)

@@ -1,0 +1,124 @@
+"""Labels of cross entropies that are written out, and learning rates: what a multiplication tells of its operand."""
+
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+from graphmp.feeds.shapes import Shapes
+from graphmp.feeds.uses import Use, carried_from, scalar
+from graphmp.feeds.wanted import Wanted
+from graphmp.graph.state.live import UPDATE_PREFIXES, is_update, is_write
+from graphmp.graph.structure.view import Consumer, GraphView, Port
+
+_LOGISTIC_LOSS = re.compile(r"(^|/)logistic_loss(_\d+)?/")
+_LOGS = frozenset(("Log", "LogSoftmax"))
+_POSITIVE_PARTS = frozenset(("Maximum", "Relu", "Select", "SelectV2"))
+_RATES = ("alpha", "learning_rate", "lr")  # as update kernels name the input
+_RATE_NAME = re.compile(r"(^|[/_])(lr|learning_?rate)([/_\d]|$)", re.IGNORECASE)
+_SCALES = frozenset(
+    (
+        "Cast",
+        "Enter",
+        "Identity",
+        "Maximum",
+        "Merge",
+        "Minimum",
+        "Mul",
+        "Neg",
+        "RealDiv",
+        "Reshape",
+        "Squeeze",
+        "Switch",
+    )
+)
+
+
+def are_binary(view: GraphView, uses: Sequence[Use]) -> bool:
+    """Whether values are labels of two classes: those of sigmoid_cross_entropy_with_logits, or both y and 1 - y are factors."""
+    if any(is_sigmoid_label(view, use) for use in uses):
+        return True
+    return any(use.node.op == "Mul" for use in uses) and any(
+        _is_complement(view, use) for use in uses
+    )
+
+
+def is_sigmoid_label(view: GraphView, use: Use) -> bool:
+    """Whether it is the product in max(x, 0) - x * labels, by its name or by what surrounds it."""
+    if use.node.op != "Mul":
+        return False
+    if _LOGISTIC_LOSS.search(use.node.name):
+        return True
+    logits = _factor(view, use)
+    subtractions = [
+        c.node
+        for c in view.consumers(use.node.name)
+        if view.nodes[c.node].op == "Sub" and c.slot == 1
+    ]
+    return any(_is_positive_part(view, view.inputs(name)[0], logits) for name in subtractions)
+
+
+def is_log_label(view: GraphView, use: Use) -> bool:
+    """Whether it is the product with a logarithm, as in a cross entropy."""
+    if use.node.op != "Mul":
+        return False
+    other = _factor(view, use)
+    if view.nodes[other.node].op == "Neg":
+        other = carried_from(view, view.inputs(other.node)[0])
+    return view.nodes[other.node].op in _LOGS
+
+
+def is_rate(shapes: Shapes, tensor: Wanted) -> bool:
+    """Whether a scalar is multiplied into an optimizer's step, or is named so."""
+    seen, waiting = {tensor.node}, [tensor.node]
+    while waiting:
+        for consumer in shapes.view.consumers(waiting.pop()):
+            op = shapes.view.nodes[consumer.node].op
+            if _is_rate_of_kernel(shapes, consumer) or (
+                op == "Mul" and _is_written(shapes, consumer.node)
+            ):
+                return True
+            if (
+                op in _SCALES
+                and consumer.node not in seen
+                and shapes.of(Port(consumer.node, 0)) == ()
+            ):
+                seen.add(consumer.node)
+                waiting.append(consumer.node)
+    return _RATE_NAME.search(tensor.node) is not None
+
+
+def _factor(view: GraphView, use: Use) -> Port:
+    """The other operand of a product."""
+    return carried_from(view, view.inputs(use.node.name)[1 - use.slot])
+
+
+def _is_positive_part(view: GraphView, port: Port, logits: Port) -> bool:
+    return view.nodes[port.node].op in _POSITIVE_PARTS and logits in [
+        carried_from(view, p) for p in view.inputs(port.node)
+    ]
+
+
+def _is_complement(view: GraphView, use: Use) -> bool:
+    """Whether it is 1 - labels."""
+    return (
+        use.node.op == "Sub"
+        and use.slot == 1
+        and scalar(view, view.inputs(use.node.name)[0]) == 1.0
+    )
+
+
+def _is_rate_of_kernel(shapes: Shapes, consumer: Consumer) -> bool:
+    """Whether an update kernel reads its learning rate here."""
+    if not shapes.view.nodes[consumer.node].op.startswith(UPDATE_PREFIXES):
+        return False
+    arguments = shapes.graph.get_operation_by_name(consumer.node).op_def.input_arg
+    return consumer.slot < len(arguments) and arguments[consumer.slot].name in _RATES
+
+
+def _is_written(shapes: Shapes, name: str) -> bool:
+    """Whether a variable is changed by what a node computes."""
+    readers = (
+        shapes.graph.get_operation_by_name(reader.node) for reader in shapes.view.consumers(name)
+    )
+    return any(is_write(reader) and not is_update(reader) for reader in readers)

@@ -1,0 +1,85 @@
+"""Where data enters a graph: the ops whose outputs are fed when the graph runs away from its script."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, List, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.view import GraphView
+
+PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
+
+_FED = "the script feeds it"
+_DATASET = "the next element of a dataset"
+_QUEUE = "threads of the script fill the queue"
+_STAGED = "what was staged by an earlier run"
+_PYTHON = "a Python function of the script's process"
+_FILE = "reads a file"
+_DEVICE = "another device or host sends it"
+
+# PlaceholderWithDefault is none of them: it has a value.
+SOURCES: Dict[str, str] = {
+    "Placeholder": _FED,
+    "PlaceholderV2": _FED,
+    "DatasetToSingleElement": _DATASET,
+    "IteratorGetNext": _DATASET,
+    "IteratorGetNextAsOptional": _DATASET,
+    "IteratorGetNextSync": _DATASET,
+    "MultiDeviceIteratorGetNextFromShard": _DATASET,
+    "OptionalGetValue": _DATASET,
+    "BarrierTakeMany": _QUEUE,
+    "QueueDequeue": _QUEUE,
+    "QueueDequeueMany": _QUEUE,
+    "QueueDequeueManyV2": _QUEUE,
+    "QueueDequeueUpTo": _QUEUE,
+    "QueueDequeueUpToV2": _QUEUE,
+    "QueueDequeueV2": _QUEUE,
+    "MapPeek": _STAGED,
+    "MapUnstage": _STAGED,
+    "MapUnstageNoKey": _STAGED,
+    "OrderedMapPeek": _STAGED,
+    "OrderedMapUnstage": _STAGED,
+    "OrderedMapUnstageNoKey": _STAGED,
+    "StagePeek": _STAGED,
+    "Unstage": _STAGED,
+    "EagerPyFunc": _PYTHON,
+    "PyFunc": _PYTHON,
+    "PyFuncStateless": _PYTHON,
+    "ReadFile": _FILE,
+    "ReaderRead": _FILE,
+    "ReaderReadUpTo": _FILE,
+    "ReaderReadUpToV2": _FILE,
+    "ReaderReadV2": _FILE,
+    "RecordInput": _FILE,
+    "Skipgram": _FILE,
+    "InfeedDequeue": _DEVICE,
+    "InfeedDequeueTuple": _DEVICE,
+}
+
+
+def sources(view: GraphView, targets: Iterable[str]) -> List[str]:
+    """The nodes that bring data from outside into a run of `targets`, in the order of the graph.
+
+    What a source itself depends on isn't looked at: where a queue's output is fed, nobody fills the queue.
+    """
+    run = needed(view, targets)
+    return [name for name, node in view.nodes.items() if name in run and is_source(node)]
+
+
+def needed(view: GraphView, targets: Iterable[str]) -> Set[str]:
+    """The nodes that a run of `targets` needs by data and control, sources included, nothing behind a source."""
+    seen = set(targets)
+    waiting = list(seen)
+    while waiting:
+        name = waiting.pop()
+        if not is_source(view.nodes[name]):
+            fresh = ({port.node for port in view.inputs(name)} | set(view.controls(name))) - seen
+            seen |= fresh
+            waiting.extend(fresh)
+    return seen
+
+
+def is_source(node: tf.NodeDef) -> bool:
+    """Whether a node's op is a source; a Python function without results brings no data."""
+    return node.op in SOURCES and not ("Tout" in node.attr and not node.attr["Tout"].list.type)

@@ -1,0 +1,191 @@
+"""Follows a value through the ops that hand it on, moved or copied, to the ops that read it."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.view import Consumer, GraphView, Port
+
+_FIRST, _SECOND, _ALL, _ALL_BUT_FIRST, _ALL_BUT_LAST = (
+    slice(0, 1),
+    slice(1, 2),
+    slice(None),
+    slice(1, None),
+    slice(0, -1),
+)
+# Op types that only carry a tensor, unchanged: through control flow, or to another name.
+_CARRIES = (
+    "Cast", "CheckNumerics", "EnsureShape", "Enter", "Exit", "Identity", "IdentityN", "Merge", "NextIteration", "PlaceholderWithDefault",
+    "PreventGradient", "RefEnter", "RefIdentity", "Snapshot", "StopGradient", "Switch",
+)  # fmt: skip
+# Op types whose result holds the values that they read, and where they read these.
+_MOVES: Dict[str, slice] = {
+    "Abs": _FIRST,
+    "BroadcastTo": _FIRST,
+    "Concat": _ALL_BUT_FIRST,
+    "ConcatV2": _ALL_BUT_LAST,
+    "DynamicPartition": _FIRST,
+    "ExpandDims": _FIRST,
+    "Gather": _FIRST,
+    "GatherNd": _FIRST,
+    "GatherV2": _FIRST,
+    "Pack": _ALL,
+    "Pad": _FIRST,
+    "Reshape": _FIRST,
+    "Reverse": _FIRST,
+    "ReverseSequence": _FIRST,
+    "ReverseV2": _FIRST,
+    "Slice": _FIRST,
+    "Split": _SECOND,
+    "SplitV": _FIRST,
+    "Squeeze": _FIRST,
+    "StridedSlice": _FIRST,
+    "StringLower": _FIRST,
+    "StringSplit": _FIRST,
+    "StringSplitV2": _FIRST,
+    "StringStrip": _FIRST,
+    "Substr": _FIRST,
+    "Tile": _FIRST,
+    "Transpose": _FIRST,
+    "Unpack": _FIRST,
+}
+_MOVES.update((op, _ALL if op in ("IdentityN", "Merge") else _FIRST) for op in _CARRIES)
+# Arithmetic that keeps a tensor's shape where its other operand is a scalar.
+_SCALES = frozenset(("Add", "AddV2", "Div", "Maximum", "Minimum", "Mul", "RealDiv", "Sub"))
+_ARRAY_WRITES = {"TensorArrayScatterV3": 2, "TensorArraySplitV3": 1, "TensorArrayWriteV3": 2}
+_ARRAY_READS = frozenset(("TensorArrayConcatV3", "TensorArrayGatherV3", "TensorArrayReadV3"))
+
+
+class Use(NamedTuple):
+    """Input `slot` of `node` reads a value, or what became of it.
+
+    Attributes:
+        node: the reading node.
+        slot: which of its data inputs.
+        port: the tensor that it reads there.
+        offset: what has been added to the value up to there.
+    """
+
+    node: tf.NodeDef
+    slot: int
+    port: Port
+    offset: int
+
+
+_Follow = Callable[[GraphView, Consumer], Iterable[Tuple[Port, int]]]
+
+
+def uses_of_values(view: GraphView, start: Port) -> List[Use]:
+    """All readers of the values of a tensor, wherever in other tensors they end up.
+
+    The whole graph counts, not only what runs: a run of gradients computes no loss, but the loss says what labels are.
+    """
+    return _uses(view, start, _moved)
+
+
+def uses_of_shape(view: GraphView, start: Port) -> List[Use]:
+    """All readers of a tensor and of what has its shape for sure."""
+    return _uses(view, start, _same_shape)
+
+
+def carried_from(view: GraphView, port: Port) -> Port:
+    """Where a tensor that was only carried comes from; a Merge has more than one answer, and is its own."""
+    while view.nodes[port.node].op in _CARRIES and view.nodes[port.node].op != "Merge":
+        port = view.inputs(port.node)[port.output if view.nodes[port.node].op == "IdentityN" else 0]
+    return port
+
+
+def _uses(view: GraphView, start: Port, follow: _Follow) -> List[Use]:
+    seen, waiting, found = {start}, [(start, 0)], []
+    while waiting:
+        port, offset = waiting.pop()
+        for consumer in view.consumers(port.node):
+            if consumer.output == port.output:
+                found.append(Use(view.nodes[consumer.node], consumer.slot, port, offset))
+                fresh = [
+                    (next_port, offset + added)
+                    for next_port, added in follow(view, consumer)
+                    if next_port not in seen
+                ]
+                seen.update(next_port for next_port, _ in fresh)
+                waiting.extend(fresh)
+    return found
+
+
+def _moved(view: GraphView, consumer: Consumer) -> List[Tuple[Port, int]]:
+    """The tensors that hold the values after this consumer, and what it added to them."""
+    op = view.nodes[consumer.node].op
+    if consumer.slot in range(len(view.inputs(consumer.node)))[_MOVES.get(op, slice(0))]:
+        return [(port, 0) for port in _outputs(view, consumer)]
+    if _ARRAY_WRITES.get(op) == consumer.slot:
+        return [(port, 0) for port in _read_from_array(view, consumer.node)]
+    if op in ("Add", "AddV2", "Sub"):
+        number = integer(view, view.inputs(consumer.node)[1 - consumer.slot])
+        if number is not None and (op != "Sub" or consumer.slot == 0):
+            return [(Port(consumer.node, 0), -number if op == "Sub" else number)]
+    return []
+
+
+def _same_shape(view: GraphView, consumer: Consumer) -> List[Tuple[Port, int]]:
+    node = view.nodes[consumer.node]
+    if node.op in _CARRIES:
+        return [(port, 0) for port in _outputs(view, consumer)]
+    if (
+        node.op in _SCALES
+        and scalar(view, view.inputs(consumer.node)[1 - consumer.slot]) is not None
+    ):
+        return [(Port(consumer.node, 0), 0)]
+    return []
+
+
+def scalar(view: GraphView, port: Port) -> Optional[float]:
+    """The number that a constant of one element holds, None for any other tensor."""
+    node = view.nodes[carried_from(view, port).node]
+    if (
+        node.op != "Const"
+        or "value" not in node.attr
+        or tf.as_dtype(node.attr["value"].tensor.dtype) in (tf.string, tf.resource, tf.variant)
+    ):
+        return None
+    value = tf.make_ndarray(node.attr["value"].tensor)
+    return float(value.ravel()[0]) if value.size == 1 else None
+
+
+def integer(view: GraphView, port: Port) -> Optional[int]:
+    """The same for a whole number."""
+    number = scalar(view, port)
+    return (
+        int(number)
+        if number is not None and np.isfinite(number) and number == int(number)
+        else None
+    )
+
+
+def _outputs(view: GraphView, consumer: Consumer) -> List[Port]:
+    """The outputs of a node that are read; of an IdentityN the one alone that belongs to the input."""
+    read = sorted({c.output for c in view.consumers(consumer.node)})
+    return [
+        Port(consumer.node, output)
+        for output in read
+        if output == consumer.slot or view.nodes[consumer.node].op != "IdentityN"
+    ]
+
+
+def _read_from_array(view: GraphView, writer: str) -> List[Port]:
+    """What comes out of the TensorArray that a node writes to; its handle gets into loops by way of Enter."""
+    waiting, seen = [carried_from(view, view.inputs(writer)[0])], set()
+    found = []
+    while waiting:
+        port = waiting.pop()
+        seen.add(port)
+        for consumer in view.consumers(port.node):
+            if consumer.output != port.output or consumer.slot:
+                continue
+            if view.nodes[consumer.node].op in _ARRAY_READS:
+                found.append(Port(consumer.node, 0))
+            elif view.nodes[consumer.node].op in _CARRIES:
+                waiting += [port for port in _outputs(view, consumer) if port not in seen]
+    return found

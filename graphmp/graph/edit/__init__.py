@@ -1,0 +1,1 @@
+"""Graphs changed and built."""

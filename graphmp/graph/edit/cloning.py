@@ -1,0 +1,88 @@
+"""Clones of some nodes of a graph, under other names, wired to each other and to the nodes that stay."""
+
+from __future__ import annotations
+
+from typing import Dict, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.calls import with_callers
+from graphmp.graph.structure.control_flow import ENTERS
+from graphmp.graph.structure.view import CONTROL, GraphView, parse_input
+
+FUNCTION_SUFFIX = "_graphmp"
+
+
+def cloned(
+    after: GraphView, before: tf.GraphDef, names: Dict[str, str], prefix: str
+) -> tf.GraphDef:
+    """The clones alone, and the functions that they call where those differ from the original's of the same name.
+
+    Args:
+        after: the graph to clone from.
+        before: the original, whose functions keep their names.
+        names: for each node to clone its clone's name.
+        prefix: goes before the names of while frames: the original's must differ, else both can't run at once.
+    """
+    result = tf.GraphDef(versions=after.graph_def.versions)
+    functions = changed_functions(before, after.graph_def)
+    for function in after.graph_def.library.function:
+        if function.signature.name in functions:
+            copy = result.library.function.add()
+            copy.CopyFrom(function)
+            copy.signature.name += FUNCTION_SUFFIX
+            for node in copy.node_def:
+                _rename_functions(node, functions)
+    for name, clone in names.items():
+        node = result.node.add()
+        node.CopyFrom(after.nodes[name])
+        node.name = clone
+        node.input[:] = [_input(text, names) for text in node.input]
+        _rename_functions(node, functions)
+        if node.op in ENTERS:
+            node.attr["frame_name"].s = ("%s/" % prefix).encode("utf-8") + node.attr["frame_name"].s
+        _colocate(node, after, names)
+    return result
+
+
+def with_output(text: str) -> str:
+    """An input string with its output's number, as the importer's map of inputs has them."""
+    port = parse_input(text)
+    return text if port.output == CONTROL else "%s:%d" % port
+
+
+def _input(text: str, names: Dict[str, str]) -> str:
+    port = parse_input(text)
+    clone = names.get(port.node)
+    return with_output(text) if clone is None else str(port._replace(node=clone))
+
+
+def _colocate(node: tf.NodeDef, after: GraphView, names: Dict[str, str]) -> None:
+    """`_class` of a clone names its clone; beside a shared node it has that node's device."""
+    if "_class" not in node.attr:
+        return
+    with_nodes = [text.decode("utf-8")[len("loc:@") :] for text in node.attr["_class"].list.s]
+    del node.attr["_class"]
+    for name in with_nodes:
+        if name in names:
+            node.attr["_class"].list.s.append(("loc:@" + names[name]).encode("utf-8"))
+        elif not node.device and name in after.nodes:
+            node.device = after.nodes[name].device
+
+
+def changed_functions(before: tf.GraphDef, after: tf.GraphDef) -> Set[str]:
+    """Functions whose bodies the conversion changed, and those that call them."""
+    old = {function.signature.name: function for function in before.library.function}
+    return with_callers(
+        after, {f.signature.name for f in after.library.function if old.get(f.signature.name) != f}
+    )
+
+
+def _rename_functions(node: tf.NodeDef, functions: Set[str]) -> None:
+    if node.op in functions:
+        node.op += FUNCTION_SUFFIX
+    for attribute in node.attr.values():
+        kinds = [attribute.func] if attribute.HasField("func") else list(attribute.list.func)
+        for function in kinds:
+            if function.name in functions:
+                function.name += FUNCTION_SUFFIX

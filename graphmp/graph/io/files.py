@@ -1,0 +1,263 @@
+"""Graph files: reading a graph whatever its format, and writing files that are never half there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import stat
+import sys
+import threading
+import uuid
+import warnings
+from typing import Any, Callable, Iterator, Mapping, Sequence, Tuple, Union
+
+import google.protobuf
+import tensorflow.compat.v1 as tf
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.io import saved_model
+from graphmp.graph.structure.cycles import find_cycle
+from graphmp.graph.structure.view import GraphView
+
+Path = Union[str, "os.PathLike[str]"]
+
+META_GRAPH, GRAPH, SAVED_MODEL = "MetaGraphDef", "GraphDef", "SavedModel"
+
+_ACCEPTED = "accepted is a MetaGraphDef or a GraphDef, binary or text, or a SavedModel"
+_TOO_LARGE = 1 << 31  # protobuf reads and writes less
+_CONTROL = re.compile(
+    rb"[\x00-\x08\x0e-\x1f]"
+)  # a binary graph has the byte 0x12 ahead of every op; text writes such bytes as escapes
+_VERSION_FIRST = (
+    b"\x08"  # a number in field 1: the schema version of a SavedModel; a graph has a message there
+)
+_NO_NODES = "no nodes that have a name and an op"
+_END = (sys.maxsize, 0)
+_STDERR = 2
+_WRITES_TO_STDERR = int(google.protobuf.__version__.split(".")[0]) < 4
+_silencing = threading.Lock()
+
+
+def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
+    """Reads a MetaGraphDef, a GraphDef or a SavedModel, binary or text; the content decides, not the name.
+
+    A protobuf parser takes many a file for what it is not, because it keeps fields that it does not know. A reading
+    counts only if it gives nodes, each with a name and an op, whose names are unique and whose inputs all exist.
+    That also finds nearly every file that was cut short.
+
+    Args:
+        path: a file, or the folder of a SavedModel.
+        tag: the tags of the graph to take from a SavedModel, separated by commas; one with a single graph needs none.
+
+    Returns:
+        The MetaGraphDef; a GraphDef comes wrapped into one.
+
+    Raises:
+        GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph that TensorFlow could run, GMP002 if
+            the tag is not one of the file's.
+    """
+    file = _file_of(path)
+    form, meta_graphs = _parse(file, _read(file))
+    if form == SAVED_MODEL:
+        meta_graph = saved_model.select(meta_graphs, tag, file)
+        if not _has_nodes(meta_graph.graph_def):
+            raise _not_a_graph(file, "a graph with %s" % _NO_NODES)
+    elif tag:
+        raise GraphmpError(
+            "GMP002",
+            "%s: --tag=%s: found a %s; accepted with a tag is a SavedModel" % (file, tag, form),
+        )
+    else:
+        meta_graph = meta_graphs[0]
+    _check(file, meta_graph.graph_def)
+    return meta_graph
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Writes a file as a whole or not at all: under a temporary name in the same folder, then renamed.
+
+    A link is followed. A device or a pipe is written to and not replaced: a rename would destroy /dev/null.
+
+    Raises:
+        GraphmpError: GMP004 if it can't be written; the old file is then what it was.
+    """
+    target = pathlib.Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data)
+        else:
+            _write_and_rename(target, data)
+    except OSError as error:
+        raise GraphmpError(
+            "GMP004", "%s: cannot be written: %s" % (path, error.strerror or error)
+        ) from None
+
+
+def write_files(folder: pathlib.Path, contents: Mapping[str, bytes]) -> None:
+    """Writes files into a folder, which is made where there is none; each is complete or the old one.
+
+    Raises:
+        GraphmpError: GMP004 where the folder can't be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in contents.items():
+            write_atomic(folder / name, data)
+    except OSError as error:
+        raise GraphmpError("GMP004", "%s: %s" % (folder, error.strerror or error)) from None
+
+
+def _write_and_rename(target: pathlib.Path, data: bytes) -> None:
+    temporary = target.with_name(".graphmp-%s" % uuid.uuid4().hex)
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+        os.replace(temporary, target)
+    except BaseException:
+        if temporary.exists():
+            temporary.unlink()
+        raise
+
+
+def _file_of(path: Path) -> str:
+    """The file to read, which is there and not too large: `path` itself, or the SavedModel in that folder."""
+    try:
+        status = os.stat(path)
+        file = saved_model.file_in(os.fspath(path)) if stat.S_ISDIR(status.st_mode) else ""
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    if file is None:
+        raise _not_a_graph(path, "a folder without %s" % " or ".join(saved_model.FILES))
+    if file:
+        return _file_of(file)
+    if status.st_size >= _TOO_LARGE:
+        raise _not_a_graph(
+            path, "a file of %s bytes" % format(status.st_size, ","), ", of less than 2 GiB"
+        )
+    return os.fspath(path)
+
+
+def _read(file: str) -> bytes:
+    try:
+        return pathlib.Path(file).read_bytes()
+    except OSError as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> GraphmpError:
+    """ValueError, which has no strerror, comes of a null character in the path."""
+    return GraphmpError("GMP003", "%s: %s" % (path, getattr(error, "strerror", None) or error))
+
+
+def _not_a_graph(path: Path, found: str, limit: str = "") -> GraphmpError:
+    if os.fspath(path).endswith(".py"):
+        found, limit = (
+            "a Python file",
+            "; `graphmp convert %s` writes the graph that it builds" % path,
+        )
+    return GraphmpError("GMP008", "%s: found %s; %s%s" % (path, found, _ACCEPTED, limit))
+
+
+def _check(file: str, graph_def: tf.GraphDef) -> None:
+    """Raises GMP008 where TensorFlow could not run the graph, whatever its ops are."""
+    try:
+        cycle = find_cycle(GraphView(graph_def))
+    except GraphmpError as error:
+        raise _not_a_graph(file, "a damaged graph (%s)" % error.message) from None
+    if cycle is not None:
+        raise _not_a_graph(
+            file, "a graph with a cycle outside while loops (node %s depends on itself)" % cycle
+        )
+
+
+def _parse(file: str, data: bytes) -> Tuple[str, Sequence[tf.MetaGraphDef]]:
+    """What the file holds, and its graphs, of which there is at least one. Raises GMP008 where there is none."""
+    if not data:
+        raise _not_a_graph(file, "an empty file")
+    if not _CONTROL.search(data):
+        try:
+            return _first_form(
+                file,
+                text_format.Parse,
+                data.decode("utf-8-sig"),
+                (META_GRAPH, GRAPH, SAVED_MODEL),
+                "text",
+            )
+        except UnicodeDecodeError:
+            pass
+    forms = (SAVED_MODEL,) if data.startswith(_VERSION_FIRST) else (META_GRAPH, GRAPH, SAVED_MODEL)
+    return _first_form(file, _parse_binary, data, forms, "%s bytes" % format(len(data), ","))
+
+
+def _first_form(
+    file: str, parse: Callable[[Any, Any], Any], data: Any, forms: Sequence[str], kind: str
+) -> Tuple[str, Sequence[tf.MetaGraphDef]]:
+    """Reads `data` as one form after the other. With no graph in any, tells of the reading that got furthest."""
+    failures = []
+    for form in forms:
+        whole = saved_model.new() if form == SAVED_MODEL else tf.MetaGraphDef()
+        try:
+            parse(data, whole.graph_def if form == GRAPH else whole)
+        except (
+            DecodeError,
+            text_format.ParseError,
+            ValueError,
+            RecursionError,
+        ) as error:  # ValueError: a number that its field can't hold
+            failures.append((_place(error), str(error)))
+            continue
+        meta_graphs = whole.meta_graphs if form == SAVED_MODEL else [whole]
+        if any(_has_nodes(meta_graph.graph_def) for meta_graph in meta_graphs):
+            return form, meta_graphs
+        failures.append((_END, _NO_NODES))
+    raise _not_a_graph(
+        file, "%s, and not a graph (%s)" % (kind, max(failures, key=lambda failure: failure[0])[1])
+    )
+
+
+def _place(error: Exception) -> Tuple[int, int]:
+    """Line and column at which a text failed; the end where that is not known, as with bytes."""
+    if isinstance(error, text_format.ParseError) and error.GetLine():
+        return error.GetLine(), error.GetColumn() or 0
+    return _END
+
+
+def _parse_binary(data: bytes, message: Any) -> None:
+    """Raises DecodeError too where protobuf 3.20 gives up halfway, which it only warns of."""
+    with _silent_stderr(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", RuntimeWarning)
+        message.ParseFromString(data)
+    if any(issubclass(warning.category, RuntimeWarning) for warning in caught):
+        raise DecodeError(str(caught[0].message))
+
+
+@contextlib.contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Drops what protobuf 3.20 writes to file descriptor 2 about a string that is not UTF-8; it raises as well."""
+    if not _WRITES_TO_STDERR:
+        yield
+        return
+    with _silencing:
+        try:
+            saved = os.dup(_STDERR)
+        except OSError:  # closed: nothing can be written
+            yield
+            return
+        try:
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), _STDERR)
+            yield
+        finally:
+            os.dup2(saved, _STDERR)
+            os.close(saved)
+
+
+def _has_nodes(graph_def: tf.GraphDef) -> bool:
+    """Whether there are nodes and all have a name and an op. A MetaGraphDef's op list, read as an op, isn't printable."""
+    return len(graph_def.node) > 0 and all(
+        node.name and node.op and node.op.isprintable() for node in graph_def.node
+    )

@@ -1,0 +1,165 @@
+"""A MetaGraphDef as bytes, for reading: a node is parsed when it is asked for. Parsed as a whole, a graph takes six to eight times as much."""
+
+from __future__ import annotations
+
+import functools
+from array import array
+from typing import Any, Dict, Iterator, Mapping, Sequence, Union
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.io.messages import serialize
+from graphmp.graph.io.wire_format import counted, counted_key, fields
+from graphmp.once import once
+
+_GRAPH_DEF, _NODE = (
+    2,
+    1,
+)  # fields of MetaGraphDef and GraphDef (tensorflow/core/protobuf/meta_graph.proto, framework/graph.proto)
+_SMALL = (
+    1 << 20
+)  # bytes of a graph whose nodes all stay parsed: that is a few megabytes, and each is looked at a dozen times
+_KEPT = 16  # of a larger graph: a restore op has thousands of readers, each of which looks at it, and as many outputs
+
+
+class StoredMetaGraph:
+    """Reads like the MetaGraphDef that it was made from, with `graph_def.node` as a sequence of copies.
+
+    Attributes:
+        data: the binary form of the graph: the same bytes for the same graph, in any process.
+        rest: a MetaGraphDef of all but the nodes.
+        graph_def: its GraphDef, stored too.
+        recorded: calls of `tf.gradients` that were seen as it was built (`gradient_record.py`).
+    """
+
+    def __init__(self, data: bytes, recorded: Sequence[Any] = ()):
+        """`data` is a MetaGraphDef's binary form as `messages.serialize` gives it."""
+        self.data, self.recorded = data, recorded
+        self.rest = tf.MetaGraphDef()
+        bounds = array("Q")
+        for field in fields(self.data, 0, len(self.data)):
+            if field.number != _GRAPH_DEF:
+                self.rest.MergeFromString(self.data[field.start : field.end])
+                continue
+            for inner in fields(self.data, field.content, field.end):
+                if inner.number == _NODE:
+                    bounds.extend((inner.content, inner.end))
+                else:
+                    self.rest.graph_def.MergeFromString(self.data[inner.start : inner.end])
+        self.graph_def = StoredGraphDef(self.rest.graph_def, StoredNodes(self.data, bounds))
+
+    def parsed(self) -> tf.MetaGraphDef:
+        """The MetaGraphDef itself, a new one each time."""
+        return tf.MetaGraphDef.FromString(self.data)
+
+    def __getattr__(self, name: str) -> Any:
+        return _field(self.__dict__.get("rest"), name)
+
+
+class StoredNodes(Mapping[str, tf.NodeDef]):
+    """The nodes of a stored graph by name, in the order of the graph, parsed when they are looked at. They are to be read, not changed.
+
+    Raises:
+        GraphmpError: GMP008 at the first look if two nodes share a name.
+    """
+
+    def __init__(self, data: bytes, bounds: array[int]):
+        """`bounds` has two numbers a node, where it starts and ends in `data`."""
+        self._data, self._bounds = data, bounds
+        self._parsed = functools.lru_cache(maxsize=None if len(data) <= _SMALL else _KEPT)(
+            functools.partial(_node, data, bounds)
+        )
+
+    @once
+    def _numbers(self) -> Dict[str, int]:
+        numbers: Dict[str, int] = {}
+        for number in range(len(self)):
+            name = _node(self._data, self._bounds, number).name
+            if numbers.setdefault(name, number) != number:
+                raise not_unique(name)
+        return numbers
+
+    def serialized(self, name: str) -> bytes:
+        """A node's binary form, the same bytes for the same node."""
+        return _slice(self._data, self._bounds, self._numbers[name])
+
+    def __getitem__(self, name: str) -> tf.NodeDef:
+        return self._parsed(self._numbers[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._numbers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._bounds) // 2
+
+
+def not_unique(name: str) -> GraphmpError:
+    """The error for two nodes of one name."""
+    return GraphmpError("GMP008", "two nodes have the name %s; accepted are unique names" % name)
+
+
+def _slice(data: bytes, bounds: array[int], number: int) -> bytes:
+    return data[bounds[2 * number] : bounds[2 * number + 1]]
+
+
+def _node(data: bytes, bounds: array[int], number: int) -> tf.NodeDef:
+    return tf.NodeDef.FromString(_slice(data, bounds, number))
+
+
+class StoredGraphDef:
+    """Reads like a GraphDef.
+
+    Attributes:
+        nodes: the nodes by name.
+        node: the nodes.
+    """
+
+    def __init__(self, rest: tf.GraphDef, nodes: StoredNodes):
+        self._rest, self.nodes, self.node = rest, nodes, nodes.values()
+
+    def __getattr__(self, name: str) -> Any:
+        return _field(self.__dict__.get("_rest"), name)
+
+
+def _field(message: Any, name: str) -> Any:
+    """A field of a message; no method, which would know nothing of the nodes."""
+    if message is None or name not in message.DESCRIPTOR.fields_by_name:
+        raise AttributeError(name)
+    return getattr(message, name)
+
+
+Readable = Union[tf.MetaGraphDef, StoredMetaGraph]
+
+
+def stored(meta_graph: Readable, recorded: Sequence[Any] = ()) -> StoredMetaGraph:
+    """The graph as it is now, stored; itself where it is already. `recorded`: its calls of `tf.gradients` on record."""
+    return (
+        meta_graph
+        if isinstance(meta_graph, StoredMetaGraph)
+        else StoredMetaGraph(serialize(meta_graph), recorded)
+    )
+
+
+def emptied(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
+    """The graph, stored; the MetaGraphDef, which has nodes, loses them. At once, protobuf would take three times the bytes besides (upb)."""
+    nodes = [counted(_NODE, serialize(node)) for node in meta_graph.graph_def.node]
+    del meta_graph.graph_def.node[:]
+    rest = serialize(meta_graph)
+    graph = next(
+        field for field in fields(rest, 0, len(rest)) if field.number == _GRAPH_DEF
+    )  # nodes have the lowest number in it: they come first
+    key = counted_key(_GRAPH_DEF, sum(map(len, nodes)) + graph.end - graph.content)
+    return StoredMetaGraph(b"".join((rest[: graph.start], key, *nodes, rest[graph.content :])))
+
+
+def copied(meta_graph: Readable) -> tf.MetaGraphDef:
+    """A MetaGraphDef of its own, which may be changed."""
+    if isinstance(meta_graph, StoredMetaGraph):
+        return meta_graph.parsed()
+    copy = tf.MetaGraphDef()
+    copy.CopyFrom(meta_graph)
+    return copy

@@ -1,0 +1,83 @@
+"""How many elements a tensor has, by the shapes that a graph file records; unknown dimensions count as 32."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any, Dict, List, Optional, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+UNKNOWN_DIMENSION = 32
+UNKNOWN_RANK = UNKNOWN_DIMENSION**2
+_SHAPES = "_output_shapes"
+
+
+def recorded_elements(node: tf.NodeDef, output: int) -> int:
+    """Elements of one output by the node's `_output_shapes`; a constant's by its value."""
+    if node.op == "Const" and "value" in node.attr:
+        return _elements(node.attr["value"].tensor.tensor_shape)
+    shape = recorded_shape(node, output)
+    return UNKNOWN_RANK if shape is None else _elements(shape)
+
+
+def recorded_size(node: tf.NodeDef, output: int) -> Optional[int]:
+    """Elements of one output by the node's `_output_shapes`; None where a dimension is unknown."""
+    sizes = recorded_dimensions(node, output, -1)
+    return None if sizes is None or -1 in sizes else int(np.prod(sizes, dtype=np.float64))
+
+
+def recorded_dimensions(node: tf.NodeDef, output: int, unknown: int) -> Optional[List[int]]:
+    """Dimensions of one output by the node's `_output_shapes`, `unknown` for the unknown ones; None where the rank is unknown."""
+    shape = recorded_shape(node, output)
+    if shape is None or shape.unknown_rank:
+        return None
+    return [unknown if dim.size < 0 else int(dim.size) for dim in shape.dim]
+
+
+def recorded_shape(node: tf.NodeDef, output: int) -> Optional[Any]:
+    """The TensorShapeProto of one output by the node's `_output_shapes`; None where there is none."""
+    attributes = node.attr
+    shapes = attributes[_SHAPES].list.shape if _SHAPES in attributes else ()
+    return shapes[output] if output < len(shapes) else None
+
+
+def records_shapes(graph_def: tf.GraphDef) -> bool:
+    """Whether a graph's nodes carry `_output_shapes`; a graph saved with TensorFlow's exporter does, a frozen one may not."""
+    return any(_SHAPES in node.attr for node in graph_def.node)
+
+
+def inferred_shapes(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
+    """Output shapes by node, as TensorFlow infers them where it imports the graph; empty where it doesn't."""
+    copied = tf.GraphDef()
+    copied.CopyFrom(graph_def)  # importing writes defaults into the graph that it is given
+    with tf.Graph().as_default() as graph:
+        try:
+            tf.import_graph_def(copied, name="")
+        except Exception:  # TensorFlow raises what it likes: then sizes are unknown
+            return {}
+        return {
+            op.name: [tensor.shape.as_proto() for tensor in op.outputs]
+            for op in graph.get_operations()
+        }
+
+
+def with_inferred_shapes(graph_def: tf.GraphDef) -> tf.GraphDef:
+    """The graph itself where it records shapes, else a copy that does; for measuring, not for writing."""
+    if records_shapes(graph_def):
+        return graph_def
+    copy = tf.GraphDef()
+    copy.CopyFrom(graph_def)
+    shapes = inferred_shapes(graph_def)
+    gc.collect(0)  # TensorFlow's graphs refer to themselves
+    for node in copy.node:
+        if shapes.get(node.name):
+            node.attr[_SHAPES].list.shape.extend(shapes[node.name])
+    return copy
+
+
+def _elements(shape: Any) -> int:
+    if shape.unknown_rank:
+        return UNKNOWN_RANK
+    sizes = [UNKNOWN_DIMENSION if dim.size < 0 else dim.size for dim in shape.dim]
+    return int(np.prod(sizes, dtype=np.float64)) if sizes else 1

@@ -1,0 +1,134 @@
+"""How often while loops go round, where the graph says so: a counter that goes up by one, from one number to another.
+
+`while_loop(lambda i, ...: i < 200, ...)`, and tf.nn.dynamic_rnn over a known number of steps; the loop of the backward pass
+goes round as often as the one whose count it counts down. Any other loop counts as 32 iterations.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+
+from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
+from graphmp.graph.shapes.symbolic_shapes import SymbolicShapes
+from graphmp.graph.structure.frames import Frames, frames
+from graphmp.graph.structure.view import GraphView, Port
+
+Counts = Mapping[
+    Tuple[str, ...], int
+]  # iterations of each frame, by its own name and those of the frames around it
+
+
+def trip_counts(view: GraphView) -> Counts:
+    """The iterations of each loop that are known from the graph."""
+    inside = frames(view)
+    return _Counter(view, inside).counts if inside else {}
+
+
+def trips(inside: Frames, counts: Counts, name: str) -> int:
+    """How often a node runs in a step: the iterations of the loops that it lies in, multiplied."""
+    frame = inside.get(name, ())
+    total = 1
+    for depth in range(1, len(frame) + 1):
+        total *= counts.get(frame[:depth], UNKNOWN_DIMENSION)
+    return total
+
+
+class _Counter:
+    def __init__(self, view: GraphView, inside: Frames):
+        self._view = view
+        self._inside = inside
+        self._shapes = SymbolicShapes(view)
+        self.counts: Dict[Tuple[str, ...], int] = {}
+        conditions = [
+            name for name, node in view.nodes.items() if node.op == "LoopCond" and name in inside
+        ]
+        backward = []
+        for name in conditions:
+            bounds = [
+                bound
+                for bound in (
+                    self._iterations(port) for port in self._conjuncts(view.inputs(name)[0])
+                )
+                if bound is not None
+            ]
+            if bounds:
+                self.counts[inside[name]] = max(1, min(bounds))
+            else:
+                backward.append(name)
+        for name in backward:
+            forward = self._counted_down(view.inputs(name)[0])
+            if forward in self.counts:
+                self.counts[inside[name]] = self.counts[forward]
+
+    def _conjuncts(self, port: Port) -> Iterator[Port]:
+        waiting = [port]
+        while waiting:
+            port = waiting.pop()
+            if self._view.nodes[port.node].op == "LogicalAnd":
+                waiting.extend(self._view.inputs(port.node))
+            else:
+                yield port
+
+    def _iterations(self, port: Port) -> Optional[int]:
+        """Iterations for which `counter < bound` holds."""
+        op, inputs = self._view.nodes[port.node].op, self._view.inputs(port.node)
+        if op not in ("Less", "LessEqual", "Greater", "GreaterEqual"):
+            return None
+        counter, bound = inputs if op.startswith("Less") else reversed(inputs)
+        last, first = self._number(bound), self._start(counter, ("Add", "AddV2"))
+        if last is None or first is None:
+            return None
+        start = self._number(first)
+        return None if start is None else last - start + (op.endswith("Equal"))
+
+    def _counted_down(self, port: Port) -> Tuple[str, ...]:
+        """The frame whose iterations a loop counts down, `count >= 1`; () for another condition."""
+        view = self._view
+        if view.nodes[port.node].op != "GreaterEqual":
+            return ()
+        start = self._start(view.inputs(port.node)[0], ("Sub",))
+        while start is not None and view.nodes[start.node].op == "Identity":
+            start = view.inputs(start.node)[0]
+        return (
+            self._inside.get(start.node, ())
+            if start is not None and view.nodes[start.node].op == "Exit"
+            else ()
+        )
+
+    def _start(self, counter: Port, steps: Tuple[str, ...]) -> Optional[Port]:
+        """What a loop variable begins with that changes by one each time; None for any other tensor."""
+        merge = self._behind(counter)
+        if self._view.nodes[merge].op != "Merge":
+            return None
+        entered: List[Port] = []
+        for port in self._view.inputs(merge):
+            node = self._view.nodes[port.node]
+            if node.op == "Enter":
+                entered += self._view.inputs(port.node)
+            elif node.op != "NextIteration" or not self._steps(
+                self._view.inputs(port.node)[0], merge, steps
+            ):
+                return None
+        return entered[0] if len(entered) == 1 else None
+
+    def _steps(self, port: Port, merge: str, steps: Tuple[str, ...]) -> bool:
+        """Whether a tensor is the loop variable and one."""
+        while self._view.nodes[port.node].op == "Identity":
+            port = self._view.inputs(port.node)[0]
+        inputs = self._view.inputs(port.node)
+        return (
+            self._view.nodes[port.node].op in steps
+            and self._behind(inputs[0]) == merge
+            and self._number(inputs[1]) == 1
+        )
+
+    def _behind(self, port: Port) -> str:
+        """The node behind identities and switches."""
+        while self._view.nodes[port.node].op in ("Identity", "Switch"):
+            port = self._view.inputs(port.node)[0]
+        return port.node
+
+    def _number(self, port: Port) -> Optional[int]:
+        held = self._shapes.held(port)
+        number = held[0] if held is not None and len(held) == 1 else None
+        return number if isinstance(number, int) else None

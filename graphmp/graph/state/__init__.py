@@ -1,0 +1,1 @@
+"""Variables, writes, and the devices that hold them."""

@@ -1,0 +1,87 @@
+"""Where nodes are: by their device strings, as TensorFlow's placer takes them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Dict, Iterable, List, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.view import Consumer, GraphView
+
+_COLOCATION = "_class"
+_PREFIX = "loc:@"
+_OWN = "localhost"  # the job of a session without a server
+
+
+class Places:
+    """The device of each node of a graph, found when it is asked for; the graph's devices don't change meanwhile."""
+
+    def __init__(self, view: GraphView):
+        self._view = view
+        self._found: Dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        """A node's own device, else that of what it is colocated with, else that of the variable it works on; empty where nothing says."""
+        chain: List[str] = []
+        last = name
+        while last not in self._found and last not in chain:
+            chain.append(last)
+            beside = _beside(self._view, last)
+            if self._view.nodes[last].device or beside not in self._view.nodes:
+                break
+            last = beside
+        device = self._found.get(last) or self._view.nodes[last].device
+        for each in chain:
+            self._found[each] = self._view.nodes[each].device or device
+        return self._found[name]
+
+    def elsewhere(self, name: str, readers: Iterable[Consumer]) -> Dict[str, List[Consumer]]:
+        """The readers of a node's output that are on other devices than the node, by device."""
+        found: Dict[str, List[Consumer]] = {}
+        for reader in readers:
+            target = self.of(reader.node)
+            if target != self.of(name) and apart(self.of(name), target):
+                found.setdefault(target, []).append(reader)
+        return found
+
+
+def machine(device: str) -> str:
+    """The process that a device belongs to, such as `/job:ps/task:0`; empty where the string names none."""
+    spec = tf.DeviceSpec.from_string(device)
+    return str(tf.DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string())
+
+
+def _beside(view: GraphView, name: str) -> str:
+    """The node that a node asks to be placed with, or whose handle it takes: TensorFlow's placer puts the two together; empty for none."""
+    node = view.nodes[name]
+    classes = (
+        [text.decode() for text in node.attr[_COLOCATION].list.s]
+        if _COLOCATION in node.attr
+        else []
+    )
+    asked = [text[len(_PREFIX) :] for text in classes if text.startswith(_PREFIX)]
+    return (
+        asked
+        + [port.node for port in view.inputs(name) if view.nodes[port.node].op in VARIABLE_OPS]
+        + [""]
+    )[0]
+
+
+@functools.lru_cache(maxsize=None)
+def apart(device: str, other: str) -> bool:
+    """Whether a tensor has to be sent from one device to another. What only one of two strings names doesn't keep them apart, but for a job."""
+    a, b = _process_and_device(device), _process_and_device(other)
+    if (a[0] is None) != (b[0] is None):
+        return True
+    return any(
+        one is not None and another is not None and one != another for one, another in zip(a, b)
+    )
+
+
+def _process_and_device(device: str) -> Tuple[Any, ...]:
+    """Job, replica, task, type and index; a session's own process, which is no server's, names no job."""
+    spec = tf.DeviceSpec.from_string(device)
+    process = (None, None, None) if spec.job == _OWN else (spec.job, spec.replica, spec.task)
+    return (*process, spec.device_type, spec.device_index)

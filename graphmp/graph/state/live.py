@@ -1,0 +1,156 @@
+"""Reading a live tf.Graph: ancestors, floating tensors, variables."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, List, Optional, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.state.state_kinds import MAY_BE_STATE, PASS_HANDLES, kind, takes
+from graphmp.graph.state.variables import VARIABLE_OPS
+
+READS = frozenset(
+    ["Identity", "ReadVariableOp", "RefIdentity", "Enter", "RefEnter"]
+)  # of a variable, or of its reference or handle
+UPDATE_PREFIXES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
+ASSIGNS = frozenset(
+    [
+        "Assign",
+        "AssignAdd",
+        "AssignSub",
+        "AssignVariableOp",
+        "AssignAddVariableOp",
+        "AssignSubVariableOp",
+    ]
+)
+
+
+def is_update(op: Any) -> bool:
+    """Whether an op is an optimizer's update kernel."""
+    return op.type.startswith(UPDATE_PREFIXES)
+
+
+def is_write(op: Any) -> bool:
+    """Whether an op changes a variable or an accumulator; a call of a function that is handed one may."""
+    if kind(op.type):
+        return False
+    taken = [
+        (slot, tensor)
+        for slot, tensor in enumerate(op.inputs)
+        if tensor.dtype == tf.resource or _is_reference(tensor)
+    ]
+    return any(
+        _is_state(tensor)
+        and (not _is_reference(tensor) or takes(op.op_def, slot, op.node_def.attr))
+        for slot, tensor in taken
+    )
+
+
+def _is_reference(tensor: Any) -> bool:
+    return bool(tensor.dtype != tensor.dtype.base_dtype)
+
+
+def _is_state(tensor: Any) -> bool:
+    """Whether a reference or a handle may be of a variable or an accumulator."""
+    while tensor.op.inputs and (tensor.op.type in PASS_HANDLES or _is_reference(tensor)):
+        tensor = tensor.op.inputs[1 if tensor.op.type == "RefSelect" else 0]
+    return tensor.op.type in MAY_BE_STATE
+
+
+def is_initializer(op: Any) -> bool:
+    """Whether an op is the assignment that gives a variable its initial value."""
+    variable = (
+        variable_op(op.inputs[0])
+        if op.type in ("Assign", "AssignVariableOp") and op.inputs
+        else None
+    )
+    return variable is not None and op.name == variable.name + "/Assign"
+
+
+def ancestors(
+    ops: Iterable[Any], stop: Optional[Callable[[Any], bool]] = None, control: bool = True
+) -> Set[Any]:
+    """All ops that the given ones depend on, themselves included; what `stop` holds for is not passed through."""
+    seen: Set[Any] = set()
+    stack: List[Any] = list(ops)
+    while stack:
+        op = stack.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if stop is not None and stop(op):
+            continue
+        stack.extend(tensor.op for tensor in op.inputs)
+        if control:
+            stack.extend(op.control_inputs)
+    return seen
+
+
+def descendants(ops: Iterable[Any]) -> Set[Any]:
+    """Ops and all that depends on them, by data or control edges."""
+    seen: Set[Any] = set()
+    waiting = list(ops)
+    while waiting:
+        op = waiting.pop()
+        if op not in seen:
+            seen.add(op)
+            waiting += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
+            waiting += op._control_outputs
+    return seen
+
+
+def as_ops(fetches: Any, graph: Any) -> List[Any]:
+    """The ops behind any structure of fetches: tensors, ops, names, variables, sparse values; unknown ones are left out."""
+    found = []
+    for item in _leaves(fetches):
+        if isinstance(item, (str, bytes)):
+            item = _by_name(item, graph)
+        parts = (
+            [getattr(item, part, None) for part in ("values", "indices", "dense_shape")]
+            if hasattr(item, "dense_shape")
+            else [item]
+        )
+        for part in parts:
+            op = getattr(part, "op", part)
+            if isinstance(op, tf.Operation):
+                found.append(op)
+    return found
+
+
+def _leaves(structure: Any) -> Iterable[Any]:
+    if isinstance(structure, dict):
+        structure = list(structure.values())
+    if isinstance(structure, (list, tuple)) and not hasattr(structure, "dense_shape"):
+        return [leaf for item in structure for leaf in _leaves(item)]
+    if hasattr(structure, "__attrs_attrs__"):
+        return [
+            leaf for a in structure.__attrs_attrs__ for leaf in _leaves(getattr(structure, a.name))
+        ]
+    return [structure]
+
+
+def _by_name(name: Any, graph: Any) -> Any:
+    try:
+        return graph.as_graph_element(tf.compat.as_str(name))
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def variable_op(thing: Any) -> Optional[Any]:
+    """The variable's op behind a Variable, its reference or handle, or a read of it; None for anything else."""
+    op = getattr(thing, "op", None)
+    while op is not None and op.type in READS and op.inputs:
+        op = op.inputs[0].op
+    return op if op is not None and op.type in VARIABLE_OPS else None
+
+
+def connected_variables(xs: Any, gradients: Iterable[Any]) -> Set[str]:
+    """Names of the variables among `xs` whose gradient is not None."""
+    xs = xs if isinstance(xs, (list, tuple)) else [xs]
+    found = [variable_op(x) for x, gradient in zip(xs, gradients) if gradient is not None]
+    return {op.name for op in found if op is not None}
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a graph tensor (2.21 calls its class SymbolicTensor)."""
+    return isinstance(value, tf.Tensor)

@@ -1,0 +1,226 @@
+"""State in a serialised graph: which variable a node refers to, what writes to it, what gives it its first value."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, Optional, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.io.messages import parse
+from graphmp.graph.state.live import READS
+from graphmp.graph.state.state_kinds import (
+    ARGUMENTS,
+    MAY_BE_STATE,
+    PASS_HANDLES,
+    PASS_REFERENCES,
+    REFERENCED,
+    kind,
+    returned_references,
+    takes,
+)
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.calls import CALLS, functions_named
+from graphmp.graph.structure.control_flow import SWITCHES
+from graphmp.graph.structure.view import Consumer, GraphView, Port, parse_input
+from graphmp.once import once
+from graphmp.policy.dtypes import RESOURCE
+
+_HANDS_ON = READS | {"RefSwitch", "Switch"}
+
+
+def variable_behind(view: GraphView, name: str) -> Optional[str]:
+    """The variable that a node is, refers to, or reads, itself or through reads of reads; None for anything else."""
+    while view.nodes[name].op in _HANDS_ON and view.inputs(name):
+        name = view.inputs(name)[0].node
+    return name if view.nodes[name].op in VARIABLE_OPS else None
+
+
+def _nobody_knows(op_type: str) -> None:
+    return None
+
+
+class State:
+    """Who writes what in the main graph of a MetaGraphDef."""
+
+    def __init__(
+        self,
+        meta_graph: tf.MetaGraphDef,
+        view: GraphView,
+        definition: Callable[[str], Any] = _nobody_knows,
+        ends: AbstractSet[str] = frozenset(),
+    ):
+        """Reads the collections of variables once.
+
+        Args:
+            meta_graph: the graph with its collections and functions.
+            view: its main graph.
+            definition: gives the OpDef of an op type, None where nobody knows it. What is handed a reference and isn't known writes it.
+            ends: nodes that hand what they take to someone who writes it: as good as writes.
+        """
+        self._meta_graph = meta_graph
+        self._view = view
+        self._definition = definition
+        self._ends = ends
+        self._defined = {
+            parse_input(d.variable_name).node: d
+            for key in variable_keys(meta_graph)
+            for d in definitions(meta_graph, key)
+        }
+        self._library = {
+            function.signature.name for function in meta_graph.graph_def.library.function
+        }
+        self.initializers = frozenset(self._initializers())
+
+    @once
+    def writes(self) -> List[str]:
+        """Nodes that write a variable or an accumulator, initialisers left out, in the order of the graph."""
+        return [
+            name
+            for name in self._view.nodes
+            if name not in self.initializers and self.is_write(name)
+        ]
+
+    def is_write(self, name: str) -> bool:
+        """Whether a node changes a variable or an accumulator: takes one and isn't known to only read it, or calls a function that does."""
+        return name in self._changes or name in self._ends or self._is_writing_call(name)
+
+    def written(self, name: str) -> AbstractSet[str]:
+        """The variables that a write takes to change them."""
+        return self._changes.get(name, frozenset())
+
+    @once
+    def writing_functions(self) -> AbstractSet[str]:
+        """Functions of the library that change state, themselves or through a call."""
+        return _writing_functions(self._meta_graph.graph_def)
+
+    @once
+    def _changes(self) -> Dict[str, AbstractSet[str]]:
+        """For each node that may write by a reference or handle that it takes, the variables; none for an accumulator."""
+        found: Dict[str, Set[str]] = {}
+        for name, node in self._view.nodes.items():
+            if node.op in MAY_BE_STATE and (
+                node.op not in ARGUMENTS
+                or ("dtype" in node.attr and node.attr["dtype"].type == RESOURCE)
+            ):
+                for write in self._takers(name):
+                    found.setdefault(write, set()).update([name] if node.op in VARIABLE_OPS else [])
+        return {name: frozenset(variables) for name, variables in found.items()}
+
+    def _takers(self, variable: str) -> Set[str]:
+        """What takes the reference or handle that a node gives, and isn't known to leave alone what is behind it."""
+        is_handle = self._view.nodes[variable].op not in REFERENCED
+        readers = self._view.handed_on(
+            Port(variable, 0), lambda consumer: self._handed_on(consumer, is_handle)
+        )
+        return {
+            consumer.node for consumer in readers if not self._leaves_alone(consumer, is_handle)
+        }
+
+    def _leaves_alone(self, consumer: Consumer, is_handle: bool) -> bool:
+        node = self._view.nodes[consumer.node]
+        if kind(node.op):
+            return True
+        if not is_handle:
+            return not takes(self._definition(node.op), consumer.slot, node.attr)
+        return _is_call(node, self._library) and not self._is_writing_call(consumer.node)
+
+    def _handed_on(self, consumer: Consumer, is_handle: bool) -> Iterable[int]:
+        """The outputs of a reader that are the reference or handle that it was given."""
+        node = self._view.nodes[consumer.node]
+        if node.op in (PASS_HANDLES if is_handle else PASS_REFERENCES):
+            return (
+                [consumer.slot]
+                if node.op == "IdentityN"
+                else range(2 if node.op in SWITCHES else 1)
+            )
+        return [] if is_handle or kind(node.op) else returned_references(self._definition(node.op))
+
+    def _is_writing_call(self, name: str) -> bool:
+        node = self._view.nodes[name]
+        return (
+            bool(self._library)
+            and _is_call(node, self._library)
+            and any(f in self.writing_functions for f in functions_named(node))
+        )
+
+    def variable(self, name: str) -> Optional[str]:
+        """The variable that a node is, refers to, or reads; None for anything else."""
+        return variable_behind(self._view, name)
+
+    def collected(self, key: str) -> Optional[AbstractSet[str]]:
+        """The variables of a collection; None where the graph has no such collection."""
+        if key not in self._meta_graph.collection_def:
+            return None
+        return {parse_input(d.variable_name).node for d in definitions(self._meta_graph, key)}
+
+    def _initializers(self) -> Iterator[str]:
+        for definition in self._defined.values():
+            yield parse_input(definition.initializer_name.lstrip("^")).node
+        for name, node in self._view.nodes.items():
+            if node.op in ("Assign", "AssignVariableOp") and self._view.inputs(name):
+                variable = self.variable(self._view.inputs(name)[0].node)
+                if variable is not None and name == variable + "/Assign":
+                    yield name
+
+
+def definitions(meta_graph: tf.MetaGraphDef, key: str) -> Iterator[Any]:
+    """The VariableDefs of a collection."""
+    if key in meta_graph.collection_def:
+        for data in meta_graph.collection_def[key].bytes_list.value:
+            definition = parse("tensorflow.VariableDef", data)
+            if definition is not None and definition.variable_name:
+                yield definition
+
+
+def variable_keys(meta_graph: tf.MetaGraphDef) -> List[str]:
+    """The collections that hold variables."""
+    return sorted(
+        key
+        for key in meta_graph.collection_def
+        if "variables" in key or key == tf.GraphKeys.GLOBAL_STEP
+    )
+
+
+def _writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
+    """Functions that change state, themselves or through a call."""
+    calls: Dict[str, Set[str]] = {}
+    found: Set[str] = set()
+    library = {function.signature.name for function in graph_def.library.function}
+    for function in graph_def.library.function:
+        calls[function.signature.name] = {
+            name for node in function.node_def for name in [node.op, *functions_named(node)]
+        }
+        if writes_itself(function, library):
+            found.add(function.signature.name)
+    while True:
+        more = {name for name, called in calls.items() if name not in found and called & found}
+        if not more:
+            return found
+        found |= more
+
+
+def writes_itself(function: Any, library: AbstractSet[str]) -> bool:
+    """Whether a node of a function's body takes the handle of a variable or of an argument, and is no reader and no call."""
+    handles = {
+        argument.name for argument in function.signature.input_arg if argument.type == RESOURCE
+    }
+    handles |= {node.name for node in function.node_def if node.op in VARIABLE_OPS}
+    waiting = list(function.node_def) if handles else []
+    count = -1
+    while len(handles) != count:  # a body's nodes stand in any order
+        count = len(handles)
+        handles |= {
+            node.name for node in waiting if node.op in PASS_HANDLES and _reads(node, handles)
+        }
+    return any(
+        not kind(node.op) and not _is_call(node, library) and _reads(node, handles)
+        for node in waiting
+    )
+
+
+def _is_call(node: Any, library: AbstractSet[str]) -> bool:
+    return node.op in CALLS or any(name in library for name in functions_named(node))
+
+
+def _reads(node: Any, names: AbstractSet[str]) -> bool:
+    return any(text.split(":")[0] in names for text in node.input if not text.startswith("^"))

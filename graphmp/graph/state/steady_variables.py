@@ -1,0 +1,51 @@
+"""Loop variables that keep the shape they enter with, in all iterations, though nobody knows how large they are."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, Tuple
+
+from graphmp.graph.shapes.symbolic_shapes import SymbolicShapes
+from graphmp.graph.structure.control_flow import ENTERS, NEXT_ITERATIONS
+from graphmp.graph.structure.view import GraphView, Port
+
+_MOST_ROUNDS = 8
+
+
+def steady_variables(view: GraphView) -> AbstractSet[str]:
+    """The Merges of these variables, by induction.
+
+    All are taken to keep their shape; those whose next value then has another are dropped, until what is left bears itself out.
+    """
+    variables = _variables(view)
+    steady = set(variables)
+    for _ in range(_MOST_ROUNDS):
+        shapes = SymbolicShapes(view, frozenset(steady))
+        found = {name: [shapes.of(port) for port in variables[name]] for name in steady}
+        broken = {
+            name
+            for name, (entered, following) in found.items()
+            if entered is None or following != entered
+        }
+        if not broken:
+            return steady
+        steady -= broken
+    return frozenset()
+
+
+def _variables(view: GraphView) -> Dict[str, Tuple[Port, Port]]:
+    """What enters a loop and what the next iteration takes, by the Merge of the two."""
+    found = {}
+    for name in [
+        name
+        for name, node in view.nodes.items()
+        if node.op == "Merge" and len(view.inputs(name)) == 2
+    ]:
+        entered, following = sorted(
+            view.inputs(name), key=lambda port: view.nodes[port.node].op in NEXT_ITERATIONS
+        )
+        if (
+            view.nodes[entered.node].op in ENTERS
+            and view.nodes[following.node].op in NEXT_ITERATIONS
+        ):
+            found[name] = entered, view.inputs(following.node)[0]
+    return found

@@ -1,0 +1,58 @@
+"""The variables of a graph, reference and resource ones alike, and their names in a checkpoint."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Optional, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.values import strings
+from graphmp.graph.structure.view import GraphView
+
+VARIABLE_OPS = frozenset(("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"))
+
+_SAVES = frozenset(("Save", "SaveSlices", "SaveV2"))
+_ABSENT = tf.AttrValue()  # node.attr["x"] would add an empty x to the graph
+
+
+class Variable(NamedTuple):
+    """A variable as its node declares it.
+
+    Attributes:
+        name: the node's name, which is also the variable's name in a checkpoint.
+        op: one of VARIABLE_OPS.
+        dtype: what it stores, as a number of the DataType enum.
+        shape: one number a dimension, -1 where unknown; None if even the rank is.
+    """
+
+    name: str
+    op: str
+    dtype: int
+    shape: Optional[Tuple[int, ...]]
+
+
+def variables(graph_def: tf.GraphDef) -> List[Variable]:
+    """The variables in the order of the graph; those inside functions are not looked for."""
+    nodes = (node for node in graph_def.node if node.op in VARIABLE_OPS)
+    return [
+        Variable(node.name, node.op, node.attr.get("dtype", _ABSENT).type, _shape(node))
+        for node in nodes
+    ]
+
+
+def saved_names(view: GraphView) -> Set[str]:
+    """The names under which the Savers in a graph write tensors to a checkpoint."""
+    saves = [
+        name
+        for name, node in view.nodes.items()
+        if node.op in _SAVES and len(view.inputs(name)) > 1
+    ]
+    return {text for name in saves for text in strings(view.nodes[view.inputs(name)[1].node])}
+
+
+def _shape(node: tf.NodeDef) -> Optional[Tuple[int, ...]]:
+    """The declared shape. The op Variable writes an unknown shape as a scalar's, so a scalar's there means unknown."""
+    shape = node.attr.get("shape", _ABSENT).shape
+    sizes = tuple(dim.size for dim in shape.dim)
+    unknown = shape.unknown_rank or (node.op == "Variable" and not sizes)
+    return None if unknown else sizes

@@ -1,0 +1,1 @@
+"""Nodes and edges: views, order, loops, branches, calls, gradient code."""

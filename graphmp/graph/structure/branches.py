@@ -1,0 +1,85 @@
+"""Which nodes run only where a conditional goes their way."""
+
+from __future__ import annotations
+
+from typing import Dict, FrozenSet, List, Mapping, Set, Tuple
+
+from graphmp.graph.structure.control_flow import MERGES, NEXT_ITERATIONS, SWITCHES
+from graphmp.graph.structure.frames import is_invariant
+from graphmp.graph.structure.order import in_order
+from graphmp.graph.structure.view import GraphView, Port
+
+Conditions = FrozenSet[Tuple[Port, int]]
+_ALWAYS: Conditions = frozenset()
+
+
+def conditional(view: GraphView) -> Set[str]:
+    """Nodes outside of while loops that some conditional may leave out, whole loops on one side of it included; those inside of loops unspecified."""
+    return set(conditions(view))
+
+
+def conditions(view: GraphView) -> Dict[str, Conditions]:
+    """For each such node the sides of predicates that it runs on alone.
+
+    1. What reads a Switch, by data or control, runs on that side of its predicate only, and so does all behind it.
+    2. A Merge of both sides of a predicate runs wherever the conditional does; of anything else no less rarely than all that it reads.
+    3. The Switches of a loop don't count: what lies behind the loop always runs.
+    """
+    if not any(node.op in SWITCHES for node in view.nodes.values()):
+        return {}
+    found: Dict[str, Conditions] = {}
+    for name in in_order(view, set(view.nodes)):
+        reads = [
+            sides(view, found, port)
+            for port in view.inputs(name)
+            if view.nodes[port.node].op not in NEXT_ITERATIONS
+        ]
+        controls = [found[control] for control in view.controls(name)]
+        op = view.nodes[name].op
+        found[name] = (_merged(reads) if op in MERGES else frozenset().union(*reads)).union(
+            *controls
+        )
+    return {name: own for name, own in found.items() if own}
+
+
+def sides(view: GraphView, found: Mapping[str, Conditions], port: Port) -> Conditions:
+    """The sides of predicates that an output is there on alone, by those of nodes."""
+    own = found.get(port.node, _ALWAYS)
+    if view.nodes[port.node].op not in SWITCHES:
+        return own
+    predicate = source(view, view.inputs(port.node)[1])
+    return own if _is_of_loop(view, port.node) else own | {(predicate, port.output)}
+
+
+def _merged(sides: List[Conditions]) -> Conditions:
+    both = frozenset.intersection(*sides)
+    opposite = any(
+        (predicate, 1 - side) in other
+        for one in sides
+        for predicate, side in one
+        for other in sides
+    )
+    return both if opposite or len(sides) == 1 else frozenset().union(*sides)
+
+
+def source(view: GraphView, port: Port) -> Port:
+    """Where a predicate comes from, by way of copies, into loops that don't change it, and on one of its own sides."""
+    while _hands_on(view, port.node):
+        port = view.inputs(port.node)[0]
+    return port
+
+
+def _hands_on(view: GraphView, name: str) -> bool:
+    node = view.nodes[name]
+    return (
+        node.op == "Identity"
+        or is_invariant(node)
+        or (node.op in SWITCHES and not _is_of_loop(view, name))
+    )
+
+
+def _is_of_loop(view: GraphView, switch: str) -> bool:
+    predicate = view.inputs(switch)[1]
+    while view.nodes[predicate.node].op == "Identity":
+        predicate = view.inputs(predicate.node)[0]
+    return bool(view.nodes[predicate.node].op == "LoopCond")

@@ -1,0 +1,111 @@
+"""Control flow contexts of a MetaGraphDef: the while loops and conds that `tf.gradients` must find after an import.
+
+The collections `while_context` and `cond_context` list, by name, what lies in each loop and branch. A node that is added
+inside has to be listed too, else the graph runs but its gradient can't be taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.io.messages import parse, serialize
+from graphmp.graph.structure.control_flow import EXITS
+
+_KINDS = {
+    "while_context": "tensorflow.WhileContextDef",
+    "cond_context": "tensorflow.CondContextDef",
+}
+_ENTRANCES = frozenset(("Enter", "Switch"))
+
+
+def context_names(key: str, data: Sequence[bytes]) -> List[str]:
+    """The names of the contexts of a collection, in its order."""
+    return [
+        context.context_name
+        for context in (parse(_KINDS[key], each) for each in data)
+        if context is not None
+    ]
+
+
+class Contexts:
+    """The contexts of a MetaGraphDef, to be changed and written back."""
+
+    def __init__(self, meta_graph: tf.MetaGraphDef):
+        """Parses the two collections."""
+        self._meta_graph = meta_graph
+        self._roots: Dict[str, List[Any]] = {}
+        self._of: Dict[str, Any] = {}
+        self._parents: Dict[int, Optional[Any]] = {}
+        self._changed = False
+        for key, name in _KINDS.items():
+            data = (
+                meta_graph.collection_def[key].bytes_list.value
+                if key in meta_graph.collection_def
+                else ()
+            )
+            self._roots[key] = [
+                context for context in (parse(name, each) for each in data) if context is not None
+            ]
+        for context, parent in self._walk():
+            self._parents[id(context)] = parent
+            outside = set(context.values_def.external_values)
+            for value in context.values_def.values:
+                if value not in outside:
+                    self._put(value.split(":")[0], context)
+
+    def _put(self, name: str, context: Any) -> None:
+        """An inner context wins; where nothing tells which is the inner one, the one with the longer name does."""
+        known = self._of.get(name)
+        if known is None or len(context.context_name) >= len(known.context_name):
+            self._of[name] = context
+
+    def _walk(self) -> Iterator[Tuple[Any, Optional[Any]]]:
+        waiting: List[Tuple[Any, Optional[Any]]] = [
+            (root, None) for roots in self._roots.values() for root in roots
+        ]
+        while waiting:
+            context, parent = waiting.pop(0)
+            yield context, parent
+            for nested in context.nested_contexts:
+                waiting.append((getattr(nested, nested.WhichOneof("ctxt")), context))
+
+    def add(self, name: str, beside: tf.NodeDef) -> None:
+        """Lists output 0 of a new node in the context of the node beside which it stands. An Exit's neighbour is outside its loop."""
+        context = self._of.get(beside.name)
+        if context is not None and beside.op in EXITS:
+            context = self._parents[id(context)]
+        if context is not None:
+            context.values_def.values.append(name + ":0")
+            self._of[name] = context
+            self._changed = True
+
+    def enter(self, entrance: tf.NodeDef, outside: str) -> None:
+        """Says that an Enter or Switch now brings in the tensor `outside` (`x:0`) instead of what it brought in before."""
+        context = self._of.get(entrance.name)
+        if context is None or entrance.op not in _ENTRANCES:
+            return
+        external = context.values_def.external_values
+        for key in [k for k, inner in external.items() if inner.split(":")[0] == entrance.name]:
+            external[outside] = external[key]
+            context.values_def.values.append(outside)
+            self._changed = True
+
+    def bring_in(self, entrance: str, beside: str, outside: str) -> None:
+        """Lists a new Enter, `entrance`, beside another one of the same loop, that brings in the tensor `outside`."""
+        context = self._of.get(beside)
+        if context is not None:
+            context.values_def.external_values[outside] = entrance + ":0"
+            context.values_def.values.extend([entrance + ":0", outside])
+            self._of[entrance] = context
+            self._changed = True
+
+    def write(self) -> None:
+        """Puts the changed contexts back into the MetaGraphDef."""
+        if self._changed:
+            for key, roots in self._roots.items():
+                if roots:
+                    self._meta_graph.collection_def[key].bytes_list.value[:] = [
+                        serialize(root) for root in roots
+                    ]

@@ -1,0 +1,59 @@
+"""While loops of TensorFlow 1: the frames that each node runs in, and how deep it lies in them."""
+
+from __future__ import annotations
+
+import collections
+from typing import Deque, Dict, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.control_flow import ENTERS, EXITS
+from graphmp.graph.structure.view import GraphView
+
+Frames = Dict[str, Tuple[str, ...]]
+
+
+def is_invariant(node: tf.NodeDef) -> bool:
+    """Whether a node brings a value that doesn't change into a loop."""
+    return node.op == "Enter" and "is_constant" in node.attr and bool(node.attr["is_constant"].b)
+
+
+def frames(view: GraphView) -> Frames:
+    """The while frames that each node runs in, outermost first; an Enter runs in the frame that it enters, an Exit in the one it leaves.
+
+    All inputs of a node lie in one frame, so that the first one seen tells. Empty for a graph without loops.
+    """
+    if not any(node.op in ENTERS for node in view.nodes.values()):
+        return {}
+    inside: Frames = {}
+    waiting: Deque[Tuple[str, Tuple[str, ...]]] = collections.deque(
+        (n, ()) for n in view.nodes if not view.inputs(n) and not view.controls(n)
+    )
+    while waiting:
+        name, frame = waiting.popleft()
+        if name in inside:
+            continue
+        node = view.nodes[name]
+        inside[name] = frame + (_frame_entered(node),) if node.op in ENTERS else frame
+        result = inside[name][:-1] if node.op in EXITS else inside[name]
+        readers = [consumer.node for consumer in view.consumers(name)] + list(
+            view.control_consumers(name)
+        )
+        waiting.extend((reader, result) for reader in readers if reader not in inside)
+    return inside
+
+
+def _frame_entered(node: tf.NodeDef) -> str:
+    """Asking a protobuf map for a missing key would add it."""
+    return (
+        str(node.attr["frame_name"].s.decode("utf-8", "replace"))
+        if "frame_name" in node.attr
+        else ""
+    )
+
+
+def loop_depths(view: GraphView) -> Dict[str, int]:
+    """How many while loops the outputs of each node lie in."""
+    return {
+        name: len(inside) - (view.nodes[name].op in EXITS) for name, inside in frames(view).items()
+    }

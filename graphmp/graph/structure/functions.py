@@ -1,0 +1,58 @@
+"""Which functions of a library are rewritten inside: those that the graph calls, with their signatures kept.
+
+A function that an input pipeline or any other op uses too keeps its body: `tf.data` stays float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.calls import CALLS, functions_named
+
+
+def called_functions(graph_def: tf.GraphDef) -> List[str]:
+    """Names of the functions to rewrite, in the order of the library."""
+    bodies = {function.signature.name: function.node_def for function in graph_def.library.function}
+    if not bodies:
+        return []
+    gradients = {
+        row.function_name: row.gradient_func
+        for row in graph_def.library.gradient
+        if row.gradient_func in bodies
+    }
+    called = _reached(graph_def.node, bodies, gradients, True)
+    elsewhere: Set[str] = set()
+    for nodes in [graph_def.node] + [bodies[name] for name in called]:
+        elsewhere |= _reached(nodes, bodies, gradients, False)
+    return [name for name in bodies if name in called - elsewhere]
+
+
+def _reached(
+    nodes: Iterable[Any], bodies: Dict[str, Any], gradients: Dict[str, str], by_call: bool
+) -> Set[str]:
+    """Functions that nodes use, by a call or by something else, and all that those use in any way; each brings its gradient function along."""
+    waiting = [
+        name for node in nodes for name in _used(node, bodies) if _is_call(node, bodies) == by_call
+    ]
+    seen: Set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            if name in gradients:
+                waiting.append(gradients[name])
+            for node in bodies[name]:
+                if not by_call or _is_call(node, bodies):
+                    waiting.extend(_used(node, bodies))
+    return seen
+
+
+def _is_call(node: Any, bodies: Dict[str, Any]) -> bool:
+    return node.op in CALLS or node.op in bodies
+
+
+def _used(node: Any, bodies: Dict[str, Any]) -> List[str]:
+    """Functions that a node names."""
+    return [name for name in functions_named(node) if name in bodies]

@@ -1,0 +1,205 @@
+"""Gradient code in a graph. Calls on record (`gradient_record.py`) are taken as they are; elsewhere names propose, structure decides.
+
+What lies in the scope of a call on record, and isn't the call's, is none. Else, below `SCOPE/X_grad/` is the gradient of X unless
+
+1. X has no inputs: a variable, say, whose gradient a user clips below its name;
+2. it takes gradients of nothing that comes behind X, but of what X itself is made of: gradients run backwards.
+   `clip_by_norm(d_kernel, 1, name="loss_grad")`   works on the gradient of a matmul, which the loss depends on
+   In a loop everything comes behind everything.
+
+Where it takes no gradients at all, and none of its call are taken of it, nobody can tell: it counts where there is nothing but names, which is
+said (`assumed`).
+"""
+
+from __future__ import annotations
+
+import collections
+from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Sequence, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure import gradient_names
+from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.gradient_names import Claim
+from graphmp.graph.structure.gradient_record import Recorded
+from graphmp.graph.structure.order import in_order
+from graphmp.graph.structure.values import all_equal
+from graphmp.graph.structure.view import GraphView
+from graphmp.naming import is_own
+
+
+class GradientCode(NamedTuple):
+    """Gradient code, and where it is uncertain.
+
+    Attributes:
+        scopes: its nodes by name scope.
+        assumed: nodes that count for what their names say, for structure doesn't tell, with the forward node that they name.
+    """
+
+    scopes: Dict[str, Set[str]]
+    assumed: Dict[str, str]
+
+
+def gradient_code(
+    view: GraphView, given: Sequence[str] = (), recorded: Sequence[Recorded] = ()
+) -> Dict[str, Set[str]]:
+    """The nodes of gradient code by name scope, as `find` finds them."""
+    return find(view, given, recorded).scopes
+
+
+def find(
+    view: GraphView, given: Sequence[str] = (), recorded: Sequence[Recorded] = ()
+) -> GradientCode:
+    """Gradient code: what lies below an `X_grad/` of a scope, and the scope's own leaves (seeds, sums); none of a conversion's own.
+
+    Args:
+        view: the graph.
+        given: scopes that hold gradient code whatever is in them; all of their nodes count.
+        recorded: calls of the graph that are on record, those of given scopes too. Beside these and given scopes nothing is assumed.
+    """
+    found = {call.scope: set(call.nodes) for call in recorded}
+    known = {name for call in recorded for name in [*call.nodes, *call.forward]}
+    apart = known.union(filter(is_own, view.nodes))
+    claims = {
+        name: claim
+        for name, claim in gradient_names.claims(view.nodes.keys()).items()
+        if name not in apart and claim.scope not in found
+    }
+    unasked = [scope for scope in given if scope.strip("/") not in found]
+    refuted, uncertain = _judged(view, claims, known)
+    is_told = bool(given or recorded)
+    without = refuted | apart | (uncertain.keys() if is_told else set())
+    stored = gradient_names.proposed(view.nodes.keys(), claims, unasked, without)
+    return GradientCode(
+        {**{scope: nodes for scope, nodes in stored.items() if scope not in found}, **found},
+        {} if is_told else uncertain,
+    )
+
+
+def gradient_nodes(view: GraphView, given: Sequence[str] = ()) -> Set[str]:
+    """All nodes of gradient code."""
+    return {name for nodes in gradient_code(view, given).values() for name in nodes}
+
+
+def idle_nodes(
+    view: GraphView, scopes: Iterable[AbstractSet[str]], control: bool = True
+) -> Set[str]:
+    """Gradient code that leads nowhere, as gradients of constants do: a step runs it only where someone fetches it.
+
+    Args:
+        view: the graph.
+        scopes: the nodes of each call of `tf.gradients`. One of which nothing leads anywhere is fetched, and runs.
+        control: false for what leads nowhere by data: an optimizer gates its gradients, so that a step runs those too that nothing reads.
+    """
+    found: Set[str] = set()
+    for nodes in scopes:
+        needed = view.ancestors((name for name in view.nodes if name not in nodes), control) & nodes
+        found |= nodes - needed if needed else set()
+    return found
+
+
+def _judged(
+    view: GraphView, claims: Dict[str, Claim], recorded: AbstractSet[str]
+) -> Tuple[Set[str], Dict[str, str]]:
+    """Nodes below an `X_grad/` that is no gradient of X, and with their X those below one of which nobody can tell."""
+    groups: Dict[Claim, List[str]] = {}
+    for name, claim in claims.items():
+        groups.setdefault(claim, []).append(name)
+    refuted: Set[str] = set()
+    uncertain: Dict[str, str] = {}
+    if not groups:
+        return refuted, uncertain
+    asked = _Direction(view, claims, recorded)
+    for claim, nodes in groups.items():
+        place = asked.taken(claim, nodes) if view.inputs(claim.forward) else _FORWARD
+        if place == _FORWARD:
+            refuted.update(nodes)
+        elif place == _NOWHERE and not asked.is_start(claim, nodes):
+            uncertain.update((name, claim.forward) for name in nodes)
+    return refuted, uncertain
+
+
+class _Place(NamedTuple):
+    """Where the gradients that a group of nodes takes come from.
+
+    Attributes:
+        behind: whether some come from behind the node that the group is the gradient of, or are seeds, or zeros in their place.
+        ahead: whether some come from that node itself, or from what it is made of.
+    """
+
+    behind: bool
+    ahead: bool
+
+
+_FORWARD, _NOWHERE = _Place(behind=False, ahead=True), _Place(behind=False, ahead=False)
+
+
+class _Direction:
+    """Says which way gradients run through nodes."""
+
+    def __init__(self, view: GraphView, claims: Dict[str, Claim], recorded: AbstractSet[str]):
+        self._view, self._claims, self._recorded = view, claims, recorded
+        self._order = {name: place for place, name in enumerate(in_order(view, view.nodes.keys()))}
+        self._after = view.descendants({*claims, *recorded}, control=False)
+        self._frames = frames(view)
+
+    def taken(self, claim: Claim, nodes: List[str]) -> _Place:
+        """Where the gradients that nodes take come from."""
+        own = set(nodes)
+        ahead = zeros = False
+        seen: Set[str] = set()
+        waiting = collections.deque(port.node for name in nodes for port in self._view.inputs(name))
+        while waiting:
+            name = waiting.popleft()
+            if name in seen or name in own:
+                continue
+            seen.add(name)
+            if self._is_seed(name, claim.scope) or (
+                name in self._claims
+                and self._comes_behind(self._claims[name].forward, claim.forward)
+            ):
+                return _Place(behind=True, ahead=ahead)
+            ahead = (
+                ahead or name in self._claims or name in self._recorded
+            )  # what is on record is complete
+            zeros = zeros or self._is_zero(name, claim.scope)
+            if name in self._after and name not in self._claims and name not in self._recorded:
+                waiting.extend(port.node for port in self._view.inputs(name))
+        return _Place(behind=zeros and not ahead, ahead=ahead)
+
+    def is_start(self, claim: Claim, nodes: List[str]) -> bool:
+        """Whether other gradient code of its call takes from nodes, which start from `grad_ys` that nobody copied (before 1.5)."""
+        after = self._view.descendants(nodes, control=False)
+        return any(
+            other != claim and other.scope == claim.scope and name in after
+            for name, other in self._claims.items()
+        )
+
+    def _comes_behind(self, name: str, other: str) -> bool:
+        """Whether a forward node is computed behind another, maybe in the next turn of a loop."""
+        loops = self._frames.get(name, ())[:1]
+        return self._order.get(name, -1) > self._order.get(other, -1) or (
+            bool(loops) and loops == self._frames.get(other, ())[:1]
+        )
+
+    def _is_zero(self, name: str, scope: str) -> bool:
+        node = self._view.nodes[name]
+        return name.rpartition("/")[0] == scope and (
+            node.op == "ZerosLike" or all_equal(self._filled(name), 0)
+        )
+
+    def _filled(self, name: str) -> tf.NodeDef:
+        """The constant that a node gives copies of; itself where it is no Fill."""
+        return self._view.nodes[
+            self._view.inputs(name)[1].node if self._view.nodes[name].op == "Fill" else name
+        ]
+
+    def _is_seed(self, name: str, scope: str) -> bool:
+        parent, _, leaf = name.rpartition("/")
+        if parent != scope:
+            return False
+        return (
+            leaf.startswith("grad_ys")
+            or self._view.nodes[name].op == "OnesLike"
+            or all_equal(self._filled(name), 1)
+        )

@@ -1,0 +1,37 @@
+"""An order in which a graph's nodes can run."""
+
+from __future__ import annotations
+
+import itertools
+from typing import AbstractSet, Dict, List
+
+from graphmp.graph.structure.control_flow import NEXT_ITERATIONS
+from graphmp.graph.structure.view import GraphView
+
+
+def in_order(view: GraphView, nodes: AbstractSet[str]) -> List[str]:
+    """The nodes by depth, each behind all that it depends on, by name among equals; each while loop is gone through once.
+
+    Args:
+        view: the graph.
+        nodes: what of it runs, with all that this depends on.
+    """
+    waits: Dict[str, int] = {}
+    after: Dict[str, List[str]] = {}
+    for name in nodes:
+        before = {port.node for port in view.inputs(name)} | set(view.controls(name))
+        before = {other for other in before if view.nodes[other].op not in NEXT_ITERATIONS}
+        waits[name] = len(before)
+        for other in before:
+            after.setdefault(other, []).append(name)
+    order: List[str] = []
+    wave = sorted(name for name, count in waits.items() if not count)
+    while wave:
+        order += wave
+        ready = []
+        for name in itertools.chain.from_iterable(after.get(name, ()) for name in wave):
+            waits[name] -= 1
+            if not waits[name]:
+                ready.append(name)
+        wave = sorted(ready)
+    return order

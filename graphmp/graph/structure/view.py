@@ -1,0 +1,223 @@
+"""GraphView: the nodes of a graph by name, and its edges as (node, output index) in place of strings."""
+
+from __future__ import annotations
+
+import collections
+from types import MappingProxyType
+from typing import Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Set, Tuple, Union
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.io.messages import serialize
+from graphmp.graph.io.stored import StoredGraphDef, StoredNodes, not_unique
+from graphmp.once import once
+
+CONTROL = -1
+_MOST_DIGITS = (
+    10  # of an output's index, 32 bits: Python refuses to read a number of thousands of digits
+)
+
+
+class Port(NamedTuple):
+    """Output `output` of node `node`; the output CONTROL stands for "after this node has run"."""
+
+    node: str
+    output: int
+
+    def __str__(self) -> str:
+        """As a NodeDef writes it, in its shortest form: `x`, `x:1` or `^x`."""
+        if self.output == CONTROL:
+            return "^" + self.node
+        return self.node if self.output == 0 else "%s:%s" % (self.node, self.output)
+
+
+class Consumer(NamedTuple):
+    """Data input `slot` of node `node` reads output `output` of the node that was asked about."""
+
+    node: str
+    slot: int
+    output: int
+
+
+def parse_input(text: str) -> Port:
+    """The port that an input string of a NodeDef names: `x` and `x:0` are the same, `^x` is a control input."""
+    if text.startswith("^"):
+        return Port(text[1:], CONTROL)
+    name, colon, index = text.rpartition(":")
+    return (
+        Port(name, int(index))
+        if colon and index.isdecimal() and len(index) <= _MOST_DIGITS
+        else Port(text, 0)
+    )
+
+
+class GraphView:
+    """What there is to ask about a GraphDef, each in constant time. It neither changes the GraphDef nor follows its changes.
+
+    Every node named by an input is in `nodes`. Function bodies are not looked into.
+
+    Attributes:
+        graph_def: the graph itself.
+        nodes: its nodes by name, in the order of the graph.
+    """
+
+    def __init__(
+        self,
+        graph_def: Union[tf.GraphDef, StoredGraphDef],
+        parse: Callable[[str], Port] = parse_input,
+    ):
+        """Reads all edges once.
+
+        Args:
+            graph_def: the graph. The nodes of a stored one are parsed at each look.
+            parse: reads an input string; functions spell theirs in another way than graphs do.
+
+        Raises:
+            GraphmpError: GMP008 if two nodes share a name, or an input names a node that isn't there.
+        """
+        self.graph_def = graph_def
+        self.nodes = nodes_by_name(graph_def)
+        self._inputs: Dict[str, Tuple[Port, ...]] = {}
+        self._controls: Dict[str, Tuple[str, ...]] = {}
+        ports = _Ports(self.nodes, parse)
+        for name, node in self.nodes.items():
+            try:
+                edges = [ports[text] for text in node.input]
+            except KeyError as missing:
+                raise GraphmpError(
+                    "GMP008",
+                    "node %s has the input %s, but the graph has no node of that name"
+                    % (name, missing.args[0]),
+                ) from None
+            data = self._inputs[name] = tuple([port for port in edges if port[1] != CONTROL])
+            if len(data) < len(edges):
+                self._controls[name] = tuple([port[0] for port in edges if port[1] == CONTROL])
+
+    def serialized(self, name: str) -> bytes:
+        """A node's binary form, the same bytes for the same node."""
+        return (
+            self.nodes.serialized(name)
+            if isinstance(self.nodes, StoredNodes)
+            else serialize(self.nodes[name])
+        )
+
+    def inputs(self, name: str) -> Tuple[Port, ...]:
+        """The data inputs of a node, by slot."""
+        return self._inputs[name]
+
+    def controls(self, name: str) -> Tuple[str, ...]:
+        """The nodes that run before a node, by its control inputs."""
+        return self._controls.get(name, ())
+
+    def consumers(self, name: str) -> Tuple[Consumer, ...]:
+        """The data inputs that read any output of a node."""
+        return self._data_consumers.get(name, ())
+
+    def control_consumers(self, name: str) -> Tuple[str, ...]:
+        """The nodes with a control input from a node."""
+        return self._control_consumers.get(name, ())
+
+    def ancestors(self, names: Iterable[str], control: bool = True) -> Set[str]:
+        """The nodes given and all that they depend on, control inputs included unless `control` is false."""
+
+        def before(name: str) -> List[str]:
+            return [port[0] for port in self._inputs[name]] + (
+                list(self.controls(name)) if control else []
+            )
+
+        return _closure(names, before)
+
+    def descendants(self, names: Iterable[str], control: bool = True) -> Set[str]:
+        """The nodes given and all that depend on them, through control inputs too unless `control` is false."""
+
+        def after(name: str) -> List[str]:
+            return [consumer[0] for consumer in self.consumers(name)] + (
+                list(self.control_consumers(name)) if control else []
+            )
+
+        return _closure(names, after)
+
+    def handed_on(
+        self, start: Port, onwards: Callable[[Consumer], Iterable[int]]
+    ) -> Iterator[Consumer]:
+        """Who reads an output, and who reads the outputs of these that `onwards` says to be the same memory or value."""
+        seen: Set[Port] = set()
+        waiting = [start]
+        while waiting:
+            port = waiting.pop()
+            if port in seen:
+                continue
+            seen.add(port)
+            for consumer in self.consumers(port.node):
+                if consumer.output == port.output:
+                    yield consumer
+                    waiting.extend(Port(consumer.node, output) for output in onwards(consumer))
+
+    def followed(self, starts: Iterable[str], through: Callable[[str], bool]) -> Set[str]:
+        """The nodes that data leads to, those given included, by way of nodes for which `through` holds; others don't count."""
+
+        def after(name: str) -> List[str]:
+            return [consumer.node for consumer in self.consumers(name) if through(consumer.node)]
+
+        return _closure(filter(through, starts), after)
+
+    @once
+    def _data_consumers(self) -> Dict[str, Tuple[Consumer, ...]]:
+        consumers: Dict[str, List[Consumer]] = collections.defaultdict(list)
+        for name, ports in self._inputs.items():
+            for slot, (node, output) in enumerate(ports):
+                consumers[node].append(Consumer(name, slot, output))
+        return {node: tuple(found) for node, found in consumers.items()}
+
+    @once
+    def _control_consumers(self) -> Dict[str, Tuple[str, ...]]:
+        consumers: Dict[str, List[str]] = collections.defaultdict(list)
+        for name, nodes in self._controls.items():
+            for node in nodes:
+                consumers[node].append(name)
+        return {node: tuple(found) for node, found in consumers.items()}
+
+
+class _Ports(Dict[str, Port]):
+    """The port of each input string, parsed once: tensors have many readers, and fewer objects are less for Python's collector to walk."""
+
+    def __init__(self, nodes: Mapping[str, tf.NodeDef], parse: Callable[[str], Port]):
+        super().__init__()
+        self._names = {name: name for name in nodes}
+        self._parse = parse
+
+    def __missing__(self, text: str) -> Port:
+        port = self._parse(text)
+        if port.node not in self._names:
+            raise KeyError(text)
+        self[text] = port = Port(
+            self._names[port.node], port.output
+        )  # one string for a name, however often it is read
+        return port
+
+
+def nodes_by_name(graph_def: Union[tf.GraphDef, StoredGraphDef]) -> Mapping[str, tf.NodeDef]:
+    """The nodes of a graph, in its order.
+
+    Raises:
+        GraphmpError: GMP008 if two nodes share a name.
+    """
+    if isinstance(graph_def, StoredGraphDef):
+        return graph_def.nodes
+    nodes: Dict[str, tf.NodeDef] = {}
+    for node in graph_def.node:
+        if nodes.setdefault(node.name, node) is not node:
+            raise not_unique(node.name)
+    return MappingProxyType(nodes)
+
+
+def _closure(names: Iterable[str], neighbours: Callable[[str], List[str]]) -> Set[str]:
+    """All that `neighbours` leads to, the start included; without recursion, since graphs are deeper than Python's stack."""
+    seen = set(names)
+    waiting = list(seen)
+    while waiting:
+        fresh = set(neighbours(waiting.pop())) - seen
+        seen |= fresh
+        waiting.extend(fresh)
+    return seen

@@ -1,0 +1,172 @@
+"""Flags that would change the dtype of a unit: candidates by the reason that it has, each tried out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from typing import Any, Dict, Iterator, List, NamedTuple, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.policy import policy as policies
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.paint import HALF, Paint
+from graphmp.rewrite.pipeline import Decisions, decide
+from graphmp.rewrite.units import TypedGraph
+
+_USER_RULE = "user rule: --"
+_OTHER = {"float16": "bfloat16", "bfloat16": "float16"}
+_OF_THE_DTYPE = (
+    "range guard: ",
+    "no kernel: ",
+)  # reasons that the other half precision may not know
+
+
+class Flag(NamedTuple):
+    """What changes a unit's dtype.
+
+    Attributes:
+        text: the flag as a shell takes it, or in words.
+        option: whether `text` can be added to a command line as it is.
+        nodes: how many nodes it changes in all.
+        remark: what it costs, where that is more than rounding.
+    """
+
+    text: str
+    option: bool
+    nodes: int
+    remark: str = ""
+
+
+class _Candidate(NamedTuple):
+    text: str
+    option: bool
+    config: Config
+    policy: Policy
+    remark: str = ""
+
+
+class Alternatives:
+    """Tries flags on one graph."""
+
+    def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, policy: Policy):
+        """Nothing is decided yet."""
+        self._meta_graph = meta_graph
+        self._config = config
+        self._policy = policy
+
+    def flags(self, decisions: Decisions, body: str, number: int, source: int) -> List[Flag]:
+        """The flags that change a unit, by trial.
+
+        Args:
+            decisions: what was decided for the body without them.
+            body: the name of the function, empty for the main graph.
+            number: the unit.
+            source: the unit that led to its dtype.
+        """
+        found = []
+        for candidate in self._candidates(decisions, number, source):
+            after = decide(self._meta_graph, candidate.config, candidate.policy)[body]
+            if after.painted[number].colour != decisions.painted[number].colour:
+                found.append(
+                    Flag(
+                        candidate.text,
+                        candidate.option,
+                        len(_repainted(decisions, after.painted)),
+                        candidate.remark,
+                    )
+                )
+        return found
+
+    def _candidates(self, decisions: Decisions, number: int, source: int) -> Iterator[_Candidate]:
+        graph, painted = decisions.graph, decisions.painted
+        if painted[source].reason.startswith(_USER_RULE):
+            yield self._without(painted[source].reason[len(_USER_RULE) :])
+        if painted[number].colour == HALF:
+            yield self._with("keep_float32", exactly(graph, number))
+            yield self._with_line("deny", graph.node(number).op)
+            return
+        if (
+            painted[source].reason.startswith(_OF_THE_DTYPE)
+            and self._config.compute_dtype in _OTHER
+        ):
+            dtype = _OTHER[self._config.compute_dtype]
+            config = replace(self._config, compute_dtype=dtype)
+            yield _Candidate(
+                "--compute_dtype=%s" % dtype, True, config, policies.load(dtype, config.op_policy)
+            )
+        yield from (
+            self._forced(decisions, unit)
+            for unit in dict.fromkeys((number, source))
+            if not _is_misfit(decisions, unit)
+        )
+        if self._policy.wants_float32(graph.node(source).op):
+            yield self._with_line("infer", graph.node(source).op)
+
+    def _forced(self, decisions: Decisions, number: int) -> _Candidate:
+        candidate = self._with("force_compute", exactly(decisions.graph, number))
+        guarded = decisions.painted[number].reason.startswith("range guard: ")
+        return (
+            candidate._replace(
+                remark="what %s can't hold becomes infinite or 0" % self._config.compute_dtype
+            )
+            if guarded
+            else candidate
+        )
+
+    def _with(self, flag: str, pattern: str) -> _Candidate:
+        return _Candidate(
+            option(flag, pattern),
+            True,
+            self._changed(flag, (*getattr(self._config, flag), pattern)),
+            self._policy,
+        )
+
+    def _without(self, rule: str) -> _Candidate:
+        flag, value = rule.split("=", 1)
+        rest = tuple(v for v in getattr(self._config, flag) if v != value)
+        return _Candidate(
+            "without %s" % option(flag, value), False, self._changed(flag, rest), self._policy
+        )
+
+    def _changed(self, flag: str, values: Tuple[str, ...]) -> Config:
+        changes: Dict[str, Any] = {flag: values}
+        return replace(self._config, **changes)
+
+    def _with_line(self, category: str, op: str) -> _Candidate:
+        line = "%s %s" % (category, op)
+        return _Candidate(
+            "--op_policy=FILE with the line `%s`" % line,
+            False,
+            self._config,
+            self._policy.with_text(line),
+        )
+
+
+def option(flag: str, value: str) -> str:
+    """A flag as a shell takes it."""
+    return "--%s=%s" % (flag, shlex.quote(value))
+
+
+def exactly(graph: TypedGraph, number: int) -> str:
+    """The regular expression that matches a unit's node alone."""
+    return "^%s$" % re.escape(graph.units[number].node)
+
+
+def _is_misfit(decisions: Decisions, number: int) -> bool:
+    """Whether a unit is a constant that half precision can't hold: to force it would spoil its value for all that read it."""
+    return decisions.graph.node(number).op == "Const" and decisions.painted[
+        number
+    ].reason.startswith("range guard: ")
+
+
+def _repainted(decisions: Decisions, painted: List[Paint]) -> Set[str]:
+    """Nodes of a body with a unit of another colour than before."""
+    units: Iterator[Tuple[int, Paint]] = enumerate(decisions.painted)
+    return {
+        decisions.graph.units[number].node
+        for number, before in units
+        if painted[number].colour != before.colour
+    }

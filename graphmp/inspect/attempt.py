@@ -1,0 +1,78 @@
+"""A graph and its conversion, which is made to be looked at and thrown away, measured alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Dict, Generic, List, Optional, TypeVar
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.inspect.overview import recognised
+from graphmp.inspect.sizes import Recorded, completed, recorded
+from graphmp.inspect.training_step import Training, find_training
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.pipeline import rewrite
+
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True)
+class Attempt(Generic[_Found]):
+    """What was measured.
+
+    Attributes:
+        training: the training step.
+        unknown: what an unknown dimension counts as.
+        before: of the original.
+        after: of the converted graph; None where there is none.
+        converted: that graph.
+        error: why there is none, though the graph is one to convert.
+        notes: what is special about the graph: rows `code`, `node`, `message`.
+    """
+
+    training: Training
+    unknown: int
+    before: _Found
+    after: Optional[_Found]
+    converted: Optional[tf.MetaGraphDef]
+    error: str
+    notes: List[Dict[str, str]]
+
+
+def attempt(
+    measure: Callable[[tf.MetaGraphDef, Training, Recorded], _Found],
+    meta_graph: tf.MetaGraphDef,
+    config: Config,
+    policy: Policy,
+    batch_size: int,
+    progress: Callable[[str], None],
+) -> Attempt[_Found]:
+    """Converts a graph where there is anything to convert, and measures a step of both.
+
+    Args:
+        measure: called with a graph, the training step and where shapes come from.
+        meta_graph: the graph; it is not changed.
+        config: options of the conversion.
+        policy: its op lists.
+        batch_size: as for `sizes.recorded`.
+        progress: told the stage that begins.
+
+    Raises:
+        GraphmpError: GMP002 for options that name what the graph doesn't have, GMP008 for what is no graph.
+    """
+    special = recognised(meta_graph, config, policy)
+    training, shapes = find_training(meta_graph, config), recorded(meta_graph.graph_def, batch_size)
+    converted, after, error = None, None, ""
+    if not special.leave:
+        progress("converting")
+        try:
+            converted = rewrite(meta_graph, config, policy).meta_graph
+        except GraphmpError as refusal:
+            error = str(refusal)
+    progress("measuring")
+    before = measure(meta_graph, training, shapes)
+    if converted is not None:
+        after = measure(converted, training, completed(shapes, converted.graph_def))
+    return Attempt(training, shapes.unknown, before, after, converted, error, special.warnings)

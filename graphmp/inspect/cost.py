@@ -1,0 +1,225 @@
+"""What a conversion's dtypes and casts cost in bytes moved, and how the minimum cut came to them, as data."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Callable, Dict, List, NamedTuple, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.graph.shapes.shapes import with_inferred_shapes
+from graphmp.graph.structure.view import GraphView
+from graphmp.inspect.alike import alike, pattern
+from graphmp.inspect.explanation import full_name
+from graphmp.inspect.overview import recognised
+from graphmp.inspect.traffic import Moves, Traffic, moves, summed, unscaled
+from graphmp.inspect.training_step import find_training
+from graphmp.policy.dtypes import FLOAT32
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.costs import price
+from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.paint import FREE, HALF, Paint
+from graphmp.rewrite.pipeline import Decisions, decide
+from graphmp.rewrite.placement import place
+from graphmp.rewrite.units import TypedGraph
+
+
+class OpCost(NamedTuple):
+    """What the nodes of one op move in a step, before and after; of that what float32 tensors are after."""
+
+    op: str
+    nodes: int
+    before: int
+    after: int
+    float32: int
+
+
+class CastCost(NamedTuple):
+    """Casts of one kind: the largest, how many there are like it, what all move in a step, and what asks for them."""
+
+    node: str
+    nodes: int
+    bytes: int
+    to: str
+    reader: str
+    reason: str
+
+
+class WideCost(NamedTuple):
+    """Nodes in float32: the one that moves most, how many there are like it, what they move in a step, and why they are float32."""
+
+    node: str
+    nodes: int
+    op: str
+    bytes: int
+    reason: str
+
+
+class Cut(NamedTuple):
+    """The minimum cut of all graph bodies.
+
+    Attributes:
+        free: groups of nodes that painting left to it; `half` and `float32` are what they became.
+        bytes: what the choice costs a step, above the same graph in half as a whole without a cast.
+        all_half: what it would cost with all of them in half.
+        all_float32: and with all in float32.
+    """
+
+    free: int
+    half: int
+    float32: int
+    bytes: float
+    all_half: float
+    all_float32: float
+
+
+class Costs(NamedTuple):
+    """All of it; `error` says why a graph can't be converted, and then there is no more than `notes` and `before`."""
+
+    notes: List[Dict[str, str]]
+    trains: bool
+    before: Traffic
+    after: Traffic
+    ops: List[OpCost]
+    casts: List[CastCost]
+    wide: List[WideCost]
+    cut: Cut
+    error: str
+
+
+def inspect_cost(
+    meta_graph: tf.MetaGraphDef,
+    config: Config,
+    policy: Policy,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Costs:
+    """What a conversion would cost and save.
+
+    Raises:
+        GraphmpError: GMP002 for a --fetch that names no node.
+    """
+    special = recognised(meta_graph, config, policy)
+    training = find_training(meta_graph, config)
+    shapes = with_inferred_shapes(meta_graph.graph_def)
+    before = moves(meta_graph, shapes, training.updates)
+    nothing = Costs(
+        special.warnings,
+        training.trains,
+        summed(before),
+        summed(before),
+        [],
+        [],
+        [],
+        Cut(0, 0, 0, 0, 0, 0),
+        "",
+    )
+    if special.leave:
+        return nothing
+    progress("painting")
+    wanted: List[Tuple[TypedGraph, Groups, List[Paint]]] = []
+
+    def remembered(
+        graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
+    ) -> List[Paint]:
+        wanted.append((graph, groups, painted))
+        return place(graph, groups, painted, compute_dtype)
+
+    decided = decide(meta_graph, config, policy, remembered)
+    try:
+        converted = unscaled(meta_graph, config, policy)
+    except GraphmpError as error:
+        return nothing._replace(error=str(error))
+    progress("measuring")
+    after = moves(converted, shapes, training.updates)
+    reasons = _reasons(decided)
+    return nothing._replace(
+        after=summed(after),
+        ops=_ops(before, after),
+        casts=_casts(converted, after, reasons),
+        wide=_wide(after, reasons),
+        cut=_cut(wanted, list(decided.values())),
+    )
+
+
+def _reasons(decided: Dict[str, Decisions]) -> Dict[str, str]:
+    """Why each node is float32 that is."""
+    return {
+        full_name(body, unit.node): p.reason
+        for body, (graph, _, painted) in decided.items()
+        for unit, p in zip(graph.units, painted)
+        if p.colour != HALF
+    }
+
+
+def _ops(before: Dict[str, Moves], after: Dict[str, Moves]) -> List[OpCost]:
+    found: Dict[str, List[int]] = collections.defaultdict(lambda: [0, 0, 0, 0])
+    for moved in before.values():
+        found[moved.op][1] += moved.bytes
+    for moved in after.values():
+        row = found[moved.op]
+        row[0] += 1
+        row[2] += moved.bytes
+        row[3] += moved.wide
+    return sorted(
+        (OpCost(op, *row) for op, row in found.items()),
+        key=lambda row: (-row.after, -row.before, row.op),
+    )
+
+
+def _casts(
+    converted: tf.MetaGraphDef, after: Dict[str, Moves], reasons: Dict[str, str]
+) -> List[CastCost]:
+    """The casts of the step, those that move most first; what stands behind a cast up is why its reader is float32, else why its producer is."""
+    view = GraphView(converted.graph_def)
+    rows = []
+    for name, moved in after.items():
+        if not moved.is_cast:
+            continue
+        node = view.nodes[name]
+        up = node.attr["DstT"].type == FLOAT32
+        readers = [consumer.node for consumer in view.consumers(name)]
+        asking = readers if up else [port.node for port in view.inputs(name)]
+        reason = next((reasons[each] for each in asking if each in reasons), "")
+        dtype = tf.as_dtype(node.attr["DstT"].type).name
+        rows.append(CastCost(name, 1, moved.bytes, dtype, readers[0] if readers else "", reason))
+    return [
+        row[0]._replace(nodes=len(row), bytes=sum(r.bytes for r in row)) for row in _largest(rows)
+    ]
+
+
+def _wide(after: Dict[str, Moves], reasons: Dict[str, str]) -> List[WideCost]:
+    rows = [
+        WideCost(n, 1, m.op, m.wide, reasons.get(n, "no type of its own"))
+        for n, m in after.items()
+        if m.wide and not m.is_cast
+    ]
+    return [
+        row[0]._replace(nodes=len(row), bytes=sum(r.bytes for r in row)) for row in _largest(rows)
+    ]
+
+
+def _largest(rows: List[Any]) -> List[List[Any]]:
+    """Rows whose nodes differ in numbers alone together, those that move most first."""
+    rows.sort(key=lambda row: (-row.bytes, row.node))
+    groups = alike(rows, lambda row: pattern(row.node))
+    return sorted(groups, key=lambda group: (-sum(row.bytes for row in group), group[0].node))
+
+
+def _cut(wanted: List[Tuple[TypedGraph, Groups, List[Paint]]], decided: List[Decisions]) -> Cut:
+    """The cuts of all bodies, added up."""
+    total = Cut(0, 0, 0, 0.0, 0.0, 0.0)
+    for (graph, groups, painted), decisions in zip(wanted, decided):
+        free = {number for number, p in enumerate(painted) if p.colour == FREE}
+        fixed = {number for number, p in enumerate(painted) if p.colour == HALF}
+        chosen = {number for number, p in enumerate(decisions.painted) if p.colour == HALF}
+        counts = [len(_groups(groups, units)) for units in (free, free & chosen, free - chosen)]
+        prices = [price(graph, units) for units in (chosen, fixed | free, fixed)]
+        sums = [a + b for a, b in zip(total, [*counts, *prices])]
+        total = Cut(int(sums[0]), int(sums[1]), int(sums[2]), *sums[3:])
+    return total
+
+
+def _groups(groups: Groups, units: Set[int]) -> Set[int]:
+    return {groups.of[number] for number in units}

@@ -1,0 +1,345 @@
+"""Why a node has the dtype it has: the rule, the nodes that led to it, and the flags that would change it. Data; nothing is printed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.compare.roles import role
+from graphmp.config import Config
+from graphmp.errors import GraphmpError
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.view import GraphView, Port, parse_input
+from graphmp.inspect.alternatives import Alternatives, Flag
+from graphmp.inspect.chains import chain_to, way_to_allow
+from graphmp.inspect.rules import RULES, UNPAINTED, kind_of
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.pipeline import Decisions, decide, rewrite
+from graphmp.rewrite.units import TypedGraph
+from graphmp.tf_hooks import bodies
+from graphmp.tf_hooks.op_defs import OpDefs
+
+_INSERTED = re.compile(r"^(.+)_graphmp_(float16|bfloat16|float32)(?:_\d+)?$")
+# What an inserted node is, by its op.
+_INSERTED_AS = {
+    "Cast": "inserted: a cast, where float32 and half precision meet",
+    "Const": "inserted: a second constant, for the ops that read it in half precision",
+    "Enter": "inserted: a second entrance of the loop, for a value that is cast before it",
+}
+_MOST_CLOSE = 3
+
+
+class Link(NamedTuple):
+    """A node of a chain, its dtype and why."""
+
+    node: str
+    op: str
+    dtype: str
+    reason: str
+
+
+class UnitExplanation(NamedTuple):
+    """Why one type attribute of a node has its dtype.
+
+    Attributes:
+        attribute: its name, with the place where it is a list.
+        dtype: what the conversion gives it.
+        reason: why.
+        rule: the rule behind the reason.
+        chain: the nodes that led to it, from the source to the node itself.
+        ahead: for what is half between others, the nodes from there to the next op worth half precision.
+        flags: what changes it; empty where nothing does.
+    """
+
+    attribute: str
+    dtype: str
+    reason: str
+    rule: str
+    chain: List[Link]
+    ahead: List[Link]
+    flags: List[Flag]
+
+
+class Explanation(NamedTuple):
+    """What there is to say of a node.
+
+    Attributes:
+        node: its name, behind its function's if it is in one.
+        op: its op.
+        note: what an inserted node is, or why a node has no units.
+        units: one a float32 type attribute.
+        producer: what an inserted node casts.
+        readers: what reads an inserted node.
+        changes: rows of a conversion's report, where nothing better is known.
+    """
+
+    node: str
+    op: str
+    note: str = ""
+    units: Tuple[UnitExplanation, ...] = ()
+    producer: Optional[Link] = None
+    readers: Tuple[Link, ...] = ()
+    changes: Tuple[Dict[str, str], ...] = ()
+
+
+def full_name(body: str, name: str) -> str:
+    """The name of a node of the main graph (body "") or of a function, as `explain` takes it."""
+    return "%s/%s" % (body, name) if body else name
+
+
+def as_json(value: Any) -> Any:
+    """Named tuples as objects, in depth."""
+    if hasattr(value, "_asdict"):
+        return {name: as_json(field) for name, field in value._asdict().items()}
+    return [as_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def explain(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, name: str) -> Explanation:
+    """Explains a node of a graph, or one that the conversion inserts.
+
+    Args:
+        meta_graph: the original graph.
+        config: options of the conversion.
+        policy: its op policy.
+        name: a node, a tensor, or `function/node`.
+
+    Raises:
+        GraphmpError: GMP002 for a node that isn't there, naming the closest ones.
+    """
+    name = parse_input(name.lstrip("^")).node
+    if config.compute_dtype == "float32":
+        return _unpainted(meta_graph, name)
+    return _Explainer(meta_graph, config, policy).explain(name)
+
+
+def _unpainted(meta_graph: tf.MetaGraphDef, name: str) -> Explanation:
+    nodes = {node.name: node.op for node in meta_graph.graph_def.node}
+    nodes.update(
+        (full_name(f.signature.name, node.name), node.op)
+        for f in meta_graph.graph_def.library.function
+        for node in f.node_def
+    )
+    if name not in nodes:
+        raise no_such_node(name, nodes)
+    return Explanation(name, nodes[name], UNPAINTED)
+
+
+def explain_by_report(
+    converted: tf.MetaGraphDef, report: Optional[Dict[str, Any]], name: str
+) -> Explanation:
+    """What a conversion's report says of a node of the converted graph.
+
+    Raises:
+        GraphmpError: GMP002 for a node that isn't there, naming the closest ones.
+    """
+    name = parse_input(name.lstrip("^")).node
+    nodes = {node.name: node.op for node in converted.graph_def.node}
+    if name not in nodes:
+        raise no_such_node(name, nodes)
+    if report is None:
+        known = role(name)
+        return Explanation(name, nodes[name], known.text if known else "nothing tells why")
+    rows = [
+        {"change": row.get("change", ""), "reason": row.get("reason", "")}
+        for row in report["changes"]
+        if row.get("node") == name
+    ]
+    rows += [
+        {"change": "stays float32", "reason": row["reason"]}
+        for row in report.get("float32_nodes", [])
+        if name in row["nodes"]
+    ]
+    clips = [
+        row
+        for loss in report.get("losses", [])
+        for row in loss.get("user_clips", [])
+        if row["node"] == name
+    ]
+    rows += [
+        {"change": "stays", "reason": "the model's own clip of gradients by %s" % row["kind"]}
+        for row in clips
+    ]
+    rows += [
+        {"change": row["code"], "reason": row["message"]}
+        for row in report.get("warnings", [])
+        if row.get("node") == name
+    ]
+    return Explanation(
+        name, nodes[name], "" if rows else "the conversion did not change it", changes=tuple(rows)
+    )
+
+
+def no_such_node(name: str, names: Iterable[str]) -> GraphmpError:
+    """The error for a name that no node has, with the closest ones: by the whole name, else by its last part."""
+    by_end: Dict[str, List[str]] = {}
+    for node in names:
+        by_end.setdefault(node.rsplit("/", 1)[-1], []).append(node)
+    nodes = [node for alike in by_end.values() for node in alike]
+    ends = difflib.get_close_matches(name.rsplit("/", 1)[-1], by_end, _MOST_CLOSE)
+    close = difflib.get_close_matches(name, nodes, _MOST_CLOSE) + [
+        node for end in ends for node in by_end[end]
+    ]
+    hint = "; closest: %s" % ", ".join(list(dict.fromkeys(close))[:_MOST_CLOSE]) if close else ""
+    return GraphmpError("GMP002", "node %s: the graph has no such node%s" % (name, hint))
+
+
+class _Explainer:
+    def __init__(self, meta_graph: tf.MetaGraphDef, config: Config, policy: Policy):
+        self._meta_graph = meta_graph
+        self._config = config
+        self._policy = policy
+        self._decided = decide(meta_graph, config, policy)
+        self._functions = {f.signature.name: f for f in meta_graph.graph_def.library.function}
+
+    def explain(self, name: str) -> Explanation:
+        body, node = self._place(name)
+        decisions = self._decided.get(body)
+        if decisions is not None and node in decisions.graph.view.nodes:
+            return self._node(decisions, body, node)
+        if node in _names(self._functions.get(body)):
+            op = next(
+                (n.op for n in self._functions[body].node_def if n.name == node), bodies.ARGUMENT
+            )
+            return Explanation(
+                name,
+                op,
+                "float32 stays: functions that are not only called, or not at all, are not rewritten inside",
+            )
+        inserted = (
+            self._inserted(body, node) if decisions is not None and _INSERTED.match(node) else None
+        )
+        if inserted is None:
+            raise self._missing(name)
+        return inserted
+
+    def _place(self, name: str) -> Tuple[str, str]:
+        """The body that a name lies in and the node's name there."""
+        if name not in self._decided[""].graph.view.nodes:
+            for function in sorted(self._functions):
+                if name.startswith(function + "/"):
+                    return function, name[len(function) + 1 :]
+        return "", name
+
+    def _missing(self, name: str) -> GraphmpError:
+        holders = [
+            "%s/%s" % (f, name)
+            for f, function in sorted(self._functions.items())
+            if name in _names(function)
+        ]
+        if holders:
+            return GraphmpError(
+                "GMP002",
+                "node %s: not in the main graph but in functions; accepted are %s"
+                % (name, ", ".join(holders)),
+            )
+        inside = [
+            "%s/%s" % (f, node)
+            for f, function in self._functions.items()
+            for node in _names(function)
+        ]
+        return no_such_node(name, [*self._decided[""].graph.view.nodes, *inside])
+
+    def _node(self, decisions: Decisions, body: str, name: str) -> Explanation:
+        graph = decisions.graph
+        units = tuple(self._unit(decisions, body, number) for number in graph.units_of(name))
+        return Explanation(
+            full_name(body, name),
+            graph.view.nodes[name].op,
+            "" if units else _without_units(graph, name),
+            units,
+        )
+
+    def _unit(self, decisions: Decisions, body: str, number: int) -> UnitExplanation:
+        graph, painted = decisions.graph, decisions.painted
+        unit, reason = graph.units[number], painted[number].reason
+        chain, ahead = chain_to(decisions, number), []
+        if painted[number].colour == HALF:
+            ahead = way_to_allow(decisions, number, graph.downstream)[1:]
+        return UnitExplanation(
+            unit.attribute if unit.place < 0 else "%s[%d]" % (unit.attribute, unit.place),
+            self._dtype(decisions, number),
+            reason,
+            RULES.get(kind_of(reason), ""),
+            [self._link(decisions, body, n) for n in chain],
+            [self._link(decisions, body, n) for n in ahead],
+            Alternatives(self._meta_graph, self._config, self._policy).flags(
+                decisions, body, number, chain[0]
+            ),
+        )
+
+    def _dtype(self, decisions: Decisions, number: int) -> str:
+        return (
+            self._config.compute_dtype
+            if number >= 0 and decisions.painted[number].colour == HALF
+            else "float32"
+        )
+
+    def _link(self, decisions: Decisions, body: str, number: int, name: str = "") -> Link:
+        """A unit as a link; `name` is the node where it has no unit."""
+        node = decisions.graph.view.nodes[name] if number < 0 else decisions.graph.node(number)
+        reason = decisions.painted[number].reason if number >= 0 else "the op fixes its type"
+        return Link(full_name(body, node.name), node.op, self._dtype(decisions, number), reason)
+
+    def _inserted(self, body: str, name: str) -> Optional[Explanation]:
+        """Explains a node that only the converted graph has; None if that has none of this name either."""
+        decisions = self._decided[body]
+        view = _view(rewrite(self._meta_graph, self._config, self._policy).meta_graph, body)
+        if name not in view.nodes:
+            return None
+        op = view.nodes[name].op
+        port = view.inputs(name)[0] if op == "Cast" else Port(_INSERTED.sub(r"\1", name), 0)
+        producer = self._link(decisions, body, decisions.graph.writer(port), port.node)
+        readers = [
+            self._reader(decisions, body, view.nodes[c.node], c.slot) for c in view.consumers(name)
+        ]
+        return Explanation(
+            full_name(body, name), op, _INSERTED_AS[op], (), producer, tuple(readers)
+        )
+
+    def _reader(self, decisions: Decisions, body: str, node: tf.NodeDef, slot: int) -> Link:
+        if node.name in decisions.graph.view.nodes:
+            return self._link(decisions, body, decisions.graph.reading(node.name, slot), node.name)
+        return Link(
+            full_name(body, node.name),
+            node.op,
+            _INSERTED.sub(r"\2", node.name),
+            _INSERTED_AS[node.op],
+        )
+
+
+def _without_units(graph: TypedGraph, name: str) -> str:
+    """Why a node has no type attribute that could change."""
+    signature = graph.signature(name)
+    if signature is None:
+        return "GMP109: neither TensorFlow here nor the graph defines the op: it stays as it is"
+    if graph.view.nodes[name].op in VARIABLE_OPS:
+        return "variable: %s; no flag changes that" % RULES["variable"]
+    dtypes = sorted(
+        {
+            tf.as_dtype(port.dtype).name
+            for port in [*signature.inputs, *signature.outputs]
+            if port.dtype
+        }
+    )
+    return "no type to change: it reads and writes %s" % (", ".join(dtypes) or "nothing")
+
+
+def _view(meta_graph: tf.MetaGraphDef, body: str) -> GraphView:
+    """The edges of the main graph or of a function's body."""
+    if not body:
+        return GraphView(meta_graph.graph_def)
+    function = next(f for f in meta_graph.graph_def.library.function if f.signature.name == body)
+    return GraphView(bodies.as_graph(function, OpDefs(meta_graph)))
+
+
+def _names(function: Any) -> List[str]:
+    """Nodes and arguments of a function."""
+    return (
+        [a.name for a in function.signature.input_arg] + [node.name for node in function.node_def]
+        if function is not None
+        else []
+    )

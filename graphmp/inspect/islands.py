@@ -1,0 +1,125 @@
+"""Float32 islands: nodes that stay float32 between half-precision ones, so that their input and their output are cast."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Dict, Iterator, List, NamedTuple, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.shapes.shapes import recorded_elements
+from graphmp.graph.structure.view import Port
+from graphmp.inspect.alike import alike, pattern
+from graphmp.inspect.alternatives import option
+from graphmp.inspect.explanation import full_name
+from graphmp.inspect.rules import kind_of
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.costs import CAST_BYTES
+from graphmp.rewrite.paint import HALF
+from graphmp.rewrite.pipeline import Decisions, decide
+
+_MOST_TRIED = 10  # rows whose flag is tried out
+
+
+class IslandRow(NamedTuple):
+    """Nodes in float32 that read what is half and feed what is half.
+
+    Attributes:
+        node: the one that casts most.
+        nodes: how many there are like it: their names differ in numbers alone.
+        op: their op.
+        reason: why.
+        bytes: what their casts move in a step.
+        flag: what makes them half; empty where that doesn't, or wasn't tried.
+    """
+
+    node: str
+    nodes: int
+    op: str
+    reason: str
+    bytes: int
+    flag: str
+
+
+def islands(
+    meta_graph: tf.MetaGraphDef, decided: Dict[str, Decisions], config: Config, policy: Policy
+) -> List[IslandRow]:
+    """The islands, those that cast most first."""
+    rows = [row for body, decisions in decided.items() for row in _alone(body, decisions)]
+    rows.sort(key=lambda row: (-row.bytes, row.node))
+    groups = alike(rows, lambda row: (pattern(row.node), row.op, kind_of(row.reason)))
+    groups.sort(key=lambda group: (-sum(row.bytes for row in group), group[0].node))
+    forcing = {
+        group[0].node: _forcing([row.node for row in group]) for group in groups[:_MOST_TRIED]
+    }
+    changed = _changed(meta_graph, decided, config, policy, list(forcing.values()))
+    return [
+        group[0]._replace(
+            nodes=len(group),
+            bytes=sum(row.bytes for row in group),
+            flag=option("force_compute", forcing[group[0].node])
+            if group[0].node in forcing and group[0].node in changed
+            else "",
+        )
+        for group in groups
+    ]
+
+
+def _changed(
+    meta_graph: tf.MetaGraphDef,
+    decided: Dict[str, Decisions],
+    config: Config,
+    policy: Policy,
+    forced: List[str],
+) -> Set[str]:
+    """Nodes that become half by --force_compute."""
+    if not forced:
+        return set()
+    return _half(
+        decide(meta_graph, replace(config, force_compute=(*config.force_compute, *forced)), policy)
+    ) - _half(decided)
+
+
+def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
+    """Float32 units that read a cast of what is half and whose own result is cast to half."""
+    graph, painted = decisions.graph, decisions.painted
+
+    def half(number: int) -> bool:
+        return number >= 0 and painted[number].colour == HALF
+
+    for number, p in enumerate(painted):
+        name = graph.units[number].node
+        inputs = enumerate(graph.view.inputs(name))
+        read = {
+            port
+            for slot, port in inputs
+            if graph.reading(name, slot) == number and half(graph.writer(port))
+        }
+        own = {Port(name, c.output) for c in graph.view.consumers(name) if half(graph.reader(c))}
+        fed = {port for port in own if graph.writer(port) == number}
+        if p.colour != HALF and read and fed and graph.node(number).op != "Const":
+            elements = sum(
+                recorded_elements(graph.view.nodes[port.node], port.output) for port in read | fed
+            )
+            moved = elements * CAST_BYTES * graph.trips(name)
+            yield IslandRow(full_name(body, name), 1, graph.node(number).op, p.reason, moved, "")
+
+
+def _half(decided: Dict[str, Decisions]) -> Set[str]:
+    """Nodes with anything in half."""
+    return {
+        full_name(body, graph.units[n].node)
+        for body, (graph, _, painted) in decided.items()
+        for n, p in enumerate(painted)
+        if p.colour == HALF
+    }
+
+
+def _forcing(nodes: List[str]) -> str:
+    """A regular expression for nodes whose names differ in numbers alone; a number that they share stays."""
+    columns = zip(*(re.split(r"(\d+)", node) for node in nodes))
+    return "^%s$" % "".join(
+        re.escape(parts[0]) if len(set(parts)) == 1 else r"\d+" for parts in columns
+    )

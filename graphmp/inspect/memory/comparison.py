@@ -1,0 +1,96 @@
+"""The memory of a graph's step beside that of its conversion, which is made for it and thrown away."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List, NamedTuple, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.structure.view import parse_input
+from graphmp.inspect.attempt import attempt
+from graphmp.inspect.memory.memory import Kept, Memory, Tensor, memory
+from graphmp.policy.policy import Policy
+from graphmp.rewrite.pipeline import Decisions, decide
+
+_INSERTED = "_graphmp_"  # in the name of a cast, behind that of what it casts
+
+
+class Comparison(NamedTuple):
+    """What there is to say of a graph's memory.
+
+    Attributes:
+        unknown: what an unknown dimension counts as.
+        inferred: whether TensorFlow inferred others from that.
+        original: the graph as it is.
+        converted: its conversion; None where there is none.
+        error: why there is none, though the graph is one to convert.
+        notes: what is special about the graph: rows `code`, `node`, `message`.
+    """
+
+    unknown: int
+    inferred: bool
+    original: Memory
+    converted: Optional[Memory]
+    error: str
+    notes: List[Dict[str, str]]
+
+
+class Compared(NamedTuple):
+    """The numbers, and the conversion for whoever wants to run it."""
+
+    comparison: Comparison
+    converted: Optional[tf.MetaGraphDef]
+
+
+def compare(
+    meta_graph: tf.MetaGraphDef,
+    config: Config,
+    policy: Policy,
+    batch_size: int = 0,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Compared:
+    """Measures a graph and its conversion.
+
+    Arguments and errors are those of `attempt.attempt`.
+    """
+    found = attempt(memory, meta_graph, config, policy, batch_size, progress)
+    after = found.after
+    if after is not None:
+        reasons = _Reasons(decide(meta_graph, config, policy)[""])
+        after = after._replace(activations=_explained(after.activations, reasons))
+    return Compared(
+        Comparison(found.unknown, bool(batch_size), found.before, after, found.error, found.notes),
+        found.converted,
+    )
+
+
+def _explained(kept: Kept, reasons: _Reasons) -> Kept:
+    return kept._replace(
+        tensors=[tensor._replace(reason=reasons.of(tensor)) for tensor in kept.tensors]
+    )
+
+
+class _Reasons:
+    def __init__(self, decisions: Decisions):
+        self._graph, _, self._painted = decisions
+
+    def of(self, tensor: Tensor) -> str:
+        """Why a tensor is float32."""
+        port = parse_input(tensor.tensor)
+        if tensor.dtype != "float32":
+            return ""
+        if port.node in self._graph.view.nodes:
+            return self._painted_as(self._graph.writer(port), port.node) or "the op fixes its type"
+        reader = tensor.reader.split(_INSERTED)[0]  # what is cast back in the backward pass
+        reason = self._painted_as(-1, reader) if reader in self._graph.view.nodes else ""
+        return (
+            "a cast for a reader that is float32: %s" % reason
+            if reason
+            else "a cast, where float32 and half precision meet"
+        )
+
+    def _painted_as(self, unit: int, node: str) -> str:
+        """The reason of a unit, else of the first unit of a node; empty where it has none."""
+        units = [unit] if unit >= 0 else self._graph.units_of(node)[:1]
+        return self._painted[units[0]].reason if units else ""

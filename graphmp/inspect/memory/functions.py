@@ -1,0 +1,97 @@
+"""Functions that a graph calls, as graphs of their own, and what of a call's tensors is what went in."""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Optional, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.calls import LOOPS
+from graphmp.graph.structure.view import Port
+from graphmp.inspect.memory.aliases import Aliases
+from graphmp.inspect.sizes import Recorded, Sizes
+from graphmp.policy.dtypes import VARIANT
+from graphmp.rewrite.units import TypedGraph
+from graphmp.tf_hooks import bodies
+from graphmp.tf_hooks.op_defs import OpDefs
+
+
+class Body(NamedTuple):
+    """A function's graph, its sizes, and its arguments and results as tensors of that graph."""
+
+    graph: TypedGraph
+    sizes: Sizes
+    arguments: List[Port]
+    results: List[Port]
+
+    def looped(self) -> Dict[Port, Port]:
+        """Of a while loop's body, the arguments that an iteration changes, lists aside, with what the one before made of them."""
+        aliases = Aliases(self.graph, self.sizes)
+        pairs = zip(self.arguments, self.results)
+        return {
+            port: result
+            for port, result in pairs
+            if self.sizes.dtype(port) != VARIANT and not self._is_argument(aliases.maker(result))
+        }
+
+    def unchanged(self) -> List[int]:
+        """Numbers of the arguments that are results as they are."""
+        aliases = Aliases(self.graph, self.sizes)
+        return [
+            number
+            for number, pair in enumerate(zip(self.arguments, self.results))
+            if aliases.maker(pair[1]) == pair[0]
+        ]
+
+    def _is_argument(self, port: Port) -> bool:
+        return self.graph.view.nodes[port.node].op == bodies.ARGUMENT
+
+
+class Library:
+    """The functions of a graph."""
+
+    def __init__(self, meta_graph: tf.MetaGraphDef, op_defs: OpDefs):
+        """Reads no function yet."""
+        self._functions = {
+            function.signature.name: function for function in meta_graph.graph_def.library.function
+        }
+        self._op_defs = op_defs
+
+    def body(
+        self, name: str, arguments: Sequence[Optional[Sequence[int]]], unknown: int
+    ) -> Optional[Body]:
+        """A function by its name and the dimensions of its arguments; None where it can't be read, or is none."""
+        function = self._functions.get(name)
+        graph_def = bodies.as_graph(function, self._op_defs) if function is not None else None
+        if function is None or graph_def is None:
+            return None
+        graph = TypedGraph(graph_def, self._op_defs)
+        ports = [Port(argument.name, 0) for argument in function.signature.input_arg]
+        results = [
+            graph.view.inputs(node.name)[0] for node in graph_def.node if node.op == bodies.RESULT
+        ]
+        return Body(
+            graph,
+            Sizes(graph, Recorded(graph_def, unknown), dict(zip(ports, arguments))),
+            ports,
+            results,
+        )
+
+    def passed_through(self, graph: TypedGraph, sizes: Sizes) -> Dict[Port, Port]:
+        """Outputs of while loops of a graph that are what went in."""
+        found = {}
+        for name, node in graph.view.nodes.items():
+            if node.op in LOOPS:
+                inputs = graph.view.inputs(name)
+                body = self.body(
+                    node.attr["body"].func.name,
+                    [sizes.dimensions(port) for port in inputs],
+                    sizes.unknown,
+                )
+                found.update(
+                    {
+                        Port(name, number): inputs[number]
+                        for number in (body.unchanged() if body is not None else ())
+                    }
+                )
+        return found

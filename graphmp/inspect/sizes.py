@@ -1,0 +1,161 @@
+"""Shapes and bytes of tensors, where the file leaves dimensions open too."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.shapes.shapes import (
+    UNKNOWN_DIMENSION,
+    UNKNOWN_RANK,
+    inferred_shapes,
+    recorded_dimensions,
+    with_inferred_shapes,
+)
+from graphmp.graph.structure.view import Port
+from graphmp.naming import is_own
+from graphmp.rewrite.units import TypedGraph
+from graphmp.tf_hooks.bodies import ARGUMENT
+
+_SHAPES = "_output_shapes"
+_NOTHING: Mapping[Port, Optional[Sequence[int]]] = {}
+
+
+class Recorded(NamedTuple):
+    """Where shapes come from: the nodes of a graph, and what an unknown dimension counts as."""
+
+    graph_def: tf.GraphDef
+    unknown: int
+
+
+def recorded(graph_def: tf.GraphDef, batch_size: int = 0) -> Recorded:
+    """The shapes of a graph.
+
+    Args:
+        graph_def: the graph.
+        batch_size: what unknown dimensions of placeholders are, so that TensorFlow infers what follows from them, and what
+            counts where it can't; without it no more is inferred than the file records, and unknown dimensions count as 32.
+    """
+    graph_def = _with_own(with_inferred_shapes(graph_def))
+    return (
+        Recorded(_fed(graph_def, batch_size), batch_size)
+        if batch_size
+        else Recorded(graph_def, UNKNOWN_DIMENSION)
+    )
+
+
+def _with_own(graph_def: tf.GraphDef) -> tf.GraphDef:
+    """A graph with the shapes of what a conversion put into it, which no exporter saw there; itself where they are known."""
+    bare = {node.name for node in graph_def.node if is_own(node.name) and not _is_known(node)}
+    if not bare:
+        return graph_def
+    copy, inferred = tf.GraphDef(), inferred_shapes(graph_def)
+    copy.CopyFrom(graph_def)
+    for node in copy.node:
+        if node.name in bare and inferred.get(node.name):
+            node.attr.pop(_SHAPES, None)
+            node.attr[_SHAPES].list.shape.extend(inferred[node.name])
+    return copy
+
+
+def _is_known(node: tf.NodeDef) -> bool:
+    """Whether the ranks of a node's outputs are recorded."""
+    return _SHAPES in node.attr and not any(
+        shape.unknown_rank for shape in node.attr[_SHAPES].list.shape
+    )
+
+
+def completed(shapes: Recorded, converted: tf.GraphDef) -> Recorded:
+    """The shapes of a converted graph: those of the original, and of what was inserted as TensorFlow infers them."""
+    known = {node.name for node in shapes.graph_def.node}
+    inferred = inferred_shapes(converted)
+    graph_def = tf.GraphDef()
+    graph_def.CopyFrom(shapes.graph_def)
+    for node in converted.node:
+        if node.name not in known and node.name in inferred:
+            added = graph_def.node.add(name=node.name, op=node.op)
+            added.attr[_SHAPES].list.shape.extend(inferred[node.name])
+    return Recorded(graph_def, shapes.unknown)
+
+
+def _fed(graph_def: tf.GraphDef, batch_size: int) -> tf.GraphDef:
+    """The graph with the shapes that follow from a batch size; as it is where TensorFlow refuses that."""
+    bare, copy = tf.GraphDef(), tf.GraphDef()
+    bare.CopyFrom(graph_def)
+    copy.CopyFrom(graph_def)
+    for node in bare.node:
+        dimensions = recorded_dimensions(node, 0, batch_size) if node.op == "Placeholder" else None
+        if dimensions is not None:
+            node.attr["shape"].shape.CopyFrom(tf.TensorShape(dimensions).as_proto())
+        node.attr.pop(_SHAPES, None)
+    inferred = inferred_shapes(bare)
+    for node in copy.node:
+        if _SHAPES in node.attr:
+            for shape, found in zip(node.attr[_SHAPES].list.shape, inferred.get(node.name, ())):
+                _fill(shape, found)
+    return copy
+
+
+def _fill(shape: Any, found: Any) -> None:
+    """Puts what was found in place of what isn't known."""
+    if shape.unknown_rank:
+        shape.CopyFrom(found)
+    elif len(shape.dim) == len(found.dim):
+        for dim, other in zip(shape.dim, found.dim):
+            dim.size = dim.size if dim.size >= 0 else other.size
+
+
+class Sizes:
+    """Dimensions and dtypes of the tensors of a graph."""
+
+    def __init__(
+        self,
+        graph: TypedGraph,
+        shapes: Recorded,
+        arguments: Mapping[Port, Optional[Sequence[int]]] = _NOTHING,
+    ):
+        """Shapes go by node name; what isn't recorded are casts, which have their input's, and, in a function, its arguments."""
+        self._graph = graph
+        self._recorded = {node.name: node for node in shapes.graph_def.node}
+        self.unknown = shapes.unknown
+        self._known: Dict[Port, Optional[Sequence[int]]] = dict(arguments)
+
+    def dimensions(self, port: Port) -> Optional[Sequence[int]]:
+        """The dimensions, with a number for the unknown ones; None where the rank is unknown."""
+        if port not in self._known:
+            self._known[port] = self._dimensions(port)
+        return self._known[port]
+
+    def _dimensions(self, port: Port) -> Optional[List[int]]:
+        node = self._recorded.get(port.node, self._graph.view.nodes[port.node])
+        if node.op == "Const" and "value" in node.attr:
+            return [int(dim.size) for dim in node.attr["value"].tensor.tensor_shape.dim]
+        inputs = self._graph.view.inputs(port.node)
+        if _SHAPES not in node.attr and node.op in ("Cast", "Enter") and inputs:
+            found = self.dimensions(inputs[0])
+            return None if found is None else list(found)
+        return recorded_dimensions(node, port.output, self.unknown)
+
+    def dtype(self, port: Port) -> int:
+        """The dtype of a tensor as a number of the DataType enum; 0 where its op is unknown."""
+        signature, node = self._graph.signature(port.node), self._graph.view.nodes[port.node]
+        if signature is None:  # 1.15.5 knows no op for a function's argument
+            return int(node.attr["T"].type) if node.op == ARGUMENT else 0
+        return signature.outputs[port.output].dtype if port.output < len(signature.outputs) else 0
+
+    def tensor_bytes(self, port: Port) -> int:
+        """Bytes of a tensor."""
+        return array_bytes(self.dtype(port), self.dimensions(port))
+
+
+def array_bytes(dtype: int, dimensions: Optional[Sequence[int]]) -> int:
+    """Bytes of an array; 0 for strings and handles. One of unknown rank counts as 1,024 elements."""
+    kind = tf.as_dtype(dtype) if dtype else tf.string
+    elements = UNKNOWN_RANK if dimensions is None else int(np.prod(dimensions, dtype=np.float64))
+    return (
+        elements * kind.size
+        if kind.is_floating or kind.is_integer or kind.is_bool or kind.is_complex
+        else 0
+    )

@@ -1,0 +1,145 @@
+"""Bytes that a graph's float tensors move in one step: what each op reads and writes, by static shapes.
+
+Unknown dimensions count as 32, and a node in a while loop as often as that goes round (`graph/trip_counts.py`). Ops that only
+hand a tensor on move nothing. Of a training graph the nodes that the updates depend on count, not initialisers, savers and
+summaries. The same measure for any converter, so that graphs can be compared; what TensorFlow fuses at run time isn't taken
+off, for that depends on the device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import AbstractSet, Dict, NamedTuple, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.shapes.shapes import UNKNOWN_RANK, recorded_elements
+from graphmp.graph.state.state_kinds import PLACEHOLDERS
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.view import Port
+from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from graphmp.policy.policy import Policy
+from graphmp.policy.traits import MOVES_NOTHING
+from graphmp.rewrite.pipeline import rewrite
+from graphmp.rewrite.units import TypedGraph
+from graphmp.tf_hooks.op_defs import OpDefs
+
+_SIZES = {FLOAT32: 4, FLOAT64: 8, FLOAT16: 2, BFLOAT16: 2}
+_SOURCES = VARIABLE_OPS | PLACEHOLDERS  # they hold what others read
+_ALL: AbstractSet[str] = frozenset()
+
+
+class Moves(NamedTuple):
+    """What one node moves in a step.
+
+    Attributes:
+        op: its op.
+        bytes: of all float tensors that it reads and writes.
+        wide: of those in float32 and float64.
+        is_cast: whether it casts between float dtypes.
+    """
+
+    op: str
+    bytes: int
+    wide: int
+    is_cast: bool
+
+
+class Traffic(NamedTuple):
+    """Bytes moved by all float tensors, and of these by casts between float dtypes."""
+
+    moved: int
+    cast: int
+
+
+def moves(
+    meta_graph: tf.MetaGraphDef,
+    shapes: Optional[tf.GraphDef] = None,
+    updates: AbstractSet[str] = _ALL,
+) -> Dict[str, Moves]:
+    """What each node moves that moves anything; functions are not looked into.
+
+    Args:
+        meta_graph: the graph to measure.
+        shapes: a graph to take `_output_shapes` and the iterations of loops from, by node name, where `meta_graph` lost them.
+        updates: the nodes whose sake a step is for; none for the whole graph.
+    """
+    graph = TypedGraph(meta_graph.graph_def, OpDefs(meta_graph), shapes)
+    elements = _Elements(graph, shapes)
+    present = updates & graph.view.nodes.keys()
+    counted = graph.view.ancestors(present) if present else graph.view.nodes.keys()
+    found = {name: _moves(graph, name, elements) for name in graph.view.nodes if name in counted}
+    return {name: moved for name, moved in found.items() if moved.bytes}
+
+
+def _moves(graph: TypedGraph, name: str, elements: Dict[Port, int]) -> Moves:
+    node, signature = graph.view.nodes[name], graph.signature(name)
+    if signature is None or node.op in MOVES_NOTHING or node.op in _SOURCES:
+        return Moves(node.op, 0, 0, False)
+    used = {consumer.output for consumer in graph.view.consumers(name)}
+    moved = [
+        (port.dtype, elements[read])
+        for port, read in zip(signature.inputs, graph.view.inputs(name))
+    ]
+    moved += [
+        (port.dtype, elements[Port(name, i)])
+        for i, port in enumerate(signature.outputs)
+        if i in used
+    ]
+    trips = graph.trips(name)
+    total = trips * sum(_SIZES.get(dtype, 0) * count for dtype, count in moved)
+    wide = trips * sum(
+        _SIZES[dtype] * count for dtype, count in moved if dtype in (FLOAT32, FLOAT64)
+    )
+    is_cast = (
+        node.op == "Cast"
+        and signature.inputs[0].dtype in _SIZES
+        and signature.outputs[0].dtype in _SIZES
+    )
+    return Moves(node.op, total, wide, is_cast)
+
+
+def traffic(
+    meta_graph: tf.MetaGraphDef,
+    shapes: Optional[tf.GraphDef] = None,
+    updates: AbstractSet[str] = _ALL,
+) -> Traffic:
+    """The sums of `moves`."""
+    return summed(moves(meta_graph, shapes, updates))
+
+
+def summed(found: Dict[str, Moves]) -> Traffic:
+    """Traffic of all nodes together."""
+    return Traffic(
+        sum(moved.bytes for moved in found.values()),
+        sum(moved.bytes for moved in found.values() if moved.is_cast),
+    )
+
+
+class _Elements(Dict[Port, int]):
+    """Elements of each tensor; those of a cast are its input's."""
+
+    def __init__(self, graph: TypedGraph, shapes: Optional[tf.GraphDef]):
+        super().__init__()
+        self._graph = graph
+        self._recorded = {node.name: node for node in shapes.node} if shapes is not None else {}
+
+    def __missing__(self, port: Port) -> int:
+        node = self._recorded.get(port.node, self._graph.view.nodes[port.node])
+        inputs = self._graph.view.inputs(port.node)
+        inherits = "_output_shapes" not in node.attr and node.op in ("Cast", "Enter") and inputs
+        elements = (
+            self[inputs[0]]
+            if inherits
+            else recorded_elements(node, port.output)
+            if node.op
+            else UNKNOWN_RANK
+        )
+        self[port] = elements
+        return elements
+
+
+def unscaled(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> tf.MetaGraphDef:
+    """The conversion without a loss scale: what a first step looks at, to find one, moves nothing in any other."""
+    return rewrite(meta_graph, replace(config, loss_scale="none"), policy).meta_graph

@@ -1,0 +1,82 @@
+"""`tf.contrib`, as modules that look a name up in the tables when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import types
+from typing import Any, List, Set
+
+from graphmp.legacy import internals, missing, tables
+
+NAME = "tensorflow.contrib"
+
+
+def is_module(path: str) -> bool:
+    """Whether `tensorflow.contrib.<path>` can be imported; "" is contrib itself."""
+    return path in tables.IMPORTABLE
+
+
+class ContribModule(types.ModuleType):
+    """A module of `tf.contrib`: a row of `tables.MODULES`, or one of TensorFlow 1.15.5's packages with no row, all of whose names are missing."""
+
+    def __init__(self, path: str):
+        super().__init__(NAME + "." + path if path else NAME)
+        self.__path__: List[str] = []
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        """Looks in `tables.NAMES`, then among the modules below, then in the sources of the row.
+
+        Raises:
+            GraphmpError: GMP018 (an AttributeError as well), when nothing serves the name on this TensorFlow.
+            AttributeError: For a dunder name, or a package that TensorFlow 1.15.5 does not have either.
+        """
+        if name.startswith("__"):
+            raise AttributeError("module %r has no attribute %r" % (self.__name__, name))
+        symbol = self._path + "." + name if self._path else name
+        if is_module(symbol):
+            return importlib.import_module(NAME + "." + symbol)
+        if not self._path:
+            raise AttributeError(
+                "module %r has no attribute %r, not in TensorFlow 1.15.5 either" % (NAME, name)
+            )
+        return _served(self._path, name, symbol)
+
+    def __dir__(self) -> List[str]:
+        return self.__all__
+
+    @property
+    def __all__(self) -> List[str]:
+        """What `from tensorflow.contrib.layers import *` brings: the public names that are served."""
+        prefix = self._path + "." if self._path else ""
+        names: Set[str] = {
+            key[len(prefix) :].split(".")[0]
+            for key in (*tables.IMPORTABLE, *tables.NAMES)
+            if key and key.startswith(prefix)
+        }
+        for source in tables.MODULES.get(self._path, ()):
+            value = internals.fetch(source)
+            names.update(getattr(value, "__all__", None) or dir(value))
+        return sorted(name for name in names if not name.startswith("_") and hasattr(self, name))
+
+
+def _served(path: str, name: str, symbol: str) -> Any:
+    needs = None
+    for source in _sources(path, name, symbol):
+        try:
+            return internals.fetch(source)
+        except AttributeError:
+            continue
+        except ImportError as error:
+            if (error.name or "").partition(".")[0] != "tf_slim":
+                raise
+            needs = "tf-slim"
+    raise missing.attribute(symbol, needs)
+
+
+def _sources(path: str, name: str, symbol: str) -> List[str]:
+    if symbol in tables.NAMES:
+        return [tables.NAMES[symbol]]
+    return [
+        source + ("." if ":" in source else ":") + name for source in tables.MODULES.get(path, ())
+    ]

@@ -1,0 +1,127 @@
+"""Import statements below `tensorflow` that TensorFlow 2 has no files for, or files with other contents.
+
+`tensorflow.contrib.*` comes from the tables. Other modules of the public interface (`tensorflow.train`,
+`tensorflow.keras.layers`) are those of `tensorflow.compat.v1`. TensorFlow's own packages are left to Python.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from typing import Any, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.legacy import contrib, examples_mnist, internals, missing
+
+# Folders of the TensorFlow package that hold code, not the public interface.
+SOURCE_PACKAGES = frozenset(
+    (
+        "_api",
+        "compat",
+        "compiler",
+        "core",
+        "distribute",
+        "dtensor",
+        "include",
+        "lite",
+        "python",
+        "security",
+        "tools",
+        "tsl",
+    )
+)
+# What is left of TensorFlow 1's tutorials, from the outside in.
+_EXAMPLES = (
+    "examples",
+    "examples.tutorials",
+    "examples.tutorials.mnist",
+    "examples.tutorials.mnist.input_data",
+)
+
+
+class LegacyFinder(importlib.abc.MetaPathFinder):
+    """Finds what `import tensorflow.X` means to a TensorFlow 1 script."""
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: Any = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        """See `importlib.abc.MetaPathFinder`.
+
+        Raises:
+            GraphmpError: GMP018 (an ImportError as well), for a part of contrib that nothing serves.
+        """
+        root, _, rest = fullname.partition(".")
+        if root != "tensorflow" or rest.partition(".")[0] in SOURCE_PACKAGES:
+            return None
+        if rest in _EXAMPLES:
+            module: Optional[types.ModuleType] = _example(rest)
+        elif rest.partition(".")[0] == "contrib":
+            module = _contrib_module(rest[len("contrib.") :])
+        else:
+            module = _interface_module(rest)
+        return (
+            None
+            if module is None
+            else importlib.util.spec_from_loader(fullname, _Ready(module), is_package=True)
+        )
+
+
+class _Ready(importlib.abc.Loader):
+    """Loads a module that exists already, and leaves it as it was."""
+
+    def __init__(self, module: types.ModuleType):
+        self._module = module
+        self._spec = module.__spec__
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return self._module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Undoes what the import system did to the module on the way here; its home is elsewhere."""
+        module.__spec__ = self._spec or module.__spec__
+
+
+def _example(path: str) -> types.ModuleType:
+    """A part of the tutorials: the loader of MNIST, or a package around it."""
+    if path == _EXAMPLES[-1]:
+        return examples_mnist
+    package = types.ModuleType("tensorflow." + path)
+    if path == _EXAMPLES[-2]:
+        package.input_data = examples_mnist  # type: ignore[attr-defined]  # its submodule
+    return package
+
+
+def _contrib_module(path: str) -> Optional[contrib.ContribModule]:
+    if contrib.is_module(path):
+        return contrib.ContribModule(path)
+    if not contrib.is_module(path.partition(".")[0]):
+        return None
+    raise missing.module(_requested() or path)
+
+
+def _requested() -> str:
+    """The contrib path of the import statement under way: `a.b.c` is asked for as `a`, `a.b`, `a.b.c`."""
+    frame: Optional[types.FrameType] = sys._getframe(1)
+    name = ""
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith("<frozen importlib"):
+            if name:
+                break
+        elif frame.f_code.co_name == "_find_and_load":
+            name = frame.f_locals["name"]
+        frame = frame.f_back
+    return name[len(contrib.NAME) + 1 :]
+
+
+def _interface_module(path: str) -> Optional[types.ModuleType]:
+    module = tf
+    for name in path.split("."):
+        module = getattr(module, name, None)
+        if not isinstance(module, types.ModuleType):
+            return None
+        module = internals.loaded(module)
+    return module

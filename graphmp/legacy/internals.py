@@ -1,0 +1,75 @@
+"""The one place where parts of TensorFlow, Keras and tf-slim are fetched by name.
+
+The tables of this package name what they need as text, a source: `module`, `module:attribute.path`, or
+`tf:attribute.path` for a part of `tensorflow.compat.v1`. Nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pathlib
+import sys
+import types
+from typing import Any, List
+
+import tensorflow.compat.v1 as tf
+from absl import logging
+
+
+def on_tensorflow_1() -> bool:
+    """Whether this is TensorFlow 1, where `tf.contrib` is really there."""
+    return tf.VERSION.startswith("1.")
+
+
+def in_version_2(name: str) -> bool:
+    """Whether TensorFlow 2 has a part of this dotted name. Of attributes of its functions and classes, and of Keras, nothing is known: True."""
+    value: Any = sys.modules["tensorflow"]
+    for part in name.split("."):
+        if not isinstance(value, types.ModuleType) or part == "keras":
+            return True
+        if not hasattr(value, part):
+            return False
+        value = getattr(value, part)
+    return True
+
+
+def fetch(source: str) -> Any:
+    """Returns what a source names.
+
+    Raises:
+        ImportError: The module is not there, or a lazily loaded part of TensorFlow is not installed.
+        AttributeError: The module has no such attribute.
+    """
+    module, _, path = source.partition(":")
+    value = tf if module == "tf" else importlib.import_module(module)
+    for name in path.split(".") if path else ():
+        value = getattr(value, name)
+    return value
+
+
+def note(text: str, *values: Any) -> None:
+    """Logs a line for who asked for them. absl gives the root logger a handler at its first call, seen or not, and a script's basicConfig is void."""
+    if logging.vlog_is_on(1):
+        logging.vlog(1, text, *values)
+
+
+def loaded(module: types.ModuleType) -> types.ModuleType:
+    """The module behind one of TensorFlow's lazy loaders (tf.keras, tf.layers, tf.nn.rnn_cell, tf.estimator); others as they are."""
+    if "LazyLoader" not in type(module).__name__:
+        return module
+    dir(module)
+    return importlib.import_module(module.__name__)
+
+
+def library_folders() -> List[str]:
+    """Folders whose code is never the user's: graphmp, TensorFlow, tf-slim and importlib."""
+    folders = [
+        pathlib.Path(__file__).parents[1],
+        pathlib.Path(tf.__file__).parents[4],
+        pathlib.Path(importlib.__file__).parent,
+    ]
+    slim = importlib.util.find_spec("tf_slim")
+    if slim is not None and slim.origin:
+        folders.append(pathlib.Path(slim.origin).parent)
+    return [str(folder) for folder in folders]

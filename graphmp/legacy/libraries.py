@@ -1,0 +1,117 @@
+"""What other libraries than TensorFlow dropped since TensorFlow 1's time, `scipy.misc` and `gym`.
+
+`scipy.misc` can be imported whatever SciPy is there. What SciPy keeps under another name is served; what it removed raises an error that
+says since when it is gone and what to use. So does `import gym` where that is not installed; any gym that is there is left alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+import warnings
+from typing import Any, Dict, Optional
+
+import scipy
+
+_MISC = "scipy.misc"
+# Aliases that SciPy 1.3.0 removed, and the modules that the functions are of.
+_MOVED = {
+    "comb": "scipy.special",
+    "factorial": "scipy.special",
+    "factorial2": "scipy.special",
+    "factorialk": "scipy.special",
+    "logsumexp": "scipy.special",
+    "pade": "scipy.interpolate",
+}
+_REMOVED: Dict[str, Dict[str, str]] = {
+    "1.3.0": {
+        "bytescale": "numpy.clip and astype(numpy.uint8)",
+        "fromimage": "numpy.asarray",
+        "imfilter": "PIL.Image.Image.filter (pip install pillow)",
+        "imread": "imageio.v2.imread (pip install imageio)",
+        "imresize": "PIL.Image.fromarray(image).resize((width, height)) (pip install pillow)",
+        "imrotate": "scipy.ndimage.rotate",
+        "imsave": "imageio.v2.imwrite (pip install imageio), which doesn't scale floats to 0..255",
+        "imshow": "matplotlib.pyplot.imshow (pip install matplotlib)",
+        "pilutil": "imageio.v2 and PIL.Image (pip install imageio pillow)",
+        "toimage": "PIL.Image.fromarray (pip install pillow), which doesn't scale floats to 0..255",
+    },
+    "1.12.0": {
+        "ascent": "scipy.datasets.ascent",
+        "central_diff_weights": "numpy.gradient",
+        "derivative": "numpy.gradient",
+        "electrocardiogram": "scipy.datasets.electrocardiogram",
+        "face": "scipy.datasets.face",
+    },
+}
+_GYM = (
+    "No module named 'gym': scripts of TensorFlow 1's time want gym before 0.26, whose reset returns the observation alone and whose step "
+    "four values: pip install 'gym<0.26'. Its successor gymnasium returns more: a script for that imports gymnasium"
+)
+
+
+@functools.lru_cache(maxsize=None)  # once a process
+def restore() -> None:
+    """Makes `scipy.misc` importable and sees to the errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # SciPy 1.12 and later: the module is empty and will go
+        misc = _misc()
+    vars(misc).setdefault("__getattr__", _attribute_of_misc)
+    sys.meta_path.append(AbsentFinder())
+
+
+class AbsentFinder(importlib.abc.MetaPathFinder):
+    """Stands behind all other finders: what it is asked for is not there."""
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: Any = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        """See `importlib.abc.MetaPathFinder`. A mere question whether a module is there gets its answer.
+
+        Raises:
+            ImportError: for an import statement of what was removed, saying what to do.
+        """
+        package, _, name = fullname.rpartition(".")
+        if (
+            sys._getframe(2).f_code.co_name == "_find_and_load_unlocked"
+        ):  # importlib.util.find_spec comes another way
+            if fullname == "gym":
+                raise ModuleNotFoundError(_GYM, name="gym")
+            if package == _MISC and _removed(name):
+                raise ImportError(_removed(name), name=fullname)
+        return None
+
+
+def _misc() -> types.ModuleType:
+    try:
+        return importlib.import_module(_MISC)
+    except ModuleNotFoundError:
+        module = types.ModuleType(_MISC)
+        module.__path__ = []
+        sys.modules[_MISC] = scipy.misc = module
+        return module
+
+
+def _attribute_of_misc(name: str) -> Any:
+    if name in _MOVED:
+        return getattr(importlib.import_module(_MOVED[name]), name)
+    raise AttributeError(_removed(name) or "module %r has no attribute %r" % (_MISC, name))
+
+
+def _removed(name: str) -> str:
+    """The error for a name of `scipy.misc`; empty where SciPy never had it."""
+    for version, names in _REMOVED.items():
+        if name in names:
+            return "SciPy %s removed scipy.misc.%s (this is SciPy %s): use %s" % (
+                version,
+                name,
+                scipy.__version__,
+                names[name],
+            )
+    return ""

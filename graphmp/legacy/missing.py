@@ -1,0 +1,55 @@
+"""The error for a part of `tf.contrib` that nothing replaces: names it, and the line of the user's that asked for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.legacy import internals
+
+_LAST_WITH_CONTRIB = "1.15.5"
+
+
+class MissingContribAttribute(GraphmpError, AttributeError):
+    """GMP018 for an attribute; an AttributeError too, so that `hasattr` and a script's own fallback see what they would."""
+
+
+class MissingContribImport(GraphmpError, ImportError):
+    """GMP018 for an import statement; an ImportError too, for `try: ... except ImportError:`."""
+
+
+def attribute(symbol: str, needs: Optional[str] = None) -> MissingContribAttribute:
+    """The error to raise when `tf.contrib.<symbol>` is looked up; `needs` is a package that would serve it."""
+    return MissingContribAttribute("GMP018", _message(symbol, needs))
+
+
+def module(symbol: str) -> MissingContribImport:
+    """The error to raise when `tensorflow.contrib.<symbol>` is imported."""
+    return MissingContribImport("GMP018", _message(symbol, None))
+
+
+def _message(symbol: str, needs: Optional[str]) -> str:
+    if needs:
+        text = "%s: tf.contrib.%s needs %s on TensorFlow %s: pip install %s; TensorFlow %s has it built in"
+        return text % (_users_line(), symbol, needs, tf.VERSION, needs, _LAST_WITH_CONTRIB)
+    return "%s: tf.contrib.%s has no successor in TensorFlow %s; TensorFlow %s has it" % (
+        _users_line(),
+        symbol,
+        tf.VERSION,
+        _LAST_WITH_CONTRIB,
+    )
+
+
+def _users_line() -> str:
+    """file:line of the innermost frame that belongs to none of the libraries."""
+    libraries = tuple(folder + os.sep for folder in internals.library_folders())
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(
+        libraries + ("<frozen ",)
+    ):
+        frame = frame.f_back
+    return "%s:%d" % (frame.f_code.co_filename, frame.f_lineno)

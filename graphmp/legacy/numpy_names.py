@@ -1,0 +1,113 @@
+"""Names of NumPy's that scripts of TensorFlow 1's time use and later versions dropped, and what went with them: put back, where it is missing."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Callable, Dict
+
+import numpy as np
+
+# Removed in NumPy 1.24: aliases of Python's own types.
+_PYTHON_TYPES: Dict[str, Any] = {
+    "bool": bool,
+    "complex": complex,
+    "float": float,
+    "int": int,
+    "long": int,
+    "object": object,
+    "str": str,
+    "unicode": str,
+}
+# Removed in NumPy 2.0, `rank` in 1.18 and `trapz` in 2.4: other spellings of what is still there.
+_SPELLINGS = {
+    "Inf": "inf",
+    "Infinity": "inf",
+    "NAN": "nan",
+    "NINF": None,
+    "NaN": "nan",
+    "PINF": "inf",
+    "alltrue": "all",
+    "bool8": "bool_",
+    "cfloat": "complex128",
+    "complex_": "complex128",
+    "cumproduct": "cumprod",
+    "float_": "float64",
+    "infty": "inf",
+    "mat": "asmatrix",
+    "product": "prod",
+    "rank": "ndim",
+    "round_": "round",
+    "row_stack": "vstack",
+    "singlecomplex": "complex64",
+    "sometrue": "any",
+    "string_": "bytes_",
+    "trapz": "trapezoid",
+    "unicode_": "str_",
+}
+
+
+@functools.lru_cache(maxsize=None)  # once a process
+def restore() -> None:
+    """Puts the names back that this NumPy lacks, the argument `newshape` of `np.reshape`, and arrays of rows of different lengths."""
+    for name, value in _PYTHON_TYPES.items():
+        _put(name, value)
+    for name, spelling in _SPELLINGS.items():
+        _put(name, -np.inf if spelling is None else getattr(np, spelling, None))
+    for function in (asfarray, asscalar, in1d):
+        _put(function.__name__, function)
+    if "newshape" not in inspect.signature(np.reshape).parameters:
+        np.reshape = _with_newshape(np.reshape)
+    if np.lib.NumpyVersion(np.__version__) >= "1.24.0":
+        np.array, np.asarray = _with_objects(np.array), _with_objects(np.asarray)
+
+
+def asfarray(a: Any, dtype: Any = np.float64) -> np.ndarray:
+    """An array of floats; removed in NumPy 2.0."""
+    return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
+
+
+def asscalar(a: Any) -> Any:
+    """An array of one element as a Python number; removed in NumPy 1.23."""
+    return np.asarray(a).item()
+
+
+def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> np.ndarray:
+    """Which elements are among others, flat; removed in NumPy 2.4."""
+    return np.isin(np.ravel(ar1), ar2, assume_unique=assume_unique, invert=invert)
+
+
+def _put(name: str, value: Any) -> None:
+    if name not in vars(np):  # hasattr would warn, or raise, of names that are about to go
+        setattr(np, name, value)
+
+
+def _with_newshape(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.reshape` with its arguments by the names that they had before NumPy 2.4."""
+
+    @functools.wraps(original)
+    def reshape(*args: Any, **kwargs: Any) -> Any:
+        if "newshape" in kwargs:
+            kwargs["shape"] = kwargs.pop("newshape")
+        return original(*([kwargs.pop("a")] if "a" in kwargs else []), *args, **kwargs)
+
+    return reshape
+
+
+def _with_objects(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`np.array` that gives an array of objects for rows of different lengths, as before NumPy 1.24."""
+
+    @functools.wraps(original)
+    def array(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        except ValueError as error:
+            if (
+                "inhomogeneous" not in str(error)
+                or len(args) > 1
+                or kwargs.get("dtype") is not None
+            ):
+                raise
+        return original(*args, **dict(kwargs, dtype=object))
+
+    return array

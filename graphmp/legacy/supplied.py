@@ -1,0 +1,119 @@
+"""Names that PyPI's tf-slim 1.1.0 asks of TensorFlow's internals and no longer finds there.
+
+Found by importing every module of tf-slim and looking up each attribute path that its source takes from a TensorFlow
+module. TensorFlow 2.15.1 and 2.21.0 lack the same names. A name is supplied only where it is missing.
+"""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.legacy import internals
+
+
+class Supplied(NamedTuple):
+    """A name put into a TensorFlow module, and where it lives today."""
+
+    module: str
+    name: str
+    source: str
+    reason: str
+
+
+_CONTROL_FLOW = "tensorflow.python.ops.control_flow_ops"
+_NORMALIZATION = "tensorflow.python.layers.normalization"
+_OPS = "tensorflow.python.framework.ops"
+
+# Missing in 2.15.1 and in 2.21.0, all of them.
+SUPPLIED = (
+    Supplied(
+        _OPS,
+        "IndexedSlices",
+        "tf:IndexedSlices",
+        "slim.learning, summaries of gradients; moved to framework.indexed_slices",
+    ),
+    Supplied(
+        _OPS,
+        "Tensor",
+        "tf:Tensor",
+        "slim.learning, optimize_loss, rev_block; moved to framework.tensor",
+    ),
+    Supplied(
+        _NORMALIZATION,
+        "BatchNorm",
+        "tf:layers.BatchNormalization",
+        "the module looks for tf_keras.legacy_tf_layers, which no tf-keras has",
+    ),
+    Supplied(
+        _NORMALIZATION,
+        "BatchNormalization",
+        "tf:layers.BatchNormalization",
+        "batch_norm when it is not fused; as BatchNorm",
+    ),
+    Supplied(_NORMALIZATION, "batch_norm", "tf:layers.batch_normalization", "as BatchNorm"),
+    Supplied(
+        _NORMALIZATION, "batch_normalization", "tf:layers.batch_normalization", "as BatchNorm"
+    ),
+    Supplied(
+        "tensorflow.python.ops.array_ops",
+        "stack",
+        "tf:stack",
+        "maxout's relatives and metrics; moved to ops.array_ops_stack",
+    ),
+    Supplied(
+        "tensorflow.python.ops.array_ops",
+        "unstack",
+        "tf:unstack",
+        "legacy_fully_connected; moved to ops.array_ops_stack",
+    ),
+    Supplied(
+        _CONTROL_FLOW,
+        "Assert",
+        "tf:Assert",
+        "auc_using_histogram; moved to ops.control_flow_assert",
+    ),
+    Supplied(
+        _CONTROL_FLOW, "case", "tf:case", "tfexample_decoder.Image; moved to ops.control_flow_case"
+    ),
+    Supplied(_CONTROL_FLOW, "cond", "tf:cond", "metrics; moved to ops.cond"),
+    Supplied(
+        _CONTROL_FLOW, "while_loop", "tf:while_loop", "metric_learning; moved to ops.while_loop"
+    ),
+    Supplied(
+        "tensorflow.python.ops.variable_scope",
+        "variable",
+        "tf:Variable",
+        "local_variable and global_variable; moved to ops.variables",
+    ),
+)
+
+
+def supply() -> None:
+    """Puts each name of the table where tf-slim looks for it, unless it is there, and the gradient that tf-slim forgot to register."""
+    for row in SUPPLIED:
+        module = internals.fetch(row.module)
+        if not _has(module, row.name):
+            setattr(module, row.name, internals.fetch(row.source))
+            internals.note(
+                "supplied %s.%s from %s: %s", row.module, row.name, row.source, row.reason
+            )
+    try:
+        tf.RegisterGradient("GDNLowerBound")(_lower_bound_gradient)
+    except KeyError:
+        internals.note("the gradient GDNLowerBound is there")
+
+
+def _lower_bound_gradient(op: tf.Operation, grad: tf.Tensor) -> List[Optional[tf.Tensor]]:
+    """Of max(x, bound) in the GDN layer: also lets pass what pushes an x below the bound up. Own: tf-slim has it unregistered."""
+    x, bound = op.inputs
+    return [tf.where(tf.logical_or(x >= bound, grad < 0), grad, tf.zeros_like(grad)), None]
+
+
+def _has(module: object, name: str) -> bool:
+    try:
+        getattr(module, name)
+    except (AttributeError, ImportError):
+        return False
+    return True

@@ -1,0 +1,52 @@
+"""Scripts that graphmp can't help: what such a script is, and what to do, in one line."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+
+POLICY = "graphmp converts what TensorFlow 1 sessions train; for Keras and eager code: tf.keras.mixed_precision.set_global_policy('mixed_float16')"
+_OTHERS = ("jax", "keras", "mxnet", "tf_keras", "torch")
+
+
+def executes_eagerly(path: str, where: str) -> GraphmpError:
+    """GMP025 for a file that executes eagerly, as `where` shows."""
+    return GraphmpError(
+        "GMP025",
+        "%s executes eagerly (%s): it is TensorFlow 2 code and builds no graph; %s"
+        % (path, where, POLICY),
+    )
+
+
+def without_estimator(error: BaseException, place: str) -> Optional[GraphmpError]:
+    """GMP026 for an error that says that this TensorFlow has no Estimator; None for any other."""
+    wanted = isinstance(error, (AttributeError, ImportError)) and "estimator" in str(error).lower()
+    if not wanted or hasattr(tf, "estimator"):
+        return None
+    text = "%s: tf.estimator is not in TensorFlow %s, which dropped it in 2.16: run the script on TensorFlow 2.15.1, or on 1.15.5"
+    return GraphmpError("GMP026", text % (place, tf.__version__))
+
+
+def ran_as_version_1(path: str) -> str:
+    """The hint for a script that failed with TensorFlow 1's interface, which it asks for nowhere."""
+    text = "%s ran as TensorFlow 1 code (tensorflow.compat.v1), though TensorFlow %s has all it uses: --legacy_imports=off runs it as python does"
+    return text % (path, tf.__version__)
+
+
+def why_nothing_trained(imports: AbstractSet[str], eagerly: bool, sessions: bool) -> str:
+    """Why a script that ended well trained nothing in a session; empty where it says no more than that.
+
+    Args:
+        imports: packages that the script's source imports.
+        eagerly: whether TensorFlow executed eagerly.
+        sessions: whether any session ran.
+    """
+    if sessions:
+        return "sessions ran, and none of their runs wrote what depends on a gradient"
+    if "tensorflow" in imports:
+        return "TensorFlow executed eagerly; " + POLICY if eagerly else "no session ran"
+    others = [name for name in _OTHERS if name in imports]
+    return "the script uses %s, not TensorFlow 1; %s" % (others[0], POLICY) if others else ""

@@ -1,0 +1,60 @@
+"""Rules of the user's that match nothing in a graph: a typo, most of the time."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import AbstractSet, Dict, Iterable, Iterator, List, Tuple
+
+from graphmp.config import Config
+from graphmp.errors import warning
+from graphmp.policy.policy import op_rules
+from graphmp.tf_hooks.internals import is_op
+
+_NODE_RULES = ("keep_float32", "force_compute")
+
+
+def unmatched(config: Config, nodes: Iterable[Tuple[str, str]]) -> List[Dict[str, str]]:
+    """Warnings GMP121, one a rule.
+
+    Args:
+        config: the options: --keep_float32, --force_compute, and the lines of --op_policy.
+        nodes: name and op type of the graph's nodes, those of functions included.
+    """
+    patterns, op_lines = list(_patterns(config)), list(op_rules(config.op_policy))
+    if not patterns and not op_lines:
+        return []
+    listed = list(nodes)
+    names, ops = {name for name, _ in listed}, {op for _, op in listed}
+    rows = [
+        _no_node(rule)
+        for rule, pattern in patterns
+        if not any(map(re.compile(pattern).search, names))
+    ]
+    return rows + [_no_op(rule, op, ops) for rule, op in op_lines if op not in ops]
+
+
+def _patterns(config: Config) -> Iterator[Tuple[str, str]]:
+    """Rules as the user wrote them, each with its regular expression."""
+    for flag in _NODE_RULES:
+        yield from (("--%s=%s" % (flag, pattern), pattern) for pattern in getattr(config, flag))
+    yield from op_rules(config.op_policy, "keep_float32")
+
+
+def _no_node(rule: str) -> Dict[str, str]:
+    return warning(
+        "GMP121",
+        "",
+        "%s matches no node of the graph: names are searched for this regular expression" % rule,
+    )
+
+
+def _no_op(rule: str, op: str, ops: AbstractSet[str]) -> Dict[str, str]:
+    if is_op(op):
+        return warning("GMP121", "", "%s changes nothing: the graph has no %s" % (rule, op))
+    alike = {name.lower(): name for name in sorted(ops)}
+    close = difflib.get_close_matches(op.lower(), list(alike), 1)
+    meant = "; the graph has %s" % alike[close[0]] if close else ""
+    return warning(
+        "GMP121", "", "%s changes nothing: there is no op of that name%s" % (rule, meant)
+    )

@@ -1,1 +1,0 @@
-"""Running other people's programs: capturing their graphs, converting files, legacy imports."""

@@ -1,1 +1,0 @@
-"""Running an original and its conversion on the same batches, measured."""

@@ -1,0 +1,1 @@
+"""The power of the loss scale in each value of gradient code."""

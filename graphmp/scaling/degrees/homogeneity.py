@@ -1,0 +1,529 @@
+"""How often the loss scale is multiplied into each value of gradient code, and where that would change its meaning.
+
+Gradient code is linear in the gradients that it starts from, so that the scale comes out of it as a factor: its degree is 1.
+Custom gradients need not be. Rules, by the op (`policy/homogeneity.txt`):
+
+1. A product adds degrees, a quotient subtracts them; roots and squares halve and double them.
+2. What is added, compared or chosen from must have one degree: lower ones are multiplied up to the highest. Zeros have any.
+   `Minimum(g, 1)`, a clip  ->  `Minimum(S g, S)`
+3. An op that nobody knows reads unscaled gradients, and what it returns is scaled again. So does a call of a function whose body
+   would need the scale inside (`called.py`).
+   `PyFunc(g)`  ->  `S PyFunc(S g / S)`
+4. A matmul or convolution reads and gives degrees 0 and 1 alone: of two scaled factors it reads the one that was computed first
+   unscaled. Any other op that reads or gives another degree stays float32.
+5. A loop variable has one degree in all iterations; one for which there is none is unscaled ahead of its Enter and its NextIteration.
+6. What can't be multiplied where it is (TensorLists, TensorArrays, complex numbers) and would break a rule holds unscaled values:
+   they are unscaled where they are written, and scaled again where they are read.
+"""
+
+from __future__ import annotations
+
+import collections
+from types import MappingProxyType
+from typing import (
+    AbstractSet,
+    Callable,
+    Deque,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
+
+from graphmp.graph.structure.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from graphmp.graph.structure.values import all_equal
+from graphmp.graph.structure.view import Consumer, GraphView, Port
+from graphmp.once import once
+from graphmp.policy.homogeneity import Rule, rule
+from graphmp.policy.policy import tensor_core_ops
+
+Degree = Optional[int]  # None: of zeros, which have any
+Called = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
+
+_CARRIES_ZEROS = frozenset(
+    (
+        "BroadcastTo",
+        "Cast",
+        "Enter",
+        "ExpandDims",
+        "Identity",
+        "RefEnter",
+        "Reshape",
+        "Squeeze",
+        "Switch",
+        "TensorListResize",
+        "Tile",
+        "Transpose",
+    )
+)
+READS_AN_ARRAY = frozenset(
+    "TensorArray%s%s" % (word, version)
+    for word in ("Concat", "Gather", "Read")
+    for version in ("V2", "V3")
+)
+_FILLS_AN_ARRAY = frozenset(
+    "TensorArray%s%s" % (word, version)
+    for word in ("Scatter", "Split", "Write")
+    for version in ("V2", "V3")
+)
+_HANDS_ON = (
+    ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES | {"Add", "AddN", "AddV2", "Identity"}
+)
+_MOST_GUESSES = 2  # of the degree of a loop variable: what enters it, and what comes back
+
+
+class Code(NamedTuple):
+    """Gradient code to follow the scale through.
+
+    Attributes:
+        view: the graph.
+        nodes: the gradient code.
+        seeds: where it starts; their degree is 1.
+        is_float: whether an output holds floating point numbers.
+        is_list: whether an output holds what can't be multiplied where it is: a TensorList, which may be of such numbers, or complex ones.
+        calls: op types that call functions.
+        looped: whether a node lies in a while loop.
+        called: the degrees of what a node of those returns, for the degrees of what it reads; None where they depend on more.
+    """
+
+    view: GraphView
+    nodes: AbstractSet[str]
+    seeds: AbstractSet[Port]
+    is_float: Callable[[Port], bool]
+    is_list: Callable[[Port], bool]
+    calls: AbstractSet[str]
+    looped: Callable[[str], bool]
+    called: Called = lambda name, given: None
+
+
+class Degrees(NamedTuple):
+    """What the scale does to gradient code.
+
+    Attributes:
+        of: the degree of each node that depends on a seed.
+        multiply: inputs (node, slot) and the power of the scale that they are to be multiplied by.
+        rescale: nodes whose results are to be multiplied by the scale.
+        unclear: nodes where rules 2 and 3 can't be applied.
+        outputs: degrees of outputs that aren't their node's.
+        float32: nodes that are to stay float32, with the reason.
+    """
+
+    of: Dict[str, int]
+    multiply: Dict[Tuple[str, int], int]
+    rescale: List[str]
+    unclear: List[str]
+    outputs: Mapping[Port, int] = MappingProxyType({})
+    float32: Mapping[str, str] = MappingProxyType({})
+
+    def at(self, port: Port) -> int:
+        """The degree of an output as its node computes it: 0 where that is scaled again."""
+        return 0 if port.node in self.rescale else self.outputs.get(port, self.of.get(port.node, 0))
+
+
+def degrees(code: Code) -> Degrees:
+    """Follows the scale from the seeds through gradient code."""
+    return Analysis(code, dict.fromkeys(code.seeds, 1)).degrees
+
+
+class Analysis:
+    """Follows the scale through code.
+
+    Attributes:
+        degrees: what came of it.
+    """
+
+    def __init__(self, code: Code, given: Mapping[Port, Degree]):
+        """`given`: the degrees that it starts from."""
+        self._code = code
+        self._view = code.view
+        self._given = {port: degree for port, degree in given.items() if degree is not None}
+        self._zeros: Dict[str, bool] = {
+            port.node: True for port, degree in given.items() if degree is None
+        }
+        self._allow = frozenset(tensor_core_ops())
+        self._apart: Set[str] = set()  # nodes of rule 6
+        self._guessed: Dict[str, List[int]] = collections.defaultdict(
+            list
+        )  # degrees of loop variables, the last one holds
+        self._unscaled_loops: Set[str] = set()
+        self._scaled = self._dependent()
+        self._carried = {
+            name: self._floats(name) for name in self._view.nodes if name in self._scaled
+        }
+        self._loop_variables = [name for name in self._carried if self._is_loop_variable(name)]
+        self._pass()
+        while self._settle():
+            self._pass()
+        self.degrees = self._finished()
+
+    def is_zero(self, name: str) -> bool:
+        """Whether a node gives zeros, or a TensorArray or TensorList of such: they have any degree."""
+        if name not in self._zeros:
+            self._zeros[name] = False  # a loop ends here
+            self._zeros[name] = self._all_zero(name)
+        return self._zeros[name]
+
+    def _pass(self) -> None:
+        """Degrees in an order in which inputs come first; of a loop variable the degree is guessed."""
+        self._of: Dict[str, int] = {}
+        self._outputs: Dict[Port, int] = {}
+        self._multiplied: Dict[Tuple[str, int], int] = {}
+        self._rescaled: List[str] = []
+        self._unclear: List[str] = []
+        self._place: Dict[str, int] = {}
+        waiting = {
+            name: sum(port.node in self._scaled for port in carried.values())
+            for name, carried in self._carried.items()
+        }
+        left = collections.OrderedDict((name, None) for name in self._carried)
+        ready: Deque[str] = collections.deque(name for name in left if not waiting[name])
+        while left:
+            if not ready:
+                ready.append(self._to_guess(left))
+            name = ready.popleft()
+            if name not in left:
+                continue
+            del left[name]
+            self._of[name] = self._degree(name)
+            self._place[name] = len(self._place)
+            for reader in self._readers(name):
+                if reader.node in self._scaled:
+                    waiting[reader.node] -= 1
+                    if not waiting[reader.node]:
+                        ready.append(reader.node)
+
+    def _to_guess(self, left: Mapping[str, None]) -> str:
+        """Where to go on in a cycle: a loop variable, best one of which it is known what enters it."""
+        variables = [name for name in self._loop_variables if name in left]
+        return next(
+            (name for name in variables if self._known(name)),
+            variables[0] if variables else next(iter(left)),
+        )
+
+    def _settle(self) -> bool:
+        """Looks at what was guessed, and at what couldn't be applied; whether there is something to be done otherwise in another pass."""
+        guessed_wrong = [
+            name
+            for name in self._loop_variables
+            if name not in self._apart and not self._settle_loop(name)
+        ]
+        before = len(self._apart)
+        for name in [*self._unclear, *self._read_outside(), *self._mixed_arrays()]:
+            self._apart |= self._held_together(name)
+        return bool(guessed_wrong) or len(self._apart) > before
+
+    def _settle_loop(self, name: str) -> bool:
+        """A loop variable must get the degree that was guessed from its Enter and from its loop; whether it does."""
+        known, guessed = self._known(name), self._of[name]
+        for slot, port in self._carried[name].items():
+            degree = known.get(slot, guessed if self._is_free(port) else 0)
+            if degree == guessed:
+                continue
+            if slot not in known or name in self._unscaled_loops:
+                self._multiply(port.node, 0, guessed - degree)
+                continue
+            other = max(known.values())
+            if len(self._guessed[name]) < _MOST_GUESSES and other not in (
+                *self._guessed[name],
+                guessed,
+            ):
+                self._guessed[name].append(other)
+            else:
+                self._unscaled_loops.add(name)
+            return False
+        return True
+
+    def _read_outside(self) -> List[str]:
+        """Nodes whose lists hold scaled values, and are read where nobody would divide them."""
+        found = []
+        for name in self._carried:
+            for consumer in self._view.consumers(name):
+                port = Port(name, consumer.output)
+                if (
+                    consumer.node in self._code.nodes
+                    or rule(self._view.nodes[consumer.node].op).name == "none"
+                ):
+                    continue
+                if self._degree_of(port) and self._is_held(port):
+                    found.append(name)
+        return found
+
+    def _mixed_arrays(self) -> List[str]:
+        """Nodes that write scaled values into a TensorArray that others write unscaled ones into."""
+        fills = [
+            name
+            for name in self._flows
+            if name in self._code.nodes and self._view.nodes[name].op in _FILLS_AN_ARRAY
+        ]
+        scaled, others = [], set()
+        for name in fills:
+            value = next(port for port in self._view.inputs(name) if self._carries(port))
+            if self._of.get(name) or self._degree_of(value):
+                scaled.append(name)
+            elif not self._is_free(value):
+                others.add(self._array(name))
+        return [name for name in scaled if self._array(name) in others] if others else []
+
+    def _array(self, name: str) -> str:
+        """The node that makes the TensorArray that a node writes into."""
+        while self._view.nodes[name].op in _FILLS_AN_ARRAY | ENTERS | SWITCHES | {"Identity"}:
+            name = self._view.inputs(name)[0].node
+        return name
+
+    def _finished(self) -> Degrees:
+        reasons = {
+            True: "loss scale: compares with scaled gradients",
+            False: "loss scale: reads unscaled gradients",
+        }
+        kept = {name: reasons[power > 0] for (name, _), power in self._multiplied.items()}
+        for name in self._carried:
+            read = [
+                degree + self._multiplied.get((name, slot), 0)
+                for slot, degree in self._known(name).items()
+            ]
+            if any(degree not in (0, 1) for degree in [*read, self._of[name]]):
+                kept[name] = "loss scale: holds a power of it"
+        float32 = {
+            name: reason
+            for name, reason in kept.items()
+            if self._view.nodes[name].op not in self._allow
+        }
+        return Degrees(
+            self._of, self._multiplied, self._rescaled, self._unclear, self._outputs, float32
+        )
+
+    def _dependent(self) -> Set[str]:
+        """Nodes that depend on a given value through what carries a factor."""
+        starts = {port for port, degree in self._given.items() if degree}
+        waiting = [
+            reader.node
+            for port in starts
+            for reader in self._readers(port.node)
+            if reader.output == port.output
+        ]
+        found: Set[str] = set()
+        while waiting:
+            name = waiting.pop()
+            if name not in found and rule(self._view.nodes[name].op).name != "none":
+                found.add(name)
+                waiting.extend(reader.node for reader in self._readers(name))
+        return found
+
+    def _readers(self, name: str) -> Iterator[Consumer]:
+        for consumer in self._view.consumers(name):
+            if consumer.node in self._code.nodes and self._carries(Port(name, consumer.output)):
+                yield consumer
+
+    def _carries(self, port: Port) -> bool:
+        return self._code.is_float(port) or self._code.is_list(port)
+
+    def _floats(self, name: str) -> Dict[int, Port]:
+        return {
+            slot: port for slot, port in enumerate(self._view.inputs(name)) if self._carries(port)
+        }
+
+    def _known(self, name: str) -> Dict[int, int]:
+        """Degrees of the inputs of a node that have one."""
+        found = {}
+        for slot, port in self._carried[name].items():
+            if port in self._given:
+                found[slot] = self._given[port]
+            elif port.node in self._of:
+                found[slot] = self._degree_of(port)
+        return found
+
+    def _degree_of(self, port: Port) -> int:
+        return self._outputs[port] if port in self._outputs else self._of.get(port.node, 0)
+
+    def _degree(self, name: str) -> int:
+        op, known = self._view.nodes[name].op, self._known(name)
+        if name in self._apart:
+            return self._unscaled(name, known)
+        if self._is_loop_variable(name):
+            return self._of_loop_variable(name, known)
+        if op in self._code.calls:
+            return self._of_call(name, known)
+        law = rule(op)
+        if law.name == "compared":
+            return self._compared(name, known)
+        if law.name == "unscaled":
+            self._unscale(name, known)
+            return 0
+        if law.name == "each":
+            return self._differing(
+                name, [known.get(slot, 0) for slot in range(len(self._view.inputs(name)))]
+            )
+        return self._by_terms(name, law, known)
+
+    def _of_loop_variable(self, name: str, known: Dict[int, int]) -> int:
+        """The degree that it is thought to have in all iterations."""
+        if name in self._unscaled_loops:
+            return 0
+        return self._guessed[name][-1] if name in self._guessed else max(known.values(), default=1)
+
+    def _by_terms(self, name: str, law: Rule, known: Dict[int, int]) -> int:
+        slots = sorted(self._carried[name]) if law.slots is None else law.slots
+        terms = law.terms(slots)
+        read = {slot: degree for slot, degree in known.items() if slot in slots}
+        if not terms or (not any(read.values()) and any(known.values())):
+            return self._unscaled(name, known)
+        if self._view.nodes[name].op in self._allow:
+            read = self._in_half(name, read, law.name == "product")
+        degree = sum(term.power * self._one_degree(name, term.slots, read) for term in terms)
+        if degree != int(degree):
+            return self._unscaled(name, known)
+        self._unscale(name, {slot: degree for slot, degree in known.items() if slot not in slots})
+        if law.outputs is not None:
+            self._outputs.update(
+                (Port(name, c.output), 0)
+                for c in self._view.consumers(name)
+                if c.output not in law.outputs
+            )
+        return int(degree)
+
+    def _in_half(self, name: str, known: Dict[int, int], is_product: bool) -> Dict[int, int]:
+        """Degrees that a matmul or convolution can have in half precision: 0 and 1, in all 1."""
+        read = {slot: min(max(degree, 0), 1) for slot, degree in known.items()}
+        scaled = sorted(
+            (slot for slot in read if read[slot]),
+            key=lambda slot: self._place.get(self._carried[name][slot].node, -1),
+        )
+        for slot in scaled[:-1] if is_product else ():
+            read[slot] = 0
+        for slot, degree in known.items():
+            if read[slot] != degree:
+                self._multiply(name, slot, read[slot] - degree)
+        return read
+
+    def _one_degree(self, name: str, slots: Sequence[int], known: Dict[int, int]) -> int:
+        """The highest degree of inputs, to which the others are lifted."""
+        carried = {slot: self._carried[name][slot] for slot in slots if slot in self._carried[name]}
+        found = [known[slot] for slot in carried if slot in known]
+        if not found:
+            return 0
+        free = {slot for slot, port in carried.items() if slot not in known and self._is_free(port)}
+        highest = max(found) if len(found) + len(free) == len(carried) else max(*found, 0)
+        for slot in carried:
+            degree = known.get(slot, highest if slot in free else 0)
+            if degree != highest:
+                self._multiply(name, slot, highest - degree)
+        return highest
+
+    def _is_free(self, port: Port) -> bool:
+        """Whether an output that has no degree may have any; a flow tells nothing of what is in its TensorArray."""
+        return port not in self._given and (
+            port.node in self._scaled or port.node in self._flows or self.is_zero(port.node)
+        )
+
+    def _compared(self, name: str, known: Dict[int, int]) -> int:
+        slots = self._carried[name]
+        found = {
+            known.get(slot, 0)
+            for slot, port in slots.items()
+            if slot in known or not self._is_free(port)
+        }
+        if len(found) > 1:
+            self._unscale(name, known)
+        return 0
+
+    def _differing(self, name: str, found: Sequence[int]) -> int:
+        """The highest degree of a node's outputs; the others are noted."""
+        highest = max(found, default=0)
+        self._outputs.update(
+            (Port(name, output), degree) for output, degree in enumerate(found) if degree != highest
+        )
+        return highest
+
+    def _of_call(self, name: str, known: Dict[int, int]) -> int:
+        given: List[Degree] = []
+        for slot, port in enumerate(self._view.inputs(name)):
+            given.append(known[slot] if slot in known else None if self._is_free(port) else 0)
+        found = self._code.called(name, given)
+        if found is not None:
+            return self._differing(name, [1 if degree is None else degree for degree in found])
+        return self._unscaled(name, known)
+
+    def _unscaled(self, name: str, known: Dict[int, int]) -> int:
+        """Reads what is unscaled, and is scaled again; of a list that it gives what it holds is unscaled."""
+        self._unscale(name, known)
+        ports = {Port(name, reader.output) for reader in self._readers(name)} or {Port(name, 0)}
+        held = {port for port in ports if self._is_held(port)}
+        if held == ports:
+            return 0
+        self._outputs.update((port, 0) for port in held)
+        self._rescaled.append(name)
+        return 1
+
+    def _unscale(self, name: str, known: Dict[int, int]) -> None:
+        for slot, degree in known.items():
+            if degree:
+                self._multiply(name, slot, -degree)
+
+    def _multiply(self, name: str, slot: int, power: int) -> None:
+        if self._is_held(self._view.inputs(name)[slot]):
+            self._unclear.append(name)
+        else:
+            self._multiplied[name, slot] = self._multiplied.get((name, slot), 0) + power
+
+    def _is_loop_variable(self, name: str) -> bool:
+        if self._view.nodes[name].op not in MERGES or not self._code.looped(name):
+            return False
+        return any(
+            self._view.nodes[port.node].op in NEXT_ITERATIONS for port in self._view.inputs(name)
+        )
+
+    def _is_held(self, port: Port) -> bool:
+        """Whether an output can't be multiplied where it is: a TensorList, complex numbers, the flow of a TensorArray."""
+        return self._code.is_list(port) or port.node in self._flows
+
+    @once
+    def _flows(self) -> Set[str]:
+        """Nodes that hand on the flow of a TensorArray; a loop's gradient adds such up."""
+
+        def is_array(name: str) -> bool:
+            op = self._view.nodes[name].op
+            return op.startswith("TensorArray") and op not in READS_AN_ARRAY
+
+        return self._view.followed(
+            filter(is_array, self._view.nodes),
+            lambda name: self._view.nodes[name].op in _HANDS_ON or is_array(name),
+        )
+
+    def _held_together(self, name: str) -> Set[str]:
+        """Nodes that hand on the same lists, arrays or complex numbers, those that write and read them included."""
+        found: Set[str] = set()
+        waiting = [name]
+        while waiting:
+            name = waiting.pop()
+            if name in found:
+                continue
+            found.add(name)
+            waiting.extend(
+                port.node
+                for port in self._view.inputs(name)
+                if port.node in self._scaled and self._is_held(port)
+            )
+            readers = (
+                reader for reader in self._readers(name) if self._is_held(Port(name, reader.output))
+            )
+            waiting.extend(reader.node for reader in readers if reader.node in self._scaled)
+        return found
+
+    def _all_zero(self, name: str) -> bool:
+        node, inputs = self._view.nodes[name], self._view.inputs(name)
+        if node.op == "Const":
+            return all_equal(node, 0)
+        if node.op == "Fill":
+            return self.is_zero(inputs[1].node)
+        if node.op in _CARRIES_ZEROS:
+            return self.is_zero(inputs[0].node)
+        if node.op in ("AddN", "Merge", "Pack"):
+            return all(self.is_zero(port.node) for port in inputs)
+        if node.op in ("EmptyTensorList", "TensorListReserve", "ZerosLike"):
+            return True
+        return node.op.startswith("TensorArray") and node.op not in READS_AN_ARRAY

@@ -1,0 +1,1 @@
+"""The nodes of a loss scale, put into a graph."""

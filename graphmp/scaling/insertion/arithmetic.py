@@ -1,0 +1,539 @@
+"""Scale, unscale, finite check and clip of one loss, built by the same functions as the recipe's and put into its graph."""
+
+from __future__ import annotations
+
+import functools
+from types import MappingProxyType
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.edit.building import own_scope
+from graphmp.graph.edit.editing import Editor
+from graphmp.graph.state.devices import machine
+from graphmp.graph.structure.branches import Conditions
+from graphmp.graph.structure.view import Port
+from graphmp.loss_scale import scales
+from graphmp.loss_scale.gradients import all_finite, clip, unscale
+from graphmp.policy.dtypes import BOOL, FLOAT32, HALF
+from graphmp.scaling.insertion.carried import Branch, Frame, alive, carried, entered
+from graphmp.scaling.insertion.first_step import FirstStep
+from graphmp.scaling.insertion.fragment import Fragment
+from graphmp.scaling.losses.model import GradientScope, Loss
+from graphmp.scaling.losses.returned import flag_output
+from graphmp.scaling.losses.training_graph import TrainingGraph
+from graphmp.scaling.plan.fetched_gradients import computed_elsewhere
+
+
+class _Place(NamedTuple):
+    """Where gradients are taken: in which loops, and on which sides of conditionals."""
+
+    loops: Tuple[str, ...]
+    sides: Conditions
+
+
+_OUTSIDE = _Place((), frozenset())
+
+
+class Arithmetic:
+    """What is done to the gradients of one loss.
+
+    Attributes:
+        scale: its loss scale.
+        current: the scale's value; empty where there is none.
+        given: what calls of functions that take gradients are given of it, as inputs, by call; empty where there is none.
+        unscaled: names of the nodes that divide by it.
+        waits: what they have to wait for where they stand in front of a copy that does: TensorFlow lets no update run before all gradients are taken.
+        finite: name of the node that checks; empty where none does.
+        clip: name scope of the clip; empty where there is none.
+        first_step: what a first step is to look at; None where a step is like any other.
+        clipped_apart: whether each tower's gradients are clipped by themselves.
+        unclipped: whether gradients are taken in turns, or in a function, and nobody can tell outside what is a gradient of all.
+    """
+
+    def __init__(
+        self,
+        graph: TrainingGraph,
+        editor: Editor,
+        part: Fragment,
+        config: Config,
+        loss: Loss,
+        scope: str,
+        kept: Sequence[Port],
+        by_handle: bool = False,
+        given: Optional[Port] = None,
+        flags: Mapping[str, Port] = MappingProxyType({}),
+    ):
+        """Makes the scale and unscales what leaves gradient code.
+
+        Args:
+            graph: the graph.
+            editor: what changes it.
+            part: what is to be put into it.
+            config: loss scale and clip.
+            loss: the loss.
+            scope: its name scope below `graphmp/`.
+            kept: outputs of gradient code that are to be unscaled under their own names.
+            by_handle: whether the graph only has handles of the scale's state: a function's body, or a loop.
+            given: the scale, in a body to which its callers give it; they skip steps, and clip.
+            flags: what stands for the flags of calls of functions that take gradients; of others it is a result that they will have.
+        """
+        self._given, self._flags = given, flags
+        self._graph, self._editor, self._config, self._loss, self._scope = (
+            graph,
+            editor,
+            config,
+            loss,
+            scope,
+        )
+        self._part = part
+        self._moved: Dict[Port, Port] = {}
+        self._sources: Dict[Port, Any] = {}
+        self._results: Dict[Port, Any] = {}
+        self.divisions: Dict[Port, Any] = {}
+        self._in_loops: Dict[Tuple[str, ...], scales.NoLossScale] = {}
+        self._connections: List[Tuple[str, int, Any]] = []
+        self._at_entries: List[Tuple[str, int, Any]] = []
+        self.clipped_apart = self.unclipped = False
+        self._always = self._sides_of_step()
+        self._keep_fetched(kept)
+        with self._part.building():
+            with tf.device(machine(graph.places.of(loss.direct[0]))):
+                self.scale = (
+                    self._entered(given)
+                    if given is not None
+                    else scales.make(config, scope, by_handle)
+                )
+            for each in loss.scopes:
+                self._unscale(each)
+
+    def _entered(self, given: Port) -> scales.NoLossScale:
+        return scales.EnteredLossScale(self._scope, self._part.input(given, FLOAT32))
+
+    def complete(self, unscaled: Mapping[Port, Any]) -> None:
+        """Scales, checks, clips and connects.
+
+        Args:
+            unscaled: what leaves gradient code of all losses, unscaled: gradient code of one may work on gradients of another.
+        """
+        self._unscaled = unscaled
+        with self._part.building():
+            for each in self._loss.scopes:
+                self._scale(each)
+            finite = self._all_finite() if self.scale.skips or self._given is not None else None
+            flag = self._adapted(finite)
+            self.given = dict(self._given_to_calls())
+            self.first_step = self._first_step()
+            self._clip()
+            self._connect_readers()
+        self._connect()
+        self.waits = {
+            t.op.name: [c.node for c in self._editor.controls(p.node)]
+            for p, t in self.divisions.items()
+            if p in self._moved
+        }
+        self._flag, self._flag_outside = flag, None
+        self.finite = "" if finite is None else finite.op.name
+        self.current = (
+            self._part.port(self.scale.current).node
+            if isinstance(self.scale, scales.FixedLossScale)
+            else ""
+        )
+        self.clip = (
+            "graphmp/%s/clip_by_global_norm" % self._scope
+            if self._config.clip_norm and self._given is None and not self.unclipped
+            else ""
+        )
+        self.unscaled = [
+            name
+            for name in dict.fromkeys(t.op.name for t in self.divisions.values())
+            if self.current and name.startswith("graphmp/")
+        ]
+
+    def flag_on(self, sides: Conditions) -> Port:
+        """Whether its gradients are finite, once its dynamic scale has been adapted, for what lies on some sides of conditionals."""
+        if self._always <= sides:
+            return self._part.port(self._flag)
+        if self._flag_outside is None:
+            with self._part.building(), own_scope(self._scope), tf.device(self.scale.device):
+                self._flag_outside = alive(self._flag, self._branches(self._always, ()))
+        return self._part.port(self._flag_outside)
+
+    def _outside(self) -> List[Port]:
+        """What is looked at, outside of loops; of what is taken in loops, what comes out of them."""
+        looped = self._graph.looped
+        return list(
+            self._loss.arrivals
+            or [
+                *(port for port in self._loss.checked if not looped(port.node)),
+                *self._loss.emerging,
+            ]
+        )
+
+    def _all_finite(self) -> Any:
+        """Whether all is finite; what is taken in a loop or a branch is looked at there."""
+        looped = (
+            ()
+            if self._loss.arrivals
+            else (port for port in self._loss.checked if self._graph.looped(port.node))
+        )
+        places: Dict[_Place, List[Port]] = {}
+        for port in [*self._outside(), *looped]:
+            places.setdefault(self._place(port), []).append(port)
+        always = [self._result(port) for port in places.pop(_OUTSIDE, ())]
+        found = [all_finite(always, self._scope, self.scale.device)] if always else []
+        flags = [
+            self._flag_at(place, functools.partial(self._finite_at, place, ports))
+            for place, ports in places.items()
+        ]
+        flags += [self._returned_flag(scope.call) for scope in self._loss.scopes if scope.call]
+        if not flags:
+            return found[0]
+        with own_scope(self._scope), tf.device(self.scale.device):
+            return tf.reduce_all(tf.stack(found + flags), name="all_finite")
+
+    def _sides_of_step(self) -> Conditions:
+        """The sides of conditionals that all updates are on, and that some gradient is there on alone: elsewhere nothing is looked at."""
+        ports = [
+            *self._loss.arrivals,
+            *self._loss.checked,
+            *(Port(scope.call, 0) for scope in self._loss.scopes if scope.call),
+        ]
+        paths = ((port, self._graph.loops(port.node)[:1]) for port in ports)
+        sides = (
+            self._graph.sides_of_loop(path) if path else self._graph.sides(port)
+            for port, path in paths
+        )
+        return (
+            frozenset()
+            .union(*sides)
+            .intersection(
+                *(self._graph.conditions.get(name, frozenset()) for name in self._loss.direct)
+            )
+        )
+
+    def _place(self, port: Port) -> _Place:
+        """Where an output is: not on those sides of conditionals that all of the step is on."""
+        loops, sides = self._graph.loops(port.node), self._graph.sides(port)
+        return _Place(loops, sides if loops else sides - self._always)
+
+    def _finite_at(self, place: _Place, ports: Sequence[Port]) -> Any:
+        scope, device = (
+            (self._scope + "/in_loop", "")
+            if place.loops
+            else (self._scope + "/in_branch", self.scale.device)
+        )
+        return all_finite([self._result(port) for port in ports], scope, device)
+
+    def _flag_at(self, place: _Place, flag: Callable[[], Any]) -> Any:
+        """A flag that is made in a place, outside of its loops and branches."""
+        branches = self._branches(place.sides, place.loops)
+        if place.loops:
+            return carried(self._frames(place.loops), lambda: alive(flag(), branches), self._scope)
+        found = flag()
+        with own_scope(self._scope + "/in_branch"), tf.device(self.scale.device):
+            return alive(found, branches)
+
+    def _returned_flag(self, call: str) -> Any:
+        """The flag that a call of a function will give which takes gradients."""
+        port = self._flags.get(call) or Port(
+            call, flag_output(self._graph.view.nodes[call], len(self._graph.outputs(call)))
+        )
+        return self._flag_at(self._place(Port(call, 0)), lambda: self._part.input(port, BOOL))
+
+    def _given_to_calls(self) -> Iterator[Tuple[str, str]]:
+        for call in (scope.call for scope in self._loss.scopes if scope.call):
+            scale = self._scale_at(Port(call, 0))
+            if isinstance(scale, scales.FixedLossScale):
+                yield call, str(self._part.port(scale.in_step))
+
+    def _frames(self, loops: Tuple[str, ...]) -> List[Frame]:
+        """The loops of a path, as they are in the part."""
+        found = []
+        for depth, name in enumerate(loops):
+            path = loops[: depth + 1]
+            sides = self._graph.sides_of_loop(path)
+            condition = self._part.input(Port(self._graph.loop_conditions[path], 0), BOOL)
+            found.append(
+                Frame(
+                    name,
+                    self._graph.parallel_iterations[name],
+                    condition,
+                    self._branches(sides if depth else sides - self._always, path[:-1]),
+                )
+            )
+        return found
+
+    def _branches(self, sides: Conditions, loops: Tuple[str, ...]) -> List[Branch]:
+        """Sides of conditionals, as they are in the part, innermost first, for what lies in loops."""
+        around = {side: self._graph.sides(side[0]) for side in sides}
+        found: Dict[Tuple[Port, int], Branch] = {}
+        for side in sorted(sides, key=lambda side: (len(around[side]), side)):
+            apart = tuple(
+                branch
+                for other, branch in reversed(list(found.items()))
+                if other not in around[side]
+            )
+            predicate = self._part.input(side[0], BOOL)
+            inner = self._frames(loops)[len(self._graph.loops(side[0].node)) :]
+            found[side] = Branch(
+                entered(inner, predicate, self._scope) if inner else predicate, side[1], apart
+            )
+        return list(reversed(list(found.values())))
+
+    def _first_step(self) -> Optional[FirstStep]:
+        if not isinstance(self.scale, scales.DynamicLossScale) or self.scale.first_step is None:
+            return None
+        ports = self._outside()
+        checked = [
+            self._part.port(self._result(port)) for port in ports if self._place(port) == _OUTSIDE
+        ]
+        if len(checked) < len(ports):  # what is taken in a branch is seen where it comes out
+            checked += [
+                port
+                for port in (self._graph.view.inputs(name)[slot] for name, slot in self._entries())
+                if self._place(port) == _OUTSIDE
+            ]
+        elsewhere = (
+            self._loss.arrivals or self._loss.reduced
+        )  # gradient code runs in another step, or holds other values in other processes
+        nodes = (
+            frozenset()
+            if elsewhere
+            else frozenset(name for scope in self._loss.scopes for name in scope.nodes)
+        )
+        return FirstStep(self.scale.largest.op.name, self.scale.first_step.op.name, checked, nodes)
+
+    def _tensor(self, port: Port) -> Any:
+        """A stand-in for an output, or what was made of it: a scaled seed, a scaled result."""
+        if port in self._sources:
+            return self._sources[port]
+        return self._part.input(self._moved.get(port, port), self._graph.dtype(port))
+
+    def _read_in(self, scope: GradientScope, port: Port) -> Any:
+        """An output as gradient code reads it: what leaves other gradient code, unscaled."""
+        if port in self._unscaled and port.node not in scope.nodes:
+            return self._as_it_was(port, self._unscaled[port])
+        return self._tensor(port)
+
+    def _result(self, port: Port) -> Any:
+        """What became of a gradient, where something did."""
+        return self._results[port] if port in self._results else self._tensor(port)
+
+    def _keep_fetched(self, kept: Sequence[Port]) -> None:
+        for scope in self._loss.scopes:
+            for port in (port for port in kept if port.node in scope.nodes):
+                self._moved[port] = computed_elsewhere(self._graph, self._editor, scope, port.node)
+        for port in self._moved:
+            while self._moved[port] in self._moved:  # a copy of what is computed elsewhere too
+                self._moved[port] = self._moved[self._moved[port]]
+
+    def _scale(self, scope: GradientScope) -> None:
+        """Seeds, results of ops that nobody knows, and what is compared with gradients."""
+        for seed in scope.seeds:
+            with tf.device(self._graph.places.of(seed.node)):
+                self._sources[seed] = self._scale_at(seed).scale(
+                    self._read_in(scope, seed), name="scaled_seed"
+                )
+            self._let_read(seed, self._sources[seed], scope)
+        for port in (
+            port
+            for name in scope.degrees.rescale
+            for port in self._graph.outputs(name)
+            if self._graph.is_float(port)
+        ):
+            with tf.device(self._graph.places.of(port.node)):
+                self._sources[port] = self._scale_at(port).scale(
+                    self._tensor(port), name="rescaled"
+                )
+            self._let_read(port, self._sources[port], scope)
+        for (name, slot), power in scope.degrees.multiply.items():
+            port = self._graph.view.inputs(name)[slot]
+            with tf.device(self._graph.places.of(name)):
+                self._connections.append(
+                    (
+                        name,
+                        slot,
+                        self._times(self._scale_at(port), self._read_in(scope, port), power),
+                    )
+                )
+
+    def _let_read(self, port: Port, tensor: Any, scope: GradientScope) -> None:
+        for consumer in self._graph.view.consumers(port.node):
+            if consumer.output == port.output and consumer.node in scope.nodes:
+                self._connections.append((consumer.node, consumer.slot, tensor))
+
+    def _scale_at(self, port: Port) -> scales.NoLossScale:
+        """The scale, as nodes read it that read an output: in a while loop from an Enter."""
+        loops = self._graph.loops(port.node)
+        if not loops or not isinstance(self.scale, scales.FixedLossScale):
+            return self.scale
+        if loops not in self._in_loops:
+            tensor = entered(self._frames(loops), self.scale.in_step, self._scope)
+            self._in_loops[loops] = scales.EnteredLossScale(self.scale.scope, tensor)
+        return self._in_loops[loops]
+
+    def _times(
+        self, scale: scales.NoLossScale, tensor: Any, power: int, name: str = "rescaled"
+    ) -> Any:
+        for _ in range(abs(power)):
+            dtype = tensor.dtype
+            tensor = (
+                scale.scale(tensor, name=name)
+                if power > 0
+                else self._cast(scale.unscale(tensor), dtype)
+            )
+        return tensor
+
+    def _unscale(self, scope: GradientScope) -> None:
+        """Each output that leaves gradient code, on the device of who reads it: what is sent there is half as large before."""
+        leaving = () if scope.call else scope.leaving
+        for port in dict.fromkeys(
+            [*leaving, *(port for port in self._moved if port.node in scope.nodes)]
+        ):
+            degree = scope.degrees.at(port)
+            reader = next(
+                (
+                    c.node
+                    for c in self._graph.view.consumers(port.node)
+                    if c.node not in scope.nodes
+                ),
+                port.node,
+            )
+            with tf.device(self._graph.places.of(reader)):
+                tensor = self._part.input(self._moved.get(port, port), self._graph.dtype(port))
+                self._results[port] = self.divisions[port] = self._divided(
+                    self._scale_at(port), tensor, degree
+                )
+
+    def _divided(self, scale: scales.NoLossScale, tensor: Any, degree: int) -> Any:
+        if degree <= 0:
+            return self._times(scale, tensor, -degree, "unscale")
+        for _ in range(degree):
+            tensor = unscale(scale, [tensor])[0]
+        return tensor
+
+    def _adapted(self, finite: Any) -> Any:
+        """The flag that gates go by: it waits until the scale has been adapted, so that whoever runs an update adapts the scale."""
+        if finite is None or self._given is not None:
+            return None
+        with tf.control_dependencies([self.scale.update(finite)]), own_scope(
+            self._scope
+        ), tf.device(self.scale.device):
+            return tf.identity(finite, name="finite")
+
+    def _clip(self) -> None:
+        if not self._config.clip_norm or self._given is not None:
+            return
+        in_turns = bool(self._loss.emerging or any(scope.call for scope in self._loss.scopes))
+        in_turns = in_turns or len({self._place(port) for port in self._loss.gradients}) > 1
+        entries = self._entries()
+        if self._loss.arrivals and not self._loss.fetched:
+            self._clip_ports(self._loss.arrivals)
+        elif (
+            self._loss.fetched or self._loss.reduced or self._loss.added_up or in_turns
+        ) and entries:
+            self._clip_entries(entries)
+        elif in_turns:
+            self.unclipped = True
+        elif self._loss.reduced:
+            self._clip_ports(self._loss.checked)
+        elif self._loss.added_up:
+            self.clipped_apart = True
+            for scope in self._loss.scopes:
+                self._clip_ports([port for port in self._loss.gradients if port in scope.leaving])
+        else:
+            self._clip_ports(self._loss.gradients)
+
+    def _entries(self) -> List[Tuple[str, int]]:
+        """Where update kernels take gradients; none where some update is no such kernel."""
+        slots = [
+            (name, self._graph.slot_named(name, "grad", "delta")) for name in self._loss.direct
+        ]
+        return slots if all(slot >= 0 for _, slot in slots) else []
+
+    def _clip_ports(self, ports: Iterable[Port]) -> None:
+        ports = list(dict.fromkeys(ports))
+        tensors = [self._result(port) for port in ports]
+        self._results.update(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
+
+    def _clip_entries(self, entries: List[Tuple[str, int]]) -> None:
+        read = {entry: self._graph.view.inputs(entry[0])[entry[1]] for entry in entries}
+        ports = list(dict.fromkeys(read.values()))
+        tensors = [self._result(port) for port in ports]
+        clipped = dict(zip(ports, clip(tensors, self._config.clip_norm, self._scope)))
+        self._at_entries = [(name, slot, clipped[port]) for (name, slot), port in read.items()]
+
+    def _connect_readers(self) -> None:
+        """Who reads a gradient outside gradient code reads the result; a fetched one gives it under its own name."""
+        made = {(name, slot) for name, slot, _ in self._connections}
+        for port in self._moved:
+            self._connections.append((port.node, 0, self._as_it_was(port, self.divisions[port])))
+        unclipped = self._readers_ahead() if self._config.clip_norm else frozenset()
+        for port, tensor in self._results.items():
+            result = self._as_it_was(port, tensor)
+            inside: AbstractSet[str] = next(
+                (scope.nodes for scope in self._loss.scopes if port.node in scope.nodes),
+                frozenset(),
+            )
+            for consumer in self._graph.view.consumers(port.node):
+                if (
+                    consumer.output != port.output
+                    or consumer.node in inside
+                    or (consumer.node, consumer.slot) in made
+                ):
+                    continue
+                early = port in self.divisions and consumer.node in unclipped
+                self._connections.append(
+                    (
+                        consumer.node,
+                        consumer.slot,
+                        self._as_it_was(port, self.divisions[port]) if early else result,
+                    )
+                )
+        self._connections.extend(self._at_entries)
+
+    def _readers_ahead(self) -> AbstractSet[str]:
+        """Nodes that gradients are clipped behind: further gradient code, and what leads there and to no update."""
+        view, gradients = self._graph.view, self._graph.gradients
+        ahead = view.ancestors(gradients, control=False)
+        into_updates: Set[str] = set()
+        waiting = list(self._loss.updates)
+        while waiting:
+            name = waiting.pop()
+            if name not in into_updates and name not in gradients:
+                into_updates.add(name)
+                waiting += [port.node for port in view.inputs(name)]
+        return ahead - into_updates
+
+    def _as_it_was(self, port: Port, tensor: Any) -> Any:
+        """A result in half precision where the model has the gradient so."""
+        dtype = tf.as_dtype(self._graph.dtype(port))
+        return self._cast(tensor, dtype) if dtype.as_datatype_enum in HALF else tensor
+
+    def _cast(self, tensor: Any, dtype: Any) -> Any:
+        if tensor.dtype == dtype:
+            return tensor
+        with own_scope(self._scope):
+            return tf.cast(tensor, dtype)
+
+    def _connect(self) -> None:
+        for name, slot, tensor in self._connections:
+            port = self._part.port(tensor)
+            if port != self._editor.input(name, slot):
+                self._editor.connect(name, slot, port)

@@ -1,0 +1,113 @@
+"""Flags of what a step leaves out, or does several times, as the step sees them.
+
+1. A flag of every iteration of a while loop is carried out of it: a loop variable of its own, which starts as true.
+2. A flag on one side of a conditional is true where the other side is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.edit.building import own_scope
+
+
+class Branch(NamedTuple):
+    """One side of a conditional.
+
+    Attributes:
+        predicate: a tensor that stands for its predicate.
+        side: 1 where that is true, else 0.
+        apart: sides of other conditionals, that the predicate does not lie on.
+    """
+
+    predicate: Any
+    side: int
+    apart: Tuple[Any, ...] = ()
+
+
+class Frame(NamedTuple):
+    """A while loop.
+
+    Attributes:
+        name: its frame's.
+        parallel_iterations: how many of its iterations run at once.
+        condition: a tensor that stands for its LoopCond.
+        branches: the sides that it is entered on alone, innermost first.
+    """
+
+    name: str
+    parallel_iterations: int
+    condition: Any
+    branches: Sequence[Branch] = ()
+
+
+def alive(flag: Any, branches: Sequence[Branch]) -> Any:
+    """A flag that is there on some sides of conditionals alone, innermost first, as one that is true on the others."""
+    for branch in branches:
+        switch = tf.raw_ops.Switch(
+            data=_taken(branch.predicate, branch.apart), pred=branch.predicate, name="switch"
+        )
+        other = (
+            tf.logical_not(switch.output_false) if branch.side else tf.identity(switch.output_true)
+        )
+        flag = tf.raw_ops.Merge(inputs=[flag, other], name="alive").output
+    return flag
+
+
+def _taken(value: Any, branches: Sequence[Branch]) -> Any:
+    """A value on some sides of conditionals alone, innermost first."""
+    for branch in reversed(branches):
+        switch = tf.raw_ops.Switch(data=value, pred=branch.predicate, name="taken")
+        value = switch.output_true if branch.side else switch.output_false
+    return value
+
+
+def carried(frames: Sequence[Frame], flag: Callable[[], Any], scope: str) -> Any:
+    """A scalar bool tensor outside of loops: whether a flag held in all iterations.
+
+    Args:
+        frames: loops nested in one another, outermost first.
+        flag: makes the flag of one iteration of the innermost.
+        scope: the name scope below `graphmp/`.
+    """
+    loops: List[Any] = []
+    with own_scope(scope + "/in_loop"):
+        value = tf.constant(True)
+        for frame in frames:
+            around = value
+            value = _taken(value, frame.branches)
+            entered = tf.raw_ops.Enter(
+                data=value,
+                frame_name=frame.name,
+                parallel_iterations=frame.parallel_iterations,
+                name="entered",
+            )
+            merge = tf.raw_ops.Merge(inputs=[entered, entered], name="merge")
+            switch = tf.raw_ops.Switch(data=merge.output, pred=frame.condition, name="switch")
+            value = tf.identity(switch.output_true, name="before")
+            loops.append((merge.output.op, switch.output_false, around, frame.branches))
+        with tf.control_dependencies([value]):
+            here = flag()
+        value = tf.logical_and(value, here, name="after")
+        for merge, left, around, branches in reversed(loops):
+            merge._update_input(1, tf.raw_ops.NextIteration(data=value, name="next"))
+            value = tf.raw_ops.Exit(data=left, name="exit")
+            if branches:
+                value = tf.logical_and(around, alive(value, branches), name="left")
+        return value
+
+
+def entered(frames: Sequence[Frame], value: Any, scope: str) -> Any:
+    """A tensor from outside of loops as their iterations read it."""
+    with own_scope(scope):
+        for frame in frames:
+            value = tf.raw_ops.Enter(
+                data=value,
+                frame_name=frame.name,
+                is_constant=True,
+                parallel_iterations=frame.parallel_iterations,
+                name="entered",
+            )
+        return value

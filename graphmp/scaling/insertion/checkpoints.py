@@ -1,0 +1,190 @@
+"""Initialising, saving and restoring the loss scale with the graph's own ops.
+
+1. The init op that gives the trained variables their first values gives the scale its own.
+2. A Saver in the graph saves the scale too. Checkpoints only gain entries: the original restores them as before.
+3. Its restore op reads the scale where the checkpoint has one, else starts it afresh: a float32 checkpoint has none, and
+   TensorFlow has no op to restore what may be missing. Whether it is there shows in the checkpoint's index, a table of
+   uncompressed keys of which only the beginning, shared with the key before, may be left out (1.15.5, 2.21).
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.edit.building import own_scope
+from graphmp.graph.edit.editing import Editor
+from graphmp.graph.structure.values import strings
+from graphmp.graph.structure.view import Port, parse_input
+from graphmp.loss_scale.scales import read as read_scale
+from graphmp.policy.dtypes import STRING
+from graphmp.scaling.insertion.fragment import Fragment
+from graphmp.scaling.losses.training_graph import TrainingGraph
+
+_INITIALISED = "loss scale state: initialised with the model's variables"
+_SAVED = "loss scale state: saved with the model's variables"
+_RESTORED = "loss scale state: restored with the model's variables, where the checkpoint has it"
+
+
+class ScaleState(NamedTuple):
+    """The state of one loss scale.
+
+    Attributes:
+        variables: its variables.
+        trained: the variables of the graph that its loss trains.
+    """
+
+    variables: Sequence[Any]
+    trained: AbstractSet[str]
+
+
+def initialise(graph: TrainingGraph, editor: Editor, states: Sequence[ScaleState]) -> None:
+    """Has the graph's init op initialise the scales too, where it has one; else they start by themselves."""
+    for state in states:
+        for name in _init_ops(graph, state.trained):
+            editor.wait_for(name, [variable.initializer.name for variable in state.variables])
+            editor.changed[name] = _INITIALISED
+
+
+def save_and_restore(
+    graph: TrainingGraph, editor: Editor, part: Fragment, states: Sequence[ScaleState]
+) -> None:
+    """Lets each Saver of the graph that saves a trained variable save and restore the scales, with nodes added to `part`."""
+    trained = {variable for state in states for variable in state.trained}
+    variables = [variable for state in states for variable in state.variables]
+    for save, restore_op, prefix in _savers(graph, trained):
+        scope = "loss_scale/saver/" + save.rsplit("/", 1)[0]
+        with part.building(), own_scope(scope):
+            values = [part.port(read_scale(variable)) for variable in variables]
+            restored = _restore(part.input(prefix, STRING), variables)
+        _save_more(
+            editor, save, [variable.op.name for variable in variables], values, "graphmp/" + scope
+        )
+        node = editor.nodes[save]
+        node.attr["dtypes"].list.type.extend(
+            variable.dtype.base_dtype.as_datatype_enum for variable in variables
+        )
+        editor.wait_for(restore_op, [restored.name])
+        editor.changed.update({save: _SAVED, restore_op: _RESTORED})
+
+
+def _init_ops(graph: TrainingGraph, trained: AbstractSet[str]) -> List[str]:
+    """The smallest NoOps that run the initialisers of all these variables."""
+    view, nodes = graph.view, graph.view.nodes
+    of_variable = {
+        graph.state.variable(view.inputs(name)[0].node): name
+        for name in graph.state.initializers
+        if name in nodes and view.inputs(name)
+    }
+    wanted = {of_variable[variable] for variable in trained if variable in of_variable}
+    if not wanted:
+        return []
+    runs: Dict[str, Set[str]] = {}
+    waiting = [name for name in view.control_consumers(min(wanted)) if nodes[name].op == "NoOp"]
+    while waiting:
+        name = waiting.pop()
+        if name not in runs:
+            runs[name] = view.ancestors([name])
+            waiting.extend(
+                other for other in view.control_consumers(name) if nodes[other].op == "NoOp"
+            )
+    whole = {
+        name: before
+        for name, before in runs.items()
+        if wanted <= before and not before & set(graph.state.writes)
+    }
+    return sorted(
+        name
+        for name, before in whole.items()
+        if not any(other in before for other in whole if other != name)
+    )
+
+
+def _savers(graph: TrainingGraph, trained: AbstractSet[str]) -> Iterator[Tuple[str, str, Port]]:
+    """For each Saver: the op that saves, the op that restores all, and the output that holds the checkpoint's name."""
+    seen: Set[str] = set()
+    for name, node in graph.view.nodes.items():
+        scope = name.rpartition("/")[0]
+        if (
+            node.op != "SaveV2"
+            or scope in seen
+            or not trained & set(strings(graph.view.nodes[graph.view.inputs(name)[1].node]))
+        ):
+            continue
+        restores = [
+            other
+            for other, n in graph.view.nodes.items()
+            if n.op == "RestoreV2" and other.rpartition("/")[0] == scope
+        ]
+        restore_op = "%s/restore_all" % scope
+        if (
+            restores
+            and restore_op in graph.view.nodes
+            and graph.view.nodes[restore_op].op == "NoOp"
+        ):
+            seen.add(scope)
+            yield name, restore_op, graph.view.inputs(restores[0])[0]
+
+
+def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], scope: str) -> None:
+    """Adds tensors to what a SaveV2 saves, by lists of its own: another op may read the old ones."""
+    node = editor.nodes[save]
+    for slot, more, kind in (
+        (1, names, "tensor_names"),
+        (2, [""] * len(names), "shape_and_slices"),
+    ):
+        old = (
+            tf.make_ndarray(editor.nodes[parse_input(node.input[slot]).node].attr["value"].tensor)
+            .ravel()
+            .tolist()
+        )
+        value = tf.make_tensor_proto(old + [text.encode() for text in more], tf.string)
+        editor.connect(
+            save,
+            slot,
+            editor.add(
+                "%s/%s" % (scope, kind), "Const", (), _SAVED, node.device, dtype=STRING, value=value
+            ),
+        )
+    data = [text for text in node.input if not text.startswith("^")]
+    control = [text for text in node.input if text.startswith("^")]
+    node.input[:] = data + [str(port) for port in values] + control
+
+
+def _restore(prefix: Any, variables: List[Any]) -> Any:
+    """An op that gives the variables their values from a checkpoint that has them, else their initial ones."""
+    index = tf.matching_files(tf.strings.join([prefix, ".index"]))
+    names = [variable.op.name for variable in variables]
+    pattern = r"\C*%s\C*" % min(names).replace("graphmp", "", 1)
+    present = tf.cond(
+        tf.size(index) > 0,
+        lambda: tf.strings.regex_full_match(tf.read_file(index[0]), pattern),
+        lambda: tf.constant(False),
+    )
+
+    def read() -> Any:
+        values = tf.raw_ops.RestoreV2(
+            prefix=prefix,
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            dtypes=[variable.dtype.base_dtype for variable in variables],
+        )
+        return tf.group(
+            *[
+                tf.assign(variable, tf.reshape(value, []))
+                for variable, value in zip(variables, values)
+            ]
+        )
+
+    def start() -> Any:
+        return tf.group(*[tf.assign(variable, _first(variable)) for variable in variables])
+
+    return tf.group(tf.cond(present, read, start), name="restore")
+
+
+def _first(variable: Any) -> Any:
+    """The variable's initial value, made anew: inside a conditional nothing else may be waited for."""
+    return tf.constant(
+        tf.make_ndarray(variable.initial_value.op.get_attr("value")), variable.dtype.base_dtype
+    )

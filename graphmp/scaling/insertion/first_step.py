@@ -1,0 +1,184 @@
+"""What a first step looks at: gradients, and inside gradient code, where a matmul may return larger half-precision values than any that leave.
+
+Comes after the painting, which decides what is half. Only a first step computes this: elsewhere it is dead behind a Switch.
+The recipe's `loss_scale.gradients.largest` is built by TensorFlow; of thousands of gradients that took a seventh of a rewrite's memory.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.edit.editing import Editor
+from graphmp.graph.state.devices import Places
+from graphmp.graph.structure.branches import conditional
+from graphmp.graph.structure.frames import loop_depths
+from graphmp.graph.structure.view import CONTROL, Consumer, GraphView, Port
+from graphmp.naming import SCOPE
+from graphmp.policy.dtypes import FLOAT32, HALF, INT32
+from graphmp.tf_hooks.op_defs import OpDefs
+
+_MOST = 64  # looked at in one loss: an unrolled network has hundreds, much alike
+_REASON = "scale: a first step is taken unscaled and shows what scale fits"
+
+
+class FirstStep(NamedTuple):
+    """What is known of one loss before the painting.
+
+    Attributes:
+        largest: the constant that stands for the largest absolute value.
+        flag: the node that says whether this is the first step.
+        gradients: unscaled gradients, those that the finite check looks at.
+        nodes: the gradient code.
+    """
+
+    largest: str
+    flag: str
+    gradients: Sequence[Port]
+    nodes: AbstractSet[str]
+
+
+def look(
+    graph_def: tf.GraphDef, losses: List[FirstStep], allow: AbstractSet[str], op_defs: OpDefs
+) -> List[str]:
+    """Has the first steps look at gradients, and at matmuls and convolutions of gradient code. Returns the nodes that were added."""
+    if not losses:
+        return []
+    editor, view = Editor(graph_def), GraphView(graph_def)
+    depths, hidden, places = loop_depths(view), conditional(view), Places(view)
+    for loss in losses:
+        inside = [
+            port
+            for name, node in view.nodes.items()
+            if name in loss.nodes
+            and node.op in allow
+            and not depths.get(name, 0)
+            and name not in hidden
+            for port in _half_outputs(view, name, op_defs)
+            if not _only_unscaled(view, port)
+        ]
+        ports = [*dict.fromkeys(loss.gradients), *inside[:: len(inside) // _MOST + 1]]
+        largest = (
+            _Look(editor, op_defs, view, loss, places, bool(depths.get(loss.flag, 0))).largest(
+                ports
+            )
+            if ports
+            else Port(loss.largest, 0)
+        )
+        for consumer in view.consumers(loss.largest):
+            editor.connect(consumer.node, consumer.slot, largest)
+    return list(editor.added)
+
+
+def _half_outputs(view: GraphView, name: str, op_defs: OpDefs) -> Iterator[Port]:
+    signature = op_defs.signature(view.nodes[name])
+    read = {consumer.output for consumer in view.consumers(name)}
+    for output, port in enumerate(signature.outputs if signature is not None else ()):
+        if port.dtype in HALF and output in read:
+            yield Port(name, output)
+
+
+def _only_unscaled(view: GraphView, port: Port) -> bool:
+    """Whether an output is a gradient that leaves, and is looked at there: read by an unscale alone, by way of a cast."""
+    readers = [
+        consumer.node for consumer in view.consumers(port.node) if consumer.output == port.output
+    ]
+    behind = [
+        c.node
+        for name in readers
+        for c in (view.consumers(name) if "_graphmp_" in name else [Consumer(name, 0, 0)])
+    ]
+    return all(name.startswith(SCOPE + "/") for name in behind)
+
+
+class _Look:
+    """Nodes that find the largest absolute value of tensors, each on its own device and in its own dtype, down to a number."""
+
+    def __init__(
+        self,
+        editor: Editor,
+        op_defs: OpDefs,
+        view: GraphView,
+        loss: FirstStep,
+        places: Places,
+        looped: bool,
+    ):
+        self._editor, self._op_defs, self._view, self._loss, self._places = (
+            editor,
+            op_defs,
+            view,
+            loss,
+            places,
+        )
+        self._scope = loss.largest + "_of"
+        self._device = places.of(loss.largest)
+        self._wait = [Port(loss.flag, CONTROL)] if looped else []  # a constant of the loop
+        self._flat, self._first = self._constant("flat", -1), self._constant("first", 0)
+
+    def largest(self, ports: Sequence[Port]) -> Port:
+        """A float32 scalar: the largest of all."""
+        by_dtype: Dict[int, List[Port]] = {}
+        for port in ports:
+            signature = self._op_defs.signature(self._view.nodes[port.node])
+            dtype = signature.outputs[port.output].dtype  # type: ignore[union-attr]
+            by_dtype.setdefault(dtype, []).append(self._size(port, dtype))
+        found = [self._packed(sizes, dtype) for dtype, sizes in by_dtype.items()]
+        return self._largest(
+            "largest", self._pack("largest_of", found, FLOAT32), self._device, FLOAT32
+        )
+
+    def _size(self, port: Port, dtype: int) -> Port:
+        """The largest of one tensor, on a first step."""
+        device = self._places.of(port.node)
+        scope = port.node[len(SCOPE) + 1 :] if port.node.startswith(SCOPE + "/") else port.node
+        switch = self._add(
+            scope + "/switch", "Switch", [port, Port(self._loss.flag, 0)], device, T=dtype
+        )
+        row = self._add(
+            scope + "/row",
+            "Reshape",
+            [Port(switch.node, 1), self._flat],
+            device,
+            T=dtype,
+            Tshape=INT32,
+        )
+        return self._largest(
+            scope + "/largest",
+            self._add(scope + "/size", "Abs", [row], device, T=dtype),
+            device,
+            dtype,
+        )
+
+    def _packed(self, sizes: List[Port], dtype: int) -> Port:
+        """A float32 scalar: the largest of scalars of one dtype."""
+        packed = self._pack("sizes", sizes, dtype)
+        if dtype != FLOAT32:
+            packed = self._add("cast", "Cast", [packed], self._device, SrcT=dtype, DstT=FLOAT32)
+        return self._largest("sizes/largest", packed, self._device, FLOAT32)
+
+    def _pack(self, name: str, scalars: List[Port], dtype: int) -> Port:
+        count: Any = tf.AttrValue(i=len(scalars))
+        return self._add(name, "Pack", scalars, self._device, T=dtype, N=count)
+
+    def _largest(self, name: str, row: Port, device: str, dtype: int) -> Port:
+        return self._add(
+            name, "Max", [row, self._first], device, T=dtype, Tidx=INT32, keep_dims=False
+        )
+
+    def _constant(self, name: str, number: int) -> Port:
+        return self._add(
+            name,
+            "Const",
+            self._wait,
+            self._device,
+            dtype=INT32,
+            value=tf.make_tensor_proto([number], tf.int32),
+        )
+
+    def _add(
+        self, name: str, op: str, inputs: Sequence[Port], device: str, **attributes: Any
+    ) -> Port:
+        return self._editor.add(
+            "%s/%s" % (self._scope, name), op, inputs, _REASON, device, **attributes
+        )

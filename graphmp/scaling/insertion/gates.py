@@ -1,0 +1,477 @@
+"""Skipping in a serialised graph: writes that change nothing unless a flag holds, and nothing else that is missing then.
+
+1. An assignment takes the old value, an addition nothing (so that its result can be fetched): by a table of ops.
+2. Anything else is dead where the flag is false: its gradient comes through a Switch; what takes nothing but references and handles waits for
+   a node that is dead. Whoever waited for it waits for a Merge that is alive in either case; whoever read the reference that it returns
+   reads the variable's there. What returns the variable's value is computed elsewhere, and under its name stands that or the value.
+3. What returns results that nobody else can give has no gate, and is named.
+4. What a step takes from the batch is looked at itself: it is written where all values that are written together are finite.
+5. A histogram of gradients takes 0 for what is not finite.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.edit.editing import Editor
+from graphmp.graph.state.live import UPDATE_PREFIXES
+from graphmp.graph.structure.view import CONTROL, Port
+from graphmp.policy.dtypes import BOOL, INT32, RESOURCE
+from graphmp.scaling.losses.training_graph import FLOATS, TrainingGraph
+
+_SELECTED = "skip gate: the old value unless the gradients are finite"
+_ALIVE = "skip gate: runs whether or not the update does"
+_FINITE = "finite check: a moving average takes no value that is not finite"
+_SHOWN = "finite check: a histogram takes 0 for what is not finite"
+OWN_SCOPE = "graphmp/moving_averages"
+
+
+class _Neutral(NamedTuple):
+    """What a write takes instead of its value so that nothing changes: which input that is, and how to make it."""
+
+    slot: int
+    kind: str
+
+
+# By the op without `Resource` in front and `VariableOp` behind. zero: nothing is added; one: multiplied by 1; old: the old value;
+# rows: the old rows; slice: the old slice.
+_NEUTRAL = {
+    "Assign": _Neutral(1, "old"),
+    "AssignAdd": _Neutral(1, "zero"),
+    "AssignSub": _Neutral(1, "zero"),
+    "ScatterAdd": _Neutral(2, "zero"),
+    "ScatterSub": _Neutral(2, "zero"),
+    "ScatterNdAdd": _Neutral(2, "zero"),
+    "ScatterNdSub": _Neutral(2, "zero"),
+    "ScatterMul": _Neutral(2, "one"),
+    "ScatterDiv": _Neutral(2, "one"),
+    "ScatterUpdate": _Neutral(2, "rows"),
+    "ScatterMin": _Neutral(2, "rows"),
+    "ScatterMax": _Neutral(2, "rows"),
+    "ScatterNdUpdate": _Neutral(2, "rows"),
+    "ScatterNdMin": _Neutral(2, "rows"),
+    "ScatterNdMax": _Neutral(2, "rows"),
+    "StridedSliceAssign": _Neutral(4, "slice"),
+}
+_ADDS = frozenset(("AssignAdd", "ScatterAdd", "ScatterNdAdd"))
+_RETURNS_THE_VALUE = frozenset(("CountUpTo", "ResourceCountUpTo"))  # the one that the variable had
+
+
+class Gates:
+    """Puts gates into one graph.
+
+    Attributes:
+        gated: the writes that have one.
+        impossible: writes that can't have one: they return results, which would be missing.
+    """
+
+    def __init__(self, editor: Editor, graph: TrainingGraph):
+        """`editor` changes the graph that `graph` describes."""
+        self._editor, self._graph = editor, graph
+        self._switched: Dict[Port, Tuple[Port, Port]] = {}
+        self._own: Dict[str, List[Port]] = {}
+        self._finite: Dict[Tuple[str, ...], Port] = {}
+        self._both: Dict[Tuple[Port, Port], Port] = {}
+        self._shapes: List[Port] = []
+        self.gated: List[str] = []
+        self.impossible: List[str] = []
+
+    def by_flag(self, name: str, flag: Port) -> None:
+        """Lets a write happen only where a flag, a scalar bool, holds."""
+        self._by_flag(name, flag, "%s/skip/%s" % (flag.node.rsplit("/", 1)[0], name), _SELECTED)
+
+    def by_value(self, name: str, flag: Port) -> None:
+        """Lets a write happen only where a flag of `all_finite` holds."""
+        self._by_flag(name, flag, "%s/%s" % (OWN_SCOPE, name), _FINITE)
+
+    def in_loop(self, name: str) -> None:
+        """Lets each element be written only where it is finite: a loop's values leave it only at its end."""
+        neutral = _neutral(self._graph.view.nodes[name].op)
+        if neutral is None or not self._graph.is_float(self._graph.view.inputs(name)[neutral.slot]):
+            self.impossible.append(name)
+            return
+        self.gated.append(name)
+        scope, dtype = (
+            "%s/%s" % (OWN_SCOPE, name),
+            self._graph.dtype(self._graph.view.inputs(name)[neutral.slot]),
+        )
+        self._by_value(
+            name,
+            self._add(
+                scope + "/is_finite",
+                "IsFinite",
+                [self._now(name, neutral.slot)],
+                name,
+                _FINITE,
+                T=dtype,
+            ),
+            scope,
+            _FINITE,
+        )
+
+    def both(self, flag: Port, finite: Port, beside: str) -> Port:
+        """A flag that holds where a loss's does and one of `all_finite`; it lies with the first write that asks for it."""
+        if (flag, finite) not in self._both:
+            scope = flag.node.rsplit("/", 1)[0]
+            self._both[flag, finite] = self._add(
+                scope + "/finite_values", "LogicalAnd", [flag, finite], beside, _FINITE
+            )
+        return self._both[flag, finite]
+
+    def all_finite(self, key: Tuple[str, ...]) -> Port:
+        """A flag that holds where all floating point values that some writes take are finite; it lies with the first of them.
+
+        Asked for before any of the writes gets a gate.
+        """
+        if key not in self._finite:
+            known = max(
+                (known for known in self._finite if key[: len(known)] == known), key=len, default=()
+            )
+            flags = [self._finite[known]] if known else []
+            flags += [flag for name in key[len(known) :] for flag in self._own_flags(name)]
+            self._finite[key] = flags[0] if len(flags) == 1 else self._all(OWN_SCOPE, flags, key[0])
+        return self._finite[key]
+
+    def _own_flags(self, name: str) -> List[Port]:
+        """For each floating point value that a write takes whether it is finite."""
+        if name not in self._own:
+            self._own[name] = [
+                self._value_flag(name, slot) for slot in self._graph.floats_written(name)
+            ]
+        return self._own[name]
+
+    def _value_flag(self, name: str, slot: int) -> Port:
+        scope, dtype = (
+            "%s/%s" % (OWN_SCOPE, name),
+            self._graph.dtype(self._graph.view.inputs(name)[slot]),
+        )
+        finite = self._add(
+            scope + "/is_finite", "IsFinite", [self._now(name, slot)], name, _FINITE, T=dtype
+        )
+        shape, axis = self._flat()
+        flat = self._add(
+            scope + "/flat", "Reshape", [finite, shape], name, _FINITE, T=BOOL, Tshape=INT32
+        )
+        return self._add(
+            scope + "/all_finite", "All", [flat, axis], name, _FINITE, Tidx=INT32, keep_dims=False
+        )
+
+    def _all(self, scope: str, flags: List[Port], beside: str) -> Port:
+        stack = self._add(
+            scope + "/values", "Pack", flags, beside, _FINITE, T=BOOL, N=tf.AttrValue(i=len(flags))
+        )
+        return self._add(
+            scope + "/all_finite",
+            "All",
+            [stack, self._flat()[1]],
+            beside,
+            _FINITE,
+            Tidx=INT32,
+            keep_dims=False,
+        )
+
+    def _by_flag(self, name: str, flag: Port, scope: str, reason: str) -> None:
+        op = self._graph.view.nodes[name].op
+        if _neutral(op) is not None:
+            self._by_value(name, flag, scope, reason)
+        elif op in _RETURNS_THE_VALUE:
+            self._elsewhere(name, self._in_branch(name, flag, scope), scope)
+        elif self._may_die(name):
+            self._dead(name, self._in_branch(name, flag, scope), scope)
+        else:
+            self.impossible.append(name)
+            return
+        self.gated.append(name)
+
+    def _may_die(self, name: str) -> bool:
+        """Whether nobody misses what a write returns: an update kernel, references, or nothing that is read where others wait for it."""
+        view = self._graph.view
+        signature = self._graph.op_defs.signature(view.nodes[name])
+        if view.nodes[name].op.startswith(UPDATE_PREFIXES) or (
+            signature is not None and all(port.is_ref for port in signature.outputs)
+        ):
+            return True
+        return not view.consumers(name) and bool(view.control_consumers(name))
+
+    def histogram(self, name: str) -> None:
+        """Lets a HistogramSummary take 0 for values that are not finite: its kernel refuses them, and a step to be skipped would end the run."""
+        value, device = self._now(name, 1), self._graph.places.of(name)
+        dtype, scope = (
+            self._graph.dtype(self._graph.view.inputs(name)[1]),
+            "graphmp/histograms/" + name,
+        )
+        finite = self._editor.add(
+            scope + "/is_finite", "IsFinite", [value], _SHOWN, device, T=dtype
+        )
+        zeros = self._editor.add(scope + "/zeros", "ZerosLike", [value], _SHOWN, device, T=dtype)
+        self._editor.connect(
+            name,
+            1,
+            self._editor.add(
+                scope + "/selected", "Select", [finite, value, zeros], _SHOWN, device, T=dtype
+            ),
+        )
+
+    def all_of(self, flags: List[Port]) -> Port:
+        """A flag that holds where all of the flags do."""
+        result = flags[0]
+        for flag in flags[1:]:
+            name = flags[0].node.rsplit("/", 1)[0] + "/skip/all"
+            result = self._editor.add(
+                name, "LogicalAnd", [result, flag], "skip gate: a step of several losses"
+            )
+        return result
+
+    def any_of(self, flags: List[Port]) -> Port:
+        """A flag that holds where one of the flags does."""
+        result = flags[0]
+        for flag in flags[1:]:
+            result = self._editor.add(
+                "graphmp/loss_scale/skip/any",
+                "LogicalOr",
+                [result, flag],
+                "skip gate: one of the losses trains",
+            )
+        return result
+
+    def _dead(self, name: str, flag: Port, scope: str) -> None:
+        view, node = self._graph.view, self._graph.view.nodes[name]
+        self._die(name, name, flag, scope)
+        data, control = view.consumers(name), view.control_consumers(name)
+        signature = self._graph.op_defs.signature(node)
+        if data and signature is not None and signature.outputs[0].is_ref:
+            dtype = signature.outputs[0].dtype
+            reference = view.inputs(name)[
+                next(slot for slot, port in enumerate(signature.inputs) if port.is_ref)
+            ]
+            unchanged = self._add(
+                scope + "/unchanged", "RefSwitch", [reference, flag], name, T=dtype
+            )
+            alive = self._add(
+                scope + "/alive",
+                "RefMerge",
+                [unchanged, Port(name, 0)],
+                name,
+                T=dtype,
+                N=tf.AttrValue(i=2),
+            )
+            self._editor.read_instead(data, alive)
+            self._editor.wait_instead(name, alive.node, alive.node)
+        elif control:
+            skipped, applied = self._sides(flag)
+            after = self._add(
+                scope + "/applied", "Identity", [applied, Port(name, CONTROL)], name, T=BOOL
+            )
+            alive = self._add(
+                scope + "/alive", "Merge", [skipped, after], name, T=BOOL, N=tf.AttrValue(i=2)
+            )
+            self._editor.wait_instead(name, alive.node, after.node)
+
+    def _die(self, name: str, write: str, flag: Port, scope: str) -> None:
+        """Lets a node, a write or what computes it elsewhere, be dead unless a flag holds."""
+        slot = self._switchable(write)
+        if slot is None:
+            taken = self._add(scope + "/taken", "Identity", [self._sides(flag)[1]], write, T=BOOL)
+            self._editor.wait_for(name, [taken.node])
+        else:
+            switch = self._add(
+                scope + "/switch",
+                "Switch",
+                [self._now(name, slot), flag],
+                write,
+                T=self._graph.dtype(self._graph.view.inputs(write)[slot]),
+            )
+            self._editor.connect(name, slot, Port(switch.node, 1))
+
+    def _elsewhere(self, name: str, flag: Port, scope: str) -> None:
+        """Computes a write under another name; under its own stands what it returns, or the variable's value."""
+        copy = tf.NodeDef()
+        copy.CopyFrom(self._editor.nodes[name])
+        copy.name = self._editor.unique(scope + "/write")
+        self._editor.put(copy, _ALIVE)
+        dtype = self._graph.dtype(Port(name, 0))
+        old = self._old(name, [self._sides(flag)[0]], dtype, scope)
+        self._die(copy.name, name, flag, scope)
+        either = self._add(
+            scope + "/alive", "Merge", [old, Port(copy.name, 0)], name, T=dtype, N=tf.AttrValue(i=2)
+        )
+        self._editor.make_identity(name, either, dtype)
+        self._editor.changed[name] = (
+            "skip gate: under its name stands what %s returns, or the variable's value" % copy.name
+        )
+
+    def _switchable(self, name: str) -> Optional[int]:
+        """The input whose death is the write's: its gradient, else a float, else anything; none where all are references and handles."""
+        named = self._graph.slot_named(name, "grad", "delta")
+        if named >= 0:
+            return named
+        slots = [*self._graph.floats_written(name), *self._graph.values_written(name)]
+        return slots[0] if slots else None
+
+    def _in_branch(self, name: str, flag: Port, scope: str) -> Port:
+        """The flag; in a branch of the model's own conditional one that is dead where the branch is."""
+        if name not in self._graph.conditions:
+            return flag
+        slot = self._switchable(name)
+        op = (
+            "Identity"
+            if slot is not None or self._graph.dtype(self._graph.view.inputs(name)[0]) == RESOURCE
+            else "RefIdentity"
+        )
+        slot = slot or 0
+        inside = self._add(
+            scope + "/gradient",
+            op,
+            [self._now(name, slot)],
+            name,
+            T=self._graph.dtype(self._graph.view.inputs(name)[slot]),
+        )
+        return self._add(
+            scope + "/flag", "Identity", [flag, Port(inside.node, CONTROL)], name, T=BOOL
+        )
+
+    def _sides(self, flag: Port) -> Tuple[Port, Port]:
+        """The flag where it is false, and where it is true; each dead elsewhere."""
+        if flag not in self._switched:
+            scope = flag.node.rsplit("/", 1)[0] + "/skip"
+            switch = self._editor.add(scope + "/switch", "Switch", [flag, flag], _ALIVE, T=BOOL)
+            skipped = self._editor.add(scope + "/skipped", "Identity", [switch], _ALIVE, T=BOOL)
+            self._switched[flag] = (skipped, Port(switch.node, 1))
+        return self._switched[flag]
+
+    def _by_value(self, name: str, flag: Port, scope: str, reason: str) -> None:
+        node = self._graph.view.nodes[name]
+        neutral = _neutral(node.op)
+        assert neutral is not None, node.op
+        value = self._now(name, neutral.slot)
+        dtype = self._graph.dtype(self._graph.view.inputs(name)[neutral.slot])
+        other = _MAKE[neutral.kind](self, name, value, dtype, scope)
+        if (
+            node.op == "Assign"
+            and "validate_shape" in node.attr
+            and not node.attr["validate_shape"].b
+        ):
+            gated = self._either(name, flag, value, other, dtype, scope)
+        else:
+            gated = self._add(
+                scope + "/selected", "Select", [flag, value, other], name, reason, T=dtype
+            )
+        self._editor.connect(name, neutral.slot, gated)
+
+    def _either(
+        self, name: str, flag: Port, value: Port, other: Port, dtype: int, scope: str
+    ) -> Port:
+        """One of two values, whose shapes may differ."""
+        new = self._add(scope + "/switch", "Switch", [value, flag], name, T=dtype)
+        old = self._add(scope + "/switch_old", "Switch", [other, flag], name, T=dtype)
+        return self._add(
+            scope + "/selected",
+            "Merge",
+            [old, Port(new.node, 1)],
+            name,
+            T=dtype,
+            N=tf.AttrValue(i=2),
+        )
+
+    def _zero(self, name: str, value: Port, dtype: int, scope: str) -> Port:
+        """What changes nothing when added: -0.0, for -0.0 + 0.0 is 0.0; subtracted, 0.0."""
+        zeros = self._add(scope + "/zeros", "ZerosLike", [value], name, T=dtype)
+        adds = _base(self._graph.view.nodes[name].op) in _ADDS and dtype in FLOATS
+        return (
+            self._add(scope + "/negative_zeros", "Neg", [zeros], name, T=dtype) if adds else zeros
+        )
+
+    def _one(self, name: str, value: Port, dtype: int, scope: str) -> Port:
+        return self._add(scope + "/ones", "OnesLike", [value], name, T=dtype)
+
+    def _old_value(self, name: str, value: Port, dtype: int, scope: str) -> Port:
+        return self._old(name, [Port(value.node, CONTROL)], dtype, scope)
+
+    def _old(self, name: str, wait: Sequence[Port], dtype: int, scope: str) -> Port:
+        """The variable's value, read as late as the write happens: after all that it waits for, and after what it takes is made."""
+        variable = self._graph.view.inputs(name)[0]
+        wait = [*self._editor.controls(name), *(Port(port.node, CONTROL) for port in wait)]
+        if self._graph.dtype(variable) == RESOURCE:
+            return self._add(scope + "/old", "ReadVariableOp", [variable, *wait], name, dtype=dtype)
+        return self._add(scope + "/old", "Identity", [variable, *wait], name, T=dtype)
+
+    def _rows(self, name: str, value: Port, dtype: int, scope: str) -> Port:
+        view = self._graph.view
+        variable, indices = view.inputs(name)[:2]
+        nd, integer = "Nd" in view.nodes[name].op, self._graph.dtype(indices)
+        if self._graph.dtype(variable) == RESOURCE:
+            op = "ResourceGatherNd" if nd else "ResourceGather"
+            return self._add(
+                scope + "/old",
+                op,
+                [variable, indices, *self._editor.controls(name)],
+                name,
+                dtype=dtype,
+                Tindices=integer,
+            )
+        old = self._old_value(name, value, dtype, scope)
+        return self._add(
+            scope + "/rows",
+            "GatherNd" if nd else "Gather",
+            [old, indices],
+            name,
+            Tparams=dtype,
+            Tindices=integer,
+        )
+
+    def _slice(self, name: str, value: Port, dtype: int, scope: str) -> Port:
+        old = self._old_value(name, value, dtype, scope)
+        node, inputs = self._graph.view.nodes[name], self._graph.view.inputs(name)
+        masks = {
+            key: node.attr[key] for key in node.attr if key.endswith("_mask") or key == "Index"
+        }
+        return self._add(
+            scope + "/slice", "StridedSlice", [old, *inputs[1:4]], name, T=dtype, **masks
+        )
+
+    def _flat(self) -> List[Port]:
+        """The shape [-1] and the axis [0]."""
+        if not self._shapes:
+            for name, number in (("flat", -1), ("first", 0)):
+                value = tf.make_tensor_proto([number], tf.int32)
+                self._shapes.append(
+                    self._editor.add(
+                        "%s/%s" % (OWN_SCOPE, name), "Const", (), _FINITE, dtype=INT32, value=value
+                    )
+                )
+        return self._shapes
+
+    def _now(self, name: str, slot: int) -> Port:
+        return self._editor.input(name, slot)
+
+    def _add(
+        self,
+        name: str,
+        op: str,
+        inputs: List[Port],
+        beside: str,
+        reason: str = _ALIVE,
+        **attributes: Any,
+    ) -> Port:
+        return self._editor.add(
+            name, op, inputs, reason, self._graph.places.of(beside), **attributes
+        )
+
+
+_MAKE: Dict[str, Callable[[Gates, str, Port, int, str], Port]] = {
+    "zero": Gates._zero,
+    "one": Gates._one,
+    "old": Gates._old_value,
+    "rows": Gates._rows,
+    "slice": Gates._slice,
+}
+
+
+def _base(op: str) -> str:
+    return op.replace("Resource", "", 1).replace("VariableOp", "")
+
+
+def _neutral(op: str) -> Optional[_Neutral]:
+    return _NEUTRAL.get(_base(op))

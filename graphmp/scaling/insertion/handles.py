@@ -1,0 +1,194 @@
+"""The state of scales inside functions, passed to them: handles of the main graph's variables, through every level of calls.
+
+A body starts with handles of its own, by the variables' names. They become arguments, which each caller passes on: a call, a branch, a
+loop, whose condition takes and whose body returns them too. So a function that is compiled, or runs whole on one device, finds them.
+Where a function that would have to pass them on is used by something else than a call, all keep their own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.calls import CHOICES, LOOPS, PLAIN, functions_named
+from graphmp.graph.structure.functions import called_functions
+from graphmp.graph.structure.view import parse_input
+from graphmp.loss_scale.scales import BESIDE_CALLS
+from graphmp.naming import in_body
+from graphmp.policy.dtypes import RESOURCE
+
+_HANDLE = re.compile(r"^graphmp/loss_scale(_\d+)?/\w+/handle/of$")
+_REASON = "loss scale state: handed through calls to the functions that use it"
+Row = Tuple[str, str, str]
+_TYPES = {**dict.fromkeys(CHOICES | PLAIN, "Tin"), **dict.fromkeys(LOOPS, "T")}
+
+
+def pass_handles(graph_def: tf.GraphDef) -> List[Row]:
+    """Turns handles inside functions into arguments; names in the main graph are those of the variables. Returns rows of the record."""
+    found = _Passing(graph_def)
+    if not found.needed or not found.possible():
+        return []
+    before = signatures(graph_def)
+    found.apply()
+    return [
+        *((path, "changed", _REASON) for path in found.passed),
+        *signatures_changed(graph_def, before, _REASON),
+    ]
+
+
+def signatures(graph_def: tf.GraphDef) -> Dict[str, Set[str]]:
+    """The arguments and results of each function, by the names that their nodes have in a comparison."""
+    found = {}
+    for function in graph_def.library.function:
+        results = {"return/" + argument.name for argument in function.signature.output_arg}
+        found[function.signature.name] = results | {
+            argument.name for argument in function.signature.input_arg
+        }
+    return found
+
+
+def signatures_changed(
+    graph_def: tf.GraphDef, before: Mapping[str, Set[str]], why: str
+) -> Iterator[Row]:
+    """Rows of the record for functions that gained arguments and results."""
+    for name, known in signatures(graph_def).items():
+        more = sorted(known - before[name])
+        if more:
+            yield (
+                "library/" + name,
+                "rewritten",
+                "rewritten inside: it takes what its callers hand on",
+            )
+        yield from ((in_body(name, argument), "inserted", why) for argument in more)
+
+
+class _Passing:
+    def __init__(self, graph_def: tf.GraphDef):
+        self._graph_def = graph_def
+        self._functions = {
+            function.signature.name: function for function in graph_def.library.function
+        }
+        bodies = [
+            ("", graph_def.node),
+            *((name, function.node_def) for name, function in self._functions.items()),
+        ]
+        calls = ((caller, node, self._called(node)) for caller, nodes in bodies for node in nodes)
+        self._calls: List[Tuple[str, Any, List[str]]] = [call for call in calls if call[2]]
+        self.needed: Dict[str, Set[str]] = {}
+        self.passed: List[str] = []
+        for name, function in self._functions.items():
+            own = {_variable(node.name) for node in function.node_def if _HANDLE.match(node.name)}
+            if own:
+                self.needed[name] = own
+        self._spread()
+
+    def _called(self, node: Any) -> List[str]:
+        return [name for name in dict.fromkeys(functions_named(node)) if name in self._functions]
+
+    def _spread(self) -> None:
+        """Callers need what those that they call need, and of functions that one node calls each what the others do."""
+        size = -1
+        while size != sum(map(len, self.needed.values())):
+            size = sum(map(len, self.needed.values()))
+            for caller, _, names in self._calls:
+                union = {variable for name in names for variable in self.needed.get(name, ())}
+                for name in [*names, *([caller] if caller else [])] if union else ():
+                    self.needed.setdefault(name, set()).update(union)
+
+    def possible(self) -> bool:
+        """Whether nothing but calls uses the functions, and a loop's body is nothing else."""
+        own = [(node, names) for _, node, names in self._calls if self.needed.keys() & set(names)]
+        gradients = {
+            name
+            for row in self._graph_def.library.gradient
+            for name in (row.function_name, row.gradient_func)
+        }
+        loops = {node.attr["body"].func.name for node, _ in own if node.op in LOOPS}
+        others = {
+            name
+            for node, names in own
+            for name in names
+            if node.op not in LOOPS or name != node.attr["body"].func.name
+        }
+        known = all(node.op in _TYPES or node.op in self._functions for node, _ in own)
+        return (
+            known
+            and not loops & others
+            and not self.needed.keys() & gradients
+            and self.needed.keys() <= set(called_functions(self._graph_def))
+        )
+
+    def apply(self) -> None:
+        """Changes functions and their callers."""
+        loops = {node.attr["body"].func.name for _, node, _ in self._calls if node.op in LOOPS}
+        for caller, node, names in self._calls:
+            variables = sorted(self.needed.get(names[0], ()))
+            if variables:
+                self.passed.append(in_body(caller, node.name))
+                self._pass(
+                    node, [_argument(variable) if caller else variable for variable in variables]
+                )
+        for name, needed in self.needed.items():
+            self._take(self._functions[name], sorted(needed), name in loops)
+        scopes = {
+            variable.rpartition("/")[0] + "/"
+            for variables in self.needed.values()
+            for variable in variables
+        }
+        for nodes in [
+            self._graph_def.node,
+            *(self._functions[name].node_def for name in self.needed),
+        ]:
+            for node in nodes:
+                if node.device.endswith(BESIDE_CALLS) and any(
+                    node.name.startswith(scope) for scope in scopes
+                ):
+                    node.device = node.device[: -len(BESIDE_CALLS)]
+
+    def _take(self, function: Any, variables: List[str], returns: bool) -> None:
+        """Gives a function arguments, read in place of its own handles; the body of a loop returns them."""
+        own = {
+            node.name: _argument(_variable(node.name))
+            for node in function.node_def
+            if _HANDLE.match(node.name)
+        }
+        kept = [node for node in function.node_def if node.name not in own]
+        del function.node_def[:]
+        function.node_def.extend(kept)
+        for node in function.node_def:
+            node.input[:] = [
+                own.get(parse_input(text).node.split(":")[0], text)
+                for text in node.input
+                if text[1:] not in own
+            ]
+        for variable in variables:
+            function.signature.input_arg.add(name=_argument(variable), type=RESOURCE)
+            if returns:
+                function.signature.output_arg.add(name=_argument(variable) + "_out", type=RESOURCE)
+                function.ret[_argument(variable) + "_out"] = _argument(variable)
+        more_shapes(function.attr, "_input_shapes", len(variables))
+
+    def _pass(self, node: Any, handles: List[str]) -> None:
+        data = [text for text in node.input if not text.startswith("^")]
+        node.input[:] = data + handles + [text for text in node.input if text.startswith("^")]
+        if node.op in _TYPES:
+            node.attr[_TYPES[node.op]].list.type.extend([RESOURCE] * len(handles))
+        if node.op in LOOPS:
+            for key in ("output_shapes", "_output_shapes"):
+                more_shapes(node.attr, key, len(handles))
+
+
+def _variable(handle: str) -> str:
+    return handle[: -len("/handle/of")]
+
+
+def _argument(variable: str) -> str:
+    return variable.replace("/", "_")
+
+
+def more_shapes(attributes: Any, key: str, count: int) -> None:
+    """Adds scalars to a list of shapes, where there is one."""
+    if key in attributes and attributes[key].list.shape:
+        attributes[key].list.shape.extend([tf.TensorShape([]).as_proto()] * count)

@@ -1,0 +1,1 @@
+"""The losses of a training graph, and the gradient code of each."""

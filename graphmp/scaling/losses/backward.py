@@ -1,0 +1,257 @@
+"""Whose gradient a node of gradient code is, where no name tells: gradients run backwards, and read what their forward node reads or gives.
+
+1. What makes a gradient of the shape of a loss starts at that loss.
+2. What reads values of the forward pass belongs to the nearest node that has all of them as inputs or outputs, looked for from where its
+   gradients come from towards the inputs; `TanhGrad` to a `Tanh`.
+   What is linear in its input has no gradient that reads values, only shapes. Behind a product gradients are of the other factor.
+3. What reads none belongs where its gradients come from, a sum over what was broadcast to the nearest node of two operands.
+   A sum of gradients of several nodes belongs to none.
+4. What is computed for gradient code alone, a shape or a factor, belongs where that does.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import (
+    AbstractSet,
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
+
+from graphmp.graph.state.live import ASSIGNS, UPDATE_PREFIXES
+from graphmp.graph.structure.view import GraphView, Port
+from graphmp.policy.homogeneity import rule
+from graphmp.policy.policy import tensor_core_ops
+from graphmp.policy.traits import FORGETS_VALUES
+
+_COPIES = frozenset(("Enter", "Identity", "RefEnter", "StopGradient"))
+_OF_SHAPES = frozenset(("Fill", "OnesLike", "Shape", "ShapeN", "VariableShape"))
+_MATMULS = frozenset(tensor_core_ops())
+_GRAD = re.compile(r"(?:Grad|Backprop).*$")
+_FURTHEST = 12  # steps from one node's gradient to the next: copies and what has no gradient code of its own lie between
+
+
+class Backward(NamedTuple):
+    """Gradient code.
+
+    Attributes:
+        view: the graph.
+        order: its nodes, each behind what it reads.
+        nodes: the gradient code.
+        scaled: those of its nodes that gradients run through, seeds included.
+        seeds: what they start from.
+        carries: says whether an output holds floating point numbers.
+        outside: what else is no forward pass of it: other gradient code.
+    """
+
+    view: GraphView
+    order: Sequence[str]
+    nodes: AbstractSet[str]
+    scaled: AbstractSet[str]
+    seeds: Sequence[Port]
+    outside: AbstractSet[str]
+    carries: Callable[[Port], bool]
+
+
+class _Read(NamedTuple):
+    """What a node of gradient code reads of the forward pass: values, and what it knows by its shape alone."""
+
+    values: AbstractSet[Port]
+    shapes: AbstractSet[Port]
+
+
+def differentiated_nodes(code: Backward) -> Dict[str, str]:
+    """The forward node of each node of gradient code that has one."""
+    return _Walk(code).found()
+
+
+class _Walk:
+    def __init__(self, code: Backward):
+        self._code, self._view = code, code.view
+        self._place = {name: number for number, name in enumerate(code.order)}
+        self._forward: Dict[str, str] = {}
+        self._at: Dict[str, FrozenSet[str]] = {}  # what the result of a node is the gradient of
+        self._users: Dict[Port, Set[str]] = {}
+        self._kinds: Dict[str, Set[str]] = {}
+        self._broadcasting: Set[str] = set()
+        self._outside = (
+            code.outside
+            | code.nodes
+            | code.view.descendants({seed.node for seed in code.seeds}, control=False)
+        )
+        for name in code.order:
+            op = code.view.nodes[name].op
+            own = (
+                name not in self._outside
+                and op not in _COPIES | ASSIGNS | FORGETS_VALUES
+                and not op.startswith(UPDATE_PREFIXES)
+            )
+            if own and code.carries(Port(name, 0)):
+                self._kinds.setdefault(op, set()).add(name)
+                if (
+                    len(code.view.inputs(name)) == 2
+                    and all(map(code.carries, code.view.inputs(name)))
+                    and op not in _MATMULS
+                ):
+                    self._broadcasting.add(name)
+                for port in code.view.inputs(name):
+                    self._users.setdefault(self._source(port), set()).add(name)
+
+    def found(self) -> Dict[str, str]:
+        """The forward nodes: of what gradients run through in their order, then of the rest."""
+        inside = [name for name in self._code.order if name in self._code.nodes]
+        for name in (name for name in inside if name in self._code.scaled):
+            self._locate(name)
+        for name in reversed(inside):
+            owner = next(
+                (
+                    self._forward[c.node]
+                    for c in self._view.consumers(name)
+                    if c.node in self._forward
+                ),
+                None,
+            )
+            if name not in self._code.scaled and owner is not None:
+                self._forward[name] = owner
+        return self._forward
+
+    def _locate(self, name: str) -> None:
+        """Finds the forward node of what gradients run through, and what its result is the gradient of."""
+        came = {port.node for port in self._view.inputs(name) if port.node in self._at}
+        at: FrozenSet[str] = frozenset().union(*(self._at[other] for other in came))
+        read = self._read(name)
+        if read.values:
+            own = self._nearest(name, at, read)
+        elif read.shapes or self._is_named(name) or self._is_broadcast(name):
+            own = self._nearest(
+                name,
+                at
+                | {
+                    self._forward[other]
+                    for other in came
+                    if other in self._forward and not self._ends(other)
+                },
+                read,
+            )
+        else:
+            own = self._only({self._forward.get(other, "") for other in came}) or None
+        self._at[name] = at if own is None else self._behind(own, read)
+        if own:
+            self._forward[name] = own
+
+    def _behind(self, own: str, read: _Read) -> FrozenSet[str]:
+        """What a gradient is of once it has run through a node: the other factor of a product."""
+        if rule(self._view.nodes[own].op).name != "product" or not read.values:
+            return frozenset((own,))
+        ports = [self._source(port) for port in self._view.inputs(own)]
+        return frozenset(
+            port.node for port in [port for port in ports if port not in read.values] or ports
+        )
+
+    def _only(self, names: AbstractSet[str]) -> Optional[str]:
+        return next(iter(names)) if len(names) == 1 else None
+
+    def _read(self, name: str) -> _Read:
+        """What a node reads of the forward pass, constants aside; by way of what is computed for gradient code alone too."""
+        values: Set[Port] = set()
+        shapes: Set[Port] = set()
+        seen: Set[Tuple[Port, bool]] = set()
+        waiting = [(port, False) for port in self._view.inputs(name)]
+        while waiting:
+            port, of_shape = waiting.pop()
+            op = self._view.nodes[port.node].op
+            if (port, of_shape) in seen or port.node in self._code.scaled or op == "Const":
+                continue
+            seen.add((port, of_shape))
+            if port.node in self._code.nodes or op in _OF_SHAPES:
+                waiting += [
+                    (other, of_shape or op in _OF_SHAPES) for other in self._view.inputs(port.node)
+                ]
+            else:
+                (shapes if of_shape else values).add(self._source(port))
+        return _Read(values, shapes)
+
+    def _source(self, port: Port) -> Port:
+        while self._view.nodes[port.node].op in _COPIES and self._view.inputs(port.node):
+            port = self._view.inputs(port.node)[0]
+        return port
+
+    def _nearest(self, name: str, starts: AbstractSet[str], read: _Read) -> Optional[str]:
+        """The forward node that has all that is read; of several the first from where gradients come, or the last of the forward pass."""
+        users = [
+            self._users.get(port, set()) | self._makers(port) for port in read.values | read.shapes
+        ]
+        kind = self._kinds.get(_GRAD.sub("", self._view.nodes[name].op), set())
+        kind = self._broadcasting if self._is_broadcast(name) else kind
+        having = set.intersection(*users) - self._outside if users else kind
+        if self._is_named(name) and having & kind:
+            having = having & kind
+        elif Port(name, 0) in self._code.seeds:
+            having &= {port.node for port in read.shapes}
+        elif read.values:
+            having = {other for other in having if not self._is_linear(other)}
+        wave, seen = (
+            sorted(starts or (having if users or self._is_named(name) else ())),
+            set(starts),
+        )
+        for _ in range(_FURTHEST):
+            reached = [other for other in wave if other in having]
+            if reached:
+                return max(reached, key=self._place.__getitem__)
+            wave = self._before(wave, seen)
+        return None
+
+    def _makers(self, port: Port) -> Set[str]:
+        """What gives a value, where that has a gradient: no predicate and no index."""
+        return {port.node} if self._code.carries(port) else set()
+
+    def _is_named(self, name: str) -> bool:
+        """Whether an op is called for the op that it is the gradient of."""
+        return bool(_GRAD.search(self._view.nodes[name].op))
+
+    def _is_broadcast(self, name: str) -> bool:
+        """Whether a node sums over what was broadcast: its axes say so, or that it reads a whole gradient and is given another shape."""
+        if any(
+            self._view.nodes[port.node].op == "BroadcastGradientArgs"
+            for port in self._view.inputs(name)
+        ):
+            return True
+        if self._view.nodes[name].op != "Sum" or not all(
+            self._view.nodes[c.node].op == "Reshape" for c in self._view.consumers(name)
+        ):
+            return False
+        return any(
+            self._is_named(port.node) or self._ends(port.node)
+            for port in self._view.inputs(name)[:1]
+        )
+
+    def _ends(self, name: str) -> bool:
+        """Whether a node is the last of a gradient of two operands: the shape that one had before it was broadcast, or a copy of it."""
+        while self._view.nodes[name].op == "Identity":
+            name = self._view.inputs(name)[0].node
+        return (
+            self._view.nodes[name].op == "Reshape"
+            and self._view.nodes[self._view.inputs(name)[0].node].op == "Sum"
+        )
+
+    def _is_linear(self, name: str) -> bool:
+        law = rule(self._view.nodes[name].op)
+        return law.name == "linear" and law.slots is None
+
+    def _before(self, names: Iterable[str], seen: Set[str]) -> List[str]:
+        """The forward nodes that some read, each once."""
+        fresh = (
+            {self._source(port).node for name in names for port in self._view.inputs(name)}
+            - seen
+            - self._code.nodes
+        )
+        seen |= fresh
+        return sorted(fresh)

@@ -1,0 +1,237 @@
+"""What the gradients of one scope come to: writes, by data, through accumulators and variables that hold them; not through other gradient code."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.state.live import ASSIGNS, UPDATE_PREFIXES
+from graphmp.graph.structure.control_flow import EXITS
+from graphmp.graph.structure.view import Port
+from graphmp.scaling.degrees.homogeneity import READS_AN_ARRAY
+from graphmp.scaling.losses.model import GradientScope
+from graphmp.scaling.losses.training_graph import TrainingGraph
+
+_PUSHES, _TAKES = "AccumulatorApplyGradient", "TakeGradient"
+
+
+class GradientFlow(NamedTuple):
+    """What the gradients of a scope come to.
+
+    Attributes:
+        gradients: those outputs that come to a write.
+        checked: those of them that no all-reduce is on the way of, and what the last all-reduces have made whole.
+        reduced: whether there are such ones.
+        direct: writes, by way of edges and accumulators alone; where there are accumulators, only those behind them.
+        later: writes that train, by way of a variable that holds gradients for a later step.
+        trained: all that train a variable.
+        taken: outputs that take gradients out of accumulators.
+        emerging: outputs by which what was made of gradients in while loops comes out of these on its way to a write.
+    """
+
+    gradients: Tuple[Port, ...]
+    checked: Tuple[Port, ...]
+    reduced: bool
+    direct: AbstractSet[str]
+    later: AbstractSet[str]
+    trained: AbstractSet[str]
+    taken: Tuple[Port, ...]
+    emerging: Tuple[Port, ...]
+
+
+def gradient_flow(
+    graph: TrainingGraph, scope: GradientScope, chosen: Optional[AbstractSet[str]]
+) -> GradientFlow:
+    """Follows the gradients of a scope; only writes among `chosen` count, where that is given."""
+    state, trainable = graph.state, _trainable(graph, scope)
+
+    def is_chosen(name: str) -> bool:
+        return chosen is None or name in chosen
+
+    def is_training(name: str) -> bool:
+        written = state.written(name)
+        return (
+            graph.view.nodes[name].op.startswith(UPDATE_PREFIXES)
+            or not written
+            or bool(written & trainable)
+        )
+
+    after, taken = _follow(
+        graph,
+        [
+            c.node
+            for port in scope.leaving
+            for c in graph.view.consumers(port.node)
+            if c.output == port.output
+        ],
+        scope.nodes,
+    )
+    from_taken = (
+        _follow(
+            graph, [c.node for port in taken for c in graph.view.consumers(port.node)], scope.nodes
+        )[0]
+        if taken
+        else after
+    )
+    direct = {
+        name
+        for name in from_taken
+        if state.is_write(name)
+        and is_chosen(name)
+        and not graph.view.nodes[name].op.endswith(_PUSHES)
+    }
+    held = {
+        variable for name in direct if not is_training(name) for variable in state.written(name)
+    }
+    reads = [
+        c.node
+        for variable in held
+        for c in graph.view.consumers(variable)
+        if c.slot or graph.view.nodes[c.node].op not in ASSIGNS
+    ]
+    later = {
+        name
+        for name in _follow(graph, reads, frozenset())[0] - direct
+        if state.is_write(name) and is_chosen(name) and is_training(name)
+    }
+    into = _toward(graph, direct, after)
+    read = _read_in(graph, scope.leaving, into)
+    gradients = [port for port in read if graph.is_float(port)]
+    checked = _checked(graph, gradients, direct, after)
+    reduced = any(port.node in graph.reduces.whole for port in checked)
+    trained = {name for name in direct if is_training(name)} | later
+    return GradientFlow(
+        tuple(gradients),
+        tuple(checked),
+        reduced,
+        direct,
+        later,
+        trained,
+        tuple(taken),
+        tuple(_emerging(graph, read, into)),
+    )
+
+
+def _read_in(graph: TrainingGraph, ports: Iterable[Port], among: AbstractSet[str]) -> List[Port]:
+    """Those outputs that some of the nodes read."""
+    return [
+        p
+        for p in ports
+        if any(c.output == p.output and c.node in among for c in graph.view.consumers(p.node))
+    ]
+
+
+def _checked(
+    graph: TrainingGraph, gradients: List[Port], direct: AbstractSet[str], after: AbstractSet[str]
+) -> List[Port]:
+    """Gradients as they leave gradient code; those that come to an all-reduce as the last one on their way has made them whole.
+
+    Not one behind a write of theirs, a sum over several steps: that write waits for the check.
+    """
+    into = _toward(graph, direct, after)
+    found = graph.reduces.whole & into
+    found -= graph.view.descendants(direct) if found else set()
+    if not found:
+        return gradients
+    before = _toward(graph, found, into)
+    last = {
+        name
+        for name in found
+        if not any(consumer.node in before for consumer in graph.view.consumers(name))
+    }
+    whole = [
+        port
+        for name in graph.view.nodes
+        if name in last
+        for port in graph.read_ports(name)
+        if graph.is_float(port)
+    ]
+    return _read_in(graph, gradients, _toward(graph, direct, after - last)) + _read_in(
+        graph, whole, into
+    )
+
+
+def _emerging(graph: TrainingGraph, gradients: List[Port], into: AbstractSet[str]) -> List[Port]:
+    """Where values come out of while loops, or of TensorArrays and TensorLists that were filled there; of one behind another the first."""
+    lists = [port for port in gradients if not graph.is_float(port)]
+    if lists:
+        return _out_of_lists(graph, lists, into)
+    if not any(graph.looped(port.node) for port in gradients):
+        return []
+    outside = [name for name in graph.view.nodes if name in into and not graph.looped(name)]
+    names = [
+        name
+        for name in outside
+        if graph.view.nodes[name].op in READS_AN_ARRAY | EXITS and not graph.is_flow(name)
+    ]
+    behind = graph.view.followed(
+        [c.node for name in names for c in graph.view.consumers(name)], lambda name: name in into
+    )
+    return [Port(name, 0) for name in names if name not in behind and graph.is_float(Port(name, 0))]
+
+
+def _out_of_lists(graph: TrainingGraph, lists: List[Port], into: AbstractSet[str]) -> List[Port]:
+    """What is first read out of TensorLists."""
+    readers = {
+        c.node for port in lists for c in graph.view.consumers(port.node) if c.output == port.output
+    }
+    among = graph.view.followed(readers, lambda name: name in into)
+    found = [name for name in among if any(graph.is_list(port) for port in graph.view.inputs(name))]
+    return [
+        port
+        for name in graph.view.nodes
+        if name in found
+        for port in graph.read_ports(name)
+        if graph.is_float(port)
+    ]
+
+
+def _trainable(graph: TrainingGraph, scope: GradientScope) -> AbstractSet[str]:
+    """Variables that an assignment may train: those of the collection, and those that the gradient code or its forward pass reads."""
+    collected = graph.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
+    if collected is not None:
+        return collected
+    before = graph.view.ancestors(scope.nodes, control=False)
+    return {name for name in before if graph.state.variable(name) == name}
+
+
+def _follow(
+    graph: TrainingGraph, starts: Iterable[str], inside: AbstractSet[str]
+) -> Tuple[Set[str], List[Port]]:
+    """Nodes that data leads to outside gradient code, and outputs of accumulators among them."""
+    nodes = graph.view.nodes
+    seen: Set[str] = set()
+    taken: List[Port] = []
+    waiting = list(starts)
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name in inside or name in graph.gradients:
+            continue
+        seen.add(name)
+        waiting.extend(consumer.node for consumer in graph.view.consumers(name))
+        if nodes[name].op.endswith(_PUSHES):
+            for take in graph.takes.get(graph.handed_on(name), ()):
+                if take not in seen:
+                    taken += [port for port in graph.read_ports(take) if graph.is_float(port)]
+                    waiting.append(take)
+    return seen, taken
+
+
+def _toward(graph: TrainingGraph, targets: Iterable[str], among: AbstractSet[str]) -> Set[str]:
+    """Those of `among` that lead to the targets, through data and accumulators."""
+    handles: Dict[str, List[str]] = {}
+    for name in among:
+        if graph.view.nodes[name].op.endswith(_PUSHES):
+            handles.setdefault(graph.handed_on(name), []).append(name)
+    seen: Set[str] = set()
+    waiting = list(targets)
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in among:
+            continue
+        seen.add(name)
+        waiting.extend(port.node for port in graph.view.inputs(name))
+        if graph.view.nodes[name].op.endswith(_TAKES):
+            waiting.extend(handles.get(graph.handed_on(name), ()))
+    return seen

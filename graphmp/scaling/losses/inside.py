@@ -1,0 +1,279 @@
+"""Functions that train inside: a body as a graph of its own, in which losses are found and scaled as in the main graph, and back.
+
+1. An argument that brings in a variable of the main graph is that variable here, through every level of calls.
+2. A function runs as a whole: a node that waits for its results, its control outputs and whatever else nothing waits for stands for who
+   calls it. A function without control outputs runs each of its writes (1.15.5, 2.21).
+3. Whoever runs a gated write adapts the scale (`arithmetic.py`), so that a body needs no control outputs or results that it hasn't.
+"""
+
+from __future__ import annotations
+
+from typing import (
+    AbstractSet,
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Sequence,
+    Set,
+    Tuple,
+)
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.io.messages import serialize
+from graphmp.graph.state.live import UPDATE_PREFIXES
+from graphmp.graph.state.state import definitions, variable_behind, variable_keys, writes_itself
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.calls import CHOICES, LOOPS, functions_named
+from graphmp.graph.structure.gradient_names import gradient_scopes
+from graphmp.graph.structure.gradient_record import Recorded, valid
+from graphmp.graph.structure.view import GraphView, Port, parse_input
+from graphmp.policy.dtypes import RESOURCE
+from graphmp.tf_hooks.bodies import ARGUMENT, RESULT, as_graph, write_back
+from graphmp.tf_hooks.op_defs import OpDefs
+
+_HANDLE, _RUNS = "VarHandleOp", "graphmp_runs"
+
+
+class _Use(NamedTuple):
+    """How a function is used.
+
+    Attributes:
+        calls: the calls in the main graph that lead to it, through other functions too.
+        once: those of them that lead through no loop.
+        compiled: the calls and functions with which XLA compiles it.
+        sources: for each of its arguments what it comes from: variables and other nodes of the main graph, or nodes of a caller.
+    """
+
+    calls: Set[str]
+    once: Set[str]
+    compiled: Set[str]
+    sources: List[Set[str]]
+
+
+class Body:
+    """The body of a function, open for changes.
+
+    Attributes:
+        name: the function's.
+        calls: the calls in the main graph that lead to it.
+        once: those of them that lead through no loop.
+        compiled: whether XLA compiles it.
+        meta_graph: the body as a graph, with those of the main graph's collections of variables that its arguments are in.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        graph_def: tf.GraphDef,
+        meta_graph: tf.MetaGraphDef,
+        view: GraphView,
+        use: _Use,
+        op_defs: OpDefs,
+    ):
+        """Opens the body.
+
+        Args:
+            function: the FunctionDef.
+            graph_def: its body, as `as_graph` gives it.
+            meta_graph: the main graph.
+            view: its nodes.
+            use: how the function is used.
+            op_defs: definitions of all ops.
+        """
+        self.name, self.calls, self.once = function.signature.name, use.calls, use.once
+        self.compiled = bool(use.compiled)
+        self._function, self._op_defs = function, op_defs
+        named = zip(function.signature.input_arg, use.sources)
+        self._variables = {
+            a.name: found
+            for a, found in named
+            if a.type == RESOURCE and found and all(_is_variable(view, n) for n in found)
+        }
+        for node in graph_def.node:
+            if node.name in self._variables:
+                node.op = _HANDLE
+        ends = _ends(graph_def)
+        graph_def.node.add(name=_RUNS, op="NoOp").input.extend(
+            "^" + name for name in [*self._control_outputs(), *ends]
+        )
+        graph_def.library.function.extend(
+            _reached(graph_def, meta_graph.graph_def.library.function)
+        )
+        self.meta_graph = tf.MetaGraphDef(graph_def=graph_def)
+        for key in variable_keys(meta_graph):
+            self._collect(key, list(definitions(meta_graph, key)))
+
+    def _control_outputs(self) -> List[str]:
+        return [self._function.control_ret[name] for name in sorted(self._function.control_ret)]
+
+    def _collect(self, key: str, collected: List[Any]) -> None:
+        names = {parse_input(definition.variable_name).node for definition in collected}
+        own = [
+            type(collected[0])(variable_name=argument)
+            for argument, found in self._variables.items()
+            if found & names
+        ]
+        self.meta_graph.collection_def[key].bytes_list.value.extend(
+            serialize(definition) for definition in own
+        )
+
+    @property
+    def results(self) -> Set[str]:
+        """The nodes that stand for what it returns."""
+        return {node.name for node in self.meta_graph.graph_def.node if node.op == RESULT}
+
+    def take(self, name: str, dtype: int) -> None:
+        """Gives it another argument."""
+        self._function.signature.input_arg.add(name=name, type=dtype)
+        self.meta_graph.graph_def.node.add(name=name, op=ARGUMENT).attr["T"].type = dtype
+
+    def outside(self, variables: AbstractSet[str]) -> Set[str]:
+        """The variables of the main graph behind some of the body's."""
+        return {name for variable in variables for name in self._variables.get(variable, ())}
+
+    def close(self) -> None:
+        """Writes the changed body back into its function."""
+        graph_def = tf.GraphDef()
+        for node in self.meta_graph.graph_def.node:
+            if node.name == _RUNS:
+                for name, text in zip(sorted(self._function.control_ret), node.input):
+                    self._function.control_ret[name] = parse_input(text).node
+                continue
+            copy = graph_def.node.add()
+            copy.CopyFrom(node)
+            if node.name in self._variables:
+                copy.op = ARGUMENT
+        write_back(graph_def, self._function, self._op_defs)
+
+
+def training_functions(graph_def: tf.GraphDef, recorded: Sequence[Recorded] = ()) -> Set[str]:
+    """Functions that write state themselves, and take gradients, by their names or on record, or have update kernels."""
+    library = {function.signature.name for function in graph_def.library.function}
+    return {
+        function.signature.name
+        for function in graph_def.library.function
+        if writes_itself(function, library) and _trains(function, recorded)
+    }
+
+
+def _trains(function: Any, recorded: Sequence[Recorded]) -> bool:
+    nodes = function.node_def
+    if any(node.op.startswith(UPDATE_PREFIXES) for node in nodes) or gradient_scopes(
+        {node.name for node in nodes}
+    ):
+        return True
+    return bool(valid(recorded, nodes, in_function=True))
+
+
+def opened(
+    functions: Iterable[Any], meta_graph: tf.MetaGraphDef, view: GraphView, op_defs: OpDefs
+) -> Iterator[Body]:
+    """The bodies of functions, where nothing in them is unknown."""
+    uses = _uses(meta_graph.graph_def, view)
+    for function in functions:
+        graph_def = as_graph(function, op_defs)
+        if graph_def is not None:
+            yield Body(
+                function, graph_def, meta_graph, view, uses[function.signature.name], op_defs
+            )
+
+
+def _is_variable(view: GraphView, name: str) -> bool:
+    return name in view.nodes and view.nodes[name].op in VARIABLE_OPS
+
+
+def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
+    """How each function of the library is used."""
+    functions = {function.signature.name: function for function in graph_def.library.function}
+    calls = {
+        name: [node for node in function.node_def if _called(node, functions)]
+        for name, function in functions.items()
+    }
+    found = {
+        name: _Use(
+            set(), set(), _compiled(name, function), [set() for _ in function.signature.input_arg]
+        )
+        for name, function in functions.items()
+    }
+    arguments = {
+        name: dict(zip([a.name for a in f.signature.input_arg], found[name].sources))
+        for name, f in functions.items()
+    }
+    waiting: List[Tuple[str, Any]] = [
+        ("", node) for node in graph_def.node if _called(node, functions)
+    ]
+    while waiting:
+        caller, node = waiting.pop()
+        inputs = [text for text in node.input if not text.startswith("^")][
+            1 if node.op in CHOICES else 0 :
+        ]
+        for name in _called(node, functions):
+            learned = _learned(found[name].calls, found[caller].calls if caller else {node.name})
+            learned |= _learned(
+                found[name].compiled,
+                _compiled(node.name, node) | (found[caller].compiled if caller else set()),
+            )
+            if node.op not in LOOPS:
+                learned |= _learned(found[name].once, found[caller].once if caller else {node.name})
+            for text, known in zip(inputs, found[name].sources):
+                source = (
+                    arguments[caller].get(text, {"%s:%s" % (caller, text)})
+                    if caller
+                    else _source(view, parse_input(text))
+                )
+                learned |= _learned(known, source)
+            waiting.extend((name, call) for call in calls[name] if learned)
+    return found
+
+
+def _learned(known: Set[str], more: AbstractSet[str]) -> bool:
+    """Adds to what is known. Returns whether anything was new."""
+    size = len(known)
+    known |= more
+    return len(known) > size
+
+
+def _compiled(name: str, node: Any) -> Set[str]:
+    """The name of a call or function that is to be compiled; else nothing."""
+    return (
+        {name}
+        if any(key in node.attr and node.attr[key].b for key in ("_XlaCompile", "_XlaMustCompile"))
+        else set()
+    )
+
+
+def _ends(graph_def: tf.GraphDef) -> List[str]:
+    """Nodes that nothing reads or waits for: results, and writes that nothing waits for."""
+    read = {parse_input(text).node for node in graph_def.node for text in node.input}
+    return [
+        node.name
+        for node in graph_def.node
+        if node.name not in read and node.op not in (ARGUMENT, _HANDLE)
+    ]
+
+
+def _reached(graph_def: tf.GraphDef, library: Iterable[Any]) -> List[Any]:
+    """The functions of a library that a body calls, through others too."""
+    functions = {function.signature.name: function for function in library}
+    found: Dict[str, Any] = {}
+    waiting = [name for node in graph_def.node for name in _called(node, functions)]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = functions[name]
+            waiting.extend(
+                other for node in functions[name].node_def for other in _called(node, functions)
+            )
+    return list(found.values())
+
+
+def _called(node: Any, functions: Dict[str, Any]) -> List[str]:
+    return [name for name in functions_named(node) if name in functions]
+
+
+def _source(view: GraphView, port: Port) -> Set[str]:
+    return {variable_behind(view, port.node) or port.node}

@@ -1,0 +1,147 @@
+"""Which calls of `tf.gradients` are one loss, with one scale and one flag.
+
+Two calls are joined where
+
+1. a write takes gradients of both (towers, sums of losses);
+2. one is seeded by what the other computed (segments differentiated one by one);
+3. writes of both are one step: one `apply_gradients`, or one group, waits for some of each. Not for two groups in a third:
+   each of those can be run alone. Not where the gradients of one wait for what the other writes;
+4. one trains nothing itself, and what it computes goes into the forward pass of the other (a step of SAM): an overflow shows
+   there. Not where the other differentiates through it: its values are read in every place then, unscaled.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import AbstractSet, Dict, Iterator, List, Sequence, Set, Tuple
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from graphmp.graph.structure.view import Port
+from graphmp.scaling.losses.gradient_flow import GradientFlow
+from graphmp.scaling.losses.model import GradientScope
+from graphmp.scaling.losses.training_graph import TrainingGraph
+
+Pair = Tuple[int, int]
+
+
+def joint(
+    graph: TrainingGraph, scopes: Sequence[GradientScope], flows: Sequence[GradientFlow]
+) -> List[List[int]]:
+    """Numbers of the scopes that train, those together that are one loss."""
+    if not scopes:
+        return []
+    pairs = [
+        *_sharing(flows),
+        *_seeded(graph, scopes),
+        *_one_step(graph, flows),
+        *_ahead(graph, scopes, flows),
+    ]
+    ends = np.array(pairs, int).reshape(-1, 2).T
+    count, group = connected_components(
+        coo_matrix((np.ones(len(pairs)), ends), (len(scopes), len(scopes))), directed=False
+    )
+    members = [
+        [number for number in range(len(scopes)) if group[number] == each] for each in range(count)
+    ]
+    return [numbers for numbers in members if any(flows[number].trained for number in numbers)]
+
+
+def _sharing(flows: Sequence[GradientFlow]) -> Iterator[Pair]:
+    first: Dict[str, int] = {}
+    for number, flow in enumerate(flows):
+        for write in flow.trained:
+            yield first.setdefault(write, number), number
+
+
+def _seeded(graph: TrainingGraph, scopes: Sequence[GradientScope]) -> Iterator[Pair]:
+    owner = {name: number for number, scope in enumerate(scopes) for name in scope.degrees.of}
+    for number, scope in enumerate(scopes):
+        for other in _made_of(graph, scope.seeds, owner, number):
+            yield other, number
+
+
+def _made_of(
+    graph: TrainingGraph, seeds: Sequence[Port], owner: Dict[str, int], number: int
+) -> Set[int]:
+    """The scopes that seeds are computed from, by floating point numbers."""
+    found: Set[int] = set()
+    seen: Set[Port] = set()
+    waiting = list(seeds) if len(set(owner.values()) - {number}) else []
+    while waiting:
+        port = waiting.pop()
+        if port in seen or not graph.is_float(port):
+            continue
+        seen.add(port)
+        other = owner.get(port.node)
+        if other is not None and other != number:
+            found.add(other)
+        elif not graph.state.is_write(port.node):
+            waiting.extend(graph.view.inputs(port.node))
+    return found
+
+
+def _one_step(graph: TrainingGraph, flows: Sequence[GradientFlow]) -> Iterator[Pair]:
+    waits: Dict[str, Dict[int, str]] = {}
+    for number, flow in enumerate(flows):
+        for write in flow.direct if flow.trained else ():
+            for group in _groups(graph, write):
+                waits.setdefault(group, {})[number] = write
+    pairs = {
+        pair for numbers in waits.values() for pair in itertools.combinations(sorted(numbers), 2)
+    }
+    for one, other in sorted(pairs):
+        if not _waits_for(graph, flows[one], flows[other]) and not _waits_for(
+            graph, flows[other], flows[one]
+        ):
+            yield one, other
+
+
+def _groups(graph: TrainingGraph, write: str) -> Iterator[str]:
+    """What waits for a write; of the parts that `tf.group` makes for each device, the group."""
+    for name in graph.view.control_consumers(write):
+        yield name
+        if graph.view.nodes[name].op == "NoOp" and graph.view.nodes[name].device:
+            yield from (
+                whole
+                for whole in graph.view.control_consumers(name)
+                if name.startswith(whole + "/")
+            )
+
+
+def _waits_for(graph: TrainingGraph, one: GradientFlow, other: GradientFlow) -> bool:
+    """Whether gradients can be had only after a write of the other call."""
+    return not graph.view.ancestors(port.node for port in one.gradients).isdisjoint(other.direct)
+
+
+def _ahead(
+    graph: TrainingGraph, scopes: Sequence[GradientScope], flows: Sequence[GradientFlow]
+) -> Iterator[Pair]:
+    reading = {name: number for number, scope in enumerate(scopes) for name in scope.nodes}
+    for number, scope in enumerate(scopes):
+        if flows[number].trained or not scope.leaving or not any(flow.trained for flow in flows):
+            continue
+        readers = {
+            c.node
+            for port in scope.leaving
+            for c in graph.view.consumers(port.node)
+            if c.output == port.output
+        }
+        if reading.keys() & readers or _passed_on(graph, scope):
+            continue
+        after = graph.view.followed(readers, lambda name: name not in graph.gradients)
+        reached = {
+            reading[c.node]
+            for name in after
+            for c in graph.view.consumers(name)
+            if c.node in reading
+        }
+        yield from ((number, other) for other in sorted(reached) if flows[other].trained)
+
+
+def _passed_on(graph: TrainingGraph, scope: GradientScope) -> bool:
+    """Whether other gradient code reads what this one computes on its way."""
+    inner: AbstractSet[str] = graph.gradients - scope.nodes
+    return any(c.node in inner for name in scope.nodes for c in graph.view.consumers(name))

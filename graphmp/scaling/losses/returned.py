@@ -1,0 +1,284 @@
+"""Functions that take gradients and return them to who applies them, a `tf.map_fn` of TensorFlow 2 among them: the scale goes in, a flag comes out.
+
+1. A function takes gradients where its body holds gradient code by name that starts there, not from an argument; it writes nothing, and
+   nothing calls it from gradient code. Where no name tells, calls on record do, or structure (`training_graph.py`).
+2. It gains an argument, the scale, and a result, whether all that leaves gradient code in it is finite. So does each caller up to the main graph,
+   or to a function that applies the gradients, and each branch beside it. A loop hands the scale on and keeps the flag of all its iterations;
+   its condition takes both.
+3. A call whose gradients train nothing passes 1.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.calls import CHOICES, LOOPS, PLAIN, functions_named, with_callers
+from graphmp.graph.structure.gradient_names import claims, proposed
+from graphmp.naming import in_body
+from graphmp.policy.dtypes import BOOL, FLOAT32
+from graphmp.scaling.insertion.handles import Row, more_shapes, signatures, signatures_changed
+
+_REASON = "scale: handed to functions that take gradients; whether these are finite is handed back"
+ARGUMENT = "graphmp_loss_scale"
+_FINITE, _BEFORE = "graphmp_finite", "graphmp_finite_before"
+_OWN = "graphmp/returned/"
+
+
+def flag_output(node: Any, outputs: int) -> int:
+    """Which output of a call will be the flag."""
+    return outputs + 1 if node.op in LOOPS else outputs
+
+
+def taking(graph_def: tf.GraphDef, writing: AbstractSet[str]) -> AbstractSet[str]:
+    """Finds the functions that take gradients; `writing`: those that write state."""
+    library = {function.signature.name: function for function in graph_def.library.function}
+    found = {
+        name
+        for name, function in library.items()
+        if name not in writing and any("_grad/" in node.name for node in function.node_def)
+    }
+    if not found:
+        return frozenset()
+    code = {name: _gradient_code(function.node_def) for name, function in library.items()}
+    bodies = [
+        (_gradient_code(graph_def.node), graph_def.node),
+        *((code[name], function.node_def) for name, function in library.items()),
+    ]
+    backward = {
+        name
+        for gradients, nodes in bodies
+        for node in nodes
+        if node.name in gradients
+        for name in functions_named(node)
+    }
+    backward |= {row.gradient_func for row in graph_def.library.gradient}
+    size = -1
+    while len(backward) != size:
+        size = len(backward)
+        backward |= {
+            name
+            for caller in backward & library.keys()
+            for node in library[caller].node_def
+            for name in functions_named(node)
+        }
+    return {
+        name
+        for name in found - backward
+        if any(_starts(node, code[name]) for node in library[name].node_def)
+    }
+
+
+def _starts(node: Any, code: AbstractSet[str]) -> bool:
+    """Whether gradients start at a node. What a gradient function is handed are arguments, which are spelled without a colon."""
+    if node.name not in code or not node.name.rpartition("/")[2].startswith("grad_ys"):
+        return False
+    return node.op != "Identity" or ":" in node.input[0]
+
+
+def _gradient_code(nodes: Sequence[Any]) -> Set[str]:
+    names = {node.name for node in nodes}
+    return {name for found in proposed(names, claims(names)).values() for name in found}
+
+
+class Applied(NamedTuple):
+    """A call in a function that applies gradients: the scale, as that body spells it, and the node that is to give the call's flag."""
+
+    scale: str
+    flag: str
+
+
+class Threads:
+    """The scale and the flag on their way through calls."""
+
+    def __init__(
+        self, graph_def: tf.GraphDef, functions: AbstractSet[str], applying: AbstractSet[str]
+    ):
+        """`functions`: those that take gradients; `applying`: those that have a scale of their own, for what they call."""
+        self._graph_def = graph_def
+        self._functions = {
+            function.signature.name: function for function in graph_def.library.function
+        }
+        self._applying = applying
+        self._needed = with_callers(graph_def, functions, applying)
+        bodies = [graph_def.node, *(function.node_def for function in self._functions.values())]
+        self._calls = [node for nodes in bodies for node in nodes]
+        size = -1
+        while len(self._needed) != size:
+            size = len(self._needed)
+            self._needed |= {
+                name
+                for node in self._calls
+                for name in self._called(node)
+                if self._needed & set(self._called(node))
+            }
+            self._needed = with_callers(graph_def, self._needed, applying)
+        self._calls = [node for node in self._calls if self._needed & set(self._called(node))]
+
+    def _called(self, node: Any) -> List[str]:
+        return [name for name in dict.fromkeys(functions_named(node)) if name in self._functions]
+
+    def possible(self, rewritten: AbstractSet[str], writing: AbstractSet[str]) -> bool:
+        """Whether nothing but calls uses the functions, and a loop's body and condition are nothing else."""
+        bodies = {name for node in self._calls if node.op in LOOPS for name in self._called(node)}
+        others = {
+            name for node in self._calls if node.op not in LOOPS for name in self._called(node)
+        }
+        known = all(
+            node.op in LOOPS | CHOICES | PLAIN or node.op in self._functions for node in self._calls
+        )
+        registered = {
+            name
+            for row in self._graph_def.library.gradient
+            for name in (row.function_name, row.gradient_func)
+        }
+        return (
+            known
+            and not bodies & others
+            and not self._needed & (registered | writing)
+            and self._needed <= rewritten
+        )
+
+    def calls(self) -> List[str]:
+        """The calls in the main graph."""
+        return [
+            node.name for node in self._graph_def.node if self._needed & set(self._called(node))
+        ]
+
+    def apply(
+        self,
+        flags: Mapping[str, str],
+        given: Mapping[str, Tuple[str, str]],
+        applied: Mapping[str, Mapping[str, Applied]],
+    ) -> List[Row]:
+        """Changes functions and their callers. Returns rows of the record.
+
+        Args:
+            flags: for each function that takes gradients, and the scale already, its own flag as a body spells it.
+            given: the scale that each call in the main graph takes, and a constant that is true.
+            applied: for functions that apply gradients, calls in them.
+        """
+        loops = {
+            name: node.attr["body"].func.name == name
+            for node in self._calls
+            if node.op in LOOPS
+            for name in self._called(node)
+        }
+        before = {name: known - {ARGUMENT} for name, known in signatures(self._graph_def).items()}
+        for node in self._graph_def.node:
+            if node.name in given:
+                self._pass(node, *given[node.name])
+        for name in sorted(self._applying & self._functions.keys()):
+            self._give(self._functions[name], applied.get(name, {}))
+        for name in sorted(self._needed):
+            self._change(self._functions[name], flags.get(name), loops)
+        return [*self._rows(), *signatures_changed(self._graph_def, before, _REASON)]
+
+    def _rows(self) -> Iterator[Row]:
+        callers = sorted(self._needed | (self._applying & self._functions.keys()))
+        for caller, nodes in [
+            ("", self._graph_def.node),
+            *((name, self._functions[name].node_def) for name in callers),
+        ]:
+            for node in nodes:
+                if self._needed & set(self._called(node)):
+                    yield in_body(caller, node.name), "changed", _REASON
+                elif caller and node.name.startswith(_OWN) and node.op in ("Const", "LogicalAnd"):
+                    yield in_body(caller, node.name), "inserted", _REASON
+
+    def _give(self, function: Any, applied: Mapping[str, Applied]) -> None:
+        """Gives calls in a function that applies gradients its scale, and it their flags."""
+        nodes = {node.name: node for node in function.node_def}
+        for node in [node for node in function.node_def if self._needed & set(self._called(node))]:
+            true = _constant(function, nodes, _OWN + "true", True) + ":output:0"
+            if node.name not in applied:
+                self._pass(node, _constant(function, nodes, _OWN + "one", 1.0) + ":output:0", true)
+                continue
+            stands = nodes[applied[node.name].flag]
+            stands.op = "Identity"
+            stands.input[:] = [self._pass(node, applied[node.name].scale, true), *stands.input]
+            stands.attr.clear()
+            stands.attr["T"].type = BOOL
+
+    def _change(self, function: Any, own: Any, loops: Mapping[str, bool]) -> None:
+        name = function.signature.name
+        found = [own] if own else []
+        true = _constant(function, {}, _OWN + "true", True)
+        for node in list(function.node_def):
+            if self._needed & set(self._called(node)):
+                found.append(self._pass(node, ARGUMENT, true + ":output:0"))
+        if not own:
+            function.signature.input_arg.add(name=ARGUMENT, type=FLOAT32)
+        if name in loops:
+            function.signature.input_arg.add(name=_BEFORE, type=BOOL)
+            found.append(_BEFORE)
+        if loops.get(name, True):
+            if name in loops:
+                function.signature.output_arg.add(name=ARGUMENT + "_out", type=FLOAT32)
+                function.ret[ARGUMENT + "_out"] = ARGUMENT
+            function.signature.output_arg.add(name=_FINITE, type=BOOL)
+            function.ret[_FINITE] = _all(function, found or [true + ":output:0"])
+        more_shapes(function.attr, "_input_shapes", 1 + (name in loops))
+
+    def _pass(self, node: Any, scale: str, true: str) -> str:
+        """Gives a call the scale. Returns its flag as a body spells it."""
+        data, controls = (
+            [t for t in node.input if not t.startswith("^")],
+            [t for t in node.input if t.startswith("^")],
+        )
+        loop = node.op in LOOPS
+        node.input[:] = [*data, scale, *([true] if loop else []), *controls]
+        for key in ("output_shapes", "_output_shapes"):
+            more_shapes(node.attr, key, 2 if loop else 1)
+        if node.op in self._functions:
+            return "%s:%s:0" % (node.name, _FINITE)
+        taken, given = (
+            (node.attr["T"], node.attr["T"]) if loop else (node.attr["Tin"], node.attr["Tout"])
+        )
+        place = flag_output(node, len(given.list.type))
+        taken.list.type.append(FLOAT32)
+        given.list.type.append(BOOL)
+        return "%s:output:%d" % (node.name, place)
+
+
+def _constant(function: Any, known: Dict[str, Any], name: str, value: Any) -> str:
+    """Adds a scalar to a function, unless it is known there. Returns its name."""
+    if name not in known:
+        tensor = tf.make_tensor_proto(value)
+        known[name] = function.node_def.add(name=name, op="Const")
+        known[name].attr["dtype"].type = tensor.dtype
+        known[name].attr["value"].tensor.CopyFrom(tensor)
+    return name
+
+
+def _all(function: Any, flags: Sequence[str]) -> str:
+    """A flag that holds where all do."""
+    result = flags[0]
+    for number, flag in enumerate(flags[1:]):
+        node = function.node_def.add(name="%sall_finite_%d" % (_OWN, number), op="LogicalAnd")
+        node.input.extend([result, flag])
+        result = node.name + ":z:0"
+    return result
+
+
+def calls_of(graph_def: tf.GraphDef, names: AbstractSet[str]) -> Dict[str, Set[str]]:
+    """For each call in the main graph the functions among `names` that it leads to."""
+    library = {function.signature.name: function for function in graph_def.library.function}
+    found: Dict[str, Set[str]] = {}
+    for node in graph_def.node:
+        seen: Set[str] = set()
+        waiting = [name for name in functions_named(node) if name in library]
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting += [
+                    other
+                    for inner in library[name].node_def
+                    for other in functions_named(inner)
+                    if other in library
+                ]
+        if seen & names:
+            found[node.name] = seen & names
+    return found

@@ -1,0 +1,350 @@
+"""A graph as loss scaling looks at it: nodes, state, dtypes, loops and gradient code, each read once."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.shapes.shapes import inferred_shapes
+from graphmp.graph.state.devices import Places
+from graphmp.graph.state.live import UPDATE_PREFIXES
+from graphmp.graph.state.state import State
+from graphmp.graph.structure.branches import Conditions, conditions, sides
+from graphmp.graph.structure.control_flow import ENTERS, EXITS, MERGES, SWITCHES
+from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.gradient_code import find
+from graphmp.graph.structure.gradient_names import differentiated
+from graphmp.graph.structure.gradient_record import Recorded, valid
+from graphmp.graph.structure.view import GraphView, Port
+from graphmp.once import once
+from graphmp.policy.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
+from graphmp.scaling.degrees.called import Calls, Results
+from graphmp.scaling.degrees.homogeneity import READS_AN_ARRAY, Degree
+from graphmp.scaling.losses.allreduce import AllReduces
+from graphmp.scaling.losses.discovery import Discovered, Floats, discover
+from graphmp.scaling.losses.inside import Body, opened
+from graphmp.scaling.losses.returned import calls_of, taking
+from graphmp.tf_hooks.bodies import RESULT
+from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
+
+FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
+_HANDS_ON = ENTERS | EXITS | MERGES | SWITCHES | {"Identity", "RefIdentity"}
+
+
+class TrainingGraph:
+    """The main graph of a MetaGraphDef.
+
+    Attributes:
+        meta_graph: the graph with its collections.
+        view: its nodes and edges.
+        places: the devices of its nodes.
+        state: its variables and what writes them.
+        op_defs: definitions of its ops.
+        reduces: its all-reduces.
+        joined: nodes that hand gradients to all-reduces which belong to gradient code, those included; none without --allreduce_half.
+        recorded: its calls of `tf.gradients` that are on record, by scope.
+        code: nodes of gradient code by scope.
+        assumed: what of it counts by its names alone, with the forward nodes that it names.
+        gradients: all nodes of gradient code.
+        functions: names of the functions in its library.
+        calls: how the scale passes through those.
+        discovered: what of `code` no name tells of.
+        returning: calls whose functions take gradients that come to updates here, and those functions (`returned.py`).
+        forward: the forward nodes that nodes of that are gradients of.
+    """
+
+    def __init__(
+        self,
+        meta_graph: tf.MetaGraphDef,
+        config: Config,
+        op_defs: OpDefs,
+        recorded: Sequence[Recorded] = (),
+        ends: Optional[AbstractSet[str]] = None,
+        inside: Sequence[Recorded] = (),
+    ):
+        """Reads the graph.
+
+        Args:
+            meta_graph: the graph.
+            config: may name gradient scopes.
+            op_defs: definitions of its ops.
+            recorded: those calls of `tf.gradients` that are on record.
+            ends: of a function's body, the results that are as good as writes; None for a main graph.
+            inside: calls of `tf.gradients` on record, those inside functions among them.
+        """
+        self.meta_graph = meta_graph
+        self.op_defs = op_defs
+        self.view = GraphView(meta_graph.graph_def)
+        self.places = Places(self.view)
+        self.state = State(meta_graph, self.view, op_defs.get, ends or frozenset())
+        self._frames = frames(self.view)
+        self._signatures: Dict[str, Optional[Signature]] = {}
+        self.functions = frozenset(
+            function.signature.name for function in meta_graph.graph_def.library.function
+        )
+        self.recorded = {call.scope: call for call in recorded}
+        self.code, self.assumed = find(self.view, config.gradient_scope, recorded)
+        self.reduces = AllReduces(self.view, self.state.writes, self.is_float)
+        joined = self.reduces.joined(self.code) if config.allreduce_half else {}
+        self.joined: Set[str] = {name for nodes in joined.values() for name in nodes}
+        for scope, nodes in joined.items():
+            self.code[scope] |= nodes | self.reduces.ends(nodes)
+        self.gradients: Set[str] = {name for nodes in self.code.values() for name in nodes}
+        self.returning = (
+            {}
+            if ends or config.names_training or not self.functions
+            else self._returning(config, inside)
+        )
+        self.gradients |= self.returning.keys()
+        self.calls = Calls(meta_graph.graph_def, op_defs)
+        self.discovered = {
+            "unnamed gradients %d" % number: found for number, found in enumerate(self._discover())
+        }
+        self.code.update((scope, set(found.nodes)) for scope, found in self.discovered.items())
+        self.gradients.update(name for found in self.discovered.values() for name in found.nodes)
+        self.forward: Dict[str, str] = {
+            name: own for found in self.discovered.values() for name, own in found.forward.items()
+        }
+
+    def _returning(self, config: Config, inside: Sequence[Recorded]) -> Dict[str, Set[str]]:
+        graph_def = self.meta_graph.graph_def
+        named = taking(graph_def, self.state.writing_functions)
+        called = calls_of(graph_def, self.functions - self.state.writing_functions)
+        calls = {
+            name: found
+            for name, found in called.items()
+            if name not in self.gradients and self._comes_to_updates(name)
+        }
+        asked = {function for found in calls.values() if not found & named for function in found}
+        bodies = opened(
+            [f for f in graph_def.library.function if f.signature.name in asked],
+            self.meta_graph,
+            self.view,
+            self.op_defs,
+        )
+        taken = named | {
+            body.name for body in bodies if _takes_gradients(body, config, self.op_defs, inside)
+        }
+        return {name: found & taken for name, found in calls.items() if found & taken}
+
+    def _comes_to_updates(self, name: str) -> bool:
+        """Whether data leads from a node to what trains a variable, by way of no gradient code."""
+        trainable = self.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
+        after = self.view.followed(
+            [c.node for c in self.view.consumers(name)], lambda node: node not in self.gradients
+        )
+        writes = [node for node in after if self.state.is_write(node)]
+        return any(
+            self.view.nodes[node].op.startswith(UPDATE_PREFIXES)
+            or self.state.written(node) & (trainable or frozenset())
+            for node in writes
+        )
+
+    def _discover(self) -> List[Discovered]:
+        """Gradient code of updates that none leads to by its name, and of what nothing reads: it is fetched."""
+        named = self.view.descendants(self.gradients, control=False)
+        targets = {name: self._taken(name) for name in self.state.writes if name not in named}
+        taken = {
+            name: port for name, port in targets.items() if port is not None and self.carries(port)
+        }
+        gradients = [
+            taken[name] for name in taken if self.view.nodes[name].op.startswith(UPDATE_PREFIXES)
+        ]
+        if not gradients and self.code:
+            return []
+        unread = [
+            Port(name, 0)
+            for name in self.view.nodes
+            if name not in named and not self.view.consumers(name) and self.is_float(Port(name, 0))
+        ]
+        written: Dict[Port, Set[str]] = {}
+        for name, port in taken.items():
+            written.setdefault(port, set()).update(self.state.written(name))
+        return discover(self.view, Floats(self.carries, self.functions), written, unread, gradients)
+
+    def differentiated(self, name: str) -> Optional[str]:
+        """The forward node that a node of gradient code belongs to."""
+        return self.forward.get(name) or differentiated(name, self.view.nodes.keys())
+
+    def _taken(self, name: str) -> Optional[Port]:
+        """What a write takes, or a function returns."""
+        if self.view.nodes[name].op == RESULT:
+            return self.view.inputs(name)[0]
+        slot = self.slot_named(name, "grad", "delta", "gradient", "gradient_values")
+        ports = self.view.inputs(name)
+        return (
+            ports[slot]
+            if slot >= 0
+            else next((port for port in ports[1:] if self.is_float(port)), None)
+        )
+
+    def carries(self, port: Port) -> bool:
+        """Whether an output holds floating point numbers, or a list of them."""
+        return self.is_float(port) or self.is_list(port)
+
+    @once
+    def conditions(self) -> Dict[str, Conditions]:
+        """The nodes that run only where a conditional goes their way, with the sides that they are on."""
+        return conditions(self.view)
+
+    @once
+    def _shapes(self) -> Dict[str, Sequence[Any]]:
+        return inferred_shapes(self.meta_graph.graph_def)
+
+    def shape(self, port: Port) -> Optional[List[int]]:
+        """The dimensions of an output, as TensorFlow infers them; None where it doesn't."""
+        shapes = self._shapes.get(port.node, ())
+        known = port.output < len(shapes) and not shapes[port.output].unknown_rank
+        return [dim.size for dim in shapes[port.output].dim] if known else None
+
+    def dtype(self, port: Port) -> int:
+        """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""
+        return self._type(port).dtype
+
+    def _signature(self, name: str) -> Optional[Signature]:
+        if name not in self._signatures:
+            self._signatures[name] = self.op_defs.signature(self.view.nodes[name])
+        return self._signatures[name]
+
+    def is_float(self, port: Port) -> bool:
+        """Whether an output holds real floating point numbers."""
+        return self.dtype(port) in FLOATS
+
+    def is_list(self, port: Port) -> bool:
+        """Whether an output holds a TensorList, or complex numbers: they can't be multiplied by a float where they are."""
+        return self.dtype(port) == VARIANT or self.dtype(port) in COMPLEX
+
+    def looped(self, name: str) -> bool:
+        """Whether a node lies in a while loop."""
+        return bool(self.loops(name))
+
+    def loops(self, name: str) -> Tuple[str, ...]:
+        """The frames of the while loops that the outputs of a node lie in, outermost first."""
+        inside = self._frames.get(name, ())
+        return inside[:-1] if inside and self.view.nodes[name].op in EXITS else inside
+
+    def handed_on(self, name: str) -> str:
+        """The node that a node takes its first input from, by way of loops and copies."""
+        name = self.view.inputs(name)[0].node
+        while self.view.nodes[name].op in _HANDS_ON:
+            name = self.view.inputs(name)[0].node
+        return name
+
+    @once
+    def takes(self) -> Dict[str, List[str]]:
+        """For each accumulator what takes gradients out of it."""
+        found: Dict[str, List[str]] = {}
+        for name in (
+            name for name, node in self.view.nodes.items() if node.op.endswith("TakeGradient")
+        ):
+            found.setdefault(self.handed_on(name), []).append(name)
+        return found
+
+    def is_flow(self, name: str) -> bool:
+        """Whether a node hands on what orders the operations on a TensorArray, rather than a value."""
+        if self.view.nodes[name].op in _HANDS_ON:
+            name = self.handed_on(name)
+        return (
+            self.view.nodes[name].op.startswith("TensorArray")
+            and self.view.nodes[name].op not in READS_AN_ARRAY
+        )
+
+    def sides(self, port: Port) -> Conditions:
+        """The sides of predicates that an output is there on alone, in the iterations of its loop if it lies in one."""
+        around = self.loops(port.node)
+        own = sides(self.view, self.conditions, port)
+        return (
+            own - self.conditions.get(self.loop_conditions[around], frozenset()) if around else own
+        )
+
+    def sides_of_loop(self, loops: Tuple[str, ...]) -> Conditions:
+        """The sides that a while loop is entered on alone, in the iterations of the loop around it if there is one."""
+        own = self.conditions.get(self.loop_conditions[loops], frozenset())
+        return (
+            own - self.conditions.get(self.loop_conditions[loops[:-1]], frozenset())
+            if loops[:-1]
+            else own
+        )
+
+    @once
+    def loop_conditions(self) -> Dict[Tuple[str, ...], str]:
+        """The LoopCond of each while loop, by the frames that it lies in."""
+        return {
+            self.loops(name): name
+            for name, node in self.view.nodes.items()
+            if node.op == "LoopCond"
+        }
+
+    @once
+    def parallel_iterations(self) -> Dict[str, int]:
+        """How many iterations of each frame run at once."""
+        enters = [name for name in self._frames if self.view.nodes[name].op in ENTERS]
+        return {
+            self._frames[name][-1]: _parallel_iterations(self.view.nodes[name]) for name in enters
+        }
+
+    def outputs(self, name: str) -> List[Port]:
+        """The outputs of a node; those that are read where its op is unknown."""
+        signature = self._signature(name)
+        if signature is None:
+            return self.read_ports(name)
+        return [Port(name, output) for output in range(len(signature.outputs))]
+
+    def called(self, name: str, given: Sequence[Degree]) -> Results:
+        """Degrees of what a call of a function returns, for those of what it reads."""
+        return self.calls.results(self.view.nodes[name], given)
+
+    def slot_named(self, name: str, *arguments: str) -> int:
+        """The first data input of a node that its op definition calls by one of the names; -1 where it has none."""
+        definition = self.op_defs.get(self.view.nodes[name].op)
+        names = (
+            [argument.name for argument in definition.input_arg] if definition is not None else []
+        )
+        return next((slot for slot, argument in enumerate(names) if argument in arguments), -1)
+
+    def values_written(self, name: str) -> List[int]:
+        """The data inputs of a write that are values: neither references nor handles."""
+        signature, inputs = self._signature(name), self.view.inputs(name)
+        types = signature.inputs if signature is not None else [self._type(port) for port in inputs]
+        return [
+            slot for slot, port in enumerate(types) if not port.is_ref and port.dtype != RESOURCE
+        ]
+
+    def floats_written(self, name: str) -> List[int]:
+        """Those of them that hold floating point numbers."""
+        return [
+            slot
+            for slot in self.values_written(name)
+            if self.is_float(self.view.inputs(name)[slot])
+        ]
+
+    def _type(self, port: Port) -> PortType:
+        signature = self._signature(port.node)
+        return (
+            signature.outputs[port.output]
+            if signature is not None and 0 <= port.output < len(signature.outputs)
+            else PortType(0)
+        )
+
+    def read_ports(self, name: str) -> List[Port]:
+        """Outputs of a node that someone reads as data, in order."""
+        return sorted({Port(name, consumer.output) for consumer in self.view.consumers(name)})
+
+
+def _takes_gradients(
+    body: Body, config: Config, op_defs: OpDefs, recorded: Sequence[Recorded]
+) -> bool:
+    """Whether a function takes gradients though no name says so."""
+    calls = valid(recorded, body.meta_graph.graph_def.node, in_function=True)
+    return bool(
+        calls or TrainingGraph(body.meta_graph, config, op_defs, calls, body.results).discovered
+    )
+
+
+def _parallel_iterations(node: tf.NodeDef) -> int:
+    """Asking a protobuf map for a missing key would add it."""
+    return (
+        int(node.attr["parallel_iterations"].i) if "parallel_iterations" in node.attr else 10
+    )  # what the op's definition says

@@ -1,0 +1,1 @@
+"""What loss scaling does to a graph, decided before anything is changed."""

@@ -1,0 +1,90 @@
+"""Values of gradient code that are fetched by name: they keep their name and their value, while what computes them is scaled."""
+
+from __future__ import annotations
+
+from typing import Iterator, List, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.edit.editing import Editor
+from graphmp.graph.structure.view import GraphView, Port, parse_input
+from graphmp.scaling.losses.model import GradientScope, Loss
+from graphmp.scaling.losses.training_graph import TrainingGraph
+
+_COMPUTED = "_graphmp_scaled"
+_REASON = "scale: computes the scaled gradient that %s gives unscaled, under its name"
+
+
+def kept_ports(
+    graph: TrainingGraph, config: Config, loss: Loss, scope: GradientScope
+) -> Iterator[Port]:
+    """First outputs of scaled nodes that someone fetches: by a flag, a signature, a collection, or since nothing in the graph reads them.
+
+    And copies that gradient code ends with (TensorFlow's `tuple/control_dependency`), which cost nothing.
+    """
+    if config.loss_scale == "none":
+        return
+    named = set(_named(graph.meta_graph, config))
+    named.update(port.node for port in scope.leaving if is_last_copy(graph, scope, port.node))
+    if loss.fetched:
+        named.update(port.node for port in loss.gradients)
+    wanted = [
+        name
+        for name in graph.view.nodes
+        if name in named and scope.degrees.of.get(name) and name not in scope.degrees.rescale
+    ]
+    for name in wanted:
+        if len(graph.outputs(name)) == 1 and graph.is_float(Port(name, 0)):
+            yield Port(name, 0)
+
+
+def computed_elsewhere(
+    graph: TrainingGraph, editor: Editor, scope: GradientScope, name: str
+) -> Port:
+    """Makes a node of gradient code an Identity, whose input is to be connected, and returns the output that computes what the node did.
+
+    An Identity that nothing in its scope reads stays what it is.
+    """
+    node = graph.view.nodes[name]
+    if is_last_copy(graph, scope, name):
+        return graph.view.inputs(name)[0]
+    inside = [consumer for consumer in graph.view.consumers(name) if consumer.node in scope.nodes]
+    copy = tf.NodeDef()
+    copy.CopyFrom(node)
+    copy.name = editor.unique(name + _COMPUTED)
+    editor.put(copy, _REASON % name)
+    for consumer in inside:
+        editor.connect(consumer.node, consumer.slot, Port(copy.name, 0))
+    editor.make_identity(
+        name, Port(copy.name, 0), graph.dtype(Port(name, 0)), editor.controls(name)
+    )
+    editor.changed[name] = (
+        "unscale: under its name stands the unscaled gradient, computed in %s" % copy.name
+    )
+    return Port(copy.name, 0)
+
+
+def under_its_name(view: GraphView, name: str) -> List[str]:
+    """A node of gradient code, and what computes it where it gives the unscaled gradient."""
+    return [name, name + _COMPUTED] if name + _COMPUTED in view.nodes else [name]
+
+
+def is_last_copy(graph: TrainingGraph, scope: GradientScope, name: str) -> bool:
+    """Whether a node of gradient code copies what another one computed, for readers outside alone."""
+    source = graph.view.inputs(name)[:1]
+    inside = any(consumer.node in scope.nodes for consumer in graph.view.consumers(name))
+    return (
+        graph.view.nodes[name].op == "Identity"
+        and not inside
+        and source[0].node in scope.degrees.of
+    )
+
+
+def _named(meta_graph: tf.MetaGraphDef, config: Config) -> Iterator[str]:
+    names: Set[str] = set(config.fetch)
+    for signature in meta_graph.signature_def.values():
+        names.update(info.name for info in signature.outputs.values())
+    for collection in meta_graph.collection_def.values():
+        names.update(collection.node_list.value)
+    yield from (parse_input(name.lstrip("^")).node for name in names if name)

@@ -1,0 +1,235 @@
+"""Writes of one step that take what the batch gives: which of them are written together, where all that they take is finite.
+
+1. A write waits for the values of others only where that makes nobody compute what he did without: where whoever uses its results runs those
+   others too, or needs all inputs, state and gradients that they need.
+2. A flag must not wait for itself. A write's level is one more than the highest of such writes that it depends on, by data, by control, or by a
+   flag that skips a step; it waits for values of its own level and of those below.
+3. In a branch of the model's own conditional it waits for values of that branch, and of what always runs.
+"""
+
+from __future__ import annotations
+
+from typing import (
+    AbstractSet,
+    Any,
+    Callable,
+    Dict,
+    Hashable,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Sequence,
+    Set,
+    Tuple,
+)
+
+from graphmp.graph.state.state_kinds import GO_ON, kind
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.once import once
+from graphmp.scaling.losses.training_graph import TrainingGraph
+
+_FLAG = "^%d"  # stands for a loss's flag among the nodes; no node has such a name
+
+
+class Flags(NamedTuple):
+    """What the flags of losses wait for, and what waits for them.
+
+    Attributes:
+        checked: for each loss the nodes whose results its flag looks at.
+        gated: for each write that goes by flags the numbers of their losses.
+    """
+
+    checked: Sequence[AbstractSet[str]]
+    gated: Mapping[str, AbstractSet[int]]
+
+
+def joint_writes(
+    graph: TrainingGraph, groups: Mapping[str, Hashable], flags: Flags
+) -> Dict[str, Tuple[str, ...]]:
+    """For each write those whose values must be finite for it, by level, itself included; none where nothing of them is floating point.
+
+    Args:
+        graph: the graph.
+        groups: what each write belongs to; only those of one group are written together.
+        flags: the flags of the losses.
+    """
+    order = _order(groups, _after(graph, flags))
+    levels, users = _levels(graph, order, groups, flags), _Users(graph, order, groups)
+    kinds: Dict[Tuple[Any, ...], List[str]] = {}
+    for name in sorted(groups, key=levels.__getitem__):
+        kinds.setdefault(
+            (groups[name], levels[name], users.run(name), graph.conditions.get(name, frozenset())),
+            [],
+        ).append(name)
+    result: Dict[str, Tuple[str, ...]] = {}
+    for (group, level, run, sides), names in kinds.items():
+        below = [
+            other
+            for (its, at, _, there), found in kinds.items()
+            if its == group and at <= level and there <= sides
+            for other in found
+            if graph.floats_written(other)
+        ]
+        apart = {other for other in below if not users.bits[other] & run}
+        for name in names:
+            result[name] = tuple(
+                other
+                for other in below
+                if other not in apart or other == name or users.needs_no_more(name, other)
+            )
+    return result
+
+
+def _after(graph: TrainingGraph, flags: Flags) -> Callable[[str], List[str]]:
+    """What depends on a node at once: its readers, those that wait for it, and behind what a flag looks at what goes by the flag."""
+    by_flag: Dict[str, List[str]] = {}
+    for name, numbers in flags.gated.items():
+        for number in numbers:
+            by_flag.setdefault(_FLAG % number, []).append(name)
+    checks: Dict[str, List[str]] = {}
+    for number, nodes in enumerate(flags.checked):
+        for name in nodes:
+            checks.setdefault(name, []).append(_FLAG % number)
+
+    def after(name: str) -> List[str]:
+        if name.startswith("^"):
+            return by_flag.get(name, [])
+        return _readers(graph, name) + checks.get(name, [])
+
+    return after
+
+
+def _readers(graph: TrainingGraph, name: str) -> List[str]:
+    return [consumer.node for consumer in graph.view.consumers(name)] + list(
+        graph.view.control_consumers(name)
+    )
+
+
+def _order(starts: Iterable[str], after: Callable[[str], Iterable[str]]) -> List[str]:
+    """All that `after` leads to, each behind what it leads to itself, save for what goes round in a loop."""
+    order: List[str] = []
+    seen: Set[str] = set()
+    for start in starts:
+        waiting = [(start, False)]
+        while waiting:
+            name, done = waiting.pop()
+            if done:
+                order.append(name)
+            elif name not in seen:
+                seen.add(name)
+                waiting.append((name, True))
+                waiting.extend((other, False) for other in after(name) if other not in seen)
+    return order
+
+
+def _levels(
+    graph: TrainingGraph, order: List[str], writes: Mapping[str, Hashable], flags: Flags
+) -> Dict[str, int]:
+    after = _after(graph, flags)
+    place = {name: number for number, name in enumerate(order)}
+    levels = dict.fromkeys(order, 1)
+    for _ in range(len(writes) + 1):
+        again = False
+        for name in reversed(order):
+            level = levels[name] + (name in writes)
+            for other in after(name):
+                if levels[other] < level:
+                    levels[other] = level
+                    again = again or place[other] > place[name]
+        if not again:
+            break
+    return levels
+
+
+class _Users:
+    """What those run and need who use the results of writes.
+
+    Attributes:
+        bits: a bit for each write.
+    """
+
+    def __init__(self, graph: TrainingGraph, order: List[str], writes: Mapping[str, Hashable]):
+        self._graph = graph
+        self.bits = {name: 1 << number for number, name in enumerate(writes)}
+        self._order = [name for name in order if not name.startswith("^")]
+        self._readers = {name: _readers(graph, name) for name in self._order}
+        self._run = self._in_common(
+            _spread(self._order[::-1], self.bits, self._readers.__getitem__)
+        )
+
+    @once
+    def _needed(self) -> Dict[str, int]:
+        return _needs(self._graph, self._order)
+
+    @once
+    def _need(self) -> Dict[str, int]:
+        return self._in_common(self._needed)
+
+    def _in_common(self, bits: Mapping[str, int]) -> Dict[str, int]:
+        """For each node the bits that all users of its results have; of constants, groups, reads of variables and gradient code those of theirs."""
+        found = dict.fromkeys(self._order, -1)
+        again = True
+        while again:
+            again = False
+            for name in self._order:
+                common = -1
+                for reader in self._readers[name]:
+                    common &= found[reader] if self._is_on_the_way(reader) else bits[reader]
+                again = again or (common != found[name] and self._graph.looped(name))
+                found[name] = common
+        return found
+
+    def _is_on_the_way(self, name: str) -> bool:
+        if name in self._graph.gradients or self._graph.state.variable(name) is not None:
+            return True
+        return not self._graph.view.inputs(name) and bool(self._readers[name])
+
+    def run(self, name: str) -> int:
+        """The writes that run wherever somebody uses the results of one; none where nobody does."""
+        return max(self._run[name], 0)
+
+    def needs_no_more(self, name: str, other: str) -> bool:
+        """Whether wherever a write runs, or somebody uses its results, all is there that the values need which another takes."""
+        need = max(self._need[name], 0) | self._needed[name]
+        values = (
+            self._graph.view.inputs(other)[slot].node for slot in self._graph.floats_written(other)
+        )
+        return not any(self._needed[value] & ~need for value in values)
+
+
+def _needs(graph: TrainingGraph, nodes: Iterable[str]) -> Dict[str, int]:
+    """For each of some nodes and all before them the inputs, the state that changes and the gradient code that it depends on, a bit each."""
+
+    def before(name: str) -> List[str]:
+        return [port.node for port in graph.view.inputs(name)] + list(graph.view.controls(name))
+
+    order = _order(nodes, before)
+    scope_of = {name: "^" + scope for scope, nodes in graph.code.items() for name in nodes}
+    bits: Dict[str, int] = {}
+    own: Dict[str, int] = {}
+    for name in order:
+        op = graph.view.nodes[name].op
+        is_input = (
+            not graph.view.inputs(name) and op not in VARIABLE_OPS and op not in ("Const", "NoOp")
+        )
+        if name in scope_of or is_input or kind(op) in GO_ON or graph.state.is_write(name):
+            own[name] = bits.setdefault(scope_of.get(name, name), 1 << len(bits))
+    return _spread(order, own, lambda name: _readers(graph, name))
+
+
+def _spread(
+    order: List[str], own: Mapping[str, int], after: Callable[[str], Iterable[str]]
+) -> Dict[str, int]:
+    """For each node its own bits and those of all that leads to it; in this order but for loops, which are gone round until nothing changes."""
+    bits = {name: own.get(name, 0) for name in order}
+    place = {name: number for number, name in enumerate(order)}
+    again = True
+    while again:
+        again = False
+        for name in order:
+            for other in after(name):
+                if other in bits and bits[name] & ~bits[other]:
+                    bits[other] |= bits[name]
+                    again = again or place[other] < place[name]
+    return bits

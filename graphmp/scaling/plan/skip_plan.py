@@ -1,0 +1,375 @@
+"""What is written in a training step, and what decides whether it is: the losses' flags, or the values themselves.
+
+Of all writes but initialisers, each goes by the first rule that holds.
+
+1. What gradients reach in this step: by their loss's flag.
+2. Gradients pushed into an accumulator: always. The check comes after they are taken out.
+3. The global step: always where gradients come out of accumulators, which count steps, or where --count_skipped_steps says so.
+4. A global variable that takes something of the batch (statistics of a batch normalisation and their count, a codebook, centres, priorities,
+   the state of an RNN), or what such a write wrote before it, whatever op writes it, in a step of a loss (5) or before it, and what is waited
+   for together with one ahead of the flag: by the loss's flag, and by whether all that such writes of the loss take is finite. Where the flag
+   depends on one of them, or something else runs one too, all of the loss go by these values alone: they are written together
+   (`joint_writes.py`). In a while loop each goes by its own values. Outside of steps one goes by its values if a matmul or convolution leads
+   there, or if it is one of UPDATE_OPS.
+5. What runs after an update (beta powers, step counters, zeroed sums), or before it or beside it and never without it
+   (what sparse Adam decays; parts of one train op; not metrics, which are local): by the flags of those losses. Of several,
+   where the optimizer of one reads or writes the variable, by that one's; else it is written where any of them is trained.
+6. Everything else: always.
+
+A flag holds only where those do of losses that wrote the same variables before its gradients were computed: a step that goes uphill first, and
+downhill from there, is one.
+"""
+
+from __future__ import annotations
+
+from typing import (
+    AbstractSet,
+    Dict,
+    FrozenSet,
+    Hashable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Sequence,
+    Set,
+    Tuple,
+)
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.state.state_kinds import GO_ON, kind
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.calls import CALLS
+from graphmp.scaling.losses.model import Loss
+from graphmp.scaling.losses.training_graph import TrainingGraph
+from graphmp.scaling.plan.joint_writes import Flags, joint_writes
+
+
+class SkipPlan(NamedTuple):
+    """What decides on each write.
+
+    Attributes:
+        by_loss: for a write, numbers of the losses by whose flags it goes; it is written where any holds.
+        by_value: for a write, those whose values must be finite for it, itself included.
+        in_loops: writes in while loops that go by their own values.
+        always: for each loss what a step changes though it is skipped, and why.
+        within: for each loss the numbers of those whose flags must hold too.
+    """
+
+    by_loss: Dict[str, FrozenSet[int]]
+    by_value: Dict[str, Tuple[str, ...]]
+    in_loops: List[str]
+    always: List[Dict[str, str]]
+    within: List[List[int]]
+
+
+def plan_skips(
+    graph: TrainingGraph,
+    losses: Sequence[Loss],
+    activations: AbstractSet[str],
+    count_skipped_steps: bool,
+) -> SkipPlan:
+    """Decides on every write of a graph.
+
+    Args:
+        graph: the graph.
+        losses: its losses.
+        activations: nodes that a matmul or convolution leads to; rule 4 looks at what depends on them.
+        count_skipped_steps: rule 3.
+    """
+    return _Planner(graph, losses, activations, count_skipped_steps).plan()
+
+
+class _Planner:
+    def __init__(
+        self,
+        graph: TrainingGraph,
+        losses: Sequence[Loss],
+        activations: AbstractSet[str],
+        count_skipped_steps: bool,
+    ):
+        self._graph, self._losses, self._activations = graph, losses, activations
+        self._count_skipped_steps = count_skipped_steps
+        self._direct = {name for loss in losses for name in loss.direct}
+        self._before = [
+            graph.view.ancestors([port.node for port in (loss.arrivals or loss.checked)])
+            for loss in losses
+        ]
+        self._after = [graph.view.descendants(loss.direct) for loss in losses]
+        self._within = [self._earlier(number) for number in self._all]
+        self._step = [graph.view.ancestors(after) for after in self._after]
+        self._global_steps = _global_steps(graph)
+        self._globals = graph.state.collected(tf.GraphKeys.GLOBAL_VARIABLES)
+        collections = graph.meta_graph.collection_def
+        self._update_ops = (
+            set(collections[tf.GraphKeys.UPDATE_OPS].node_list.value)
+            if tf.GraphKeys.UPDATE_OPS in collections
+            else set()
+        )
+        self._fed = graph.view.followed(
+            _sources(graph), lambda name: name not in graph.state.initializers
+        )
+
+    def plan(self) -> SkipPlan:
+        plan = SkipPlan({}, {}, [], [{} for _ in self._losses], self._within)
+        others = [name for name in self._graph.state.writes if name not in self._direct]
+        beside = [self._never_without(number, others) for number in self._all]
+        batch: Dict[str, FrozenSet[int]] = {}
+        left: Dict[str, FrozenSet[int]] = {}
+        for name in self._graph.state.writes:
+            numbers = frozenset(n for n in self._all if name in self._after[n]) or frozenset(
+                n for n in self._all if name in beside[n]
+            )
+            numbers = frozenset(n for n in numbers if name not in self._before[n])
+            if name in self._direct:
+                plan.by_loss[name] = frozenset(
+                    n for n in self._all if name in self._losses[n].direct
+                )
+            elif not self._goes_on(name, numbers):
+                takes = self._takes_batch(name, bool(self._steps_of(name)))
+                (batch if takes else left)[name] = numbers
+        self._add_second_hand(batch, left)
+        self._add_beside(batch, left)
+        plan.by_loss.update(
+            (name, self._closest(name, numbers)) for name, numbers in left.items() if numbers
+        )
+        self._decide(plan, batch)
+        self._list_others(plan)
+        return plan
+
+    @property
+    def _all(self) -> range:
+        return range(len(self._losses))
+
+    def _earlier(self, number: int) -> List[int]:
+        """Losses that write variables of a loss before its gradients are computed."""
+        own, before = self._variables(number), self._before[number]
+        others = (
+            other
+            for other in self._all
+            if other != number and not before.isdisjoint(self._losses[other].direct)
+        )
+        return [other for other in others if own & self._variables(other)]
+
+    def _variables(self, number: int) -> AbstractSet[str]:
+        return {
+            variable
+            for name in self._losses[number].direct
+            for variable in self._graph.state.written(name)
+        }
+
+    def _steps_of(self, name: str) -> FrozenSet[int]:
+        """The losses in whose steps a node runs, or may run."""
+        return frozenset(n for n in self._all if name in self._step[n])
+
+    def _add_second_hand(
+        self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]
+    ) -> None:
+        """Moves to `batch` what takes, ahead of an update or beside it, what such writes wrote before it in the same step."""
+        graph = self._graph
+        after = {name for names in self._after for name in names}
+        fresh: AbstractSet[str] = set(batch)
+        while fresh and left:
+            behind = graph.view.descendants(fresh) - after
+            values = graph.view.followed(
+                {v for name in fresh for v in graph.state.written(name)}, self._is_forward
+            )
+            fresh = {
+                n
+                for n in left
+                if n in behind
+                and self._steps_of(n)
+                and self._is_global(n)
+                and self._takes_any(n, values)
+            }
+            batch.update((name, left.pop(name)) for name in sorted(fresh))
+
+    def _add_beside(
+        self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]
+    ) -> None:
+        """Moves to `batch` what the same nodes wait for that wait for such writes ahead of a flag: a count by a number that is known."""
+        waits = {
+            group
+            for name, numbers in batch.items()
+            if not numbers
+            for group in self._graph.view.control_consumers(name)
+        }
+        for name in [
+            name
+            for name, numbers in left.items()
+            if not numbers and self._is_global(name) and self._steps_of(name)
+        ]:
+            if not waits.isdisjoint(self._graph.view.control_consumers(name)):
+                batch[name] = left.pop(name)
+
+    def _is_forward(self, name: str) -> bool:
+        return name not in self._graph.gradients and name not in self._graph.state.initializers
+
+    def _decide(self, plan: SkipPlan, batch: Mapping[str, FrozenSet[int]]) -> None:
+        """Rule 4, for writes and the losses by whose flags they could go."""
+        plan.in_loops.extend(name for name in batch if self._graph.looped(name))
+        batch = {name: numbers for name, numbers in batch.items() if not self._graph.looped(name)}
+        early = {n for name, numbers in batch.items() if not numbers for n in self._steps_of(name)}
+        groups: Dict[str, Hashable] = {}
+        for name, numbers in batch.items():
+            if numbers and not numbers & early:
+                groups[name] = plan.by_loss[name] = self._closest(name, numbers)
+            else:
+                groups[name] = ("by value", self._steps_of(name))
+        if groups:
+            own = [{port.node for port in loss.arrivals or loss.checked} for loss in self._losses]
+            checked = [
+                set().union(own[n], *(own[other] for other in self._within[n])) for n in self._all
+            ]
+            joined = joint_writes(self._graph, groups, Flags(checked, plan.by_loss))
+            plan.by_value.update((name, joined[name]) for name in batch if joined[name])
+
+    def _list_others(self, plan: SkipPlan) -> None:
+        """What goes on in skipped steps."""
+        written = set(self._graph.state.writes)
+        for name, node in self._graph.view.nodes.items():
+            if (name in written and name not in plan.by_loss) or kind(node.op) in GO_ON:
+                for number in self._steps_of(name):
+                    plan.always[number][name] = GO_ON.get(kind(node.op)) or self._why(
+                        plan, name, number
+                    )
+
+    def _why(self, plan: SkipPlan, name: str, number: int) -> str:
+        """Why a write is none that goes by the loss's flag."""
+        if name in plan.by_value:
+            return "the loss's flag, or what is written with it, doesn't come after it: it goes by whether all that is written with it is finite"
+        if name in plan.in_loops:
+            return "it is written in a while loop: it goes by whether its own values are finite"
+        if self._is_push(name):
+            return "gradients are checked when they are taken out of an accumulator"
+        if self._graph.state.written(name) & self._global_steps:
+            return (
+                "it counts skipped steps"
+                if self._count_skipped_steps
+                else "it counts steps, and gradients of a step that isn't counted are stale"
+            )
+        if not self._is_global(name):
+            return "it writes no global variable: no part of the model's state"
+        return (
+            "the loss's flag depends on it"
+            if name in self._before[number]
+            else "something else than training runs it too"
+        )
+
+    def _never_without(self, number: int, candidates: List[str]) -> AbstractSet[str]:
+        """Writes all of whose results end in something that runs after an update of the loss: nobody runs them alone."""
+        after, view, joined = self._after[number], self._graph.view, self._step[number]
+        found = [
+            name
+            for name in candidates
+            if name in joined and name not in after and self._is_global(name)
+        ]
+        if not found:
+            return frozenset()
+        # An assignment to a resource variable comes with a read of it, which mostly nobody uses.
+        ends = [
+            n
+            for n in view.nodes
+            if n not in after
+            and not view.consumers(n)
+            and not view.control_consumers(n)
+            and not self._graph.state.variable(n)
+        ]
+        elsewhere = view.ancestors(ends)
+        return {name for name in found if name not in elsewhere}
+
+    def _goes_on(self, name: str, numbers: AbstractSet[int]) -> bool:
+        """Rules 2 and 3."""
+        if self._is_push(name):
+            return True
+        if not self._graph.state.written(name) & self._global_steps:
+            return False
+        return self._count_skipped_steps or any(
+            self._losses[n].arrivals and not self._losses[n].fetched for n in numbers
+        )
+
+    def _is_push(self, name: str) -> bool:
+        return self._graph.view.nodes[name].op.endswith("AccumulatorApplyGradient")
+
+    def _is_global(self, name: str) -> bool:
+        return self._globals is None or bool(self._graph.state.written(name) & self._globals)
+
+    def _takes_batch(self, name: str, in_step: bool) -> bool:
+        """Whether a write is one of rule 4."""
+        if not self._is_global(name):
+            return False
+        graph = self._graph
+        if any(
+            graph.view.inputs(name)[slot].node in self._activations
+            for slot in graph.floats_written(name)
+        ):
+            return True
+        return (in_step or self._is_update_op(name)) and self._takes_any(name, self._fed)
+
+    def _takes_any(self, name: str, nodes: AbstractSet[str]) -> bool:
+        return any(
+            self._graph.view.inputs(name)[slot].node in nodes
+            for slot in self._graph.values_written(name)
+        )
+
+    def _is_update_op(self, name: str) -> bool:
+        return name in self._update_ops or name + ":0" in self._update_ops
+
+    def _closest(self, name: str, numbers: AbstractSet[int]) -> FrozenSet[int]:
+        if len(numbers) > 1:
+            written = self._graph.state.written(name)
+            owners = {n for n in numbers if written & self._optimizer_state(n)}
+            numbers = owners or numbers
+        return frozenset(numbers)
+
+    def _optimizer_state(self, number: int) -> AbstractSet[str]:
+        """Variables that a loss's updates write, or read outside gradient code."""
+        graph, loss = self._graph, self._losses[number]
+        found: Set[str] = {
+            variable for name in loss.direct for variable in graph.state.written(name)
+        }
+        seen: Set[str] = set()
+        waiting = list(loss.direct)
+        while waiting:
+            name = waiting.pop()
+            if name in seen or name in graph.gradients or name in self._activations:
+                continue
+            seen.add(name)
+            variable = graph.state.variable(name)
+            if variable is not None:
+                found.add(variable)
+            waiting.extend(port.node for port in graph.view.inputs(name))
+        return found
+
+
+def activations(graph: TrainingGraph, allow: AbstractSet[str]) -> Set[str]:
+    """Nodes outside gradient code that the result of a matmul or convolution leads to, by data."""
+    calls = graph.functions | CALLS
+    starts = [
+        name
+        for name, node in graph.view.nodes.items()
+        if (node.op in allow or node.op in calls) and name not in graph.gradients
+    ]
+    return graph.view.followed(starts, lambda name: name not in graph.gradients)
+
+
+def _sources(graph: TrainingGraph) -> List[str]:
+    """What brings values into the graph: neither constants nor variables, and random numbers."""
+    beside = VARIABLE_OPS | {"Const", "NoOp"}
+    return [
+        n
+        for n, node in graph.view.nodes.items()
+        if (not graph.view.inputs(n) and node.op not in beside) or kind(node.op) == "random"
+    ]
+
+
+def _global_steps(graph: TrainingGraph) -> AbstractSet[str]:
+    """The variables that count steps: the collection's, and those that bear the name."""
+    return {*(graph.state.collected(tf.GraphKeys.GLOBAL_STEP) or ()), *_named(graph)}
+
+
+def _named(graph: TrainingGraph) -> Iterator[str]:
+    for name in graph.view.nodes:
+        if name.rsplit("/", 1)[-1] == "global_step" and graph.state.variable(name) == name:
+            yield name

@@ -1,0 +1,213 @@
+"""Which training runs have a loss or a gradient that is not finite: flags fetched along with each of them."""
+
+from __future__ import annotations
+
+import threading
+from typing import AbstractSet, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.edit.building import own_scope
+from graphmp.graph.state.live import ancestors
+from graphmp.loss_scale.gradients import all_finite
+from graphmp.session.live.watch import WATCH_SCOPE, Overflow, Watch
+from graphmp.tf_hooks.internals import outside
+
+_HALF = (tf.float16, tf.bfloat16)  # 1.15.5 has no IsFinite for bfloat16 on the CPU
+
+
+class WatchedLoss(NamedTuple):
+    """A loss, and the tensors of a live graph that say whether its step is finite.
+
+    Attributes:
+        name: the loss's name, or several.
+        kind: of its loss scale: "dynamic", "fixed" or "none".
+        flags: scalar bools that a dynamic scale skips by; empty for another scale.
+        gradients: the unscaled gradients, where there are no flags.
+        values: the loss itself, maybe in several parts.
+        scale: what this step's loss is multiplied by, and the scale before the step; None where there is none.
+        floor: how low a dynamic scale goes.
+        backoff: what a skipped step multiplies it by.
+    """
+
+    name: str
+    kind: str
+    flags: Sequence[Any]
+    gradients: Sequence[Any]
+    values: Sequence[Any]
+    scale: Optional[Tuple[Any, Any]]
+    floor: float
+    backoff: float
+
+    def computed(self, behind: AbstractSet[Any]) -> WatchedLoss:
+        """The parts of this loss that these ops compute."""
+        flags, gradients, values = (
+            tuple(t for t in part if t.op in behind)
+            for part in (self.flags, self.gradients, self.values)
+        )
+        return self._replace(flags=flags, gradients=gradients, values=values)
+
+
+class NotFinite(NamedTuple):
+    """A training run with a loss or a gradient that is not finite.
+
+    Attributes:
+        step: which training run, from 1.
+        loss: the loss's name.
+        kind: of its loss scale; only "dynamic" skipped the step.
+        in_a_row: how many steps of this loss were not finite up to this one.
+        first: whether it is the first of this loss.
+        of_loss: whether the loss itself is not finite.
+        scale: what the loss was multiplied by; 1 without a loss scale.
+        lowered: a dynamic scale after this step.
+        floor: how low a dynamic scale goes.
+        hopeless: whether no lower scale would help: one of the steps in a row was taken at the floor, or its loss was not finite.
+        turned: whether that is known since this step.
+        overflow: the first op that wasn't finite; None where nobody looked, or it can't be seen.
+    """
+
+    step: int
+    loss: str
+    kind: str
+    in_a_row: int
+    first: bool
+    of_loss: bool
+    scale: float
+    lowered: float
+    floor: float
+    hopeless: bool
+    turned: bool
+    overflow: Optional[Overflow]
+
+
+class _Looked(NamedTuple):
+    """Tensors fetched beside a training run: a vector for each of some losses, by number, and the ranges of all tensors."""
+
+    numbers: List[int]
+    watch: Optional[Watch]
+    fetches: List[Any]
+
+
+class _Streak:
+    """Steps of one loss that are not finite, in a row."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.ever = self.hopeless = False
+
+    def end(self) -> None:
+        self.length, self.hopeless = 0, False
+
+
+class FiniteWatch:
+    """The steps of a live graph that are not finite."""
+
+    def __init__(self, losses: Sequence[WatchedLoss], originals: Mapping[str, str], debug: bool):
+        """Nothing is added to the graph yet.
+
+        Args:
+            losses: what to look at.
+            originals: for the name of a clone the original's.
+            debug: whether to look at all tensors in every training run.
+        """
+        self._losses = losses
+        self._originals = originals
+        self._debug = debug
+        self._lock = threading.Lock()
+        self._looked: Dict[Tuple[Any, ...], _Looked] = {}
+        self._vectors: Dict[
+            Tuple[Any, ...], Any
+        ] = {}  # by a loss's number, and what of it is computed
+        self._streaks = [_Streak() for _ in losses]
+
+    def fetches(self, ops: Tuple[Any, ...]) -> List[Any]:
+        """Tensors to fetch beside ops that train: of each loss only those that these ops compute anyway."""
+        if ops not in self._looked:
+            with self._lock:  # the script may train in several threads
+                self._looked[ops] = self._look(ancestors(ops))
+        return self._looked[ops].fetches
+
+    def _look(self, behind: AbstractSet[Any]) -> _Looked:
+        """Tensors to fetch where these ops run."""
+        parts = {number: loss.computed(behind) for number, loss in enumerate(self._losses)}
+        parts = {number: loss for number, loss in parts.items() if loss.flags or loss.gradients}
+        found = [self._vector(number, loss) for number, loss in parts.items()]
+        updates = any(loss.kind != "dynamic" for loss in parts.values())
+        watch = (
+            Watch([vector.op for vector in found], self._originals, updates)
+            if self._debug and found
+            else None
+        )
+        return _Looked(list(parts), watch, found + (watch.fetches if watch else []))
+
+    def _vector(self, number: int, loss: WatchedLoss) -> Any:
+        key = (
+            number,
+            *(tensor.name for part in (loss.flags, loss.gradients, loss.values) for tensor in part),
+        )
+        if key not in self._vectors:
+            self._vectors[key] = _vector(loss)
+        return self._vectors[key]
+
+    def seen(self, ops: Tuple[Any, ...], values: Sequence[Any], step: int) -> List[NotFinite]:
+        """The losses that were not finite in a run, of what it gave for `fetches`."""
+        numbers, watch, _ = self._looked[ops]
+        found = []
+        for number, (finite, of_loss, scale, before) in zip(numbers, values):
+            if finite and of_loss:
+                self._streaks[number].end()
+                continue
+            overflow = watch.first((values[-3], values[-2], values[-1])) if watch else None
+            found.append(
+                self._not_finite(number, step, not of_loss, float(scale), float(before), overflow)
+            )
+        return found
+
+    def _not_finite(
+        self,
+        number: int,
+        step: int,
+        of_loss: bool,
+        scale: float,
+        before: float,
+        overflow: Optional[Overflow],
+    ) -> NotFinite:
+        loss, streak = self._losses[number], self._streaks[number]
+        first, streak.ever = not streak.ever, True
+        streak.length += 1
+        hopeless, known = of_loss or scale <= loss.floor, streak.hopeless
+        streak.hopeless |= hopeless
+        lowered = max(before * loss.backoff, loss.floor)
+        return NotFinite(
+            step,
+            loss.name,
+            loss.kind,
+            streak.length,
+            first,
+            of_loss,
+            scale,
+            lowered,
+            loss.floor,
+            streak.hopeless,
+            hopeless and not known,
+            overflow,
+        )
+
+
+def _vector(loss: WatchedLoss) -> Any:
+    """Four float32 numbers: whether the gradients are finite, whether the loss is, its scale in this step and before it."""
+    with outside((loss.flags or loss.gradients)[0].graph), own_scope(WATCH_SCOPE):
+        finite = loss.flags or [_finite(loss.gradients)]
+        parts = [
+            tf.reduce_all(tf.stack(finite)) if len(finite) > 1 else finite[0],
+            _finite(loss.values) if loss.values else tf.constant(True),
+        ]
+        scale = loss.scale if loss.scale is not None else (tf.constant(1.0), tf.constant(1.0))
+        return tf.stack([tf.cast(part, tf.float32) for part in parts] + list(scale), name="finite")
+
+
+def _finite(tensors: Sequence[Any]) -> Any:
+    return all_finite(
+        [tf.cast(tensor, tf.float32) if tensor.dtype in _HALF else tensor for tensor in tensors],
+        WATCH_SCOPE,
+    )

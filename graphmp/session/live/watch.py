@@ -1,0 +1,138 @@
+"""Where the first value that isn't finite comes from: the range of every tensor of a step, seen in the very run that went wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.edit.building import own_scope
+from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.structure.branches import conditional
+from graphmp.graph.structure.control_flow import EXITS, SWITCHES
+from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
+from graphmp.graph.structure.order import in_order
+from graphmp.graph.structure.view import GraphView
+from graphmp.tf_hooks.internals import outside
+
+WATCH_SCOPE = "watch"  # below `graphmp/`, in a live graph alone
+_FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
+
+
+class Seen(NamedTuple):
+    """The range of a tensor: its name, its smallest and its largest value."""
+
+    name: str
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return (
+            "%s in [%.3g, %.3g]" % self
+            if math.isfinite(self.low + self.high)
+            else "%s: not finite" % self.name
+        )
+
+
+class Overflow(NamedTuple):
+    """The first op of a step that gives what isn't finite though all that it reads is.
+
+    Attributes:
+        node: its name in the original graph, where it has one there.
+        op: its type.
+        dtype: "float16", "bfloat16", "float32" or "float64".
+        inputs: what it reads, with ranges.
+    """
+
+    node: str
+    op: str
+    dtype: str
+    inputs: List[Seen]
+
+    def __str__(self) -> str:
+        reads = "; it reads " + ", ".join(map(str, self.inputs)) if self.inputs else ""
+        return "%s (%s, %s) is the first that is not finite%s" % (
+            self.node,
+            self.op,
+            self.dtype,
+            reads,
+        )
+
+
+class Watch:
+    """Looks at all tensors that some ops of a live graph depend on.
+
+    Attributes:
+        fetches: three vectors, to be fetched in the run that is looked at: whether each tensor is finite, its smallest and largest value.
+    """
+
+    def __init__(self, ops: Iterable[Any], originals: Mapping[str, str], updates: bool = False):
+        """Adds nodes to the graph, a finalised one too. What runs inside a while loop, or only on one side of a branch, is left out.
+
+        Args:
+            ops: ops of one graph.
+            originals: for the name of a clone the original's.
+            updates: whether variables may change in the run that is looked at: a read of a reference variable shows what they become.
+        """
+        self._originals = originals
+        self._tensors = [
+            tensor
+            for tensor in _watched(list(ops))
+            if not (updates and _is_reference_read(tensor.op))
+        ]
+        with outside(self._tensors[0].graph), own_scope(WATCH_SCOPE):
+            parts = [_range(tensor) for tensor in self._tensors]
+            self.fetches: List[Any] = [tf.stack(column, name="ranges") for column in zip(*parts)]
+
+    def first(self, values: Tuple[Any, Any, Any]) -> Optional[Overflow]:
+        """The first op that gives what isn't finite, of the three vectors fetched; None where all is finite."""
+        seen: Dict[str, Seen] = {}
+        bad: Set[str] = set()
+        for tensor, finite, low, high in zip(self._tensors, *values):
+            seen[tensor.name] = Seen(self._name(tensor), float(low), float(high))
+            if not finite:
+                bad.add(tensor.name)
+        for tensor in self._tensors:
+            if tensor.name in bad and not any(each.name in bad for each in tensor.op.inputs):
+                inputs = [seen[each.name] for each in tensor.op.inputs if each.name in seen]
+                return Overflow(
+                    self._name(tensor), tensor.op.type, tensor.dtype.base_dtype.name, inputs
+                )
+        return None
+
+    def _name(self, tensor: Any) -> str:
+        name = self._originals.get(tensor.op.name, tensor.op.name)
+        return name if tensor.value_index == 0 else "%s:%d" % (name, tensor.value_index)
+
+
+def _is_reference_read(op: Any) -> bool:
+    return op.type == "Identity" and op.inputs[0].op.type in VARIABLE_OPS
+
+
+def _range(tensor: Any) -> Tuple[Any, Any, Any]:
+    value = tf.cast(tensor, tf.float32)
+    return tf.reduce_all(tf.is_finite(value)), tf.reduce_min(value), tf.reduce_max(value)
+
+
+def _watched(ops: List[Any]) -> List[Any]:
+    """Floating tensors that can be fetched whenever the ops run, each after what it depends on; gradients that nothing reads are left out."""
+    graph = ops[0].graph
+    view = GraphView(graph.as_graph_def())
+    looped = {
+        name for name, path in frames(view).items() if path and view.nodes[name].op not in EXITS
+    }
+    unread = idle_nodes(view, gradient_code(view).values(), control=False)
+    hidden = conditional(view) | looped | unread
+    names = [
+        name
+        for name in in_order(view, view.ancestors(op.name for op in ops))
+        if name not in hidden and view.nodes[name].op not in SWITCHES
+    ]
+    return [
+        tensor
+        for name in names
+        for tensor in graph.get_operation_by_name(name).outputs
+        if tensor.dtype in _FLOATS
+    ]  # not references

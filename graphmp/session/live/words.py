@@ -1,0 +1,142 @@
+"""A step that is not finite, in words: at once the first time, and again after ten in a row, each time with the cure."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from graphmp.config import Config
+from graphmp.session.live.finite import NotFinite
+
+MANY = 10
+_APPLIED = "the step is applied all the same, weights may be NaN from here on"
+
+
+class Words:
+    """Sentences on steps that are not finite, options spelled for one audience: `--loss_scale` on a command line, `loss_scale` in Python."""
+
+    def __init__(self, python: bool):
+        self._dashes = "" if python else "--"
+        look = "graphmp.check_overflow(session, feed_dict)" if python else "--debug_overflow"
+        self.look = "See which op does it: %s; what to keep in float32: graphmp audit --fix" % look
+
+    def said(self, step: NotFinite) -> Iterator[str]:
+        """Sentences to say about a step; none where all has been said."""
+        if step.kind == "dynamic":
+            yield from self._skipped(step)
+        elif step.in_a_row == 1:
+            yield self._applied(step)
+        if step.in_a_row == MANY or (step.in_a_row > MANY and step.turned):
+            yield self._many(step)
+
+    def cure(self, step: NotFinite) -> str:
+        """The cure where steps go on so."""
+        if step.kind != "dynamic":
+            again = "Start again from what was good, with %s" % self._scale_that_skips(step)
+            return again if step.overflow else "%s. %s" % (again, self.look)
+        if not step.hopeless:
+            initial = self._option(
+                "loss_scale_initial", min(Config.loss_scale_initial, step.lowered)
+            )
+            return "The scale, %g now, is lowered after each of them; start lower: %s" % (
+                step.lowered,
+                initial,
+            )
+        if step.overflow is None:
+            lower = (
+                "Lower %sloss_scale_min. " % self._dashes
+                if step.floor > 1 and not step.of_loss
+                else ""
+            )
+            return lower + self.look
+        if step.overflow.dtype not in ("float16", "bfloat16"):
+            return "%s computes in %s already: look at the data, lower the learning rate" % (
+                step.overflow.node,
+                step.overflow.dtype,
+            )
+        keep = "Keep %s in float32, and what reads it (%skeep_float32)" % (
+            step.overflow.node,
+            self._dashes,
+        )
+        return keep + "; graphmp audit --fix finds all that has to stay float32"
+
+    def _skipped(self, step: NotFinite) -> Iterator[str]:
+        if step.overflow is not None:
+            if step.in_a_row <= MANY or step.in_a_row % MANY == 0:
+                yield "step %d skipped: %s" % (step.step, step.overflow)
+        elif step.first and step.of_loss:
+            yield "step %d: %s, whatever the loss scale; step skipped. %s" % (
+                step.step,
+                _what(step),
+                self.look,
+            )
+        elif step.first and step.scale <= step.floor:
+            yield "step %d: %s at loss scale %g, the lowest; step skipped. %s" % (
+                step.step,
+                _what(step),
+                step.scale,
+                self.look,
+            )
+        elif step.first:
+            lowered = "step skipped, scale lowered to %g" % step.lowered
+            yield "step %d: a gradient of %s overflowed at loss scale %g; %s" % (
+                step.step,
+                step.loss,
+                step.scale,
+                lowered,
+            )
+
+    def _many(self, step: NotFinite) -> str:
+        if step.kind != "dynamic":
+            return "%d steps in a row that are not finite: %s learns nothing any more. %s" % (
+                step.in_a_row,
+                step.loss,
+                self.cure(step),
+            )
+        whatever = (
+            "whatever the loss scale" if step.hopeless else "the loss scale is still too large"
+        )
+        what = (
+            "the value of %s is not finite"
+            if step.of_loss
+            else "the gradients of %s are not finite"
+        )
+        return "%d steps in a row skipped: %s, %s. %s" % (
+            step.in_a_row,
+            what % step.loss,
+            whatever,
+            self.cure(step),
+        )
+
+    def _applied(self, step: NotFinite) -> str:
+        """Of a step that nothing skips."""
+        scale = (
+            "the fixed loss scale %g skips nothing" % step.scale
+            if step.kind == "fixed"
+            else "without a loss scale nothing is skipped"
+        )
+        found = "step %d: %s; %s: %s. " % (step.step, _what(step), scale, _APPLIED)
+        if step.overflow is not None:
+            return "%s%s. Take %s" % (found, step.overflow, self._scale_that_skips(step))
+        return found + (self.look if step.of_loss else "Take %s" % self._scale_that_skips(step))
+
+    def _scale_that_skips(self, step: NotFinite) -> str:
+        lower = (
+            "a lower %sloss_scale, or " % self._dashes
+            if step.kind == "fixed" and step.scale > 1
+            else ""
+        )
+        return lower + self._option("loss_scale", "dynamic") + ", which skips such steps"
+
+    def _option(self, name: str, value: object) -> str:
+        text = value if isinstance(value, str) else "%g" % value  # type: ignore[str-format]
+        return "%s%s=%s" % (
+            self._dashes,
+            name,
+            repr(text) if isinstance(value, str) and not self._dashes else text,
+        )
+
+
+def _what(step: NotFinite) -> str:
+    return (
+        "the value of %s is not finite" if step.of_loss else "a gradient of %s is not finite"
+    ) % step.loss

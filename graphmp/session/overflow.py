@@ -1,0 +1,65 @@
+"""`graphmp.check_overflow`: which node of a step is the first that isn't finite."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Dict, List, Optional, Tuple
+
+from graphmp.compare import roles
+from graphmp.errors import GraphmpError
+from graphmp.graph.state.live import as_ops, is_update
+from graphmp.session.live.live_graph import known_live_graph
+from graphmp.session.live.watch import Overflow, Watch
+
+_WATCHES: weakref.WeakKeyDictionary[Any, Dict[Tuple[str, ...], Watch]] = weakref.WeakKeyDictionary()
+
+
+def check_overflow(
+    session: Any, feed_dict: Optional[Dict[Any, Any]] = None, fetches: Any = None
+) -> Optional[Overflow]:
+    """Computes a step's gradients on a batch, without the update, and says where the first value that isn't finite comes from.
+
+    Adds nodes to the session's graph at the first call, a finalised one too. Values inside while loops and branches can't be seen:
+    of a loop its results are. An input pipeline gives up a batch for it.
+
+    Args:
+        session: a tf.Session of a converted graph, or a graphmp.Session that has trained.
+        feed_dict: as for `session.run`.
+        fetches: what the step computes, as for `session.run`. Unless given, the finite checks of the loss scales; where there is none, the
+            gradients that a fixed scale divides, else what the optimizers' kernels read.
+
+    Returns:
+        An Overflow: the node, its op, its dtype and the ranges of what it reads; `str` of it is a sentence. None where all is finite.
+
+    Raises:
+        GraphmpError: GMP002 where the graph shows no gradients, and `fetches` names nothing else.
+    """
+    graph = session.graph
+    live = known_live_graph(graph)
+    ops = (
+        _checks(graph, live)
+        if fetches is None
+        else [live.op(op) if live else op for op in as_ops(fetches, graph)]
+    )
+    if not ops:
+        raise GraphmpError(
+            "GMP002",
+            "check_overflow: no gradients were found in the graph; accepted are fetches such as the loss",
+        )
+    watches = _WATCHES.setdefault(graph, {})
+    key = tuple(op.name for op in ops)
+    if key not in watches:
+        watches[key] = Watch(ops, live.originals() if live else {})
+    return watches[key].first(session.run(watches[key].fetches, feed_dict))
+
+
+def _checks(graph: Any, live: Any) -> List[Any]:
+    if live is not None and live.converted is not None:
+        return live.checked()
+    ops = graph.get_operations()
+    found = [op for op in ops if roles.ALL_FINITE.match(op.name)] or [
+        op for op in ops if roles.UNSCALE.match(op.name)
+    ]
+    return found or [
+        tensor.op for op in ops if is_update(op) for tensor in op.inputs if tensor.dtype.is_floating
+    ]

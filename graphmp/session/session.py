@@ -1,0 +1,171 @@
+"""`graphmp.Session` and `graphmp.InteractiveSession`: TensorFlow's, but they convert their graph beside itself at the first run that trains."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import fields
+from typing import Any, Optional, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.recipe import state as states
+from graphmp.recipe.say import say
+from graphmp.session.live import runs
+from graphmp.session.live.finite import NotFinite
+from graphmp.session.live.live_graph import Fate, LiveGraph, Observer, known_live_graph, live_graph
+from graphmp.session.live.words import Words
+from graphmp.session.session_config import with_session_config
+from graphmp.tf_hooks import sessions
+
+_SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()
+_WORDS = Words(python=True)
+
+
+class Session(tf.Session):
+    """A tf.Session that trains its graph in mixed precision.
+
+    Nothing changes until a run trains: the graph may grow, its variables, iterators and queues are the session's own. That run converts the
+    graph beside itself, once; from then on what is fetched is computed by the converted nodes, under the same names, with the same
+    variables. A value in half precision comes back in float32.
+
+    Args:
+        target: as for tf.Session.
+        graph: as for tf.Session.
+        config: as for tf.Session; `graphmp.session_config()` is merged into it.
+        **options: fields of `graphmp.config.Config`.
+
+    Raises:
+        GraphmpError: GMP002 for an option that isn't accepted; at the first run that trains, what `graphmp.convert` raises.
+    """
+
+    _session = None  # what tf.Session's destructor looks at, also where the options were refused
+
+    def __init__(
+        self,
+        target: str = "",
+        graph: Optional[Any] = None,
+        config: Optional[Any] = None,
+        **options: Any,
+    ):
+        settings = Config.make(**options)
+        super().__init__(target, graph, _with_config(config, target, settings))
+        _convert_in(self, settings)
+
+
+class InteractiveSession(tf.InteractiveSession):
+    """A `Session` that makes itself the default session, as tf.InteractiveSession does; same arguments and errors as `Session`."""
+
+    _session = None
+
+    def __init__(
+        self,
+        target: str = "",
+        graph: Optional[Any] = None,
+        config: Optional[Any] = None,
+        **options: Any,
+    ):
+        settings = Config.make(**options)
+        super().__init__(target, graph, _with_config(config, target, settings))
+        _convert_in(self, settings)
+
+
+def _with_config(given: Optional[Any], target: str, settings: Config) -> Any:
+    """A session's own options with those for a converted graph."""
+    config = with_session_config(given)
+    return sessions.unfused(config) if target and settings.compute_dtype == "bfloat16" else config
+
+
+class _Says(Observer):
+    """Passes on what is to be said of a graph, as Python warnings, each text once."""
+
+    def __init__(self) -> None:
+        self._said: Set[str] = set()
+
+    def converted(self, live: LiveGraph) -> None:
+        assert live.converted is not None  # this is what is told
+        for row in live.converted.warnings:
+            text = "%s: %s%s" % (
+                row["code"],
+                row["node"] + ": " if row["node"] else "",
+                row["message"],
+            )
+            if text not in self._said:
+                self._said.add(text)
+                say(text)
+
+    def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
+        for text in _WORDS.said(step):
+            say(text)
+
+
+def _convert_in(session: Any, settings: Config) -> None:
+    _watched(session.graph, settings)
+    _SESSIONS.add(session)
+
+
+def convert_sessions_of(graph: Any, config: Config) -> None:
+    """From now on every session of a graph trains it in mixed precision, as a `Session` with these options does."""
+    _watched(graph, config).for_every_session = True
+
+
+def _watched(graph: Any, config: Config) -> LiveGraph:
+    """A graph's LiveGraph, of which is said what concerns the graph as a whole; that nothing trained it when it goes, or Python ends."""
+    runs.install(_live)
+    live = known_live_graph(graph)
+    if live is None:
+        live = live_graph(graph, config, _Says())
+        weakref.finalize(graph, _end, live.fate, config.compute_dtype)
+    elif live.config != config:
+        given, held = (
+            {f.name: getattr(each, f.name) for f in fields(Config)}
+            for each in (config, live.config)
+        )
+        differing = sorted(name for name in given if given[name] != held[name])
+        texts = [
+            ", ".join("%s=%s" % (name, options[name]) for name in differing)
+            for options in (given, held)
+        ]
+        text = "%s: %s: no effect, for the graph has %s already; one graph is converted once, build another tf.Graph for other options"
+        say(text % ("GMP124", *texts))
+    return live
+
+
+def _end(fate: Fate, compute_dtype: str) -> None:
+    if fate.ran and not fate.converted and compute_dtype != "float32":
+        say(
+            "GMP120: nothing computed in %s: no run trained, and a graph is converted at the first run that does"
+            % compute_dtype
+        )
+
+
+def is_converted_in_sessions(graph: Any) -> bool:
+    """Whether `convert_sessions_of` was called for a graph."""
+    live = known_live_graph(graph)
+    return live is not None and live.for_every_session
+
+
+def _live(session: Any) -> Optional[LiveGraph]:
+    live = known_live_graph(session.graph)
+    return live if live is not None and (live.for_every_session or session in _SESSIONS) else None
+
+
+def convert_every_session(config: Config, observer: Observer, debug: bool = False) -> None:
+    """From now on every session of the process trains in mixed precision, as a `Session` with these options does.
+
+    Args:
+        config: the options.
+        observer: is told what becomes of each graph.
+        debug: whether to look for the first op that isn't finite in every run that trains.
+    """
+
+    def find(session: Any) -> Optional[LiveGraph]:
+        if states.has_converted(session.graph):
+            observer.left(session.graph)
+            return None
+        live = live_graph(session.graph, config, observer)
+        live.debug = debug
+        return live
+
+    sessions.configure(lambda given, target, graph: _with_config(given, target, config))
+    runs.install(find)

@@ -1,0 +1,111 @@
+"""What TensorFlow's own trace of one step (`RunMetadata.step_stats`, made under FULL_TRACE) says: peak memory and seconds by op.
+
+Only devices by their full name count (`.../device:CPU:0`). TensorFlow puts what a profiler saw beside them, `/host:CPU` and
+`/device:GPU:0/stream:all`: the same ops a second time. Of a GPU the streams say how long its kernels ran, the device itself how
+long it took to launch them: where there are streams, seconds are theirs.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+from typing import Any, Dict, Iterator, List, Tuple
+
+import tensorflow.compat.v1 as tf
+
+_DEVICE = re.compile(r"/device:(\w+:\d+)$")
+_STREAMS = re.compile(r"/device:(\w+:\d+)/stream:all$")
+_OP_OF_LABEL = re.compile(r" = (\w+)\(")  # "[cpu 0.5MB 0.5MB] mm = MatMul(x, w)"
+_OP_OF_NAME = re.compile(r":(\w+)$")  # "mm:MatMul", of streams
+Record = Tuple[int, int]  # microsecond, bytes; these are negative where memory is given back
+_MICROSECOND, _NANOSECOND = 1e-6, 1e-9
+
+
+def peak_bytes(run_metadata: tf.RunMetadata, scratch: bool = True) -> Dict[str, int]:
+    """The most bytes that a step allocated and had at one time, by allocator ("cpu", "GPU_0_bfc").
+
+    What was there before the step (variables, feeds) is not in it. Of what happened within one microsecond,
+    allocations count before releases.
+
+    Args:
+        run_metadata: the trace.
+        scratch: whether memory counts that a kernel gives back before it ends, so that no tensor is in it.
+    """
+    records: Dict[str, List[Record]] = collections.defaultdict(list)
+    for _, node in _nodes(run_metadata):
+        for memory in node.memory:
+            records[memory.allocator_name] += _records(memory) if scratch else _outlasting(memory)
+    return {allocator: _highest(found) for allocator, found in sorted(records.items())}
+
+
+def seconds_by_op(run_metadata: tf.RunMetadata) -> Dict[str, float]:
+    """Seconds that kernels of each op took, summed over nodes and devices, the most first.
+
+    They add up to more than the step where kernels run beside each other. The op is the one that ran: TensorFlow's optimizers
+    make `_FusedConv2D` of a Conv2D. An op that the trace doesn't tell is called by the node's name.
+    """
+    streams = {match.group(1): stats for stats, match in _matching(run_metadata, _STREAMS)}
+    seconds: Dict[str, float] = collections.defaultdict(float)
+    for device, node in _nodes(run_metadata):
+        if device not in streams:
+            seconds[_op(node)] += _seconds(node)
+    for stats in streams.values():
+        for node in stats.node_stats:
+            seconds[_op(node)] += _seconds(node)
+    return dict(sorted(seconds.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _nodes(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, Any]]:
+    """Each device ("CPU:0") with each of its nodes' NodeExecStats."""
+    for stats, match in _matching(run_metadata, _DEVICE):
+        for node in stats.node_stats:
+            yield match.group(1), node
+
+
+def _matching(run_metadata: tf.RunMetadata, pattern: Any) -> Iterator[Tuple[Any, Any]]:
+    for stats in run_metadata.step_stats.dev_stats:
+        match = pattern.search(stats.device)
+        if match:
+            yield stats, match
+
+
+def _records(memory: Any) -> List[Record]:
+    return [(record.alloc_micros, record.alloc_bytes) for record in memory.allocation_records]
+
+
+def _outlasting(memory: Any) -> List[Record]:
+    """The records of an AllocatorMemoryUsed without those that cancel out before its kernel ends."""
+    records = _records(memory)
+    scratch = memory.total_bytes - memory.live_bytes  # live when the kernel ends
+    for release in [record for record in records if record[1] < 0]:
+        if scratch + release[1] < 0:
+            break
+        scratch += release[1]
+        records.remove(release)
+        records.remove(next(record for record in records if record[1] == -release[1]))
+    return records
+
+
+def _highest(records: List[Record]) -> int:
+    """The highest sum of bytes in order of time."""
+    total = highest = 0
+    for _, size in sorted(records, key=lambda record: (record[0], -record[1])):
+        total += size
+        highest = max(highest, total)
+    return highest
+
+
+def _op(node: Any) -> str:
+    match = _OP_OF_LABEL.search(node.timeline_label) or _OP_OF_NAME.search(node.node_name)
+    return str(match.group(1) if match else node.node_name)
+
+
+def _seconds(node: Any) -> float:
+    """How long a node's kernel ran; 1.15 has nanoseconds of the executor's nodes alone."""
+    nanoseconds = node.op_end_rel_nanos - node.op_start_rel_nanos
+    if nanoseconds > 0:
+        return float(nanoseconds) * _NANOSECOND
+    return (
+        float((node.op_end_rel_micros or node.all_end_rel_micros) - node.op_start_rel_micros)
+        * _MICROSECOND
+    )

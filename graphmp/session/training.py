@@ -1,0 +1,42 @@
+"""Recognising a run that trains: one that writes what depends on a gradient."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+from graphmp.graph.state.live import ancestors, as_ops, is_update, is_write
+from graphmp.graph.structure.calls import CALLS, functions_named, with_callers
+from graphmp.scaling.losses.inside import training_functions
+from graphmp.tf_hooks.gradient_calls import noted
+from graphmp.tf_hooks.internals import is_op
+
+
+def trains(graph: Any, fetches: Any) -> bool:
+    """Whether fetching these would train: they depend on an optimizer's kernel, a write that depends on a gradient, or a function that trains.
+
+    A graph that was imported carries no record of its gradients; there the optimizer's kernels alone tell.
+    """
+    before = ancestors(as_ops(fetches, graph))
+    writes = [op for op in before if is_write(op)]
+    if any(is_update(op) for op in writes) or _calls_training(graph, before):
+        return True
+    recorded = {
+        gradient.node
+        for call in noted(graph)
+        if not call.in_function
+        for _, gradient in call.results
+    }
+    return any(op.name in recorded for op in ancestors(writes, control=False))
+
+
+def _calls_training(graph: Any, ops: Iterable[Any]) -> bool:
+    """Whether some of the ops call a function that trains inside."""
+    calls = [op for op in ops if op.type in CALLS or not is_op(op.type)]
+    if not calls:
+        return False
+    graph_def = graph.as_graph_def()
+    functions = with_callers(
+        graph_def,
+        training_functions(graph_def, [call for call in noted(graph) if call.in_function]),
+    )
+    return any(not functions.isdisjoint(functions_named(op.node_def)) for op in calls)

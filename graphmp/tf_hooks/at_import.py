@@ -1,0 +1,81 @@
+"""Noting every call of `tf.gradients` from TensorFlow's import on, without importing TensorFlow."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from types import ModuleType
+from typing import Any, Callable, Dict, Optional
+
+from graphmp.tf_hooks import patch
+
+# Modules of TensorFlow, and what of `graphmp.tf_hooks.gradient_calls` stands in for a function in them; so in 1.15.5, 2.15.1 and 2.21.
+_PLACES = {
+    "tensorflow.python.ops.gradients_util": {
+        "_GradientsHelper": "gradients",
+        "_DefaultGradYs": "seeds",
+    },
+    "tensorflow.python.eager.imperative_grad": {"imperative_grad": "tape_gradients"},
+}
+
+
+def install() -> None:
+    """Listens in on the modules that are imported already, and on the others as soon as they are."""
+    for name in _PLACES:
+        if name in sys.modules:
+            _listen(sys.modules[name], _PLACES[name])
+    if not all(name in sys.modules for name in _PLACES):
+        sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds what Python's own finder does, and listens in on it once it is there."""
+
+    def find_spec(
+        self, fullname: str, path: Any = None, target: Any = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        """See `importlib.abc.MetaPathFinder`."""
+        spec = (
+            importlib.machinery.PathFinder.find_spec(fullname, path)
+            if fullname in _PLACES
+            else None
+        )
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            loader.exec_module = _then_listen(loader.exec_module, _PLACES[fullname])
+        return spec
+
+
+def _then_listen(
+    execute: Callable[[ModuleType], None], places: Dict[str, str]
+) -> Callable[[ModuleType], None]:
+    def executed(module: ModuleType) -> None:
+        execute(module)
+        _listen(module, places)
+
+    return executed
+
+
+def _listen(module: ModuleType, places: Dict[str, str]) -> None:
+    for name, stand_in in places.items():
+        patch.wrap(module, name, _StandIn(stand_in))
+
+
+class _StandIn:
+    """A function of `graphmp.tf_hooks.gradient_calls`, which imports TensorFlow, by name. Equal by that, so that installing twice wraps once."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _StandIn) and other._name == self._name
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(importlib.import_module("graphmp.tf_hooks.gradient_calls"), self._name)(
+            *args, **kwargs
+        )

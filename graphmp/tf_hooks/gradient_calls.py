@@ -1,0 +1,229 @@
+"""Calls of `tf.gradients` and of gradient tapes in graph mode, noted as they are made: all that a process makes once graphmp is imported.
+
+1. A call's gradient code is what it adds to the graph, calls inside it included: a custom gradient may take gradients itself.
+2. Accumulators and counters for loops that run backwards are of the forward pass: what it adds to a while loop that was there before, and what
+   nodes that were there before have come to read.
+3. `tf.gradients` starts from what `_DefaultGradYs` makes. A tape starts from ones, which it makes before all else, or from the
+   `output_gradients`; where these are read by others too, nobody can tell a seed from a forward value, and the call is not noted.
+4. What is noted holds names alone, and goes with its graph.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import AbstractSet, Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.gradient_record import Recorded
+from graphmp.graph.structure.view import Port
+
+TAPE = "gradient tape"
+_NOTED: weakref.WeakKeyDictionary[Any, List[Recorded]] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+_LOCAL = threading.local()
+
+
+class _Call:
+    """A call under way: its graph, and what is known of it so far."""
+
+    def __init__(self, graph: Any):
+        self.graph = graph
+        self.context = graph._get_control_flow_context()
+        self.before = len(graph.get_operations())
+        self.seeds: Optional[List[Any]] = None
+
+
+def noted(graph: Any) -> List[Recorded]:
+    """The calls that were made in a graph, and in functions inside it."""
+    with _LOCK:
+        return list(_NOTED.get(graph, ()))
+
+
+def gradients(original: Callable[..., Any], ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stands in for TensorFlow's gradient function: notes the call."""
+
+    def seeds(call: _Call, made: List[Any]) -> Optional[List[Any]]:
+        return call.seeds
+
+    return _noting(lambda: original(ys, xs, *args, **kwargs), ys, xs, "", seeds)
+
+
+def seeds(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Stands in for what makes the seeds of `tf.gradients`."""
+    found = original(*args, **kwargs)
+    calls = _under_way()
+    if calls and calls[-1] is not None:
+        calls[-1].seeds = list(found)
+    return found
+
+
+def tape_gradients(
+    original: Callable[..., Any],
+    tape: Any,
+    target: Any,
+    sources: Any,
+    output_gradients: Any = None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Stands in for what a tape computes gradients by."""
+    if tf.executing_eagerly():
+        return original(tape, target, sources, output_gradients, *args, **kwargs)
+    given = [None for _ in target] if output_gradients is None else list(output_gradients)
+
+    def seeds(call: _Call, made: List[Any]) -> Optional[List[Any]]:
+        return _seeds_of_tape(target, given, made)
+
+    return _noting(
+        lambda: original(tape, target, sources, output_gradients, *args, **kwargs),
+        target,
+        sources,
+        TAPE,
+        seeds,
+    )
+
+
+def _noting(
+    run: Callable[[], Any],
+    ys: Any,
+    xs: Any,
+    scope: str,
+    seeds: Callable[[_Call, List[Any]], Optional[List[Any]]],
+) -> Any:
+    """Runs a call, and notes it where it is not inside another one of its graph."""
+    graph, calls = tf.get_default_graph(), _under_way()
+    inner = any(call is not None and call.graph is graph for call in calls)
+    call = None if inner else _Call(graph)
+    calls.append(call)
+    try:
+        results = run()
+    finally:
+        calls.pop()
+    if call is not None:
+        made = graph.get_operations()[call.before :]
+        starts = seeds(call, made)
+        if starts:
+            _note(call, made, starts, scope, _flat(ys), list(zip(_flat(xs), results)))
+    return results
+
+
+def _under_way() -> List[Optional[_Call]]:
+    if not hasattr(_LOCAL, "calls"):
+        _LOCAL.calls = []
+    found: List[Optional[_Call]] = _LOCAL.calls
+    return found
+
+
+def _note(
+    call: _Call,
+    made: Sequence[Any],
+    seeds: Sequence[Any],
+    scope: str,
+    ys: Sequence[Any],
+    results: Sequence[Tuple[Any, Any]],
+) -> None:
+    apart = _forward(made, call.context)
+    ports = [_port(seed) for seed in seeds]
+    noted = Recorded(
+        scope or ports[0].node.rpartition("/")[0],
+        {op.name: op.type for op in made if op.name not in apart},
+        tuple(op.name for op in made if op.name in apart),
+        tuple(ports),
+        tuple(dict.fromkeys(y.op.name for y in ys if hasattr(y, "op"))),
+        tuple(
+            (x.op.name, _port(gradient))
+            for x, gradient in results
+            if gradient is not None and hasattr(x, "op")
+        ),
+        False,
+    )
+    with _LOCK:
+        for graph in _graphs_around(call.graph):
+            _NOTED.setdefault(graph, []).append(
+                noted if graph is call.graph else noted._replace(in_function=True)
+            )
+
+
+def _graphs_around(graph: Any) -> Iterator[Any]:
+    """A graph, and those that it is a function inside of."""
+    while isinstance(graph, tf.Graph):
+        yield graph
+        graph = getattr(graph, "outer_graph", None) or getattr(graph, "_outer_graph", None)
+
+
+def _forward(made: Sequence[Any], outside: Any) -> Set[str]:
+    """What a call made for the forward pass, and what that is made of."""
+    own = {op.name: op for op in made}
+    read = [
+        op
+        for op in made
+        if any(reader.name not in own for tensor in op.outputs for reader in tensor.consumers())
+    ]
+    waiting = read + [op for op in made if _is_in_older_loop(op, outside, own.keys())]
+    found: Set[str] = set()
+    while waiting:
+        op = waiting.pop()
+        if op.name in own and op.name not in found:
+            found.add(op.name)
+            waiting += [tensor.op for tensor in op.inputs]
+    return found
+
+
+def _is_in_older_loop(op: Any, outside: Any, made: AbstractSet[str]) -> bool:
+    """Whether an op lies in a while loop inside of `outside` that none of the nodes in `made` begins."""
+    around = list(_outward(outside))
+    inner = (
+        context for context in _outward(op._get_control_flow_context()) if context not in around
+    )
+    return any(context.IsWhileContext() and context.pivot.op.name not in made for context in inner)
+
+
+def _outward(context: Any) -> Iterator[Any]:
+    """A control flow context, and those that it lies in."""
+    while context is not None:
+        yield context
+        context = context.outer_context
+
+
+def _port(tensor: Any) -> Port:
+    """Where a tensor comes from; of a sparse one, its values."""
+    values = getattr(tensor, "values", tensor)
+    return Port(values.op.name, values.value_index)
+
+
+def _flat(tensors: Any) -> List[Any]:
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+
+
+def _seeds_of_tape(
+    targets: Sequence[Any], given: Sequence[Any], made: Sequence[Any]
+) -> Optional[List[Any]]:
+    """What a tape starts from: for each target the gradient that was given, or the next ones that it made. None where that can't be told."""
+    own = set(made)
+    if any(
+        reader not in own
+        for gradient in given
+        if gradient is not None
+        for reader in gradient.consumers()
+    ):
+        return None
+    ones: Dict[int, List[Any]] = {}
+    for op in made:
+        if op.type in ("Fill", "OnesLike") or (
+            op.type == "Const"
+            and not any(reader.type == "Fill" for reader in op.outputs[0].consumers())
+        ):
+            ones.setdefault(op.outputs[0].dtype.as_datatype_enum, []).append(op.outputs[0])
+    found = []
+    for target, gradient in zip(targets, given):
+        alike = (
+            ones.get(target.dtype.base_dtype.as_datatype_enum, [])
+            if gradient is None
+            else [gradient]
+        )
+        if not alike:
+            return None
+        found.append(alike.pop(0) if gradient is None else gradient)
+    return found

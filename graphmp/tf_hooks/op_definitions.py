@@ -1,0 +1,44 @@
+"""The definitions of a graph's ops, by the first who knows them."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Optional, Union
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.tf_hooks.internals import op_def
+
+
+def op_definitions(meta_graph: tf.MetaGraphDef) -> Callable[[str], Optional[Any]]:
+    """A function that gives the OpDef of an op type; None where nobody knows it.
+
+    Asked are the graph's functions, the TensorFlow in the process, and the graph's own `stripped_op_list`. Nothing is registered.
+    """
+    stripped = {op.name: op for op in meta_graph.meta_info_def.stripped_op_list.op}
+    functions = {f.signature.name: f.signature for f in meta_graph.graph_def.library.function}
+    found: Dict[str, Optional[Any]] = {}
+
+    def definition(op_type: str) -> Optional[Any]:
+        if op_type not in found:
+            found[op_type] = functions.get(op_type) or registered(op_type) or stripped.get(op_type)
+        return found[op_type]
+
+    return definition
+
+
+def registered(op_type: str) -> Optional[Any]:
+    """The OpDef of an op type that the TensorFlow in the process knows; None for any other."""
+    try:
+        return op_def(op_type)
+    except KeyError:
+        return None
+
+
+def defaults(op: Union[str, Any]) -> Dict[str, Any]:
+    """What attributes are that a node doesn't have, by an op type or its OpDef; none of an op type that isn't registered."""
+    definition = registered(op) if isinstance(op, str) else op
+    return (
+        {a.name: a.default_value for a in definition.attr if a.HasField("default_value")}
+        if definition is not None
+        else {}
+    )

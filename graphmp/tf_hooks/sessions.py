@@ -1,0 +1,150 @@
+"""Listening in on sessions: every door through which a graph is run.
+
+`run` serves tf.Session, InteractiveSession, MonitoredSession and Supervisor; `make_callable` and
+`_make_callable_from_options` (Keras trains through it) return callables that run later; `partial_run` runs a part.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.tf_hooks import internals, patch
+
+# (session, fetched ops and tensors by structure or name) -> None; may raise, or end the process
+Listener = Callable[[Any, Any], None]
+# (options or None, the session's target, its graph) -> options
+Change = Callable[[Any, str, Any], Any]
+
+
+def install(listener: Listener) -> None:
+    """Calls `listener(session, fetches)` before anything runs, whatever the door and the thread."""
+    doors = _DOORS.setdefault(
+        listener, _Doors(listener)
+    )  # methods of equal instances differ since Python 3.8
+    session = internals.base_session()
+    for name in ("run", "partial_run", "make_callable", "_make_callable_from_options"):
+        patch.wrap(session, name, getattr(doors, name.lstrip("_")))
+
+
+def configure(change: Change) -> None:
+    """Makes every session with `change(config, target, graph)` for its options, which may be None."""
+    patch.wrap(
+        internals.base_session(), "__init__", _CONFIGURED.setdefault(change, _configured(change))
+    )
+
+
+def before_close(listener: Callable[[Any], None]) -> None:
+    """Calls `listener(session)` before a session is closed."""
+
+    def closed(original: Callable[..., Any], session: Any) -> None:
+        listener(session)
+        original(session)
+
+    patch.wrap(internals.base_session(), "close", closed)
+
+
+def place_softly() -> None:
+    """Makes every session put ops where they can run: on the CPU where the GPU that they ask for is not there."""
+    configure(_softly_placed)
+
+
+def unfused(given: Any) -> Any:
+    """A copy of a session's options, which may be None, under which nothing is fused, unless they say how.
+
+    Of bfloat16 convolutions TensorFlow 2.21's master makes fused ops for the CPU that its servers refuse: `Value for attr 'T' of bfloat16
+    is not in the list of allowed values`. Within one process they run.
+    """
+    config = tf.ConfigProto()
+    if given is not None:
+        config.CopyFrom(given)
+    rewrites = config.graph_options.rewrite_options
+    if rewrites.remapping == type(rewrites).DEFAULT:
+        rewrites.remapping = type(rewrites).OFF
+    return config
+
+
+def _softly_placed(config: Any, target: str, graph: Any) -> Any:
+    soft = tf.ConfigProto()
+    if config is not None:
+        soft.CopyFrom(config)
+    soft.allow_soft_placement = True
+    return soft
+
+
+def _configured(change: Change) -> Callable[..., None]:
+    def configured(
+        original: Callable[..., Any],
+        session: Any,
+        target: str = "",
+        graph: Any = None,
+        config: Any = None,
+    ) -> None:
+        original(
+            session,
+            target,
+            graph,
+            change(config, target, tf.get_default_graph() if graph is None else graph),
+        )
+
+    return configured
+
+
+_CONFIGURED: Dict[Change, Callable[..., None]] = {}
+
+
+class _Doors:
+    """One method a door."""
+
+    def __init__(self, listener: Listener):
+        self._listener = listener
+
+    def run(
+        self, original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        self._listener(session, fetches)
+        return original(session, fetches, *args, **kwargs)
+
+    def partial_run(
+        self,
+        original: Callable[..., Any],
+        session: Any,
+        handle: Any,
+        fetches: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        self._listener(session, fetches)
+        return original(session, handle, fetches, *args, **kwargs)
+
+    def make_callable(
+        self, original: Callable[..., Any], session: Any, fetches: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        return _Announced(
+            original(session, fetches, *args, **kwargs), lambda: self._listener(session, fetches)
+        )
+
+    def make_callable_from_options(
+        self, original: Callable[..., Any], session: Any, options: Any
+    ) -> Any:
+        fetches: List[str] = list(options.fetch) + list(options.target)
+        return _Announced(original(session, options), lambda: self._listener(session, fetches))
+
+
+_DOORS: Dict[Listener, _Doors] = {}
+
+
+class _Announced:
+    """A callable that says what it is about to run."""
+
+    def __init__(self, run: Callable[..., Any], announce: Callable[[], None]):
+        self._run = run
+        self._announce = announce
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._announce()
+        return self._run(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._run, name)

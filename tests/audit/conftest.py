@@ -1,0 +1,18 @@
+"""Fixtures of several test modules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphmp.audit.options import Options
+from tests.support.audited import STEPS
+from tests.support.planted import batches
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """The planted models' batches, as a file."""
+    path = tmp_path_factory.mktemp("data") / "batches.npz"
+    np.savez(str(path), **batches())
+    return Options(data=str(path), steps=STEPS)

@@ -1,0 +1,136 @@
+"""Audits of graphs of other kinds: loops, several losses, no training."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.audit.options import Options
+from graphmp.audit.rows import ACTIVATION, WEIGHT_GRADIENT
+from graphmp.audit.run import audit
+from graphmp.errors import GraphmpError
+from graphmp.policy.dtypes import FLOAT32
+from tests.support import painting
+from tests.support.audited import found, graph_of
+from tests.support.models import MODELS, batch_for
+from tests.support.planted import batches
+from tests.support.programs import models, optimizers, state  # noqa: F401  # they register the programs
+from tests.support.programs.running import converted
+from tests.support.training import undecorated
+
+
+def of_model(model, **options):
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        model()
+        return audit(graphmp.convert(graph, **options), Options(steps=2, batch_size=8))
+
+
+def dropped_out():
+    """Dropout and noise, outside of loops and in one, and in a function: what they draw decides on most of the loss."""
+    x, y = (
+        tf.placeholder(tf.float32, (8, 12), name="x"),
+        tf.placeholder(tf.float32, (8, 1), name="y"),
+    )
+    h = tf.nn.dropout(tf.layers.dense(x, 32, tf.nn.relu), rate=0.5) + tf.random_normal([8, 32])
+    h = tf.tanh(h) * tf.random_uniform([8, 1], 0.0, 4.0)
+    cell = tf.nn.rnn_cell.DropoutWrapper(tf.nn.rnn_cell.GRUCell(16), 0.5, 0.5, 0.5)
+    h = tf.nn.dynamic_rnn(cell, tf.reshape(h, [8, 4, 8]), dtype=tf.float32)[0][:, -1]
+    h = tf.function(lambda h: tf.nn.dropout(h, rate=0.5))(tf.layers.dense(h, 16))
+    tf.train.AdamOptimizer(0.01).minimize(tf.losses.mean_squared_error(y, tf.layers.dense(h, 1)))
+
+
+@pytest.mark.parametrize("compute_dtype, within", [("float16", 0.005), ("bfloat16", 0.1)])
+def test_both_graphs_draw_the_same_random_numbers(compute_dtype, within):
+    audited = of_model(dropped_out, compute_dtype=compute_dtype)
+    (loss,) = audited.losses
+    assert loss.difference < within and loss.original[0] != loss.original[1]
+    gradients = [finding.range.error for finding in audited.by_role()[WEIGHT_GRADIENT]]
+    assert len(gradients) == 10 and np.median(gradients) < 0.3
+
+
+@pytest.mark.parametrize(
+    "name", ["gradients_solved", "projected_conflicting_gradients", "accumulated"]
+)
+def test_programs_agree(name):
+    """Gradients that were divided by the scale on the way; nodes named as the audit's own; updates that run now and then."""
+    audited = audit(converted(name, False, "float16", "dynamic"), Options(steps=2))
+    assert audited.agrees, [(f.range.row.name, f.range.error) for f in audited.disagreeing]
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "recurrent_loop", "gan", "embedding"])
+def test_models_agree(name, tmp_path):
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        _, _, placeholders = MODELS[name](undecorated)
+        conversion = graphmp.convert(graph)
+    np.savez(
+        str(tmp_path / "data.npz"),
+        **{p.op.name: value for p, value in zip(placeholders, batch_for(name))},
+    )
+    audited = audit(conversion, Options(data=str(tmp_path / "data.npz"), steps=2))
+    assert audited.agrees, [(f.range.row.name, f.range.error) for f in audited.disagreeing]
+    assert len(audited.losses) == (2 if name == "gan" else 1)
+    inside = [f.range for f in audited.findings if "while" in f.range.row.name]
+    assert bool(inside) == (name == "recurrent_loop") and len(audited.left_out) <= len(inside) / 2
+
+
+def test_bfloat16_agrees_everywhere(data):
+    """1.15.5 has no kernels for it on the CPU, and needs none."""
+    _, audited = found("nothing", data, compute_dtype="bfloat16")
+    assert audited.agrees and audited.compute_dtype == "bfloat16"
+    _, overflowing = found("activation", data, compute_dtype="bfloat16")
+    assert overflowing.agrees and not overflowing.offenders
+
+
+def test_native_kernels_agree_too(data):
+    audited = audit(
+        graphmp.convert(graph_of("nothing")), Options(data=data.data, steps=1, arithmetic="native")
+    )
+    assert audited.agrees and audited.arithmetic == "native"
+    half = [
+        finding.range
+        for finding in audited.by_role()[ACTIVATION]
+        if finding.half and finding.range.row.op == "MatMul"
+    ]
+    assert half and all(0 < r.error < 0.01 for r in half)
+
+
+def test_float32_agrees_to_the_bit(data):
+    _, audited = found("nothing", data, compute_dtype="bfloat16", keep_float32=".")
+    assert all(
+        finding.range.error == 0
+        for finding in audited.findings
+        if not math.isnan(finding.range.error)
+    )
+    assert audited.losses[0].difference == 0
+
+
+@pytest.mark.unit
+def test_a_graph_without_training(data):
+    with tf.Graph().as_default() as graph:
+        tf.layers.dense(tf.placeholder(tf.float32, [2, 4]), 3)
+        conversion = graphmp.convert(graph)
+    with pytest.raises(GraphmpError, match=r"GMP023.*no training step was found"):
+        audit(conversion, data)
+
+
+def test_a_step_that_does_not_run(data, tmp_path):
+    np.savez(str(tmp_path / "data.npz"), x=batches()["x"], labels=batches()["labels"] + 1000)
+    conversion, _ = found("nothing", data)
+    with pytest.raises(GraphmpError, match=r"GMP024.*step 0 does not run: "):
+        audit(conversion, Options(data=str(tmp_path / "data.npz"), steps=2))
+
+
+def test_neither_graph_is_changed(data):
+    conversion = graphmp.convert(graph_of("nothing"))
+    before = painting.copy_of(conversion.original), painting.copy_of(conversion.meta_graph)
+    audit(conversion, data)
+    assert (conversion.original, conversion.meta_graph) == before
+    assert FLOAT32 in {
+        node.attr["T"].type for node in conversion.meta_graph.graph_def.node if "T" in node.attr
+    }

@@ -1,0 +1,146 @@
+"""Faults that are planted in a graph are found by its audit and repaired."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+import graphmp
+from graphmp.audit.fix import Fixer, half_nodes
+from graphmp.audit.options import Options
+from graphmp.audit.run import audit
+from graphmp.config import Config
+from graphmp.graph.structure.view import GraphView
+from tests.support.audited import TOLERANCE, found, graph_of, repaired
+from tests.support.planted import FAULTS
+
+# What half precision spoils; the others convert so that they agree.
+SPOILED = [("activation", {}), ("epsilon", {}), ("long_sum", {}), ("identifiers", {})]
+
+
+# Repairs of what overflows, of what the audit has no suspects for, and of one sum; a division by zero overflows too.
+REPAIRED = [
+    pytest.param(*each, marks=[pytest.mark.slow] if each[0] == "epsilon" else [])
+    for each in SPOILED
+]
+
+
+VANISHING = [("tiny_gradients", {"loss_scale": "none"}), ("tiny_gradients", {"loss_scale": 8.0})]
+
+
+def two_edges_from(meta_graph, names):
+    view, near = GraphView(meta_graph.graph_def), set(names)
+    for _ in range(2):
+        near |= {port.node for name in near for port in view.inputs(name)} | {
+            c.node for name in near for c in view.consumers(name)
+        }
+    return near
+
+
+@pytest.mark.parametrize("fault", sorted(set(FAULTS) - {fault for fault, _ in SPOILED}))
+def test_what_converts_well_agrees(fault, data):
+    """Among them a mask that is subtracted, which infinity masks too, and gradients at 1e-9 under a dynamic loss scale that begins high."""
+    options = {"loss_scale_initial": 2.0**40} if fault == "tiny_gradients" else {}
+    _, audited = found(fault, data, **options)
+    assert audited.agrees, audited.to_json()
+    assert audited.losses[0].skipped == 0 and audited.losses[0].difference < 0.005
+    assert not any(finding.severity[0] for finding in audited.findings) or fault == "mask"
+
+
+@pytest.mark.parametrize("fault, options", SPOILED + VANISHING)
+def test_what_half_precision_spoils_is_seen(fault, options, data):
+    _, audited = found(fault, data, **options)
+    assert not audited.agrees
+    assert audited.suspects or fault == "identifiers"  # ids that are rounded overflow nothing
+
+
+@pytest.mark.parametrize(
+    "fault, first", [("activation", "fault/big"), ("epsilon", "fault/truediv")]
+)
+def test_where_it_is_not_finite_first_is_where_the_fault_is(fault, first, data):
+    _, audited = found(fault, data)
+    assert audited.first_not_finite.range.row.name.startswith(first)
+    assert (
+        json.loads(audited.to_json())["first_not_finite"] == audited.first_not_finite.range.row.name
+    )
+
+
+@pytest.mark.parametrize("fault, options", REPAIRED)
+def test_the_repair_keeps_what_is_guilty(fault, options, data):
+    conversion, _ = found(fault, data, **options)
+    repair = repaired(fault, data, **options)
+    kept = [rule.node for rule in repair.rules]
+    assert repair.passes and kept and not repair.loss_scale
+    guilty = [
+        node.name
+        for node in conversion.original.graph_def.node
+        if node.name.startswith(("fault/", "gradients/fault/"))
+    ]
+    assert set(kept) <= two_edges_from(conversion.original, guilty)
+    assert len(kept) <= 2
+    half = half_nodes(conversion)
+    assert kept == [node for node in half if node in kept]
+    assert (
+        repair.runs < 2 * math.log2(len(half)) + len(kept) * math.log2(len(half)) + 1
+    )  # one to validate it
+
+
+@pytest.mark.parametrize("fault, options", REPAIRED)
+def test_the_repaired_conversion_agrees(fault, options, data, tmp_path):
+    """By the policy file that is written; on other batches too."""
+    (before, _), repair = found(fault, data, **options), repaired(fault, data, **options)
+    (tmp_path / "kept.policy").write_text(repair.policy_lines())
+    conversion = graphmp.convert(
+        graph_of(fault), op_policy=str(tmp_path / "kept.policy"), **options
+    )
+    assert {rule.node for rule in repair.rules}.isdisjoint(half_nodes(conversion))
+    assert audit(conversion, data, TOLERANCE).agrees
+    assert audit(conversion, Options(steps=2, seed=5), TOLERANCE).agrees
+    half = tuple(sum(each.report["half_ops"].values()) for each in (before, conversion))
+    assert (repair.half_before, repair.half_after) == half
+    assert (
+        repair.matmuls_after
+        == conversion.report["coverage"]["converted_ops"]
+        <= repair.matmuls_before
+    )
+
+
+@pytest.mark.parametrize("fault, options", VANISHING)
+def test_where_gradients_vanish_the_loss_scale_is_the_repair(fault, options, data):
+    _, audited = found(fault, data, **options)
+    repair = repaired(fault, data, **options)
+    assert (repair.rules, repair.passes, repair.runs) == ([], True, 2)
+    assert float(repair.loss_scale) == audited.losses[0].advice.scale > 2**30
+    assert (
+        audited.losses[0].advice.flushed_now > 0.1 > 0.001 > audited.losses[0].advice.flushed_scaled
+    )
+    conversion = graphmp.convert(graph_of(fault), loss_scale=float(repair.loss_scale))
+    assert audit(conversion, data, TOLERANCE).agrees
+    assert "--loss_scale=%s" % repair.loss_scale in repair.to_text("kept.policy", "model.meta")
+
+
+def test_a_repair_that_is_not_found_says_so(data):
+    """Nothing agrees to within less than nothing."""
+    conversion, audited = found("activation", data)
+    repair = Fixer(conversion, Config.make(), data, -1.0, lambda runs: None).repair(audited)
+    assert not repair.passes and repair.rules == []
+    assert "found none" in repair.to_text(
+        "kept.policy", "model.meta"
+    ) and "wrote" not in repair.to_text("kept.policy", "model.meta")
+
+
+def test_what_a_repair_says(data):
+    repair = repaired("long_sum", data)
+    assert (
+        repair.policy_lines()
+        == "keep_float32 ^fault/MatMul$  # %d ops fewer in half\n" % repair.rules[0].lost
+    )
+    lines = repair.to_text("kept.policy", "model.meta").splitlines()
+    assert (
+        lines[0]
+        == "repair       1 node kept in float32; agrees on fresh batches; %d conversions tried"
+        % repair.runs
+    )
+    assert lines[-1] == "next         graphmp convert model.meta --op_policy=kept.policy"

@@ -1,0 +1,168 @@
+"""Gradient code is found in graphs whose names tell nothing."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.config import Config
+from graphmp.graph.state.state import State
+from graphmp.graph.structure.view import GraphView
+from graphmp.scaling.losses.losses import find_losses
+from graphmp.scaling.losses.training_graph import TrainingGraph
+from graphmp.tf_hooks.op_defs import OpDefs
+from tests.support.corpus import corpus_graphs
+from tests.support.proved import open_claims
+from tests.support.renaming import conversion, random_names, renamed
+from tests.support.scaled import shaped
+from tests.support.training_graphs import SHAPES
+
+pytestmark = pytest.mark.unit
+
+
+def found(meta_graph):
+    """For each loss: how many gradients it has, and what it updates, by op."""
+    graph = TrainingGraph(meta_graph, Config.make(), OpDefs(meta_graph))
+    nodes = graph.view.nodes
+    rows = []
+    for loss in find_losses(graph, Config.make()):
+        updates = collections.Counter(nodes[name].op for name in loss.updates)
+        rows.append((len(loss.gradients), sorted(updates.items())))
+    return sorted(rows)
+
+
+# Values tell nothing of where the second call starts: what lies between the two is differentiated like the rest, as one call.
+AS_ONE_CALL = {"given_by_another_gradient"}
+
+
+QUICK = (
+    "Pong_model",
+    "vae__model",
+    "dcgan",
+    "Word2Vec",
+    "tfcnn",
+    "UNetCoreograph",
+    "faceid",
+    "captured__charrnn",
+    "DeepSpeech",
+)
+RECORDED = [
+    pytest.param(
+        path,
+        id=path.stem,
+        marks=[] if any(part in path.name for part in QUICK) else pytest.mark.slow,
+    )
+    for path in corpus_graphs()
+]
+
+
+def weighted_loss(x, first, second):
+    """A loss divided by the sum of its weights, which are ones, and an epsilon."""
+    weights = tf.ones([4, 2])
+    errors = tf.square(tf.matmul(tf.tanh(tf.matmul(x, first)), second)) * weights
+    return tf.reduce_sum(errors / (weights + 1e-12))
+
+
+def shared_by_branches(x, first, second):
+    """Each branch of a tf.cond has a use of the same weight, whose gradients are added up behind the branches."""
+    hidden = tf.matmul(x, first)
+    scale = tf.get_variable("scale", [6])
+    taken = tf.cond(
+        tf.reduce_sum(x) > 0,
+        lambda: tf.nn.tanh(hidden * scale),
+        lambda: tf.nn.relu(hidden * scale + scale),
+    )
+    return tf.reduce_mean(tf.square(tf.matmul(taken, second)))
+
+
+def frozen_normalisation(x, first, second):
+    """Factors and offsets of a normalisation by constants of training, for two uses."""
+    variance, factor = (
+        tf.get_variable(name, [6], initializer=tf.ones_initializer(), trainable=name == "factor")
+        for name in ("variance", "factor")
+    )
+    by = factor * tf.rsqrt(variance + 1e-3)
+    hidden = tf.nn.relu(tf.matmul(x, first) * by)
+    return tf.reduce_mean(tf.square(tf.matmul(hidden * by, second)))
+
+
+def looped(x, first, second):
+    """A weight that a while loop reads in each iteration."""
+    again = tf.get_variable("again", [6, 6])
+    _, hidden = tf.while_loop(
+        lambda i, h: i < 3,
+        lambda i, h: (i + 1, tf.tanh(tf.matmul(h, again))),
+        [0, tf.matmul(x, first)],
+    )
+    return tf.reduce_mean(tf.square(tf.matmul(hidden, second)))
+
+
+def of_towers(gradients):
+    """Means over towers, of which there is one, as programs for several GPUs compute them."""
+    return [
+        tf.reduce_mean(tf.concat([tf.expand_dims(gradient, 0)], 0), 0) for gradient in gradients
+    ]
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize("loss", [weighted_loss, shared_by_branches, frozen_normalisation, looped])
+def test_where_gradient_code_ends(graph, loss, averaged):
+    """By structure as by names, and the conversion is proved."""
+    x = tf.placeholder(tf.float32, [4, 8], "x")
+    value = loss(x, tf.get_variable("first", [8, 6]), tf.get_variable("second", [6, 2]))
+    variables = tf.trainable_variables()
+    gradients = tf.gradients(value, variables)
+    optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+    optimizer.apply_gradients(
+        zip(of_towers(gradients) if averaged else gradients, variables), name="train"
+    )
+    meta_graph = tf.train.export_meta_graph(graph=graph)
+    meta_graph.ClearField("collection_def")
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    one, other = conversion(meta_graph, names), conversion(renamed(meta_graph, names), {})
+    assert other.losses == one.losses and other.warnings == one.warnings
+    assert not open_claims(
+        renamed(meta_graph, names), graphmp.convert(renamed(meta_graph, names)).meta_graph
+    )
+
+
+def exported(name):
+    meta_graph = tf.train.export_meta_graph(graph=shaped(name))
+    meta_graph.ClearField("collection_def")
+    return meta_graph
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_losses_of_renamed_graphs(name):
+    meta_graph = exported(name)
+    assert found(
+        renamed(meta_graph, random_names(meta_graph, len(meta_graph.graph_def.node), 7))
+    ) == found(meta_graph)
+
+
+@pytest.mark.parametrize("name", sorted(set(SHAPES) - AS_ONE_CALL))
+def test_renamed_graphs_are_converted_alike(name):
+    meta_graph = exported(name)
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    one, other = conversion(meta_graph, names), conversion(renamed(meta_graph, names), {})
+    assert other.half == one.half
+    assert other.losses == one.losses
+    assert other.warnings == one.warnings
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("path", RECORDED)
+def test_recorded_graphs_are_converted_alike(path):
+    """What a loss is called is another matter: where its value is computed shows in its gradient code alone; so is what no write takes."""
+    meta_graph = tf.MetaGraphDef.FromString(path.read_bytes())
+    meta_graph.ClearField("collection_def")
+    names = random_names(meta_graph, len(meta_graph.graph_def.node), 7)
+    one, other = conversion(meta_graph, names), conversion(renamed(meta_graph, names), {})
+    view = GraphView(meta_graph.graph_def)
+    taken = view.ancestors(State(meta_graph, view, OpDefs(meta_graph).get).writes, control=False)
+    assert {names[name] for name in taken}.isdisjoint(set(other.half) ^ set(one.half))
+    assert sorted(row[1:] for row in other.losses) == sorted(row[1:] for row in one.losses)
+    assert other.warnings == one.warnings

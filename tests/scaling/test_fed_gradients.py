@@ -1,0 +1,46 @@
+"""Gradients that are fetched, worked on in Python and fed back: they come out unscaled, whatever else reads them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from tests.support.loss_scaling import FEED
+from tests.support.painting import built
+from tests.support.scaled import session
+from tests.support.training import state
+from tests.support.training_graphs import sgd, square, vectors
+
+
+def of_one_use(w):
+    return tf.matmul(vectors(), tf.tanh(w))
+
+
+def of_two_uses(w):
+    """Its gradient is a sum at the end of gradient code."""
+    return tf.matmul(tf.tanh(tf.matmul(vectors(), w)), w)
+
+
+@pytest.mark.parametrize(
+    "result, shown", [(of_one_use, False), (of_one_use, True), (of_two_uses, False)]
+)
+def test_a_fetched_gradient_has_its_value(result, shown):
+    def build():
+        w = tf.get_variable("w", (12, 12))
+        (gradient,) = tf.gradients(square(result(w)), [w])
+        tf.add_to_collection("names", gradient.name)
+        if shown:
+            tf.summary.histogram("gradient", gradient)
+        sgd().apply_gradients([(tf.placeholder(tf.float32, w.shape), w)])
+        tf.global_variables_initializer()
+
+    meta_graph = built(build)
+    (name,) = meta_graph.collection_def["names"].bytes_list.value
+    with session(meta_graph) as sess:
+        start, expected = state(sess), sess.run(name.decode(), FEED)
+    converted = graphmp.convert(meta_graph, loss_scale_initial=64.0, compute_dtype="float32")
+    assert len(converted.report["losses"]) == 1
+    with session(converted.meta_graph, start) as sess:
+        np.testing.assert_allclose(sess.run(name.decode(), FEED), expected, rtol=1e-6, atol=1e-9)

@@ -1,0 +1,99 @@
+"""What gradients come to: what is a loss and what is none, and gradients that are fed back in."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from tests.support.models import two_layers
+from tests.support.painting import built
+from tests.support.scaled import losses_of
+from tests.support.training_graphs import SHAPES, adam, sgd, square, vectors
+
+pytestmark = pytest.mark.unit
+
+
+def updates(build, **options):
+    """Op types of the updates, a Counter a loss."""
+    read, losses = losses_of(built(build), **options)
+    return [
+        collections.Counter(read.view.nodes[name].op for name in loss.updates) for loss in losses
+    ]
+
+
+@pytest.mark.parametrize("trainable, found", [(False, []), (True, [{"ScatterAdd": 1}])])
+def test_gradients_scattered_into_a_table_that_is_not_trained_are_no_training(trainable, found):
+    """As of how often, or how strongly, each row was asked for."""
+
+    def build():
+        table = tf.get_variable("table", [20, 8], use_resource=False)
+        seen = (
+            table
+            if trainable
+            else tf.get_variable("seen", [20, 8], use_resource=False, trainable=False)
+        )
+        gradient = tf.gradients(square(tf.gather(table, tf.placeholder(tf.int32, (4,)))), table)[0]
+        tf.scatter_add(seen, gradient.indices, gradient.values)
+
+    assert updates(build) == found
+
+
+def test_an_update_kernel_trains_whatever_the_collection_says():
+    def build():
+        frozen = tf.get_variable("frozen", (12, 12), trainable=False)
+        loss = square(two_layers(tf.matmul(vectors(), frozen)))
+        adam().minimize(loss, var_list=[frozen], name="train")
+
+    assert updates(build) == [{"ApplyAdam": 1}]
+
+
+def fetched(shown=False):
+    """A gradient that is fetched; that of `tanh` is no copy of another node."""
+    w = tf.get_variable("w", (12, 12), use_resource=False)
+    (gradient,) = tf.gradients(square(tf.matmul(vectors(), tf.tanh(w))), [w])
+    if shown:
+        tf.summary.histogram("gradient", gradient)
+    return w
+
+
+def test_a_fed_gradient_is_told_from_a_fed_value():
+    """Of a variable that is loaded by hand the placeholder is no gradient."""
+
+    def build(train):
+        w = fetched()
+        value = tf.placeholder(tf.float32, w.shape)
+        (w.assign if train is None else lambda g: train.apply_gradients([(g, w)]))(value)
+
+    assert updates(lambda: build(None)) == []
+    assert updates(lambda: build(sgd())) == [{"ApplyGradientDescent": 1}]
+
+
+def test_a_fetched_gradient_may_be_shown_besides():
+    def build():
+        w = fetched(shown=True)
+        sgd().apply_gradients([(tf.placeholder(tf.float32, w.shape), w)])
+
+    _, (loss,) = losses_of(built(build))
+    assert [port.node for port in loss.gradients] == ["gradients/Tanh_grad/TanhGrad"] and len(
+        loss.arrivals
+    ) == 1
+
+
+@pytest.mark.parametrize(
+    "name, fetched, arrivals", [("plain", False, 0), ("accumulators", False, 4), ("fed_back", True, 4)]
+)  # fmt: skip
+def test_gradients_that_leave_the_graph_are_told_from_those_that_wait_in_it(
+    name, fetched, arrivals
+):
+    _, (loss,) = losses_of(built(SHAPES[name].build))
+    assert loss.fetched == fetched and len(loss.arrivals) == arrivals
+
+
+def test_of_many_losses_five_are_named():
+    with pytest.raises(GraphmpError) as error:
+        losses_of(built(SHAPES["many_agents"].build), loss="agent")
+    named = ", ".join("agent_%d/loss" % i for i in range(5))
+    assert str(error.value).endswith("accepted are what it starts from here: " + named)

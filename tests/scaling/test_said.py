@@ -1,0 +1,110 @@
+"""What a conversion says of losses that it can't scale as it would, and of which writes go with which."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from tests.support.painting import built, nodes
+from tests.support.structure import needs_tf2
+from tests.support.training_graphs import SHAPES, net, square, vectors
+
+pytestmark = pytest.mark.unit
+
+
+def said(meta_graph, code, **options):
+    return [
+        row
+        for row in graphmp.convert(meta_graph, **options).report["warnings"]
+        if row["code"] == code
+    ]
+
+
+def test_each_losss_row_lists_the_writes_that_are_skipped_with_it():
+    converted = graphmp.convert(built(SHAPES["gan_in_turn"].build))
+    discriminator, generator = converted.report["losses"]
+    both = {name for name in discriminator["gated"] if not name.startswith("D/")}
+    assert both == {"G/Adam"}  # the global step, counted behind both
+    assert all(name.startswith("G/") for name in generator["gated"])
+    found = nodes(converted.meta_graph)
+    (flag,) = [
+        found[node.input[0]]
+        for name, node in found.items()
+        if name.endswith("/skip/G/Adam/selected")
+    ]
+    assert flag.op == "LogicalOr" and sorted(flag.input) == [
+        "graphmp/loss_scale/finite",
+        "graphmp/loss_scale_1/finite",
+    ]
+
+
+def test_towers_that_are_clipped_apart_are_said():
+    """What they come to is no update kernel, whose gradient would be their average."""
+
+    def build():
+        gradients = []
+        for number, x in enumerate(tf.split(vectors(), 2)):
+            with tf.name_scope("tower_%d" % number):
+                gradients.append(
+                    tf.gradients(square(net(x, reuse=bool(number))), tf.trainable_variables())
+                )
+        tf.group(
+            *[
+                v.assign_sub(0.01 * (a + b))
+                for v, a, b in zip(tf.trainable_variables(), *gradients)
+            ],
+            name="train",
+        )
+
+    (row,) = said(built(build), "GMP103", clip_norm=1.0)
+    assert "tower_0/gradients, tower_1/gradients" in str(row)
+
+
+@needs_tf2
+def test_only_a_function_that_takes_gradients_and_writes_trains():
+    def build():
+        w = tf.get_variable("w", (12, 1), use_resource=True)
+
+        def gradient(x):
+            return tf.gradients(square(tf.matmul(x, w)), w)[0]
+
+        @tf.function
+        def takes_gradients(x):
+            return gradient(x)
+
+        @tf.function
+        def writes(x):
+            w.assign_add(x[:, :1] * 0 + 1.0)
+
+        @tf.function
+        def trains(x):
+            w.assign_sub(0.1 * gradient(x))
+
+        x = vectors(12)
+        tf.identity(takes_gradients(x), name="shown")
+        writes(x)
+        trains(x)
+
+    converted = graphmp.convert(built(build))
+    (row,) = converted.report["losses"]
+    assert row["gradient_scope"].startswith("library/__inference_trains")
+    assert "GMP110" not in [row["code"] for row in converted.report["warnings"]]
+
+
+def test_what_names_alone_call_gradient_code(graph):
+    x = tf.placeholder(tf.float32, [4, 4], "x")
+    hidden = tf.tanh(tf.matmul(x, tf.get_variable("w", [4, 4])), name="hidden")
+    with tf.name_scope("hidden_grad"):
+        edges = tf.sin(x)
+    loss = tf.reduce_mean(tf.matmul(hidden, edges))
+    tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    meta_graph = tf.train.export_meta_graph(graph=graph)
+    [row] = [
+        row for row in graphmp.convert(meta_graph).report["warnings"] if row["code"] == "GMP113"
+    ]
+    assert row["node"] == "hidden_grad/Sin" and "--gradient_scope=SCOPE" in row["message"]
+    for sure in (graphmp.convert(meta_graph, gradient_scope=["gradients"]), graphmp.convert(graph)):
+        assert sure.report["warnings"] == [] and [
+            loss["gradient_scope"] for loss in sure.report["losses"]
+        ] == ["gradients"]

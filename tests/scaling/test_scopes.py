@@ -1,0 +1,109 @@
+"""One call of `tf.gradients` in a graph of a few lines: its seeds, its losses, its code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphmp.config import Config
+from graphmp.graph.io.messages import with_nodes_reversed
+from graphmp.graph.structure.view import Port
+from graphmp.scaling.losses.scopes import gradient_scope
+from graphmp.scaling.losses.training_graph import TrainingGraph
+from graphmp.tf_hooks.op_defs import OpDefs
+from tests.support.painting import graph
+
+pytestmark = pytest.mark.unit
+
+FORWARD = ("x Placeholder dtype=float32", "y Tanh x")
+SEED = (
+    "gradients/Shape Const",
+    "gradients/Const Const",
+    "gradients/Fill Fill gradients/Shape gradients/Const",
+)
+CONSTANTS = {"gradients/Shape": np.zeros([0], np.int32), "gradients/Const": 1.0}
+
+
+def scope_of(*lines, reverse=False, **constants):
+    """The scope `gradients` of a graph."""
+    meta_graph = graph(*lines, **dict(CONSTANTS, **constants))
+    built = TrainingGraph(
+        with_nodes_reversed(meta_graph) if reverse else meta_graph,
+        Config.make(),
+        OpDefs(meta_graph),
+    )
+    return gradient_scope(built, "gradients", built.code["gradients"])
+
+
+def seeds(*lines, **constants):
+    return [port.node for port in scope_of(*lines, **constants).seeds]
+
+
+@pytest.mark.parametrize("value", [1.0, 2.0])
+def test_a_seed_of_ones_is_the_fill_and_not_its_number(value):
+    """As TensorFlow wrote it before it named seeds; a two is no such start."""
+    lines = (*FORWARD, *SEED, "gradients/y_grad/TanhGrad TanhGrad y gradients/Fill")
+    assert seeds(*lines, **{"gradients/Const": value}) == ["gradients/Fill"] * (value == 1.0)
+
+
+def test_zeros_and_ones_elsewhere_are_no_seeds():
+    """Zeros for an output without gradient; ones of an op's gradient, and ones that nobody reads."""
+    found = seeds(
+        *FORWARD, *SEED, "gradients/zeros Const", "gradients/unread OnesLike y", "gradients/y_grad/OnesLike OnesLike y",
+        "gradients/y_grad/mul Mul gradients/Fill gradients/y_grad/OnesLike",
+        "gradients/AddN AddN gradients/y_grad/mul gradients/zeros",
+        **{"gradients/zeros": 0.0}
+    )  # fmt: skip
+    assert found == ["gradients/Fill"]
+
+
+def test_gradients_that_start_from_a_value_outside():
+    """As TensorFlow read `grad_ys` before it made copies: not shapes and forward values that are read besides."""
+    found = seeds(
+        *FORWARD, "shape Const", "given Placeholder dtype=float32", "gradients/y_grad/Reshape Reshape given shape",
+        "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/Reshape", shape=np.array([4], np.int32)
+    )  # fmt: skip
+    assert found == ["given"]
+
+
+def test_what_lies_between_two_parts_of_gradient_code_belongs_to_it():
+    """As of a custom gradient with a scope of its own; what only reads gradients doesn't."""
+    scope = scope_of(
+        *FORWARD, *SEED, "two Const", "mine/double Mul gradients/Fill two",
+        "gradients/y_grad/TanhGrad TanhGrad y mine/double",
+        "shown Identity mine/double", two=2.0
+    )  # fmt: skip
+    assert "mine/double" in scope.nodes and not {"shown", "y", "two"} & scope.nodes
+    assert scope.leaving == (Port("mine/double", 0),) and scope.degrees.of["mine/double"] == 1
+
+
+def test_gradients_keep_their_scale_through_a_list_of_tensors():
+    """As TensorFlow 2's loops and conditionals hand them on."""
+    scope = scope_of(
+        *FORWARD, *SEED, "shape Const", "gradients/y_grad/list TensorListFromTensor gradients/Fill shape",
+        "gradients/y_grad/stack TensorListStack gradients/y_grad/list shape",
+        "gradients/y_grad/TanhGrad TanhGrad y gradients/y_grad/stack",
+        shape=np.array([4], np.int32)
+    )  # fmt: skip
+    assert scope.degrees.of["gradients/y_grad/TanhGrad"] == 1 and scope.degrees.unclear == []
+
+
+SUM = (
+    "x Placeholder dtype=float32", "a Tanh x", "b Sigmoid x", "total AddN a b", "shown Identity total", *SEED,
+    "gradients/a_grad/TanhGrad TanhGrad a gradients/Fill", "gradients/b_grad/SigmoidGrad SigmoidGrad b gradients/Fill",
+)  # fmt: skip
+BIAS = (
+    "x Placeholder dtype=float32", "w Const", "b Const", "product MatMul x w", "y BiasAdd product b",
+    "shown Identity y", *SEED,
+    "gradients/y_grad/BiasAddGrad BiasAddGrad gradients/Fill", "gradients/product_grad/MatMul MatMul x gradients/Fill",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_bias_hands_its_gradient_on_and_is_the_loss(reverse):
+    assert scope_of(*BIAS, reverse=reverse, w=np.eye(4), b=np.ones(4)).losses == ("y",)
+
+
+def test_the_loss_is_the_sum_of_what_gradients_start_at():
+    """A sum has no gradient code of its own."""
+    assert scope_of(*SUM).losses == ("total",)

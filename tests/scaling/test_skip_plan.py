@@ -1,0 +1,226 @@
+"""What decides on each write of a step, without running one."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from graphmp.policy.policy import tensor_core_ops
+from graphmp.scaling.plan.skip_plan import activations, plan_skips
+from tests.support.models import two_layers
+from tests.support.painting import built
+from tests.support.scaled import losses_of
+from tests.support.training_graphs import SHAPES, adam, net, sgd, square, vectors
+
+pytestmark = pytest.mark.unit
+
+
+class Plan:
+    """What was decided for a graph.
+
+    Attributes:
+        by_value: the variables whose writes go by their own value.
+        by_loss: for each other one that is gated, the gradient scopes of the losses by whose flags it goes.
+    """
+
+    def __init__(self, meta_graph, count_skipped_steps=False):
+        graph, losses = losses_of(meta_graph)
+        step = plan_skips(
+            graph, losses, activations(graph, frozenset(tensor_core_ops())), count_skipped_steps
+        )
+        self.by_value = {_written(graph, name) for name in step.by_value}
+        self.by_loss = collections.defaultdict(set)
+        for name, numbers in step.by_loss.items():
+            self.by_loss[_written(graph, name)].update(
+                losses[number].scopes[0].scope for number in numbers
+            )
+
+
+def _written(graph, name):
+    return graph.state.variable(graph.view.inputs(name)[0].node)
+
+
+def without_collections(meta_graph):
+    bare = tf.MetaGraphDef()
+    bare.graph_def.CopyFrom(meta_graph.graph_def)
+    return bare
+
+
+def normalised():
+    y = tf.layers.batch_normalization(tf.layers.dense(vectors(), 8), training=True)
+    tf.group(adam().minimize(square(y)), *tf.get_collection(tf.GraphKeys.UPDATE_OPS), name="train")
+
+
+def normalised_input(grouped=True):
+    y = tf.layers.batch_normalization(vectors(), training=True)
+    tf.group(
+        adam().minimize(square(tf.layers.dense(y, 1))),
+        *tf.get_collection(tf.GraphKeys.UPDATE_OPS) * grouped,
+        name="train",
+    )
+
+
+def normalised_input_apart():
+    """Whoever trains fetches the train op and the collection."""
+    normalised_input(grouped=False)
+
+
+@pytest.mark.parametrize("build", [normalised, normalised_input, normalised_input_apart])
+def test_moving_averages_of_a_batch_go_by_their_value(build):
+    moving = {"batch_normalization/moving_mean", "batch_normalization/moving_variance"}
+    assert Plan(built(build)).by_value == moving
+
+
+def test_a_graph_without_collections_is_taken_to_have_global_variables_alone():
+    assert Plan(without_collections(built(normalised))).by_value == {
+        "batch_normalization/moving_mean",
+        "batch_normalization/moving_variance",
+    }
+
+
+def test_a_state_that_a_run_leaves_goes_by_its_value():
+    """As of an RNN that goes on where it stopped, run with no update: what it takes comes from a matmul."""
+
+    def build():
+        state = tf.get_variable("state", (8, 16), trainable=False)
+        hidden = tf.layers.dense(vectors() + 0 * state[:, :12], 16)
+        state.assign(hidden, name="keep")
+        tf.get_variable("fed", (8, 12), trainable=False).assign(
+            vectors(), name="load"
+        )  # by hand, at any time
+        sgd().minimize(square(hidden), name="train")
+
+    assert Plan(built(build)).by_value == {"state"}
+
+
+def test_an_average_of_the_input_goes_by_its_value_where_it_is_part_of_the_step():
+    def build():
+        x, average = vectors(), tf.get_variable("average", (), trainable=False)
+        train, write = (
+            sgd().minimize(square(two_layers(x))),
+            average.assign(0.9 * average + 0.1 * tf.reduce_mean(x)),
+        )
+        tf.group(train, write, name="train")
+
+    assert Plan(built(build)).by_value == {"average"}
+
+
+def test_what_is_written_beside_an_update_and_never_without_goes_by_its_loss():
+    """Not what is fetched besides, nor what gradients wait for, which can't wait for them."""
+
+    def build():
+        names = ("beside", "fetched", "before")
+        beside, fetched, before = (
+            tf.get_variable(name, (), tf.int32, trainable=False) for name in names
+        )
+        with tf.control_dependencies([before.assign_add(1)]):
+            x = tf.identity(vectors())
+        count = fetched.assign_add(1)
+        tf.identity(count, name="count")
+        tf.group(
+            sgd().minimize(square(two_layers(x))), beside.assign(beside + 1), count, name="train"
+        )
+
+    plan = Plan(built(build))
+    assert {name.split("/")[0] for name in plan.by_loss} == {
+        "dense",
+        "dense_1",
+        "beside",
+    } and plan.by_value == set()
+
+
+def test_metrics_are_always_written():
+    """They are local."""
+
+    def build():
+        prediction = two_layers(vectors())
+        _, update = tf.metrics.mean(prediction)
+        tf.group(sgd().minimize(square(prediction)), update, name="train")
+
+    plan = Plan(built(build))
+    assert plan.by_value == set() and {name.split("/")[0] for name in plan.by_loss} == {
+        "dense",
+        "dense_1",
+    }
+
+
+@pytest.mark.parametrize("collected", [False, True])
+@pytest.mark.parametrize("count", [False, True])
+def test_the_global_step_is_known_by_its_collection_or_its_name(count, collected):
+    def build():
+        name = "steps" if collected else "global_step"
+        step = tf.get_variable(
+            name, (), tf.int32, trainable=False, collections=["global_step"] * collected
+        )
+        other = tf.get_variable("other_step", (), tf.int32, trainable=False)
+        with tf.control_dependencies([sgd().minimize(square(two_layers(vectors())))]):
+            tf.group(step.assign_add(1), other.assign_add(1), name="train")
+
+    meta_graph = built(build)
+    (step,) = {"steps", "global_step"} & {node.name for node in meta_graph.graph_def.node}
+    by_loss = Plan(meta_graph, count).by_loss
+    assert (step in by_loss) == (not count) and "other_step" in by_loss
+
+
+def test_steps_are_counted_where_gradients_come_out_of_accumulators():
+    """Those count them too, and take no gradient of an older step; gradients that are fed are counted as others are."""
+
+    def build(taken):
+        loss, step = square(two_layers(vectors())), tf.train.get_or_create_global_step()
+        pairs = sgd().compute_gradients(loss)
+        if taken:
+            held = [tf.ConditionalAccumulator(tf.float32, v.shape) for _, v in pairs]
+            with tf.control_dependencies([h.apply_grad(g, 1000) for h, (g, _) in zip(held, pairs)]):
+                pairs = [(h.take_grad(1), v) for h, (_, v) in zip(held, pairs)]
+        else:
+            pairs = [(tf.placeholder(tf.float32, v.shape), v) for _, v in pairs]
+        sgd().apply_gradients(pairs, step, name="train")
+
+    assert "global_step" not in Plan(built(lambda: build(True))).by_loss
+    assert "global_step" in Plan(built(lambda: build(False))).by_loss
+
+
+def test_each_optimizers_state_goes_by_its_own_loss():
+    """Though one of them runs after the other."""
+    by_loss = Plan(built(SHAPES["gan_in_turn"].build)).by_loss
+    assert by_loss["G/beta1_power"] == {"G/gradients"} and by_loss["D/beta1_power"] == {
+        "D/gradients"
+    }
+    assert by_loss["global_step"] == {"D/gradients", "G/gradients"}
+
+
+def test_weights_clipped_after_both_updates_go_by_the_loss_that_trains_them():
+    """A Wasserstein GAN's: gradients of the generator go through the critic, which its optimizer leaves alone."""
+
+    def build():
+        judged = net(net(vectors(), "G", width=12), "D")
+        d = sgd().minimize(square(judged - 1), var_list=tf.trainable_variables("D"))
+        g = sgd().minimize(square(judged), var_list=tf.trainable_variables("G"))
+        with tf.control_dependencies([d, g]):
+            tf.group(
+                *[v.assign(tf.clip_by_value(v, -0.1, 0.1)) for v in tf.trainable_variables("D")],
+                name="train",
+            )
+
+    by_loss = Plan(built(build)).by_loss
+    assert by_loss["D/a/kernel"] == {"gradients"} and by_loss["G/a/kernel"] == {"gradients_1"}
+
+
+def test_a_learning_rate_that_decays_after_both_updates_goes_by_the_loss_that_it_is_of():
+    def build():
+        trains = []
+        for name in ("A", "B"):
+            rate = tf.get_variable(name + "_rate", (), trainable=False)
+            loss = square(net(vectors(), name))
+            optimizer = tf.train.GradientDescentOptimizer(rate * 0.5)
+            trains.append(optimizer.minimize(loss, var_list=tf.trainable_variables(name + "/")))
+        with tf.control_dependencies(trains):
+            tf.group(
+                *[v.assign(v * 0.9) for v in tf.global_variables() if "rate" in v.name],
+                name="train",
+            )
+
+    by_loss = Plan(built(build)).by_loss
+    assert by_loss["A_rate"] == {"gradients"} and by_loss["B_rate"] == {"gradients_1"}

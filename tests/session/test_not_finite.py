@@ -1,0 +1,270 @@
+"""The first loss or gradient that is not finite is said at once, ten in a row again, whatever the loss scale: by `graphmp run` and in Python."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import graphmp
+from graphmp.session.live.finite import NotFinite
+from graphmp.session.live.words import Words
+from tests.support.scripts import OF_LARGE_VALUES
+
+SCRIPT = (
+    OF_LARGE_VALUES
+    + """    for value in sys.argv[2:]:
+        session.run([train, loss] if sys.argv[1] == "loss" else train, {x: np.full((4, 8), float(value))})
+"""
+)
+AGAIN = "Start again from what was good, with "
+SKIPS = "--loss_scale=dynamic, which skips such steps"
+LOOK = "See which op does it: --debug_overflow; what to keep in float32: graphmp audit --fix"
+NAN = "the step is applied all the same, weights may be NaN from here on. "
+CASES = [
+    # flags, what a step fetches, its inputs, what is said of steps
+    (["--loss_scale=128"], "train", "1 1", []),
+    (["--loss_scale=none"], "loss", "1 1", []),
+    (["--loss_scale=dynamic"], "loss", "1 1", []),
+    (["--loss_scale=1e10"], "train", "1 1", [
+        "step 1: a gradient of loss is not finite; the fixed loss scale 1e+10 skips nothing: %sTake a lower --loss_scale, or %s" % (NAN, SKIPS)
+    ]),
+    (["--loss_scale=128"], "loss", "1 50 1", [
+        "step 2: the value of loss is not finite; the fixed loss scale 128 skips nothing: %s%s" % (NAN, LOOK)
+    ]),
+    (["--loss_scale=none"], "train", "1 " + "50 " * 10, [
+        "step 2: a gradient of loss is not finite; without a loss scale nothing is skipped: %sTake %s" % (NAN, SKIPS),
+        "10 steps in a row that are not finite: loss learns nothing any more. %s%s. %s" % (AGAIN, SKIPS, LOOK),
+    ]),
+    (["--loss_scale=none", "--compute_dtype=float32"], "train", "nan", [
+        "step 1: a gradient of loss is not finite; without a loss scale nothing is skipped: %sTake %s" % (NAN, SKIPS)
+    ]),
+    (["--loss_scale=1e30", "--compute_dtype=bfloat16"], "train", "1e9", [
+        "step 1: a gradient of loss is not finite; the fixed loss scale 1e+30 skips nothing: %sTake a lower --loss_scale, or %s" % (NAN, SKIPS)
+    ]),
+    (["--loss_scale_initial=1e30"], "train", "1 " * 11, [
+        "step 1: a gradient of loss overflowed at loss scale 1e+30; step skipped, scale lowered to 5e+29",
+        "10 steps in a row skipped: the gradients of loss are not finite, the loss scale is still too large. "
+        "The scale, 9.76563e+26 now, is lowered after each of them; start lower: --loss_scale_initial=32768",
+    ]),
+    (["--loss_scale_initial=4", "--loss_scale_min=2"], "train", "50 " * 11, [
+        "step 1: a gradient of loss overflowed at loss scale 4; step skipped, scale lowered to 2",
+        "10 steps in a row skipped: the gradients of loss are not finite, whatever the loss scale. Lower --loss_scale_min. " + LOOK,
+    ]),
+    (["--loss_scale_initial=4096"], "train", "50 " * 14, [
+        "step 1: a gradient of loss overflowed at loss scale 4096; step skipped, scale lowered to 2048",
+        "10 steps in a row skipped: the gradients of loss are not finite, the loss scale is still too large. "
+        "The scale, 4 now, is lowered after each of them; start lower: --loss_scale_initial=4",
+        "13 steps in a row skipped: the gradients of loss are not finite, whatever the loss scale. " + LOOK,
+    ]),
+    ([], "train", "50 1 50", ["step 1: a gradient of loss is not finite at loss scale 1, the lowest; step skipped. " + LOOK]),
+    (["--loss_scale_initial=1024"], "loss", "50", ["step 1: the value of loss is not finite, whatever the loss scale; step skipped. " + LOOK]),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("scripts") / "train.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "flags, fetched, inputs, expected",
+    CASES,
+    ids=[" ".join(case[0] + list(case[1:2])) + "; " + case[2][:8] for case in CASES],
+)
+def test_a_run_says_it_at_once_and_after_ten(flags, fetched, inputs, expected, script, forks):
+    if "--compute_dtype=bfloat16" in flags and tf.__version__ < "2":
+        pytest.skip("1.15.5's CPU has no multiplication of bfloat16")
+    ended = forks.run(script, fetched, *inputs.split(), flags=flags)
+    assert (ended.status, ended.out) == (0, ""), ended.err
+    assert [
+        line for line in ended.said if line.startswith("step ") or " in a row " in line
+    ] == expected
+    assert ended.said[-1].startswith("%d training steps" % len(inputs.split()))
+
+
+def test_the_last_line_counts_them(script, forks):
+    fixed = forks.run(script, "train", "1", "1", flags=["--loss_scale=1e10"]).said[-1]
+    assert (
+        fixed
+        == "2 training steps; 2 not finite: nothing was learned. %sa lower --loss_scale, or %s. %s"
+        % (AGAIN, SKIPS, LOOK)
+    )
+    some = forks.run(script, "train", "1", "nan", flags=["--loss_scale=none"]).said[-1]
+    assert some == "2 training steps; 1 not finite"
+    falling = forks.run(script, "train", "1", "1", flags=["--loss_scale_initial=1e30"]).said[-1]
+    assert falling.endswith(
+        "2 skipped: nothing was learned. The scale, 2.5e+29 now, is lowered after each of them; start lower: --loss_scale_initial=32768"
+    )
+
+
+def test_debug_overflow_names_the_op_of_a_fixed_scale(script, forks):
+    ended = forks.run(script, "train", "1", "1", flags=["--loss_scale=1e10", "--debug_overflow"])
+    (said,) = [line for line in ended.said if line.startswith("step ")]
+    assert (
+        "(Cast, float16) is the first that is not finite; it reads gradients/loss_grad/truediv in [2.5e+09, 2.5e+09]"
+        in said
+    )
+    assert "in float32" not in ended.said[-1]  # nothing is to be kept so: it is the scale
+
+
+def model(x, options=None):
+    """A small net, decorated where options are given."""
+
+    def build(x):
+        return tf.reduce_mean(
+            tf.square(
+                tf.matmul(x, tf.get_variable("w", [8, 1], initializer=tf.ones_initializer()))
+            ),
+            name="loss",
+        )
+
+    loss = (build if options is None else graphmp.mixed_precision(**options)(build))(x)
+    return tf.train.GradientDescentOptimizer(1e-6).minimize(loss)
+
+
+def told(session, train, x, values):
+    """The warnings about steps that training on these values gives."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for value in values:
+            session.run(train, {x: np.full((4, 8), value, np.float32)})
+    return [
+        str(each.message)
+        for each in caught
+        if issubclass(each.category, RuntimeWarning) and "step" in str(each.message)
+    ]
+
+
+@pytest.mark.parametrize("decorated", [False, True])
+@pytest.mark.parametrize(
+    "options, values, begins",
+    [
+        ({"loss_scale": 128.0}, [1, 1], []),
+        (
+            {"loss_scale": 1e10},
+            [1] * 10,
+            [
+                "step 1: a gradient of loss is not finite; the fixed loss scale 1e+10",
+                "10 steps in a row",
+            ],
+        ),
+        (
+            {"loss_scale": "none"},
+            [1, np.nan],
+            ["step 2: a gradient of loss is not finite; without a loss scale nothing is skipped"],
+        ),
+        (
+            {"loss_scale_initial": 1e30},
+            [1],
+            [
+                "step 1: a gradient of loss overflowed at loss scale 1e+30; step skipped, scale lowered to 5e+29"
+            ],
+        ),
+        ({"loss_scale": "dynamic"}, [1, np.nan, 1, np.nan], ["step 2: "]),
+    ],
+    ids=["fits", "fixed", "none", "falling", "dynamic"],
+)
+def test_python_is_warned(graph, options, values, begins, decorated):
+    x = tf.placeholder(tf.float32, [4, 8])
+    train = model(x, options if decorated else None)
+    with tf.Session() if decorated else graphmp.Session(**options) as session:
+        session.run(tf.global_variables_initializer())
+        graph.finalize()
+        said = told(session, train, x, values)
+    assert [text[: len(begin)] for text, begin in zip(said, begins)] == begins and len(said) == len(
+        begins
+    )
+    assert not any("--loss_scale" in text or "--debug" in text for text in said)
+
+
+def test_a_scale_by_the_global_step(graph):
+    x, step = tf.placeholder(tf.float32, [4, 8]), tf.train.get_or_create_global_step()
+    advance = tf.assign_add(step, 1)
+    train = model(x, {"loss_scale": lambda step: tf.pow(10.0, 10 * tf.cast(step, tf.float32))})
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert told(session, train, x, [1, 1]) == []
+        session.run(advance)
+        (said,) = told(session, train, x, [1])
+    assert said.startswith(
+        "step 3: a gradient of loss is not finite; the fixed loss scale 1e+10 skips nothing"
+    )
+
+
+def test_what_does_not_train_is_not_watched(graph):
+    """A decorated graph's gradients, fetched without the update, are the user's own to look at."""
+    x = tf.placeholder(tf.float32, [4, 8])
+    loss = graphmp.mixed_precision(
+        lambda x: tf.reduce_mean(tf.matmul(x, tf.get_variable("w", [8, 1]))), loss_scale=128.0
+    )(x)
+    gradients = tf.gradients(loss, tf.trainable_variables())
+    tf.train.GradientDescentOptimizer(1e-6).minimize(loss)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert told(session, gradients, x, [np.nan]) == []
+
+
+@pytest.mark.parametrize("options", [{"loss_scale": 128.0}, {"loss_scale": "dynamic"}])
+def test_each_loss_by_itself_and_a_second_conversion(graph, options):
+    """Of two losses only the one that a step trains is watched; code that comes later converts again, without what watched before."""
+    x = tf.placeholder(tf.float32, [4, 8])
+    with tf.variable_scope("one"):
+        one = model(x)
+    with tf.variable_scope("two"):
+        two = model(x)
+    with graphmp.Session(**options) as session:
+        session.run(tf.global_variables_initializer())
+        assert told(session, one, x, [1]) == []
+        (said,) = told(session, two, x, [np.nan])
+        assert "two/loss" in said
+        with tf.variable_scope("three"):
+            three = model(x)
+        session.run(tf.variables_initializer(tf.global_variables("three")))
+        assert told(session, three, x, [1]) == []
+        assert graphmp.check_overflow(session, {x: np.ones((4, 8))}, "three/loss:0") is None
+        (said,) = told(session, three, x, [np.nan])
+        assert "three/loss" in said
+
+
+def step(**changes):
+    given = dict(
+        step=10,
+        loss="loss",
+        kind="dynamic",
+        in_a_row=10,
+        first=False,
+        of_loss=False,
+        scale=1.0,
+        lowered=1.0,
+        floor=1.0,
+    )
+    return NotFinite(**{**given, "hopeless": True, "turned": False, "overflow": None, **changes})
+
+
+@pytest.mark.unit
+def test_what_is_float32_already_is_not_to_be_kept_so():
+    class Overflow:
+        node, dtype = "x", "float32"
+
+    assert (
+        Words(python=False).cure(step(overflow=Overflow()))
+        == "x computes in float32 already: look at the data, lower the learning rate"
+    )
+
+
+def test_other_fetches_add_nothing_to_the_graph(graph):
+    """What watches a step is made once for what the step computes, not for each list of fetches."""
+    x = tf.placeholder(tf.float32, [4, 8])
+    train = model(x)
+    with graphmp.Session(loss_scale=128.0) as session:
+        session.run(tf.global_variables_initializer())
+        session.run([train, x], {x: np.ones((4, 8))})
+        before = len(graph.get_operations())
+        session.run([x, train], {x: np.ones((4, 8))})
+        session.run([train, x, x * 1], {x: np.ones((4, 8))})
+        assert len(graph.get_operations()) == before + 2  # the script's own
