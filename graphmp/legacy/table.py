@@ -92,7 +92,6 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "metrics.python.ops": ("tf_slim.metrics",),
     "metrics.python.ops.metric_ops": ("tf_slim.metrics.metric_ops",),
     "rnn": _RNN,
-    "rnn.python.ops": (),
     "rnn.python.ops.core_rnn_cell": (_OWN + "rnn.base", *_RNN),
     "rnn.python.ops.fused_rnn_cell": _RNN,
     "rnn.python.ops.gru_ops": _RNN,
@@ -109,14 +108,10 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "slim.python.slim": ("tf_slim",),
     "slim.python.slim.data": ("tf_slim.data",),
     "slim.python.slim.nets": ("tf_slim.nets",),
-    "staging": (),
-    "stateless": (),
     "tensorboard.plugins.projector": ("tensorboard.plugins.projector",),
-    "tpu": (),
     "training": (_OWN + "training", "tf_slim.training.training", "tf_slim.training.evaluation"),
     "training.python.training.hparam": (_OWN + "training",),
     "training.python.training.training": ("tf_slim.training.training",),
-    "util": (),
 }
 MODULES.update(
     {"layers.python.layers." + name: ("tf_slim.layers." + name,) for name in _SLIM_LAYERS}
