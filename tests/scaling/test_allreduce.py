@@ -112,9 +112,7 @@ def test_two_processes_train_as_one_under_graphmp_run(forks, folder):
     ids=["python", "graphmp run"],
 )
 def test_horovod(ways, command, folder):
-    pytest.importorskip(
-        "horovod.tensorflow", reason="Horovod is not installed: BUILD_NOTES.md says how to build it"
-    )
+    pytest.importorskip("horovod.tensorflow", reason="Horovod is not installed")
     pathlib.Path("script.py").write_text(HOROVOD)
     launch = [
         sys.executable,

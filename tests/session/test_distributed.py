@@ -1,6 +1,6 @@
 """Clusters of real processes on this machine: parameter servers, workers, converted in every way, killed and started again.
 
-Each process has a deadline of its own (tests/forks.py), and each cluster ends all that it started.
+Each process has a deadline of its own (tests/support/forks.py), and each cluster ends all that it started.
 """
 
 from __future__ import annotations

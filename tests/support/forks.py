@@ -193,7 +193,7 @@ class Forks:
 
 
 def builds_in_forks(forks: Forks, folder: pathlib.Path) -> Any:
-    """What stands for `subprocess` in `runtime/builds.py`: a script's graph is built in a fork. `folder` is where a file for it may be."""
+    """What stands for `subprocess` in `conversion/builds.py`: a script's graph is built in a fork. `folder` is where a file for it may be."""
     script = folder / "build_in_fork.py"
     script.write_text("import sys\nfrom graphmp.conversion.child import main\nmain(sys.argv[1])\n")
 
