@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import parse, serialize
-from graphmp.graph.structure.control_flow import EXITS
+from graphmp.policy.op_sets import EXITS
 
 _KINDS = {
     "while_context": "tensorflow.WhileContextDef",
