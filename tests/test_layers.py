@@ -69,7 +69,6 @@ ROOMS = {
     ],
     "doctor": [],
     "bench": [
-        "compare",
         "conversion",
         "doctor",
         "feeds",

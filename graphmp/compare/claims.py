@@ -12,7 +12,6 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.compare.changes import Body
 from graphmp.compare.model import Comparison
-from graphmp.compare.values import plural
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.io.stored import StoredMetaGraph
 from graphmp.graph.state.variables import Variable, saved_names, variables
@@ -21,7 +20,7 @@ from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32, FLOAT64, INVALID, compute_dtype, dtype_text
 from graphmp.policy.op_sets import FILLS, PLACEHOLDERS
 from graphmp.verify import FAILED, NOT_APPLICABLE, PROVED, Claim, verify
-from graphmp.wording import some
+from graphmp.wording import plural, some
 
 OF_REPORT = ("explained", "report")  # the claims about a report
 _OURS = SCOPE + "/"

@@ -19,7 +19,7 @@ from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.values import is_one
 from graphmp.graph.structure.view import Port
 from graphmp.once import once
-from graphmp.policy.op_sets import EXITS, READS, VARIABLE_OPS
+from graphmp.policy.op_sets import EXITS, READS, RESTORES, SAVES, VARIABLE_OPS
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
 from graphmp.verify.erase import Erasure
@@ -84,8 +84,8 @@ class Precision:
     def _stored(self) -> Iterator[Fault]:
         view, state = self._before, self._sides.before.state
         restores, saves = (
-            [name for name, node in view.nodes.items() if node.op == op]
-            for op in ("RestoreV2", "SaveV2")
+            [name for name, node in view.nodes.items() if node.op in ops]
+            for ops in (RESTORES, SAVES)
         )
         ends = {
             *saves,

@@ -12,6 +12,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.edit.editing import add_data_inputs
 from graphmp.graph.structure.calls import functions_named
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.view import parse_input
@@ -172,8 +173,7 @@ class _Passing:
         more_shapes(function.attr, "_input_shapes", len(variables))
 
     def _pass(self, node: Any, handles: List[str]) -> None:
-        data = [text for text in node.input if not text.startswith("^")]
-        node.input[:] = data + handles + [text for text in node.input if text.startswith("^")]
+        add_data_inputs(node, handles)
         if node.op in _TYPES:
             node.attr[_TYPES[node.op]].list.type.extend([RESOURCE] * len(handles))
         if node.op in WHILES:

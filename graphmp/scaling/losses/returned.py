@@ -14,6 +14,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, 
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.graph.edit.editing import add_data_inputs
 from graphmp.graph.structure.calls import functions_named, with_callers
 from graphmp.graph.structure.gradient_names import claims, proposed
 from graphmp.naming import in_body
@@ -225,12 +226,8 @@ class Threads:
 
     def _pass(self, node: Any, scale: str, true: str) -> str:
         """Gives a call the scale. Returns its flag as a body spells it."""
-        data, controls = (
-            [t for t in node.input if not t.startswith("^")],
-            [t for t in node.input if t.startswith("^")],
-        )
         loop = node.op in WHILES
-        node.input[:] = [*data, scale, *([true] if loop else []), *controls]
+        add_data_inputs(node, [scale, true] if loop else [scale])
         for key in ("output_shapes", "_output_shapes"):
             more_shapes(node.attr, key, 2 if loop else 1)
         if node.op in self._functions:
