@@ -1,15 +1,34 @@
-"""Names and errors in a sentence."""
+"""Names, numbers and errors in a sentence."""
 
 from __future__ import annotations
 
 from typing import Optional, Sequence
 
 
+def printable(text: str) -> str:
+    """`text` with what can't be seen, or steers a terminal or the direction of writing, as escapes."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(
+            c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+        )
+    )
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """`1 change`, `2,000 changes`; `nouns` where the plural is irregular."""
+    return "%s %s" % (format(count, ","), noun if count == 1 else nouns or noun + "s")
+
+
 def some(names: Sequence[str], most: int = 3) -> str:
     """The first names, and how many more there are: `a, b, c and 1,204 more`."""
-    return ", ".join(names[:most]) + (
-        " and %s more" % format(len(names) - most, ",") if len(names) > most else ""
-    )
+    return " ".join(filter(None, (", ".join(names[:most]), more(len(names) - most))))
+
+
+def more(hidden: int) -> str:
+    """`and 1,204 more`; empty where nothing is left out."""
+    return "and %s more" % format(hidden, ",") if hidden > 0 else ""
 
 
 def first_line(error: Optional[Exception]) -> str:

@@ -42,7 +42,7 @@ ROOMS = {
         "tf_hooks",
         "verify",
     ],
-    "feeds": ["conversion", "graph"],
+    "feeds": ["conversion", "graph", "policy"],
     "inspect": ["compare", "feeds", "graph", "policy", "rewrite", "scaling", "session", "tf_hooks"],
     "audit": [
         "compare",
@@ -69,7 +69,6 @@ ROOMS = {
     ],
     "doctor": [],
     "bench": [
-        "compare",
         "conversion",
         "doctor",
         "feeds",

@@ -26,9 +26,8 @@ from graphmp.audit.drawing import (
 from graphmp.audit.rows import ACTIVATION_GRADIENT, WEIGHT_GRADIENT
 from graphmp.audit.tally import EXPONENTS
 from graphmp.compare.render.single_page import escape, packed, resource, security_policy
-from graphmp.compare.render.text import plural
-from graphmp.compare.values import printable
 from graphmp.policy.formats import FORMATS
+from graphmp.wording import plural, printable
 
 # The parts of the script, joined in this order: package and name.
 SCRIPTS = (

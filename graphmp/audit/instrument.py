@@ -16,12 +16,12 @@ import tensorflow.compat.v1 as tf
 from graphmp.audit.measure import COLUMNS, SHARED, call, measuring_function
 from graphmp.audit.reduction import signs
 from graphmp.graph.structure.branches import conditional
-from graphmp.graph.structure.control_flow import ENTERS, EXITS, MERGES
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32, FLOAT64
 from graphmp.policy.formats import Format
+from graphmp.policy.op_sets import ENTERS, EXITS, MERGES
 
 PREFIX = SCOPE + "/measurement"  # no graph that is measured has it
 SUMS, MAXIMA = PREFIX + "/sums", PREFIX + "/maxima"

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import List, NamedTuple, Tuple
 
-from graphmp.compare.render.text import plural
-from graphmp.compare.values import printable
+from graphmp.wording import plural, printable
 
 
 class Rule(NamedTuple):

@@ -8,10 +8,10 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.shapes.shapes import recorded_elements
 from graphmp.graph.state.state import variable_behind
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.policy.dtypes import FLOATS, HALF
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES, MOVES_NOTHING
 from graphmp.tf_hooks.op_defs import OpDefs
 

@@ -10,9 +10,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 from graphmp.audit.agreement import LOSSES
 from graphmp.audit.audit import Audit, Finding, LossFinding
 from graphmp.audit.rows import ROLES, WEIGHT_GRADIENT
-from graphmp.compare.render.text import plural
-from graphmp.compare.values import printable
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS, Format
+from graphmp.wording import plural, printable
 
 HEAD, ROW, HEADING, NOTE, FAILED, PASSED, NEXT = (
     "head",

@@ -8,8 +8,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 from graphmp.bench import causes
 from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, TENSORFLOW, TIMED, Bench, Run
 from graphmp.bench.timings import Ratio
-from graphmp.compare.render.text import plural
-from graphmp.compare.values import printable
+from graphmp.wording import plural, printable
 
 _MOST_CAUSES = 4
 

@@ -11,12 +11,13 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from graphmp.cli.flags import conversion_flags, options_of
-from graphmp.cli.tables import Line, labelled, plural, section, show
+from graphmp.cli.tables import Line, labelled, section, show
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import CODES, GraphmpError
 from graphmp.version import __version__
+from graphmp.wording import plural
 
 if TYPE_CHECKING:
     from graphmp.inspect.alternatives import Flag

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, List
 from graphmp.cli import inspect_cost, inspect_memory, inspect_wire
 from graphmp.cli.flags import conversion_flags, options_of
 from graphmp.cli.inspected import end, head, like
-from graphmp.cli.tables import Line, labelled, plural, section, size
+from graphmp.cli.tables import Line, labelled, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
-from graphmp.wording import some
+from graphmp.wording import plural, some
 
 if TYPE_CHECKING:
     from graphmp.inspect.overview import Inspection

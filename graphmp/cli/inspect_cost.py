@@ -7,10 +7,11 @@ import shlex
 from typing import TYPE_CHECKING, List
 
 from graphmp.cli.inspected import counted, end, head, like
-from graphmp.cli.tables import Line, labelled, plural, section, size
+from graphmp.cli.tables import Line, labelled, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
+from graphmp.wording import plural
 
 if TYPE_CHECKING:
     from graphmp.inspect.cost import Costs

@@ -6,6 +6,7 @@ import pathlib
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List
 
 from graphmp.cli.tables import labelled
+from graphmp.wording import more
 
 if TYPE_CHECKING:
     from graphmp.compare.api import Diff
@@ -27,6 +28,6 @@ def summary(diff: Diff, written: List[pathlib.Path], next_command: str) -> Itera
 def _warnings(warnings: List[Dict[str, Any]]) -> Iterator[str]:
     for code in sorted({warning["code"] for warning in warnings}):
         alike = [warning for warning in warnings if warning["code"] == code]
-        more = " (and %d more in report.json)" % (len(alike) - 1) if len(alike) > 1 else ""
+        also = more(len(alike) - 1)
         said = " ".join(filter(None, (code, alike[0]["node"], alike[0]["message"])))
-        yield labelled("warning", said + more)
+        yield labelled("warning", said + (" (%s in report.json)" % also if also else ""))

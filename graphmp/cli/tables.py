@@ -8,6 +8,8 @@ from typing import Any, Iterable, List, Sequence, Tuple
 from rich.console import Console
 from rich.text import Text
 
+from graphmp.wording import more, printable
+
 STYLES = dict.fromkeys(("row", "change", "blank"), "")
 STYLES.update(
     head="bold",
@@ -34,8 +36,6 @@ Line = Tuple[str, str]  # a style and the text
 
 def show(lines: Iterable[Line]) -> None:
     """Prints lines. What can't be seen in a name, or stdout's encoding lacks, is shown escaped."""
-    from graphmp.compare.values import printable
-
     shown = [(style, encodable(printable(text))) for style, text in lines]
     if not sys.stdout.isatty():
         write("".join(text + "\n" for _, text in shown))
@@ -83,8 +83,8 @@ def section(
 
     head = [("row", ""), ("heading", heading)] + ([("heading", line(titles))] if titles else [])
     hidden = len(rows) - len(shown)
-    more = [("row", "  and %s more: --json has them all" % format(hidden, ","))] if hidden else []
-    return head + [("row", line(cells)) for cells in shown] + more
+    left_out = [("row", "  %s: --json has them all" % more(hidden))] if hidden else []
+    return head + [("row", line(cells)) for cells in shown] + left_out
 
 
 def size(count: float) -> str:
@@ -94,8 +94,3 @@ def size(count: float) -> str:
             return "%s %s" % (format(count, ",.3g" if count < 1000 else ",.0f"), unit)
         count /= 1000
     raise AssertionError
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 node`, `2,000 nodes`."""
-    return "%s %s%s" % (format(count, ","), noun, "" if count == 1 else "s")

@@ -12,16 +12,15 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.compare.changes import Body
 from graphmp.compare.model import Comparison
-from graphmp.compare.values import plural
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.io.stored import StoredMetaGraph
-from graphmp.graph.state.state_kinds import PLACEHOLDERS
 from graphmp.graph.state.variables import Variable, saved_names, variables
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32, FLOAT64, INVALID, compute_dtype, dtype_text
+from graphmp.policy.op_sets import FILLS, PLACEHOLDERS
 from graphmp.verify import FAILED, NOT_APPLICABLE, PROVED, Claim, Proof
-from graphmp.wording import some
+from graphmp.wording import plural, some
 
 OF_REPORT = ("explained", "report")  # the claims about a report
 _OURS = SCOPE + "/"
@@ -186,7 +185,7 @@ def _reported(report: Dict[str, Any], view: GraphView) -> List[str]:
 
 
 def _is_ones(view: GraphView, seed: str) -> bool:
-    return seed not in view.nodes or view.nodes[seed].op in ("Const", "Fill", "OnesLike")
+    return seed not in view.nodes or view.nodes[seed].op in FILLS | {"Const"}
 
 
 def _loss(view: GraphView, losses: Iterable[str]) -> Claim:

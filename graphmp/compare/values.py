@@ -13,22 +13,6 @@ MOST_CHARACTERS = 80
 MOST_ELEMENTS = 4
 
 
-def printable(text: str) -> str:
-    """`text` with what can't be seen, or steers a terminal or the direction of writing, as escapes."""
-    return (
-        text
-        if text.isprintable()
-        else "".join(
-            c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-        )
-    )
-
-
-def plural(count: int, noun: str, nouns: str = "") -> str:
-    """`1 change`, `2,000 changes`; `nouns` where the plural is irregular."""
-    return "%s %s" % (format(count, ","), noun if count == 1 else nouns or noun + "s")
-
-
 def attribute_text(value: tf.AttrValue) -> str:
     """An attribute's value, of whatever length; tensors without their elements."""
     kind = value.WhichOneof("value")

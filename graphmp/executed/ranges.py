@@ -13,11 +13,11 @@ import tensorflow.compat.v1 as tf
 from graphmp.executed.order import in_this_order
 from graphmp.executed.same import Expected
 from graphmp.executed.session import Session, changed
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.dtypes import FLOAT32
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.verify.sides import Side
 
 _NORMAL = float(np.finfo(np.float32).tiny)

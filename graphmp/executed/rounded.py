@@ -7,10 +7,9 @@ from typing import Iterator
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import Editor
-from graphmp.graph.state.state_kinds import PLACEHOLDERS
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import FLOAT32
+from graphmp.policy.op_sets import PLACEHOLDERS, VARIABLE_OPS
 from graphmp.verify.sides import Side
 
 

@@ -8,12 +8,13 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Port
 from graphmp.policy.half_kernels import DEVICES
+from graphmp.policy.op_sets import ENTERS
 from graphmp.verify.body import Body
 from graphmp.verify.erase import Step
 from graphmp.verify.functions import compared
 from graphmp.verify.sides import Side, Sides
 
-_HAND_ON = frozenset(("Cast", "Enter", "Identity", "RefEnter"))
+_HAND_ON = ENTERS | {"Cast", "Identity"}
 
 
 class Dynamic(NamedTuple):

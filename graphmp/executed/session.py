@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import with_nodes_reversed
 from graphmp.graph.state.state import State
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.process_memory import collector_paused
 from graphmp.session.plain_sessions import initialise, quiet_logging, restore, seeded, unoptimised
 from graphmp.session.session_config import with_session_config

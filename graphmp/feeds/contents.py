@@ -25,6 +25,7 @@ from graphmp.feeds.sparse import sparse_parts
 from graphmp.feeds.uses import Use, scalar, uses_of_shape, uses_of_values
 from graphmp.feeds.wanted import Dimensions, Wanted, wanted_tensors
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.policy.op_sets import INEQUALITIES
 
 INTEGERS, SPELLING, LENGTHS, ONE_HOT = (
     "integers",
@@ -39,7 +40,6 @@ _LEARNING_RATE = 1e-3
 _SOFTMAX_LOSSES = frozenset(
     ("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits")
 )
-_COMPARES = frozenset(("Greater", "GreaterEqual", "Less", "LessEqual"))
 _CTC_LENGTHS = frozenset((("CTCBeamSearchDecoder", 1), ("CTCGreedyDecoder", 1), ("CTCLoss", 3)))
 _SHAPES = frozenset((
     ("BroadcastTo", 1), ("Fill", 0), ("RandomStandardNormal", 0), ("RandomUniform", 0), ("Range", 1), ("Reshape", 1), ("Slice", 2), ("Tile", 1),
@@ -177,7 +177,7 @@ class Contents:
             sequences = self._shapes.operand(use, 0)
             axis = use.node.attr["seq_dim"].i if "seq_dim" in use.node.attr else 0
             return (sequences[axis] if sequences else None) or self._steps
-        if use.node.op in _COMPARES and len(sizes) == 1 and self._is_integer(use.port):
+        if use.node.op in INEQUALITIES and len(sizes) == 1 and self._is_integer(use.port):
             other = self._view.inputs(use.node.name)[1 - use.slot]
             return self._steps if scalar(self._view, other) is None else None
         return None

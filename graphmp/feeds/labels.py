@@ -8,12 +8,13 @@ from typing import Sequence
 from graphmp.feeds.shapes import Shapes
 from graphmp.feeds.uses import Use, carried_from, scalar
 from graphmp.feeds.wanted import Wanted
-from graphmp.graph.state.live import UPDATE_PREFIXES, is_update, is_write
+from graphmp.graph.state.live import is_update, is_write
 from graphmp.graph.structure.view import Consumer, GraphView, Port
+from graphmp.policy.op_sets import SELECTS, UPDATE_PREFIXES
 
 _LOGISTIC_LOSS = re.compile(r"(^|/)logistic_loss(_\d+)?/")
 _LOGS = frozenset(("Log", "LogSoftmax"))
-_POSITIVE_PARTS = frozenset(("Maximum", "Relu", "Select", "SelectV2"))
+_POSITIVE_PARTS = SELECTS | {"Maximum", "Relu"}
 _RATES = ("alpha", "learning_rate", "lr")  # as update kernels name the input
 _RATE_NAME = re.compile(r"(^|[/_])(lr|learning_?rate)([/_\d]|$)", re.IGNORECASE)
 _SCALES = frozenset(

@@ -8,8 +8,6 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView
 
-PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2"))
-
 _FED = "the script feeds it"
 _DATASET = "the next element of a dataset"
 _QUEUE = "threads of the script fill the queue"

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Consumer, GraphView, Port
+from graphmp.policy.op_sets import ADDS, ARRAY_READS, ARRAY_WRITES
 
 _FIRST, _SECOND, _ALL, _ALL_BUT_FIRST, _ALL_BUT_LAST = (
     slice(0, 1),
@@ -54,9 +55,7 @@ _MOVES: Dict[str, slice] = {
 }
 _MOVES.update((op, _ALL if op in ("IdentityN", "Merge") else _FIRST) for op in _CARRIES)
 # Arithmetic that keeps a tensor's shape where its other operand is a scalar.
-_SCALES = frozenset(("Add", "AddV2", "Div", "Maximum", "Minimum", "Mul", "RealDiv", "Sub"))
-_ARRAY_WRITES = {"TensorArrayScatterV3": 2, "TensorArraySplitV3": 1, "TensorArrayWriteV3": 2}
-_ARRAY_READS = frozenset(("TensorArrayConcatV3", "TensorArrayGatherV3", "TensorArrayReadV3"))
+_SCALES = ADDS | {"Div", "Maximum", "Minimum", "Mul", "RealDiv", "Sub"}
 
 
 class Use(NamedTuple):
@@ -120,9 +119,9 @@ def _moved(view: GraphView, consumer: Consumer) -> List[Tuple[Port, int]]:
     op = view.nodes[consumer.node].op
     if consumer.slot in range(len(view.inputs(consumer.node)))[_MOVES.get(op, slice(0))]:
         return [(port, 0) for port in _outputs(view, consumer)]
-    if _ARRAY_WRITES.get(op) == consumer.slot:
+    if ARRAY_WRITES.get(op) == consumer.slot:
         return [(port, 0) for port in _read_from_array(view, consumer.node)]
-    if op in ("Add", "AddV2", "Sub"):
+    if op in ADDS | {"Sub"}:
         number = integer(view, view.inputs(consumer.node)[1 - consumer.slot])
         if number is not None and (op != "Sub" or consumer.slot == 0):
             return [(Port(consumer.node, 0), -number if op == "Sub" else number)]
@@ -184,7 +183,7 @@ def _read_from_array(view: GraphView, writer: str) -> List[Port]:
         for consumer in view.consumers(port.node):
             if consumer.output != port.output or consumer.slot:
                 continue
-            if view.nodes[consumer.node].op in _ARRAY_READS:
+            if view.nodes[consumer.node].op in ARRAY_READS:
                 found.append(Port(consumer.node, 0))
             elif view.nodes[consumer.node].op in _CARRIES:
                 waiting += [port for port in _outputs(view, consumer) if port not in seen]

@@ -9,9 +9,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
-from graphmp.feeds.sources import PLACEHOLDERS, needed, sources
+from graphmp.feeds.sources import needed, sources
 from graphmp.graph.shapes.shapes import recorded_dimensions
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import FED
 
 Dimensions = Tuple[Optional[int], ...]
 Shape = Optional[Dimensions]
@@ -62,7 +63,7 @@ def wanted_tensors(graph: tf.Graph, view: GraphView, targets: Iterable[str]) -> 
     run = needed(view, targets)
     found = []
     for name in sources(view, targets):
-        whole = name in targets or view.nodes[name].op in PLACEHOLDERS
+        whole = name in targets or view.nodes[name].op in FED
         read = {consumer.output for consumer in view.consumers(name) if consumer.node in run}
         outputs = graph.get_operation_by_name(name).outputs
         found += [

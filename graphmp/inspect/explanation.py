@@ -11,11 +11,11 @@ import tensorflow.compat.v1 as tf
 from graphmp.compare.roles import role
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.inspect.alternatives import Alternatives, Flag
 from graphmp.inspect.chains import chain_to, way_to_allow
 from graphmp.inspect.rules import RULES, UNPAINTED, kind_of
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite

@@ -16,8 +16,8 @@ from graphmp.graph.shapes.shapes import (
 )
 from graphmp.graph.structure.view import Port
 from graphmp.naming import is_own
+from graphmp.policy.op_sets import ARGUMENT
 from graphmp.rewrite.units import TypedGraph
-from graphmp.tf_hooks.bodies import ARGUMENT
 
 _SHAPES = "_output_shapes"
 _NOTHING: Mapping[Port, Optional[Sequence[int]]] = {}

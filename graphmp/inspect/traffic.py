@@ -15,10 +15,9 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.shapes.shapes import UNKNOWN_RANK, recorded_elements
-from graphmp.graph.state.state_kinds import PLACEHOLDERS
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from graphmp.policy.op_sets import PLACEHOLDERS, VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import MOVES_NOTHING
 from graphmp.rewrite.pipeline import rewrite

@@ -9,14 +9,13 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import RESTORES, SAVES
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.plan import steps_inside
 from graphmp.tf_hooks.op_defs import OpDefs
 
-_BESIDE_STEPS = frozenset(
-    ("NoOp", "Restore", "RestoreSlice", "RestoreV2", "Save", "SaveSlices", "SaveV2")
-)
+_BESIDE_STEPS = SAVES | RESTORES | {"NoOp"}
 
 
 class Training(NamedTuple):

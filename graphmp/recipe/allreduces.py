@@ -7,8 +7,9 @@ from typing import Any, Container, List, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.live import ancestors
-from graphmp.graph.structure.calls import CALLS, functions_named
+from graphmp.graph.structure.calls import functions_named
 from graphmp.loss_scale.gradients import values
+from graphmp.policy.op_sets import CALLS
 from graphmp.scaling.losses.allreduce import is_reduce, reducing_functions
 
 

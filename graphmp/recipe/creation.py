@@ -19,23 +19,32 @@ from typing import Any, Callable, Dict, FrozenSet, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.state.live import ASSIGNS, is_tensor, variable_op
-from graphmp.graph.structure.calls import CHOICES, LOOPS
-from graphmp.graph.structure.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from graphmp.graph.state.live import is_tensor, variable_op
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import all_finite
+from graphmp.policy.op_sets import (
+    ASSIGNS,
+    CHOICES,
+    ENTERS,
+    EXITS,
+    MERGES,
+    NEXT_ITERATIONS,
+    OVERWRITES,
+    SHAPE_OPS,
+    SWITCHES,
+    WHILES,
+)
 from graphmp.policy.policy import Policy
+from graphmp.policy.traits import LOOK_UPS
 from graphmp.recipe import state as states
 from graphmp.recipe.plan import FLOATS, SEEDS, Plan, matches
 from graphmp.recipe.refusal import functional_control_flow
 from graphmp.tf_hooks.internals import accepts, op_def
 from graphmp.tf_hooks.op_creation import Creation
 
-LOOKUPS = frozenset(["Gather", "GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"])
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
 # A loop variable or TensorArray is of one dtype throughout; shapes are the same in any.
 CONTROL_FLOW = ENTERS | EXITS | SWITCHES | MERGES | NEXT_ITERATIONS
-SHAPES = frozenset(["Rank", "Shape", "ShapeN", "Size"])
 _ACTIVE = threading.local()
 
 
@@ -66,7 +75,7 @@ class Build:
             tf.get_default_graph() is not self._graph
         ):  # the body of a function, tf.data's for example
             return None
-        if creation.op_type in LOOPS | CHOICES and self._has_half(creation.arguments):
+        if creation.op_type in WHILES | CHOICES and self._has_half(creation.arguments):
             raise functional_control_flow(creation.op_type)
         creation = creation._replace(arguments=_map(creation.arguments, _whole))
         if creation.op_type in ASSIGNS:
@@ -231,7 +240,7 @@ class Build:
         if creation.op_type == "OneHot":
             return not self._has_half(arguments)
         return (
-            creation.op_type in LOOKUPS
+            creation.op_type in LOOK_UPS
             and variable_op(arguments.get("params", arguments.get("resource"))) is not None
         )
 
@@ -290,7 +299,7 @@ def target_of(creation: Creation) -> Any:
 
 def old_value(op_type: str, target: Any, value: Any) -> Any:
     """What an assignment must be given to change nothing: the present value, or a zero delta, -0 where it is added: -0 and 0 are 0."""
-    if op_type not in ("Assign", "AssignVariableOp"):
+    if op_type not in OVERWRITES:
         zeros = tf.zeros_like(value)
         return tf.negative(zeros) if op_type.startswith("AssignAdd") else zeros
     if target.dtype != tf.resource:
@@ -342,7 +351,7 @@ def _array(handle: Any) -> Optional[Any]:
 def _is_structure(op_type: str) -> bool:
     return (
         op_type in CONTROL_FLOW
-        or op_type in SHAPES
+        or op_type in SHAPE_OPS
         or op_type.startswith(("TensorArray", "Stack", "TensorList"))
     )
 

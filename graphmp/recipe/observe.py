@@ -15,7 +15,8 @@ import tensorflow.compat.v1 as tf
 from absl import logging
 
 from graphmp.config import Config
-from graphmp.graph.state.live import VARIABLE_OPS, connected_variables, is_tensor, variable_op
+from graphmp.graph.state.live import connected_variables, is_tensor, variable_op
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.recipe import seeds
 from graphmp.recipe.inputs import Call, flat, replaced

@@ -17,16 +17,17 @@ from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, S
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
-from graphmp.graph.state.live import VARIABLE_OPS, is_tensor, variable_op
+from graphmp.graph.state.live import is_tensor, variable_op
 from graphmp.policy.formats import FORMATS
+from graphmp.policy.op_sets import ADDS, VARIABLE_OPS
 from graphmp.policy.policy import Policy
+from graphmp.policy.traits import BIAS_ADDS
 from graphmp.rewrite.ranges import misfit
 from graphmp.tf_hooks.internals import accepts
 
 FLOATS = (tf.float32, tf.float64)
 _REHEARSED = ("counts", "outside", "size")
 SEEDS = ("seed", "seed2")
-BIAS_ADDS = frozenset(["Add", "AddV2", "BiasAdd", "BiasAddV1"])
 
 
 class Observation(NamedTuple):
@@ -188,7 +189,7 @@ def _bias_adds(
     for consumer in consumers.get(op, ()):
         if consumer in half or consumer in found:
             continue
-        if consumer.type in BIAS_ADDS and any(_holds_variable(t) for t in consumer.inputs):
+        if consumer.type in ADDS | BIAS_ADDS and any(_holds_variable(t) for t in consumer.inputs):
             found.add(consumer)
         elif consumer.type in ("Reshape", "Squeeze", "Transpose") and consumer.type in policy.clear:
             below = _bias_adds(consumer, half, consumers, policy)

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
-from graphmp.graph.state.live import VARIABLE_OPS
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.recipe.plan import Plan, matches
 

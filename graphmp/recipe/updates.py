@@ -10,7 +10,6 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.building import own_scope
 from graphmp.graph.state.live import (
-    ASSIGNS,
     ancestors,
     is_initializer,
     is_tensor,
@@ -20,6 +19,7 @@ from graphmp.graph.state.live import (
 )
 from graphmp.loss_scale import gate
 from graphmp.loss_scale.gradients import values
+from graphmp.policy.op_sets import ASSIGNS
 from graphmp.recipe import creation as creations
 from graphmp.recipe import state as states
 from graphmp.recipe.allreduces import reduced

@@ -15,13 +15,13 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.naming import SCOPE
+from graphmp.policy.op_sets import SELECTS
 
 GLOBAL_NORM, NORM, VALUE = "global norm", "norm", "value"
 _BOUNDS = frozenset(["Maximum", "Minimum"])
 _ROOTS = frozenset(["Rsqrt", "Sqrt"])
 _SUMS = frozenset(["L2Loss", "Sum"])
 _KEEP = frozenset(["Cast", "Enter", "Identity", "Reshape", "Squeeze"])
-_SELECTS = frozenset(["Select", "SelectV2"])
 _UNARY = frozenset(["Inv", "Neg", "Reciprocal", "Square"])
 _ARITHMETIC: Dict[str, Callable[..., float]] = {
     "Add": operator.add,
@@ -136,7 +136,7 @@ class _Finder:
         op = self._view.nodes[name].op
         if op in _ROOTS:
             return name
-        if depth > _DEEPEST or (op not in _KEEP and op not in _SELECTS and op not in _INVERSES):
+        if depth > _DEEPEST or (op not in _KEEP and op not in SELECTS and op not in _INVERSES):
             return None
         found = (
             self._root(each, depth + 1) for each in self._inputs(name) if each in self._between
@@ -161,7 +161,7 @@ class _Finder:
             for number, each in enumerate(inputs)
             if each in self._between and self._root(each) == root
         )
-        if op in _KEEP or op in _SELECTS:
+        if op in _KEEP or op in SELECTS:
             return self._solved(inputs[place], root, target)
         other = self._value(inputs[1 - place]) if len(inputs) == 2 else None
         if op not in _UNARY and other is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List, Tuple
 
 from graphmp.compare import kinds
-from graphmp.graph.state.variables import VARIABLE_OPS, variables
+from graphmp.graph.state.variables import variables
 from graphmp.graph.structure.view import parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32, INVALID, compute_dtype
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.report.reasons import Reason, kept
 

@@ -12,9 +12,9 @@ from typing import AbstractSet, Callable, List, Mapping, NamedTuple, Optional, T
 from graphmp.compare import categories, kinds, roles
 from graphmp.compare.changes import Body, Change
 from graphmp.graph.state.state import variable_behind
-from graphmp.graph.structure.control_flow import MERGES, SWITCHES
 from graphmp.graph.structure.view import parse_input
 from graphmp.naming import SCOPE
+from graphmp.policy.op_sets import MERGES, SWITCHES
 from graphmp.policy.policy import Policy
 
 # The kind of reason, by what stands before the colon of an engine's words.

@@ -30,6 +30,7 @@ from typing import AbstractSet, Callable, Dict, Iterable, List, NamedTuple, Set
 
 from graphmp.config import Config
 from graphmp.graph.state.state import variable_behind
+from graphmp.policy.op_sets import SUMS
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import (
     BIAS_ADDS,
@@ -40,7 +41,6 @@ from graphmp.policy.traits import (
     MOST_SUMMED_IN_FLOAT32,
     MOVES_NOTHING,
     NONLINEAR_DENIED,
-    SUMS,
 )
 from graphmp.rewrite.gradient_facts import GradientFacts
 from graphmp.rewrite.groups import Groups

@@ -18,12 +18,11 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.policy.dtypes import FLOAT32, INT32, INT64
 from graphmp.policy.formats import FORMATS
+from graphmp.policy.op_sets import SHAPE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES
 from graphmp.rewrite.counts import count
 from graphmp.rewrite.units import TypedGraph
-
-COUNTS = frozenset(("Rank", "Shape", "ShapeN", "Size"))
 
 
 class Misfit(NamedTuple):
@@ -151,10 +150,10 @@ def _is_count(graph: TypedGraph, name: str) -> bool:
     sources = [
         n
         for n in _integer_ancestors(graph, name)
-        if not graph.view.inputs(n) or graph.view.nodes[n].op in COUNTS
+        if not graph.view.inputs(n) or graph.view.nodes[n].op in SHAPE_OPS
     ]
     ops = {graph.view.nodes[n].op for n in sources}
-    return bool(ops & COUNTS) and ops <= COUNTS | {"Const"}
+    return bool(ops & SHAPE_OPS) and ops <= SHAPE_OPS | {"Const"}
 
 
 def _integer_ancestors(graph: TypedGraph, name: str, most: int = 200) -> Set[str]:
@@ -165,6 +164,6 @@ def _integer_ancestors(graph: TypedGraph, name: str, most: int = 200) -> Set[str
         current = waiting.pop()
         if current not in seen:
             seen.add(current)
-            if graph.view.nodes[current].op not in COUNTS:
+            if graph.view.nodes[current].op not in SHAPE_OPS:
                 waiting.extend(port.node for port in graph.view.inputs(current))
     return seen

@@ -10,12 +10,12 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError, warning
 from graphmp.graph.edit.mark import read_mark, same_conversion
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.gradient_record import Recorded
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import FLOAT32, FLOAT64, HALF, compute_dtype
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.unmatched import unmatched
 from graphmp.scaling.losses.inside import training_functions

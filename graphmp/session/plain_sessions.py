@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.state.live import ancestors
-from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.policy.op_sets import OVERWRITES, VARIABLE_OPS
 from graphmp.wording import first_line
 
 _CHANNELS_FIRST = (b"NCHW", b"NCDHW")
@@ -114,7 +114,7 @@ def _runs(session: Any, ops: Any) -> bool:
 
 def _needs_nothing(initializer: Any) -> bool:
     """Whether an assignment reads nothing that may not be there yet: no variable, no other resource, nothing fed."""
-    if initializer.type not in ("Assign", "AssignVariableOp"):
+    if initializer.type not in OVERWRITES:
         return False
     read = ancestors(
         [*(tensor.op for tensor in initializer.inputs[1:]), *initializer.control_inputs]

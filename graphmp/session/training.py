@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Iterable
 
 from graphmp.graph.state.live import ancestors, as_ops, is_update, is_write
-from graphmp.graph.structure.calls import CALLS, functions_named, with_callers
+from graphmp.graph.structure.calls import functions_named, with_callers
+from graphmp.policy.op_sets import CALLS
 from graphmp.scaling.losses.inside import training_functions
 from graphmp.tf_hooks.gradient_calls import noted
 from graphmp.tf_hooks.internals import is_op

@@ -11,9 +11,9 @@ from typing import Any, Dict, List, Optional
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import CONTROL, parse_input
+from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.tf_hooks.op_defs import OpDefs
 
-ARGUMENT, RESULT = "_Arg", "_Retval"
 _RESULT_PREFIX = "graphmp_result/"
 
 

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.gradient_record import Recorded
 from graphmp.graph.structure.view import Port
+from graphmp.policy.op_sets import FILLS
 
 TAPE = "gradient tape"
 _NOTED: weakref.WeakKeyDictionary[Any, List[Recorded]] = weakref.WeakKeyDictionary()
@@ -211,7 +212,7 @@ def _seeds_of_tape(
         return None
     ones: Dict[int, List[Any]] = {}
     for op in made:
-        if op.type in ("Fill", "OnesLike") or (
+        if op.type in FILLS or (
             op.type == "Const"
             and not any(reader.type == "Fill" for reader in op.outputs[0].consumers())
         ):

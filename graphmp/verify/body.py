@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, FrozenSet, Iterator, Optional, Set
 
 from graphmp.graph.structure.view import Port
-from graphmp.tf_hooks.bodies import RESULT
+from graphmp.policy.op_sets import RESULT
 from graphmp.verify.calls import Calls
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.clips import Clips

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from graphmp.graph.structure.calls import CHOICES, LOOPS, PLAIN, functions_named
+from graphmp.graph.structure.calls import functions_named
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import BOOL
+from graphmp.policy.op_sets import CHOICES, PLAIN_CALLS, WHILES
 from graphmp.verify import attributes
 from graphmp.verify.interface import Interface
 from graphmp.verify.matcher import Matcher
@@ -74,7 +75,10 @@ class Calls:
 
     def _call(self, name: str) -> Optional[Call]:
         node = self._view.nodes[name]
-        if node.op not in LOOPS | CHOICES | PLAIN and node.op not in self._sides.after.library:
+        if (
+            node.op not in WHILES | CHOICES | PLAIN_CALLS
+            and node.op not in self._sides.after.library
+        ):
             return None
         before = self._sides.before.view.nodes.get(name, node)
         pairs = [
@@ -82,12 +86,12 @@ class Calls:
             for pair in attributes.functions(before, node)
             if pair[1] in self._sides.after.library
         ]
-        if node.op in LOOPS:
+        if node.op in WHILES:
             pairs.sort(key=lambda pair: pair[1] == node.attr["body"].func.name)
         found = [self._functions.interface(pair) for pair in pairs]
         if not found or None in found:
             return None
-        return Call(name, tuple(found), int(node.op in CHOICES), node.op in LOOPS)
+        return Call(name, tuple(found), int(node.op in CHOICES), node.op in WHILES)
 
     def more(self, name: str) -> int:
         """How many inputs more than in the original a node has for arguments that were added to what it calls."""

@@ -10,8 +10,8 @@ from typing import FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
 
 from graphmp.graph.structure.branches import sides as sides_of
 from graphmp.graph.structure.branches import source
-from graphmp.graph.structure.control_flow import SWITCHES
 from graphmp.graph.structure.view import Port
+from graphmp.policy.op_sets import SWITCHES
 from graphmp.verify.calls import Calls
 from graphmp.verify.matcher import Bindings, Matcher
 from graphmp.verify.sides import Sides

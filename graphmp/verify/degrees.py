@@ -7,7 +7,6 @@ that isn't listed, a write, a print or a predicate must read degree 0. Zeros hav
 from __future__ import annotations
 
 import collections
-import itertools
 from typing import (
     AbstractSet,
     Any,
@@ -21,13 +20,26 @@ from typing import (
     Tuple,
 )
 
-from graphmp.graph.structure.calls import CALLS, CHOICES, LOOPS, functions_named
+from graphmp.graph.structure.calls import functions_named
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
 from graphmp.policy.homogeneity import rule
-from graphmp.tf_hooks.bodies import RESULT
+from graphmp.policy.op_sets import (
+    ARRAY_READS,
+    ARRAY_WRITES,
+    ARRAYS,
+    CALLS,
+    CHOICES,
+    EMPTY_LISTS,
+    GRADIENT_ARRAYS,
+    POPS,
+    PUSHES,
+    RESULT,
+    STACKS,
+    WHILES,
+)
 from graphmp.verify.erase import Erasure
 from graphmp.verify.sides import Sides, attribute
 
@@ -40,45 +52,11 @@ _MOST_CHANGES = (
     50  # of the degree of one node: that of a value which has none in a loop keeps changing
 )
 _CARRY = frozenset((*FLOATS, *COMPLEX, VARIANT))
-_ARRAYS = frozenset(
-    (
-        "TensorArrayV2",
-        "TensorArrayV3",
-        "TensorArrayGradV2",
-        "TensorArrayGradV3",
-        "TensorArrayGradWithShape",
-    )
-)
-_ZEROS = frozenset(("ZerosLike", "EmptyTensorList", "TensorListReserve"))
+_ZEROS = EMPTY_LISTS | {"ZerosLike"}
 # What puts values into a container, and the slot of the value; what takes them out. The container is what slot 0 is a handle of.
-_PUTS = {
-    **dict.fromkeys(("StackPush", "StackPushV2"), 1),
-    **dict.fromkeys(
-        (
-            "TensorArrayWriteV2",
-            "TensorArrayWriteV3",
-            "TensorArrayScatterV2",
-            "TensorArrayScatterV3",
-        ),
-        2,
-    ),
-    **dict.fromkeys(("TensorArraySplitV2", "TensorArraySplitV3"), 1),
-}
-_TAKES = frozenset(
-    (
-        "StackPop",
-        "StackPopV2",
-        *(
-            "TensorArray%sV%d" % row
-            for row in itertools.product(("Read", "Gather", "Concat"), (2, 3))
-        ),
-    )
-)
-_FLOWS = _ARRAYS | {
-    op for op in _PUTS if op.startswith("TensorArray")
-}  # they give a flow, which holds nothing
-_STACKS = frozenset(("Stack", "StackV2"))
-_MADE_OF = frozenset(("TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape"))
+_PUTS = {**dict.fromkeys(PUSHES, 1), **ARRAY_WRITES}
+_TAKES = POPS | ARRAY_READS
+_FLOWS = ARRAYS | ARRAY_WRITES.keys()  # they give a flow, which holds nothing
 
 
 class Degrees:
@@ -171,11 +149,11 @@ class Degrees:
         sources = []
         while self._view.inputs(name):
             name = self._view.inputs(name)[0].node
-            if self._view.nodes[name].op in _STACKS:
+            if self._view.nodes[name].op in STACKS:
                 break
-            if self._view.nodes[name].op in _MADE_OF:
+            if self._view.nodes[name].op in GRADIENT_ARRAYS:
                 sources.append(attribute(self._view.nodes[name], "source").s.decode())
-            elif self._view.nodes[name].op in _ARRAYS:
+            elif self._view.nodes[name].op in ARRAYS:
                 break
         return (name, *sources)
 
@@ -220,7 +198,7 @@ class Degrees:
         functions = [
             function for function in functions_named(node) if function in self._sides.after.library
         ]
-        if node.op in LOOPS:
+        if node.op in WHILES:
             return self._of_loop(name, known, attribute(node, "body").func.name)
         if node.op == "SymbolicGradient":
             return self._of_gradient(name, known, count)

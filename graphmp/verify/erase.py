@@ -15,9 +15,9 @@ from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.control_flow import MERGES
 from graphmp.graph.structure.view import Port, parse_input
 from graphmp.policy.dtypes import FLOATS
+from graphmp.policy.op_sets import ADDS, IDENTITIES, MERGES
 from graphmp.verify import attributes
 from graphmp.verify.calls import Calls
 from graphmp.verify.checkpoints import Checkpoints
@@ -27,8 +27,8 @@ from graphmp.verify.matcher import Matcher, same_op
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Sides, attribute, fetched
 
-_COPIES = frozenset(("Identity", "RefIdentity", "Snapshot"))
-_COMMUTE = frozenset(("Add", "AddV2", "Mul"))
+_COPIES = IDENTITIES | {"Snapshot"}
+_COMMUTE = ADDS | {"Mul"}
 
 
 class Step(NamedTuple):

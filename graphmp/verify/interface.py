@@ -6,7 +6,7 @@ from typing import AbstractSet, Any, Dict, FrozenSet, List, Sequence, Set, Tuple
 
 from graphmp.graph.structure.view import Port
 from graphmp.once import once
-from graphmp.tf_hooks.bodies import RESULT
+from graphmp.policy.op_sets import RESULT
 from graphmp.verify.formulas import Flag, said_finite
 from graphmp.verify.handles import State, is_argument
 

@@ -13,9 +13,8 @@ from typing import Callable, Dict, Iterator, List, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state.state_kinds import PLACEHOLDERS
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.view import GraphView, Port, parse_input
+from graphmp.policy.op_sets import PLACEHOLDERS, SWITCHES, VARIABLE_OPS
 from graphmp.verify.sides import fetched
 
 _COUNTED = re.compile(
@@ -24,7 +23,7 @@ _COUNTED = re.compile(
 _COUNTED_OPS = frozenset(("AddN", "ZerosLike"))
 _APART = "~"  # behind the name of a node whose own name another one has got: no name of TensorFlow's has it
 _OUTSIDE = VARIABLE_OPS | PLACEHOLDERS
-_BEHIND = frozenset(("Cast", "Identity", "Switch", "RefSwitch"))
+_BEHIND = SWITCHES | {"Cast", "Identity"}
 
 
 def aligned(

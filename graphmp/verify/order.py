@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, Iterator, List, Set
 
-from graphmp.graph.state.live import READS
 from graphmp.graph.structure.branches import Conditions
-from graphmp.graph.structure.control_flow import ENTERS, MERGES, NEXT_ITERATIONS
 from graphmp.graph.structure.view import Port
+from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, READS
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.erase import Erasure
 from graphmp.verify.formulas import mentioned
@@ -16,7 +15,7 @@ from graphmp.verify.matcher import Matcher
 from graphmp.verify.scales import Scales
 from graphmp.verify.sides import Sides, fetched
 
-_STOPS = MERGES | NEXT_ITERATIONS | ENTERS | {"Exit", "RefExit"}
+_STOPS = MERGES | NEXT_ITERATIONS | ENTERS | EXITS
 _EMPTY: Conditions = frozenset()
 
 

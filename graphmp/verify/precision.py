@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from typing import AbstractSet, Callable, Dict, Iterable, Iterator, Mapping, Sequence, Set
 
-from graphmp.graph.state.live import READS
-from graphmp.graph.state.variables import VARIABLE_OPS
-from graphmp.graph.structure.control_flow import EXITS
 from graphmp.graph.structure.gradient_code import gradient_nodes
 from graphmp.graph.structure.gradient_names import differentiated
 from graphmp.graph.structure.values import is_one
 from graphmp.graph.structure.view import Port
 from graphmp.once import once
+from graphmp.policy.op_sets import EXITS, READS, RESTORES, SAVES, VARIABLE_OPS
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
 from graphmp.verify.erase import Erasure
@@ -86,8 +84,8 @@ class Precision:
     def _stored(self) -> Iterator[Fault]:
         view, state = self._before, self._sides.before.state
         restores, saves = (
-            [name for name, node in view.nodes.items() if node.op == op]
-            for op in ("RestoreV2", "SaveV2")
+            [name for name, node in view.nodes.items() if node.op in ops]
+            for ops in (RESTORES, SAVES)
         )
         ends = {
             *saves,

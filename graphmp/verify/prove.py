@@ -23,6 +23,7 @@ from graphmp.verify.sides import Fault, Side, Sides, fetched
 from graphmp.verify.skips import Skips
 from graphmp.verify.types import half_nodes, type_faults
 from graphmp.verify.wellformed import broken
+from graphmp.wording import some
 
 
 @collector_paused()
@@ -209,10 +210,5 @@ def _claim(name: str, faults: List[Fault], text: str, about: Iterable[str] = ())
     if not faults:
         return Claim(name, PROVED, text, tuple(sorted(about)))
     faults = sorted(faults)
-    more = " and %d more" % (len(faults) - 1) if len(faults) > 1 else ""
-    return Claim(
-        name,
-        FAILED,
-        "%s %s%s" % (faults[0].node, faults[0].text, more),
-        tuple(fault.node for fault in faults),
-    )
+    said = some(["%s %s" % (fault.node, fault.text) for fault in faults], 1)
+    return Claim(name, FAILED, said, tuple(fault.node for fault in faults))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pathlib
 from typing import Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Set
 
-from graphmp.graph.structure.control_flow import ENTERS
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import FLOATS
+from graphmp.policy.op_sets import ENTERS, OVERWRITES
 from graphmp.verify.calls import Calls
 from graphmp.verify.checks import Checks
 from graphmp.verify.handles import Handles, State, of_argument
@@ -16,7 +16,6 @@ from graphmp.verify.patterns import read_templates
 from graphmp.verify.sides import Sides, attribute
 
 TEMPLATES = read_templates(pathlib.Path(__file__).resolve().parent / "templates.txt")
-_ASSIGNS = ("Assign", "AssignVariableOp")
 _PARAMETERS = {
     "INITIAL": "loss_scale_initial",
     "MIN": "loss_scale_min",
@@ -188,7 +187,7 @@ class Scales:
 
     def _dynamic(self) -> Iterator[DynamicScale]:
         for name in self._view.nodes:
-            if name in self._sides.added and self._view.nodes[name].op in _ASSIGNS:
+            if name in self._sides.added and self._view.nodes[name].op in OVERWRITES:
                 found = self._matcher.match("writes_scale", Port(name, 0))
                 if found is not None:
                     found["writes_scale"] = Port(name, 0)

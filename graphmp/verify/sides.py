@@ -12,7 +12,7 @@ from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.once import once
 from graphmp.policy.dtypes import FLOATS, HALF, RESOURCE
-from graphmp.tf_hooks.bodies import ARGUMENT
+from graphmp.policy.op_sets import ARGUMENT
 from graphmp.tf_hooks.op_defs import OpDefs, Signature
 
 _NONE = tf.AttrValue()

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set, Tuple
 
-from graphmp.graph.state.live import READS, UPDATE_PREFIXES
-from graphmp.graph.state.state_kinds import PLACEHOLDERS, kind
-from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
+from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABLE_OPS
 from graphmp.verify.body import Body
 from graphmp.verify.formulas import AllOf, Flag, by_value, is_mixed, mentioned, said_finite
 from graphmp.verify.sides import Fault

@@ -7,16 +7,15 @@ from typing import Iterator, List, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state.state_kinds import PLACEHOLDERS, kind
-from graphmp.graph.state.variables import VARIABLE_OPS
+from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import HALF, INVALID, dtype_text
 from graphmp.policy.half_kernels import DEVICES, has_kernel
+from graphmp.policy.op_sets import ARGUMENT, PLACEHOLDERS, RESTORES, RESULT, SAVES, VARIABLE_OPS
 from graphmp.policy.policy import tensor_core_ops
-from graphmp.tf_hooks.bodies import ARGUMENT, RESULT
 from graphmp.verify.sides import Fault, Sides, answers, attribute, described
 
-_OUTSIDE = PLACEHOLDERS | {"RestoreV2", "SaveV2"}  # what the world outside sees
+_OUTSIDE = PLACEHOLDERS | RESTORES | SAVES  # what the world outside sees
 
 
 def type_faults(sides: Sides, devices: Sequence[str] = DEVICES) -> Iterator[Fault]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import AbstractSet, Iterable, Set
 
 from graphmp.graph.structure.view import Port
+from graphmp.policy.op_sets import SELECTS, SWITCHES
 from graphmp.verify.sides import Sides
 
 _FIRST = -2  # the number for output 0; -1 stands for an edge of control
@@ -64,6 +65,5 @@ class Ways:
         """Whether an input is the predicate of a gate."""
         op = self._view.nodes[name].op
         return name in self._sides.added and (
-            (op in ("Select", "SelectV2") and slot == 0)
-            or (op in ("Switch", "RefSwitch") and slot == 1)
+            (op in SELECTS and slot == 0) or (op in SWITCHES and slot == 1)
         )

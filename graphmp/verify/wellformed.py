@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, Tuple
 
-from graphmp.graph.structure.control_flow import ENTERS, EXITS
 from graphmp.graph.structure.cycles import find_cycle
+from graphmp.policy.op_sets import ENTERS, EXITS
 from graphmp.verify.sides import Fault, Side
 
 

@@ -12,10 +12,10 @@ from graphmp.compare.api import Diff, compare
 from graphmp.compare.categories import CATEGORIES
 from graphmp.compare.changes import Change
 from graphmp.compare.render import jsonform, markdown
-from graphmp.compare.values import printable
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import with_nodes_reversed
 from graphmp.verify import Claim
+from graphmp.wording import printable
 from tests.support.corpus import recorded
 from tests.support.tiny import meta_graph, report
 

@@ -19,15 +19,17 @@ from tests.support.places import EXAMPLES
 
 IMAGES = [name for name in NAMES if "data_format=True" in (EXAMPLES / (name + ".py")).read_text()]
 CHANNELS_FIRST = {"dcgan", "vgg"}  # trained so always; the others with --slow
+# With --slow alone: the others have their layers, and fewer; or their parts, in another order.
 LONG = {
     "alexnet",
+    "googlenet",
     "inception_v2",
     "inception_v3",
     "progressive_gan",
+    "resnet50",
     "seq2seq",
-}  # with --slow alone: the others have their layers, and fewer
-if tf.__version__ < "2":
-    LONG |= {"googlenet", "resnet50"}  # its CPU emulates float16
+}
+LONG |= {"char_rnn", "conv_seq2seq", "dqn", "imagenette", "sentiment", "unet", "vae"}
 # By `graphmp convert` one of each kind: layers, two losses, matmuls alone, Keras, a loop, attention, an embedding; all with --slow.
 # `graphmp run` converts the others as well.
 CONVERTED = {"vgg", "dcgan", "fully_connected", "keras_cifar10", "lstm", "transformer", "word2vec"}

@@ -17,8 +17,8 @@ from graphmp.feeds.shapes import Guess
 from graphmp.feeds.sources import SOURCES, sources
 from graphmp.feeds.wanted import Wanted, wanted_tensors
 from graphmp.graph.io.files import read_graph
-from graphmp.graph.state.live import UPDATE_PREFIXES
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import UPDATE_PREFIXES
 from tests.support.corpus import corpus_graphs, own_graphs
 
 BATCH = 4

@@ -7,7 +7,7 @@ import importlib
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.policy import tables, traits
+from graphmp.policy import op_sets, tables, traits
 from graphmp.policy.dtypes import BFLOAT16, BY_NAME, FLOAT16, FLOAT32
 from graphmp.policy.policy import CATEGORIES, Policy
 from graphmp.tf_hooks import internals
@@ -35,7 +35,7 @@ NOT_LISTED = (
     set() if TF2 else {"Einsum"}
 )  # tf.einsum of 1.15.5 is made of matmuls: the op itself comes from TensorFlow 2
 LISTED_TRAITS = (
-    "MOVES_NOTHING", "DISCONTINUOUS", "KEEPS_VALUES", "FORGETS_VALUES", "LAST_ACTIVATIONS", "SUMS", "BIAS_ADDS", "LOOK_UPS",
+    "MOVES_NOTHING", "DISCONTINUOUS", "KEEPS_VALUES", "FORGETS_VALUES", "LAST_ACTIVATIONS", "BIAS_ADDS", "LOOK_UPS",
     "NONLINEAR_DENIED", "PASSES_ON", "HANDLE_OPS", "WIDER_STATISTICS", "BOUNDED", "BOUNDED_OFF_ZERO", "BOUNDED_IN_GRADIENT",
 )  # fmt: skip
 
@@ -114,7 +114,7 @@ def test_traits_fit_each_other_and_the_lists():
     assert not traits.HANDLE_OPS & traits.PASSES_ON
     assert policy.deny >= traits.NONLINEAR_DENIED
     assert policy.infer >= traits.LAST_ACTIVATIONS | traits.BIAS_ADDS
-    assert traits.SUMS - {"AccumulateNV2"} <= policy.infer
+    assert op_sets.SUMS - {"AccumulateNV2"} <= policy.infer
     assert set(WIDER) | set(WIDER.values()) <= traits.WIDER_STATISTICS <= policy.infer
 
 

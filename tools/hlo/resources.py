@@ -16,8 +16,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.edit.editing import Editor
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.view import CONTROL, GraphView, Port
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.tf_hooks.op_defs import OpDefs, Signature
 
 IRREGULAR = {

@@ -9,9 +9,9 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.errors import GraphmpError
 from graphmp.feeds.sources import is_source, needed
-from graphmp.graph.structure.control_flow import ENTERS
 from graphmp.graph.structure.view import GraphView
 from graphmp.naming import SCOPE
+from graphmp.policy.op_sets import ENTERS
 from graphmp.scaling.losses.losses import find_losses
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.tf_hooks.op_defs import OpDefs

@@ -15,8 +15,8 @@ from graphmp.feeds.batches import Batch, Batches, random_batches
 from graphmp.feeds.sources import needed
 from graphmp.feeds.wanted import wanted_tensors
 from graphmp.graph.state.state import State
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.wording import first_line
 from hlo.step import Step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, List, Optional, Sequence, Tuple
 
-from graphmp.graph.structure.control_flow import SWITCHES
+from graphmp.policy.op_sets import SWITCHES
 from mutants.classes import fault, first, pick
 from mutants.plant import Plant
 from mutants.subject import Subject

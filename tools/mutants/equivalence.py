@@ -34,9 +34,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import serialize
-from graphmp.graph.structure.control_flow import MERGES, NEXT_ITERATIONS
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.policy.dtypes import FLOAT16, FLOAT32, HALF
+from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS
 from mutants.subject import Subject
 
 IMPLIED, SAME_VALUES, UNSEEN = "the same order", "the same values", "where nobody looks"

@@ -14,10 +14,10 @@ from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.shapes import shapes
 from graphmp.graph.state.state import State
-from graphmp.graph.structure.control_flow import EXITS
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.once import once
+from graphmp.policy.op_sets import EXITS
 from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 
 OWN = "graphmp/"

@@ -7,8 +7,8 @@ from typing import Any, Dict, Iterator, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import CONTROL, GraphView, Port
+from graphmp.policy.op_sets import ARGUMENT, RESULT
 
-ARGUMENT, RESULT = "_Arg", "_Retval"
 RESULTS = "return/"  # how the names of result nodes begin
 
 Pair = Tuple[str, GraphView, GraphView]

@@ -34,9 +34,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import serialize
-from graphmp.graph.structure.control_flow import NEXT_ITERATIONS
 from graphmp.graph.structure.view import CONTROL, GraphView, Port
 from graphmp.policy.dtypes import FLOATS
+from graphmp.policy.op_sets import NEXT_ITERATIONS
 
 
 class Pairing(NamedTuple):

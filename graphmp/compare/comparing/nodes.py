@@ -14,6 +14,7 @@ from graphmp.compare.comparing.tensors import tensor_change
 from graphmp.compare.values import attribute_text, short_pair
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.wording import more
 
 _MOST_CONTROLS = 6
 
@@ -163,9 +164,4 @@ def _text(port: Optional[Port]) -> Optional[str]:
 def _controls(names: Set[str]) -> Optional[str]:
     """Control inputs in short: a train op may have thousands."""
     shown = ["^" + name for name in sorted(names)[:_MOST_CONTROLS]]
-    return (
-        " ".join(
-            shown + (["and %d more" % (len(names) - len(shown))] if len(names) > len(shown) else [])
-        )
-        or None
-    )
+    return " ".join(filter(None, [*shown, more(len(names) - len(shown))])) or None

@@ -9,9 +9,9 @@ import tensorflow.compat.v1 as tf
 from graphmp.compare import categories
 from graphmp.compare.changes import Change
 from graphmp.compare.comparing.bodies import library
-from graphmp.compare.values import plural
 from graphmp.graph.io.messages import serialize
 from graphmp.policy.dtypes import dtype_text
+from graphmp.wording import plural
 
 MAPS = ("collection_def", "signature_def")
 

@@ -11,11 +11,11 @@ from graphmp.compare import colours
 from graphmp.compare.changes import Body, Change
 from graphmp.compare.neighbourhood import neighbourhood
 from graphmp.compare.review.reviewed import Reviewed
-from graphmp.compare.values import printable
 from graphmp.errors import GraphmpError
 from graphmp.graph.structure.view import GraphView
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import HALF, dtype_text
+from graphmp.wording import printable
 
 _DTYPES = ("T", "Ta", "dtype")  # the attribute that is a node's dtype, the first that it has
 _HALF_BORDER = "#1565c0"

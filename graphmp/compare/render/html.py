@@ -12,7 +12,7 @@ from graphmp.compare.render.single_page import escape, packed, resource, securit
 from graphmp.compare.render.text import summary
 from graphmp.compare.review import words
 from graphmp.compare.review.reviewed import Reviewed
-from graphmp.compare.values import plural
+from graphmp.wording import more, plural
 
 # The parts of the script, joined in this order.
 SCRIPTS = (
@@ -123,9 +123,7 @@ def _plain(diff: Reviewed) -> str:
 
 def _first(lines: Iterable[str]) -> List[str]:
     found = list(lines)
-    return found[:MOST_NAMED] + (
-        ["and %s more" % format(len(found) - MOST_NAMED, ",")] if len(found) > MOST_NAMED else []
-    )
+    return [*found[:MOST_NAMED], *filter(None, [more(len(found) - MOST_NAMED)])]
 
 
 def _list(title: str, lines: List[str]) -> str:

@@ -10,8 +10,8 @@ from graphmp.compare.patterns import Pattern
 from graphmp.compare.render.text import MOST_GROUPS, group_row, more_row, rows, summary
 from graphmp.compare.review import importance, words
 from graphmp.compare.review.reviewed import Reviewed
-from graphmp.compare.values import plural, printable
 from graphmp.verify import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED
+from graphmp.wording import plural, printable
 
 MOST_BYTES = 60000  # GitHub takes 65,536 characters a comment
 _MARKS = {PROVED: "- [x]", FAILED: "- [ ]", NOT_PROVED: "- [ ]", NOT_APPLICABLE: "-"}

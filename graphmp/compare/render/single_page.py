@@ -11,7 +11,7 @@ import json
 import pkgutil
 from typing import Any
 
-from graphmp.compare.values import printable
+from graphmp.wording import printable
 
 
 def resource(package: str, name: str) -> str:

@@ -11,7 +11,7 @@ from graphmp.compare import categories
 from graphmp.compare.patterns import Pattern
 from graphmp.compare.review import importance, words
 from graphmp.compare.review.reviewed import Reviewed
-from graphmp.compare.values import plural, printable
+from graphmp.wording import more, plural, printable
 
 HEAD, ROW, SUMMARY, HEADING, BLANK = "head", "row", "summary", "heading", "blank"
 CHANGE, ADDED, REMOVED, REWIRED, UNEXPLAINED = (
@@ -199,7 +199,7 @@ def _stale(diff: Reviewed) -> Iterator[Line]:
     )
     yield from (Line(UNEXPLAINED, "  " + printable(row)) for row in diff.stale[:MOST_STALE])
     if len(diff.stale) > MOST_STALE:
-        yield Line(UNEXPLAINED, "  and %s more" % format(len(diff.stale) - MOST_STALE, ","))
+        yield Line(UNEXPLAINED, "  " + more(len(diff.stale) - MOST_STALE))
 
 
 def _row(

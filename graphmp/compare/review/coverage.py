@@ -8,9 +8,9 @@ from typing import Any, Counter, Iterable, NamedTuple, Sequence, Tuple
 from graphmp.compare.changes import Body
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import BFLOAT16, FLOAT16, FLOAT32, HALF, compute_dtype
+from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.policy.policy import tensor_core_ops
 
-_BOUNDARIES = ("_Arg", "_Retval")  # of a function's body: no ops
 _NAMES = {FLOAT16: "float16", BFLOAT16: "bfloat16"}
 
 
@@ -45,7 +45,10 @@ class Counts(NamedTuple):
 def coverage(bodies: Sequence[Body]) -> Coverage:
     """The coverage of the converted side."""
     found = count(
-        node for body in bodies for node in body.after.nodes.values() if node.op not in _BOUNDARIES
+        node
+        for body in bodies
+        for node in body.after.nodes.values()
+        if node.op not in (ARGUMENT, RESULT)
     )
     own = count(node for body in bodies for node in body.before.nodes.values() if node.op == "Cast")
     dtype = _NAMES[found.dtypes.most_common(1)[0][0]] if found.dtypes else ""

@@ -8,8 +8,8 @@ from typing import Callable, List, NamedTuple, Optional, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.compare import roles
-from graphmp.graph.structure.control_flow import MERGES
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import MERGES
 
 _SCOPE = re.compile(r"^(graphmp/loss_scale(?:_(\d+))?)/current$")
 

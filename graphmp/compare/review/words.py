@@ -7,8 +7,8 @@ from typing import Iterator, NamedTuple, Optional, Sequence, Tuple
 from graphmp.compare.review.flow import Flow
 from graphmp.compare.review.stayed import Op, Stayed
 from graphmp.compare.review.summary import Clip, Loss, Summary
-from graphmp.compare.values import plural
 from graphmp.verify import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED
+from graphmp.wording import more, plural, some
 
 _MOST_LOSSES = 4
 _MOST_OPS = 8
@@ -84,9 +84,8 @@ def _entry(flow: Flow) -> str:
     """The tensor that the scale multiplies: the loss itself, or what its gradients start from."""
     if not flow.enters:
         return "multiplies nothing"
-    value, product = flow.enters[0]
-    more = " and %d more" % (len(flow.enters) - 1) if len(flow.enters) > 1 else ""
-    return "x loss %s%s%s" % ("" if "/scaled_loss" in product else "at ", value, more)
+    at = "" if "/scaled_loss" in flow.enters[0][1] else "at "
+    return "x loss %s%s" % (at, some([value for value, _ in flow.enters], 1))
 
 
 def op_text(op: Op, stayed: Stayed) -> str:
@@ -161,9 +160,9 @@ def _stayed(summary: Summary) -> Iterator[Row]:
         if len(shown) > most:
             yield Row(
                 "",
-                "and %s more in %s"
+                "%s in %s"
                 % (
-                    _n(sum(len(op.nodes) for op in shown[most:])),
+                    more(sum(len(op.nodes) for op in shown[most:])),
                     plural(len(shown) - most, "pattern"),
                 ),
             )
@@ -201,22 +200,19 @@ def _losses(summary: Summary) -> Iterator[Row]:
         if flow and loss == next(first for first in losses if first.scale == loss.scale):
             yield Row("", flow_text(flow))
         if loss.clips:
-            more = (
-                " (and %s more in report.json)" % _n(len(loss.clips) - 1)
-                if len(loss.clips) > 1
-                else ""
-            )
+            also = more(len(loss.clips) - 1)
+            left = " (%s in report.json)" % also if also else ""
             yield Row(
                 "",
                 "the model's own clip: %s%s%s"
-                % (loss.clips[0].node, more, _SIDES[loss.clips[0].after_unscale]),
+                % (loss.clips[0].node, left, _SIDES[loss.clips[0].after_unscale]),
             )
     for flow in others[:_MOST_LOSSES]:
         yield Row("loss", "%s; %s" % (_scale(flow), _clip(None, flow, summary)))
         yield Row("", flow_text(flow))
     hidden = max(0, len(losses) - _MOST_LOSSES) + max(0, len(others) - _MOST_LOSSES)
     if hidden:
-        yield Row("", "and %s more in report.json" % _n(hidden))
+        yield Row("", more(hidden) + " in report.json")
 
 
 def _loss(loss: Loss, flow: Optional[Flow], summary: Summary) -> str:

@@ -12,16 +12,15 @@ from graphmp.compare.changes import Body
 from graphmp.graph.shapes.shapes import recorded_elements, recorded_shape
 from graphmp.graph.shapes.trip_counts import trip_counts, trips
 from graphmp.graph.state.state import State
-from graphmp.graph.state.variables import VARIABLE_OPS
-from graphmp.graph.structure.control_flow import ENTERS
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import FLOAT32, HALF, compute_dtype
+from graphmp.policy.op_sets import ENTERS, VARIABLE_OPS
 from graphmp.policy.traits import MOVES_NOTHING
 
 _FLOAT32_BYTES, _HALF_BYTES = 4, 2
-_NO_WORK = MOVES_NOTHING | VARIABLE_OPS | {"Const", "_Arg", "_Retval"}
+_NO_WORK = MOVES_NOTHING | VARIABLE_OPS
 
 
 class Work(NamedTuple):

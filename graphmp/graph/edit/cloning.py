@@ -7,8 +7,8 @@ from typing import Dict, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.calls import with_callers
-from graphmp.graph.structure.control_flow import ENTERS
 from graphmp.graph.structure.view import CONTROL, GraphView, parse_input
+from graphmp.policy.op_sets import ENTERS
 
 FUNCTION_SUFFIX = "_graphmp"
 

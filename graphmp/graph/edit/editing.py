@@ -122,6 +122,12 @@ class Editor:
         return [port for port in map(parse_input, self.nodes[name].input) if port.output == CONTROL]
 
 
+def add_data_inputs(node: tf.NodeDef, inputs: Iterable[str]) -> None:
+    """Adds data inputs to a node, behind those that it has and ahead of its control inputs."""
+    data = [text for text in node.input if not text.startswith("^")]
+    node.input[:] = [*data, *inputs, *(text for text in node.input if text.startswith("^"))]
+
+
 def _set(attribute: Any, value: Any) -> None:
     if isinstance(value, tf.AttrValue):
         attribute.CopyFrom(value)

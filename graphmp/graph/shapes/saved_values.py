@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
-from graphmp.graph.structure.control_flow import ENTERS, SWITCHES
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.policy.op_sets import ARRAY_READS, ENTERS, IDENTITIES, POPS, PUSHES, SWITCHES
 
-POPS, PUSHES = frozenset(("StackPop", "StackPopV2")), frozenset(("StackPush", "StackPushV2"))
-_HANDED_ON = ENTERS | SWITCHES | {"Identity", "RefIdentity"}
-_PUTS_NOTHING_IN = frozenset(
-    "TensorArray%sV3" % verb for verb in ("Close", "Concat", "Gather", "Grad", "Read", "Size")
-)
+_HANDED_ON = ENTERS | SWITCHES | IDENTITIES
+_PUTS_NOTHING_IN = ARRAY_READS | {"TensorArray%sV3" % verb for verb in ("Close", "Grad", "Size")}
 
 
 class SavedValues:

@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import AbstractSet, Dict
 
 from graphmp.graph.shapes.dimensions import Dims, broadcast
-from graphmp.graph.shapes.saved_values import POPS, SavedValues
+from graphmp.graph.shapes.saved_values import SavedValues
 from graphmp.graph.shapes.shape_rules import HELD, SHAPES, Question, Rule, constant
 from graphmp.graph.shapes.shapes import recorded_dimensions
-from graphmp.graph.structure.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy import tables
+from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, POPS, SWITCHES
 
 _RULES = tables.sets("shape_rules.txt")
 _NONE: AbstractSet[str] = frozenset()

@@ -6,12 +6,13 @@ goes round as often as the one whose count it counts down. Any other loop counts
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import AbstractSet, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
 from graphmp.graph.shapes.symbolic_shapes import SymbolicShapes
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.policy.op_sets import ADDS, INEQUALITIES
 
 Counts = Mapping[
     Tuple[str, ...], int
@@ -72,10 +73,10 @@ class _Counter:
     def _iterations(self, port: Port) -> Optional[int]:
         """Iterations for which `counter < bound` holds."""
         op, inputs = self._view.nodes[port.node].op, self._view.inputs(port.node)
-        if op not in ("Less", "LessEqual", "Greater", "GreaterEqual"):
+        if op not in INEQUALITIES:
             return None
         counter, bound = inputs if op.startswith("Less") else reversed(inputs)
-        last, first = self._number(bound), self._start(counter, ("Add", "AddV2"))
+        last, first = self._number(bound), self._start(counter, ADDS)
         if last is None or first is None:
             return None
         start = self._number(first)
@@ -86,7 +87,7 @@ class _Counter:
         view = self._view
         if view.nodes[port.node].op != "GreaterEqual":
             return ()
-        start = self._start(view.inputs(port.node)[0], ("Sub",))
+        start = self._start(view.inputs(port.node)[0], {"Sub"})
         while start is not None and view.nodes[start.node].op == "Identity":
             start = view.inputs(start.node)[0]
         return (
@@ -95,7 +96,7 @@ class _Counter:
             else ()
         )
 
-    def _start(self, counter: Port, steps: Tuple[str, ...]) -> Optional[Port]:
+    def _start(self, counter: Port, steps: AbstractSet[str]) -> Optional[Port]:
         """What a loop variable begins with that changes by one each time; None for any other tensor."""
         merge = self._behind(counter)
         if self._view.nodes[merge].op != "Merge":
@@ -111,7 +112,7 @@ class _Counter:
                 return None
         return entered[0] if len(entered) == 1 else None
 
-    def _steps(self, port: Port, merge: str, steps: Tuple[str, ...]) -> bool:
+    def _steps(self, port: Port, merge: str, steps: AbstractSet[str]) -> bool:
         """Whether a tensor is the loop variable and one."""
         while self._view.nodes[port.node].op == "Identity":
             port = self._view.inputs(port.node)[0]

@@ -7,8 +7,8 @@ from typing import Any, Dict, Iterable, List, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.view import Consumer, GraphView
+from graphmp.policy.op_sets import VARIABLE_OPS
 
 _COLOCATION = "_class"
 _PREFIX = "loc:@"

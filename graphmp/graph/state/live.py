@@ -6,23 +6,8 @@ from typing import Any, Callable, Iterable, List, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state.state_kinds import MAY_BE_STATE, PASS_HANDLES, kind, takes
-from graphmp.graph.state.variables import VARIABLE_OPS
-
-READS = frozenset(
-    ["Identity", "ReadVariableOp", "RefIdentity", "Enter", "RefEnter"]
-)  # of a variable, or of its reference or handle
-UPDATE_PREFIXES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
-ASSIGNS = frozenset(
-    [
-        "Assign",
-        "AssignAdd",
-        "AssignSub",
-        "AssignVariableOp",
-        "AssignAddVariableOp",
-        "AssignSubVariableOp",
-    ]
-)
+from graphmp.graph.state.state_kinds import PASS_HANDLES, kind, takes
+from graphmp.policy.op_sets import MAY_BE_STATE, OVERWRITES, READS, UPDATE_PREFIXES, VARIABLE_OPS
 
 
 def is_update(op: Any) -> bool:
@@ -59,11 +44,7 @@ def _is_state(tensor: Any) -> bool:
 
 def is_initializer(op: Any) -> bool:
     """Whether an op is the assignment that gives a variable its initial value."""
-    variable = (
-        variable_op(op.inputs[0])
-        if op.type in ("Assign", "AssignVariableOp") and op.inputs
-        else None
-    )
+    variable = variable_op(op.inputs[0]) if op.type in OVERWRITES and op.inputs else None
     return variable is not None and op.name == variable.name + "/Assign"
 
 

@@ -7,25 +7,29 @@ from typing import AbstractSet, Any, Callable, Dict, Iterable, Iterator, List, O
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import parse
-from graphmp.graph.state.live import READS
 from graphmp.graph.state.state_kinds import (
-    ARGUMENTS,
-    MAY_BE_STATE,
     PASS_HANDLES,
     PASS_REFERENCES,
-    REFERENCED,
     kind,
     returned_references,
     takes,
 )
-from graphmp.graph.state.variables import VARIABLE_OPS
-from graphmp.graph.structure.calls import CALLS, functions_named
-from graphmp.graph.structure.control_flow import SWITCHES
+from graphmp.graph.structure.calls import functions_named
 from graphmp.graph.structure.view import Consumer, GraphView, Port, parse_input
 from graphmp.once import once
 from graphmp.policy.dtypes import RESOURCE
+from graphmp.policy.op_sets import (
+    ARGUMENTS,
+    CALLS,
+    MAY_BE_STATE,
+    OVERWRITES,
+    READS,
+    REFERENCED,
+    SWITCHES,
+    VARIABLE_OPS,
+)
 
-_HANDS_ON = READS | {"RefSwitch", "Switch"}
+_HANDS_ON = READS | SWITCHES
 
 
 def variable_behind(view: GraphView, name: str) -> Optional[str]:
@@ -157,7 +161,7 @@ class State:
         for definition in self._defined.values():
             yield parse_input(definition.initializer_name.lstrip("^")).node
         for name, node in self._view.nodes.items():
-            if node.op in ("Assign", "AssignVariableOp") and self._view.inputs(name):
+            if node.op in OVERWRITES and self._view.inputs(name):
                 variable = self.variable(self._view.inputs(name)[0].node)
                 if variable is not None and name == variable + "/Assign":
                     yield name

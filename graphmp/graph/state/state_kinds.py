@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Tuple
 
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.policy import tables
 from graphmp.policy.dtypes import RESOURCE
 
@@ -21,23 +20,6 @@ GO_ON = {  # kinds of ops that change what is no variable, in a skipped step too
     "table": "a table of keys is changed: it is no variable",
 }
 PASS_REFERENCES, PASS_HANDLES = _KINDS["passes_reference"], _KINDS["passes_handle"]
-ACCUMULATORS = frozenset(
-    ("ConditionalAccumulator", "ResourceConditionalAccumulator", "SparseConditionalAccumulator")
-)
-REFERENCED = frozenset(
-    (
-        "Variable",
-        "VariableV2",
-        "AutoReloadVariable",
-        "ConditionalAccumulator",
-        "SparseConditionalAccumulator",
-    )
-)
-PLACEHOLDERS = frozenset(("Placeholder", "PlaceholderV2", "PlaceholderWithDefault"))
-ARGUMENTS = PLACEHOLDERS | {"_Arg"}
-MAY_BE_STATE = (
-    VARIABLE_OPS | ACCUMULATORS | ARGUMENTS
-)  # what gives references and handles that can be written by; other handles are of no variable
 
 
 def kind(op_type: str) -> str:

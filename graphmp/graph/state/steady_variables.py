@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import AbstractSet, Dict, Tuple
 
 from graphmp.graph.shapes.symbolic_shapes import SymbolicShapes
-from graphmp.graph.structure.control_flow import ENTERS, NEXT_ITERATIONS
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.policy.op_sets import ENTERS, NEXT_ITERATIONS
 
 _MOST_ROUNDS = 8
 

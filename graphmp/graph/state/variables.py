@@ -8,10 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.values import strings
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import SAVES, VARIABLE_OPS
 
-VARIABLE_OPS = frozenset(("Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"))
-
-_SAVES = frozenset(("Save", "SaveSlices", "SaveV2"))
 _ABSENT = tf.AttrValue()  # node.attr["x"] would add an empty x to the graph
 
 
@@ -43,9 +41,7 @@ def variables(graph_def: tf.GraphDef) -> List[Variable]:
 def saved_names(view: GraphView) -> Set[str]:
     """The names under which the Savers in a graph write tensors to a checkpoint."""
     saves = [
-        name
-        for name, node in view.nodes.items()
-        if node.op in _SAVES and len(view.inputs(name)) > 1
+        name for name, node in view.nodes.items() if node.op in SAVES and len(view.inputs(name)) > 1
     ]
     return {text for name in saves for text in strings(view.nodes[view.inputs(name)[1].node])}
 

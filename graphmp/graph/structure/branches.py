@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, List, Mapping, Set, Tuple
 
-from graphmp.graph.structure.control_flow import MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.structure.frames import is_invariant
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS, SWITCHES
 
 Conditions = FrozenSet[Tuple[Port, int]]
 _ALWAYS: Conditions = frozenset()

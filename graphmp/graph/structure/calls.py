@@ -6,13 +6,6 @@ from typing import AbstractSet, Any, Iterator, Set
 
 import tensorflow.compat.v1 as tf
 
-LOOPS = frozenset(("StatelessWhile", "While"))
-CHOICES = frozenset(
-    ("Case", "If", "StatelessCase", "StatelessIf")
-)  # their first input is no argument
-PLAIN = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
-CALLS = LOOPS | CHOICES | PLAIN | {"SymbolicGradient"}
-
 
 def functions_named(node: Any) -> Iterator[str]:
     """What may be a function's name in a node: its op, and the functions in its attributes."""

@@ -11,13 +11,12 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import parse, serialize
-from graphmp.graph.structure.control_flow import EXITS
+from graphmp.policy.op_sets import ENTERS, EXITS, SWITCHES
 
 _KINDS = {
     "while_context": "tensorflow.WhileContextDef",
     "cond_context": "tensorflow.CondContextDef",
 }
-_ENTRANCES = frozenset(("Enter", "Switch"))
 
 
 def context_names(key: str, data: Sequence[bytes]) -> List[str]:
@@ -84,7 +83,7 @@ class Contexts:
     def enter(self, entrance: tf.NodeDef, outside: str) -> None:
         """Says that an Enter or Switch now brings in the tensor `outside` (`x:0`) instead of what it brought in before."""
         context = self._of.get(entrance.name)
-        if context is None or entrance.op not in _ENTRANCES:
+        if context is None or entrance.op not in ENTERS | SWITCHES:
             return
         external = context.values_def.external_values
         for key in [k for k, inner in external.items() if inner.split(":")[0] == entrance.name]:

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
-from graphmp.graph.structure.control_flow import MERGES, NEXT_ITERATIONS
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS
 
 
 def find_cycle(view: GraphView) -> Optional[str]:

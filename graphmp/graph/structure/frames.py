@@ -7,8 +7,8 @@ from typing import Deque, Dict, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.control_flow import ENTERS, EXITS
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import ENTERS, EXITS
 
 Frames = Dict[str, Tuple[str, ...]]
 

@@ -9,7 +9,8 @@ from typing import Any, Dict, Iterable, List, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.calls import CALLS, functions_named
+from graphmp.graph.structure.calls import functions_named
+from graphmp.policy.op_sets import CALLS
 
 
 def called_functions(graph_def: tf.GraphDef) -> List[str]:

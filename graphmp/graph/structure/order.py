@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import AbstractSet, Dict, List
 
-from graphmp.graph.structure.control_flow import NEXT_ITERATIONS
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import NEXT_ITERATIONS
 
 
 def in_order(view: GraphView, nodes: AbstractSet[str]) -> List[str]:

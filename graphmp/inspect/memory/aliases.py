@@ -14,13 +14,18 @@ from __future__ import annotations
 
 from typing import Dict, Mapping, Optional, Tuple
 
-from graphmp.graph.shapes.saved_values import POPS, PUSHES
-from graphmp.graph.state.variables import VARIABLE_OPS
-from graphmp.graph.structure.calls import LOOPS
-from graphmp.graph.structure.control_flow import MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.structure.view import Port
 from graphmp.inspect.sizes import Sizes
 from graphmp.policy.dtypes import VARIANT
+from graphmp.policy.op_sets import (
+    MERGES,
+    NEXT_ITERATIONS,
+    POPS,
+    PUSHES,
+    SWITCHES,
+    VARIABLE_OPS,
+    WHILES,
+)
 from graphmp.policy.traits import FORGETS_VALUES, MOVES_NOTHING
 from graphmp.rewrite.units import TypedGraph
 
@@ -153,5 +158,5 @@ class Aliases:
         if self._sizes.dtype(port) != VARIANT:
             return None
         inputs = self._graph.view.inputs(port.node)
-        same = inputs[port.output if self._graph.view.nodes[port.node].op in LOOPS else 0]
+        same = inputs[port.output if self._graph.view.nodes[port.node].op in WHILES else 0]
         return same if self._sizes.dtype(same) == VARIANT else None

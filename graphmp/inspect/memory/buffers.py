@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
-from graphmp.graph.structure.calls import CHOICES, LOOPS, functions_named
+from graphmp.graph.structure.calls import functions_named
 from graphmp.graph.structure.view import Port
 from graphmp.inspect.memory.aliases import HANDS_ON, Aliases
 from graphmp.inspect.memory.functions import Library
 from graphmp.inspect.sizes import Sizes
+from graphmp.policy.op_sets import CHOICES, WHILES
 from graphmp.policy.traits import HANDLE_OPS
 from graphmp.rewrite.units import TypedGraph
 
@@ -141,14 +142,17 @@ class Buffers:
         """What the functions write that a node calls, with the handles that it gives them."""
         node, inputs = self._graph.view.nodes[name], self._graph.view.inputs(name)
         given = inputs[1:] if node.op in CHOICES else inputs
-        trips = UNKNOWN_DIMENSION if node.op in LOOPS else 1
+        trips = UNKNOWN_DIMENSION if node.op in WHILES else 1
         for function in functions_named(node):
             body = library.body(
                 function, [self._sizes.dimensions(port) for port in given], self._sizes.unknown
             )
             if body is not None:
                 contents = Buffers(
-                    body.graph, body.sizes, library, body.looped() if node.op in LOOPS else _NOTHING
+                    body.graph,
+                    body.sizes,
+                    library,
+                    body.looped() if node.op in WHILES else _NOTHING,
                 ).contents
                 for port, argument in zip(given, body.arguments):
                     yield from (

@@ -6,11 +6,11 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.calls import LOOPS
 from graphmp.graph.structure.view import Port
 from graphmp.inspect.memory.aliases import Aliases
 from graphmp.inspect.sizes import Recorded, Sizes
 from graphmp.policy.dtypes import VARIANT
+from graphmp.policy.op_sets import WHILES
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks import bodies
 from graphmp.tf_hooks.op_defs import OpDefs
@@ -81,7 +81,7 @@ class Library:
         """Outputs of while loops of a graph that are what went in."""
         found = {}
         for name, node in graph.view.nodes.items():
-            if node.op in LOOPS:
+            if node.op in WHILES:
                 inputs = graph.view.inputs(name)
                 body = self.body(
                     node.attr["body"].func.name,

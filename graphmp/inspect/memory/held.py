@@ -6,13 +6,13 @@ from typing import AbstractSet, NamedTuple, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state.live import UPDATE_PREFIXES
 from graphmp.graph.state.state import State, variable_behind
 from graphmp.graph.state.variables import Variable, variables
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.inspect.sizes import Sizes, array_bytes
 from graphmp.inspect.training_step import Training
 from graphmp.policy.dtypes import RESOURCE
+from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.rewrite.units import TypedGraph
 
 

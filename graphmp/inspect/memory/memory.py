@@ -6,8 +6,6 @@ from typing import Dict, List, Mapping, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state.state_kinds import PLACEHOLDERS
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.frames import frames, is_invariant
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.view import Port
@@ -19,6 +17,7 @@ from graphmp.inspect.memory.liveness import IN_PLACE, Interval, alive, highest
 from graphmp.inspect.sizes import Recorded, Sizes
 from graphmp.inspect.training_step import Training, is_gradient_code, late_nodes, step_nodes
 from graphmp.policy.dtypes import FLOATS
+from graphmp.policy.op_sets import PLACEHOLDERS, VARIABLE_OPS
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks.op_defs import OpDefs
 

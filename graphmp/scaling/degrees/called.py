@@ -11,11 +11,11 @@ from typing import AbstractSet, Any, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.calls import CALLS, CHOICES, LOOPS
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.dtypes import COMPLEX, FLOATS, VARIANT
+from graphmp.policy.op_sets import ARGUMENT, CALLS, CHOICES, RESULT, WHILES
 from graphmp.scaling.degrees.homogeneity import Analysis, Code, Degree
-from graphmp.tf_hooks.bodies import ARGUMENT, RESULT, as_graph
+from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
 
 Results = Optional[Tuple[Degree, ...]]
@@ -38,7 +38,7 @@ class Calls:
         """Degrees of what a node returns, for those of what it reads; None where its functions aren't homogeneous."""
         if node.op in self._functions:
             return self._of(node.op, given)
-        if node.op in LOOPS:
+        if node.op in WHILES:
             return self._of_loop(node.attr["cond"].func.name, node.attr["body"].func.name, given)
         if node.op in CHOICES:
             names = (

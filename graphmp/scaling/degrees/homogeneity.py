@@ -35,45 +35,31 @@ from typing import (
     Tuple,
 )
 
-from graphmp.graph.structure.control_flow import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Consumer, GraphView, Port
 from graphmp.once import once
 from graphmp.policy.homogeneity import Rule, rule
+from graphmp.policy.op_sets import (
+    ADDS,
+    ARRAY_READS,
+    ARRAY_WRITES,
+    EMPTY_LISTS,
+    ENTERS,
+    EXITS,
+    MERGES,
+    NEXT_ITERATIONS,
+    SWITCHES,
+)
 from graphmp.policy.policy import tensor_core_ops
 
 Degree = Optional[int]  # None: of zeros, which have any
 Called = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
 
-_CARRIES_ZEROS = frozenset(
-    (
-        "BroadcastTo",
-        "Cast",
-        "Enter",
-        "ExpandDims",
-        "Identity",
-        "RefEnter",
-        "Reshape",
-        "Squeeze",
-        "Switch",
-        "TensorListResize",
-        "Tile",
-        "Transpose",
-    )
+_CARRIES_ZEROS = ENTERS.union(
+    ("BroadcastTo", "Cast", "ExpandDims", "Identity", "Reshape", "Squeeze", "Switch"),
+    ("TensorListResize", "Tile", "Transpose"),
 )
-READS_AN_ARRAY = frozenset(
-    "TensorArray%s%s" % (word, version)
-    for word in ("Concat", "Gather", "Read")
-    for version in ("V2", "V3")
-)
-_FILLS_AN_ARRAY = frozenset(
-    "TensorArray%s%s" % (word, version)
-    for word in ("Scatter", "Split", "Write")
-    for version in ("V2", "V3")
-)
-_HANDS_ON = (
-    ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES | {"Add", "AddN", "AddV2", "Identity"}
-)
+_HANDS_ON = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES | ADDS | {"AddN", "Identity"}
 _MOST_GUESSES = 2  # of the degree of a loop variable: what enters it, and what comes back
 
 
@@ -258,7 +244,7 @@ class Analysis:
         fills = [
             name
             for name in self._flows
-            if name in self._code.nodes and self._view.nodes[name].op in _FILLS_AN_ARRAY
+            if name in self._code.nodes and self._view.nodes[name].op in ARRAY_WRITES
         ]
         scaled, others = [], set()
         for name in fills:
@@ -271,7 +257,7 @@ class Analysis:
 
     def _array(self, name: str) -> str:
         """The node that makes the TensorArray that a node writes into."""
-        while self._view.nodes[name].op in _FILLS_AN_ARRAY | ENTERS | SWITCHES | {"Identity"}:
+        while self._view.nodes[name].op in ARRAY_WRITES.keys() | ENTERS | SWITCHES | {"Identity"}:
             name = self._view.inputs(name)[0].node
         return name
 
@@ -487,7 +473,7 @@ class Analysis:
 
         def is_array(name: str) -> bool:
             op = self._view.nodes[name].op
-            return op.startswith("TensorArray") and op not in READS_AN_ARRAY
+            return op.startswith("TensorArray") and op not in ARRAY_READS
 
         return self._view.followed(
             filter(is_array, self._view.nodes),
@@ -524,6 +510,6 @@ class Analysis:
             return self.is_zero(inputs[0].node)
         if node.op in ("AddN", "Merge", "Pack"):
             return all(self.is_zero(port.node) for port in inputs)
-        if node.op in ("EmptyTensorList", "TensorListReserve", "ZerosLike"):
+        if node.op in EMPTY_LISTS | {"ZerosLike"}:
             return True
-        return node.op.startswith("TensorArray") and node.op not in READS_AN_ARRAY
+        return node.op.startswith("TensorArray") and node.op not in ARRAY_READS

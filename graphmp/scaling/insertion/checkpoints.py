@@ -14,7 +14,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Sequence,
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.building import own_scope
-from graphmp.graph.edit.editing import Editor
+from graphmp.graph.edit.editing import Editor, add_data_inputs
 from graphmp.graph.structure.values import strings
 from graphmp.graph.structure.view import Port, parse_input
 from graphmp.loss_scale.scales import read as read_scale
@@ -147,9 +147,7 @@ def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], 
                 "%s/%s" % (scope, kind), "Const", (), _SAVED, node.device, dtype=STRING, value=value
             ),
         )
-    data = [text for text in node.input if not text.startswith("^")]
-    control = [text for text in node.input if text.startswith("^")]
-    node.input[:] = data + [str(port) for port in values] + control
+    add_data_inputs(node, map(str, values))
 
 
 def _restore(prefix: Any, variables: List[Any]) -> Any:

@@ -16,9 +16,9 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import Editor
-from graphmp.graph.state.live import UPDATE_PREFIXES
 from graphmp.graph.structure.view import CONTROL, Port
 from graphmp.policy.dtypes import BOOL, INT32, RESOURCE
+from graphmp.policy.op_sets import UPDATE_PREFIXES
 from graphmp.scaling.losses.training_graph import FLOATS, TrainingGraph
 
 _SELECTED = "skip gate: the old value unless the gradients are finite"

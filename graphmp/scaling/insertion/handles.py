@@ -12,17 +12,19 @@ from typing import Any, Dict, Iterator, List, Mapping, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.calls import CHOICES, LOOPS, PLAIN, functions_named
+from graphmp.graph.edit.editing import add_data_inputs
+from graphmp.graph.structure.calls import functions_named
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.view import parse_input
 from graphmp.loss_scale.scales import BESIDE_CALLS
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import RESOURCE
+from graphmp.policy.op_sets import CHOICES, PLAIN_CALLS, WHILES
 
 _HANDLE = re.compile(r"^graphmp/loss_scale(_\d+)?/\w+/handle/of$")
 _REASON = "loss scale state: handed through calls to the functions that use it"
 Row = Tuple[str, str, str]
-_TYPES = {**dict.fromkeys(CHOICES | PLAIN, "Tin"), **dict.fromkeys(LOOPS, "T")}
+_TYPES = {**dict.fromkeys(CHOICES | PLAIN_CALLS, "Tin"), **dict.fromkeys(WHILES, "T")}
 
 
 def pass_handles(graph_def: tf.GraphDef) -> List[Row]:
@@ -105,12 +107,12 @@ class _Passing:
             for row in self._graph_def.library.gradient
             for name in (row.function_name, row.gradient_func)
         }
-        loops = {node.attr["body"].func.name for node, _ in own if node.op in LOOPS}
+        loops = {node.attr["body"].func.name for node, _ in own if node.op in WHILES}
         others = {
             name
             for node, names in own
             for name in names
-            if node.op not in LOOPS or name != node.attr["body"].func.name
+            if node.op not in WHILES or name != node.attr["body"].func.name
         }
         known = all(node.op in _TYPES or node.op in self._functions for node, _ in own)
         return (
@@ -122,7 +124,7 @@ class _Passing:
 
     def apply(self) -> None:
         """Changes functions and their callers."""
-        loops = {node.attr["body"].func.name for _, node, _ in self._calls if node.op in LOOPS}
+        loops = {node.attr["body"].func.name for _, node, _ in self._calls if node.op in WHILES}
         for caller, node, names in self._calls:
             variables = sorted(self.needed.get(names[0], ()))
             if variables:
@@ -171,11 +173,10 @@ class _Passing:
         more_shapes(function.attr, "_input_shapes", len(variables))
 
     def _pass(self, node: Any, handles: List[str]) -> None:
-        data = [text for text in node.input if not text.startswith("^")]
-        node.input[:] = data + handles + [text for text in node.input if text.startswith("^")]
+        add_data_inputs(node, handles)
         if node.op in _TYPES:
             node.attr[_TYPES[node.op]].list.type.extend([RESOURCE] * len(handles))
-        if node.op in LOOPS:
+        if node.op in WHILES:
             for key in ("output_shapes", "_output_shapes"):
                 more_shapes(node.attr, key, len(handles))
 

@@ -38,12 +38,12 @@ from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.contexts import Contexts
-from graphmp.graph.structure.control_flow import ENTERS, EXITS
 from graphmp.graph.structure.frames import frames, is_invariant
 from graphmp.graph.structure.view import CONTROL, GraphView, Port, parse_input
 from graphmp.loss_scale.scales import COLLECTION, skipped_between, state_for_functions
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import BOOL, FLOAT32
+from graphmp.policy.op_sets import ENTERS, EXITS
 from graphmp.scaling.insertion.arithmetic import Arithmetic
 from graphmp.scaling.insertion.checkpoints import ScaleState, initialise, save_and_restore
 from graphmp.scaling.insertion.first_step import FirstStep

@@ -26,14 +26,14 @@ from typing import (
     Tuple,
 )
 
-from graphmp.graph.state.live import ASSIGNS, UPDATE_PREFIXES
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.policy.homogeneity import rule
+from graphmp.policy.op_sets import ASSIGNS, ENTERS, FILLS, UPDATE_PREFIXES
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import FORGETS_VALUES
 
-_COPIES = frozenset(("Enter", "Identity", "RefEnter", "StopGradient"))
-_OF_SHAPES = frozenset(("Fill", "OnesLike", "Shape", "ShapeN", "VariableShape"))
+_COPIES = ENTERS | {"Identity", "StopGradient"}
+_OF_SHAPES = FILLS | {"Shape", "ShapeN", "VariableShape"}
 _MATMULS = frozenset(tensor_core_ops())
 _GRAD = re.compile(r"(?:Grad|Backprop).*$")
 _FURTHEST = 12  # steps from one node's gradient to the next: copies and what has no gradient code of its own lie between

@@ -33,21 +33,26 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from graphmp.graph.state.variables import VARIABLE_OPS
-from graphmp.graph.structure.calls import CALLS
-from graphmp.graph.structure.control_flow import ENTERS, MERGES, NEXT_ITERATIONS, SWITCHES
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.once import once
 from graphmp.policy.homogeneity import rule
+from graphmp.policy.op_sets import (
+    ADDS_OF_MANY,
+    CALLS,
+    ENTERS,
+    MERGES,
+    NEXT_ITERATIONS,
+    SUMS,
+    SWITCHES,
+    VARIABLE_OPS,
+)
 from graphmp.policy.policy import tensor_core_ops
 from graphmp.policy.traits import KEEPS_VALUES
 from graphmp.scaling.losses.backward import Backward, differentiated_nodes
 
 _MOST_SOURCES = 100
-_SUMS = frozenset(("AccumulateNV2", "AddN"))
-_ADDS = frozenset(("Add", "AddV2", "Identity"))
 _LAST = KEEPS_VALUES - {"Enter", "ExpandDims", "Merge", "Switch"} | {"BiasAddGrad", "Sum"}
 _TRANSPOSES = (("transpose_a", "transpose_b"), ("adj_x", "adj_y"))
 _FACTORS = {
@@ -262,7 +267,9 @@ class _Discovery:
         terms, waiting = set(), [again]
         while waiting:
             name = waiting.pop()
-            if name not in nodes and self._view.nodes[name].op in NEXT_ITERATIONS | _SUMS | _ADDS:
+            if name not in nodes and self._view.nodes[name].op in NEXT_ITERATIONS | SUMS | {
+                "Identity"
+            }:
                 waiting += [port.node for port in self._values(name)]
             else:
                 terms.add(name)
@@ -287,9 +294,9 @@ class _Discovery:
         of_branch = op in MERGES and len(values) < len(
             self._view.inputs(name)
         )  # a gradient where a branch is taken, else zeros
-        if fetched or not (op in _LAST | _SUMS or op.endswith("Grad") or of_branch):
+        if fetched or not (op in _LAST | ADDS_OF_MANY or op.endswith("Grad") or of_branch):
             return False
-        return bool(nodes & values) and values <= (region if op in _SUMS else nodes)
+        return bool(nodes & values) and values <= (region if op in ADDS_OF_MANY else nodes)
 
     def _within(self, names: Iterable[str], region: AbstractSet[str]) -> Set[str]:
         """Nodes of a region and those that they are made of by way of it."""

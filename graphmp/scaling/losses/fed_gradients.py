@@ -10,13 +10,11 @@ import collections
 from typing import AbstractSet, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from graphmp.graph.shapes.shapes import inferred_shapes
-from graphmp.graph.state.state_kinds import PLACEHOLDERS
 from graphmp.graph.state.variables import variables
 from graphmp.graph.structure.view import Port
+from graphmp.policy.op_sets import ADDS_OF_MANY, PLACEHOLDERS
 from graphmp.scaling.losses.model import GradientScope, Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
-
-_SUMS = frozenset(("AccumulateNV2", "AddN"))
 
 
 def fed_losses(
@@ -157,7 +155,7 @@ def _differentiated_by(graph: TrainingGraph, name: str) -> Set[str]:
     if forward is None:
         summed = (
             [_differentiated_by(graph, port.node) for port in graph.view.inputs(name)]
-            if graph.view.nodes[name].op in _SUMS
+            if graph.view.nodes[name].op in ADDS_OF_MANY
             else []
         )
         return set.intersection(*summed) if summed else set()

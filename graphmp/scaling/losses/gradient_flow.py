@@ -6,10 +6,8 @@ from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Optional, Set,
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.state.live import ASSIGNS, UPDATE_PREFIXES
-from graphmp.graph.structure.control_flow import EXITS
 from graphmp.graph.structure.view import Port
-from graphmp.scaling.degrees.homogeneity import READS_AN_ARRAY
+from graphmp.policy.op_sets import ARRAY_READS, ASSIGNS, EXITS, UPDATE_PREFIXES
 from graphmp.scaling.losses.model import GradientScope
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
@@ -163,7 +161,7 @@ def _emerging(graph: TrainingGraph, gradients: List[Port], into: AbstractSet[str
     names = [
         name
         for name in outside
-        if graph.view.nodes[name].op in READS_AN_ARRAY | EXITS and not graph.is_flow(name)
+        if graph.view.nodes[name].op in ARRAY_READS | EXITS and not graph.is_flow(name)
     ]
     behind = graph.view.followed(
         [c.node for name in names for c in graph.view.consumers(name)], lambda name: name in into

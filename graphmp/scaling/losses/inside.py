@@ -24,15 +24,14 @@ from typing import (
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import serialize
-from graphmp.graph.state.live import UPDATE_PREFIXES
 from graphmp.graph.state.state import definitions, variable_behind, variable_keys, writes_itself
-from graphmp.graph.state.variables import VARIABLE_OPS
-from graphmp.graph.structure.calls import CHOICES, LOOPS, functions_named
+from graphmp.graph.structure.calls import functions_named
 from graphmp.graph.structure.gradient_names import gradient_scopes
 from graphmp.graph.structure.gradient_record import Recorded, valid
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.policy.dtypes import RESOURCE
-from graphmp.tf_hooks.bodies import ARGUMENT, RESULT, as_graph, write_back
+from graphmp.policy.op_sets import ARGUMENT, CHOICES, RESULT, UPDATE_PREFIXES, VARIABLE_OPS, WHILES
+from graphmp.tf_hooks.bodies import as_graph, write_back
 from graphmp.tf_hooks.op_defs import OpDefs
 
 _HANDLE, _RUNS = "VarHandleOp", "graphmp_runs"
@@ -217,7 +216,7 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
                 found[name].compiled,
                 _compiled(node.name, node) | (found[caller].compiled if caller else set()),
             )
-            if node.op not in LOOPS:
+            if node.op not in WHILES:
                 learned |= _learned(found[name].once, found[caller].once if caller else {node.name})
             for text, known in zip(inputs, found[name].sources):
                 source = (

@@ -12,9 +12,9 @@ from typing import Dict, Iterable, NamedTuple, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.control_flow import MERGES, NEXT_ITERATIONS
 from graphmp.graph.structure.frames import Frames
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS
 
 _RUNS = "graphmp_runs"
 _HANDS_ON = {

@@ -14,10 +14,12 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, 
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.graph.structure.calls import CHOICES, LOOPS, PLAIN, functions_named, with_callers
+from graphmp.graph.edit.editing import add_data_inputs
+from graphmp.graph.structure.calls import functions_named, with_callers
 from graphmp.graph.structure.gradient_names import claims, proposed
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import BOOL, FLOAT32
+from graphmp.policy.op_sets import CHOICES, PLAIN_CALLS, WHILES
 from graphmp.scaling.insertion.handles import Row, more_shapes, signatures, signatures_changed
 
 _REASON = "scale: handed to functions that take gradients; whether these are finite is handed back"
@@ -28,7 +30,7 @@ _OWN = "graphmp/returned/"
 
 def flag_output(node: Any, outputs: int) -> int:
     """Which output of a call will be the flag."""
-    return outputs + 1 if node.op in LOOPS else outputs
+    return outputs + 1 if node.op in WHILES else outputs
 
 
 def taking(graph_def: tf.GraphDef, writing: AbstractSet[str]) -> AbstractSet[str]:
@@ -121,12 +123,13 @@ class Threads:
 
     def possible(self, rewritten: AbstractSet[str], writing: AbstractSet[str]) -> bool:
         """Whether nothing but calls uses the functions, and a loop's body and condition are nothing else."""
-        bodies = {name for node in self._calls if node.op in LOOPS for name in self._called(node)}
+        bodies = {name for node in self._calls if node.op in WHILES for name in self._called(node)}
         others = {
-            name for node in self._calls if node.op not in LOOPS for name in self._called(node)
+            name for node in self._calls if node.op not in WHILES for name in self._called(node)
         }
         known = all(
-            node.op in LOOPS | CHOICES | PLAIN or node.op in self._functions for node in self._calls
+            node.op in WHILES | CHOICES | PLAIN_CALLS or node.op in self._functions
+            for node in self._calls
         )
         registered = {
             name
@@ -162,7 +165,7 @@ class Threads:
         loops = {
             name: node.attr["body"].func.name == name
             for node in self._calls
-            if node.op in LOOPS
+            if node.op in WHILES
             for name in self._called(node)
         }
         before = {name: known - {ARGUMENT} for name, known in signatures(self._graph_def).items()}
@@ -223,12 +226,8 @@ class Threads:
 
     def _pass(self, node: Any, scale: str, true: str) -> str:
         """Gives a call the scale. Returns its flag as a body spells it."""
-        data, controls = (
-            [t for t in node.input if not t.startswith("^")],
-            [t for t in node.input if t.startswith("^")],
-        )
-        loop = node.op in LOOPS
-        node.input[:] = [*data, scale, *([true] if loop else []), *controls]
+        loop = node.op in WHILES
+        add_data_inputs(node, [scale, true] if loop else [scale])
         for key in ("output_shapes", "_output_shapes"):
             more_shapes(node.attr, key, 2 if loop else 1)
         if node.op in self._functions:

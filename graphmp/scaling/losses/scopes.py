@@ -10,11 +10,9 @@ from __future__ import annotations
 import itertools
 from typing import AbstractSet, Any, Iterator, List, Optional, Set, Tuple
 
-from graphmp.graph.state.variables import VARIABLE_OPS
-from graphmp.graph.structure.calls import CALLS
-from graphmp.graph.structure.control_flow import NEXT_ITERATIONS
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Port
+from graphmp.policy.op_sets import CALLS, FILLS, NEXT_ITERATIONS, VARIABLE_OPS
 from graphmp.policy.traits import FORGETS_VALUES
 from graphmp.scaling.degrees.homogeneity import Code, Degrees, degrees
 from graphmp.scaling.losses.model import GradientScope
@@ -231,10 +229,7 @@ def _is_leaf(name: str, scope: str) -> bool:
 def _leaf_seed(graph: TrainingGraph, name: str) -> List[Port]:
     node, consumers = graph.view.nodes[name], graph.view.consumers(name)
     given = name.rsplit("/", 1)[-1].startswith("grad_ys") and node.op in (
-        "Identity",
-        "Const",
-        "Fill",
-        "OnesLike",
+        FILLS | {"Const", "Identity"}
     )
     if (
         not consumers

@@ -9,10 +9,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.shapes.shapes import inferred_shapes
 from graphmp.graph.state.devices import Places
-from graphmp.graph.state.live import UPDATE_PREFIXES
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.branches import Conditions, conditions, sides
-from graphmp.graph.structure.control_flow import ENTERS, EXITS, MERGES, SWITCHES
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.gradient_code import find
 from graphmp.graph.structure.gradient_names import differentiated
@@ -20,17 +18,26 @@ from graphmp.graph.structure.gradient_record import Recorded, valid
 from graphmp.graph.structure.view import GraphView, Port
 from graphmp.once import once
 from graphmp.policy.dtypes import BFLOAT16, COMPLEX, FLOAT16, FLOAT32, FLOAT64, RESOURCE, VARIANT
+from graphmp.policy.op_sets import (
+    ARRAY_READS,
+    ENTERS,
+    EXITS,
+    IDENTITIES,
+    MERGES,
+    RESULT,
+    SWITCHES,
+    UPDATE_PREFIXES,
+)
 from graphmp.scaling.degrees.called import Calls, Results
-from graphmp.scaling.degrees.homogeneity import READS_AN_ARRAY, Degree
+from graphmp.scaling.degrees.homogeneity import Degree
 from graphmp.scaling.losses.allreduce import AllReduces
 from graphmp.scaling.losses.discovery import Discovered, Floats, discover
 from graphmp.scaling.losses.inside import Body, opened
 from graphmp.scaling.losses.returned import calls_of, taking
-from graphmp.tf_hooks.bodies import RESULT
 from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 
 FLOATS = frozenset((BFLOAT16, FLOAT16, FLOAT32, FLOAT64))
-_HANDS_ON = ENTERS | EXITS | MERGES | SWITCHES | {"Identity", "RefIdentity"}
+_HANDS_ON = ENTERS | EXITS | MERGES | SWITCHES | IDENTITIES
 
 
 class TrainingGraph:
@@ -248,7 +255,7 @@ class TrainingGraph:
             name = self.handed_on(name)
         return (
             self.view.nodes[name].op.startswith("TensorArray")
-            and self.view.nodes[name].op not in READS_AN_ARRAY
+            and self.view.nodes[name].op not in ARRAY_READS
         )
 
     def sides(self, port: Port) -> Conditions:

@@ -25,8 +25,8 @@ from typing import (
 )
 
 from graphmp.graph.state.state_kinds import GO_ON, kind
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.once import once
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
 _FLAG = "^%d"  # stands for a loss's flag among the nodes; no node has such a name

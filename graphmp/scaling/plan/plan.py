@@ -20,15 +20,14 @@ from typing import (
 
 from graphmp.config import Config
 from graphmp.errors import warning
-from graphmp.graph.state.live import UPDATE_PREFIXES
 from graphmp.graph.structure.branches import conditional
-from graphmp.graph.structure.control_flow import EXITS
 from graphmp.graph.structure.frames import Frames, frames
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.gradient_names import gradient_scopes
 from graphmp.graph.structure.gradient_record import Recorded, valid
 from graphmp.graph.structure.values import is_one
 from graphmp.graph.structure.view import Port
+from graphmp.policy.op_sets import ADDS, EXITS, UPDATE_PREFIXES
 from graphmp.scaling.losses.inside import Body, opened
 from graphmp.scaling.losses.loops import Path, iteration, pivot
 from graphmp.scaling.losses.losses import find_losses
@@ -38,7 +37,7 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.fetched_gradients import kept_ports
 from graphmp.scaling.plan.skip_plan import SkipPlan, activations, plan_skips
 
-_SUMS = frozenset(("Add", "AddV2", "Sub"))
+_SUMS = ADDS | {"Sub"}
 LOSS = "loss scale: gradients of this loss are multiplied by it"
 _SEED = "loss scale: is multiplied by it in float32"
 _KEPT = "loss scale: gives the unscaled gradient"

@@ -39,8 +39,7 @@ from typing import (
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state_kinds import GO_ON, kind
-from graphmp.graph.state.variables import VARIABLE_OPS
-from graphmp.graph.structure.calls import CALLS
+from graphmp.policy.op_sets import CALLS, VARIABLE_OPS
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.joint_writes import Flags, joint_writes

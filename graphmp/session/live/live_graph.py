@@ -14,12 +14,12 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.edit.cloning import FUNCTION_SUFFIX
 from graphmp.graph.state.live import ancestors
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.view import GraphView
 from graphmp.loss_scale.scales import shown
 from graphmp.naming import SCOPE
 from graphmp.policy import policy as policies
+from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.report.coverage import nothing_in_half
 from graphmp.report.report import check_variables
 from graphmp.rewrite.pipeline import rewrite

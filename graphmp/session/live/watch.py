@@ -8,13 +8,12 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.building import own_scope
-from graphmp.graph.state.variables import VARIABLE_OPS
 from graphmp.graph.structure.branches import conditional
-from graphmp.graph.structure.control_flow import EXITS, SWITCHES
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.view import GraphView
+from graphmp.policy.op_sets import EXITS, SWITCHES, VARIABLE_OPS
 from graphmp.tf_hooks.internals import outside
 
 WATCH_SCOPE = "watch"  # below `graphmp/`, in a live graph alone

@@ -8,9 +8,10 @@ from typing import Any, Collection, Dict, Iterator, List, Mapping, NamedTuple, S
 import tensorflow.compat.v1 as tf
 
 from graphmp.compare.review.reviewed import Reviewed
-from graphmp.compare.values import attribute_text, printable
+from graphmp.compare.values import attribute_text
 from graphmp.graph.structure.view import GraphView
 from graphmp.naming import in_body
+from graphmp.wording import printable
 
 ORIGINAL, CONVERTED = "original", "converted"
 _MOST_CHARACTERS = 400  # of an attribute

@@ -11,7 +11,7 @@ from graphmp.compare.render.page_data.strings import Strings
 from graphmp.compare.render.page_data.tree import Tree
 from graphmp.compare.review.flow import Flow
 from graphmp.compare.review.reviewed import Reviewed
-from graphmp.wording import some
+from graphmp.wording import plural, some
 
 # Of the model; multiplied by the scale; what graphmp adds; not there.
 PLAIN, SCALED, OURS, ABSENT = "plain", "scaled", "ours", "absent"
@@ -56,7 +56,7 @@ def _stages(flow: Flow, loss: Dict[str, Any]) -> Iterator[Stage]:
     )
     unscale = (
         "\u00f7 unscale",
-        _count(flow.unscales, "division"),
+        plural(flow.unscales, "division"),
         OURS if flow.unscales else ABSENT,
         loss.get("unscale") or [],
     )
@@ -73,12 +73,12 @@ def _stages(flow: Flow, loss: Dict[str, Any]) -> Iterator[Stage]:
         yield _clip(flow, loss)
     yield (
         "gate",
-        _count(flow.gates, "write") if flow.gates else "none",
+        plural(flow.gates, "write") if flow.gates else "none",
         OURS if flow.gates else ABSENT,
         loss.get("gated") or [],
     )
     updates = loss.get("updates") or []
-    yield "update", _count(len(updates), "variable") if updates else "variables", PLAIN, updates
+    yield "update", plural(len(updates), "variable") if updates else "variables", PLAIN, updates
 
 
 def _clip(flow: Flow, loss: Dict[str, Any]) -> Stage:
@@ -100,7 +100,3 @@ def _scale(flow: Flow) -> str:
 
 def _last(name: str) -> str:
     return name.rpartition("/")[2]
-
-
-def _count(count: int, noun: str) -> str:
-    return "%s %s%s" % (format(count, ","), noun, "" if count == 1 else "s")

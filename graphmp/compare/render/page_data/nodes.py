@@ -10,10 +10,11 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.compare.render.page_data.strings import Strings
 from graphmp.compare.render.page_data.tree import Side
-from graphmp.compare.values import array_text, attribute_text, printable, tensor_text
+from graphmp.compare.values import array_text, attribute_text, tensor_text
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.structure.view import CONTROL
 from graphmp.policy.dtypes import dtype_text
+from graphmp.wording import printable
 
 MOST_CHARACTERS = 160  # of an attribute
 MOST_BYTES = 4096  # of a value that is compared as it is, or unpacked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional
 
-from graphmp.compare.values import printable
+from graphmp.wording import printable
 
 ABSENT = -1
 

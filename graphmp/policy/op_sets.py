@@ -1,0 +1,67 @@
+"""Sets of op types that stand for one thing: versions of an op, its forms for references and for resources.
+
+One list of each kind, for all rooms. Properties of single ops are in `traits.txt` and `state_kinds.txt`.
+"""
+
+from __future__ import annotations
+
+# Copies, arithmetic and shapes: the op, and what later versions of TensorFlow renamed it to.
+IDENTITIES = frozenset(("Identity", "RefIdentity"))
+ADDS = frozenset(("Add", "AddV2"))
+ADDS_OF_MANY = frozenset(("AccumulateNV2", "AddN"))
+SUMS = ADDS | ADDS_OF_MANY  # of gradients, wherever a variable is used more than once
+SELECTS = frozenset(("Select", "SelectV2"))
+INEQUALITIES = frozenset(("Greater", "GreaterEqual", "Less", "LessEqual"))
+FILLS = frozenset(("Fill", "OnesLike"))  # what the first gradient is made with, besides a Const
+SHAPE_OPS = frozenset(("Rank", "Shape", "ShapeN", "Size"))  # integers from a shape, no values
+
+# What loops and conditionals of TensorFlow 1 are made of, those on references and XLA's included.
+ENTERS = frozenset(("Enter", "RefEnter"))
+EXITS = frozenset(("Exit", "RefExit"))
+SWITCHES = frozenset(("RefSwitch", "Switch"))
+MERGES = frozenset(("Merge", "RefMerge", "_XlaMerge"))
+NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))  # they alone close a cycle
+
+# Ops that call functions of the library.
+WHILES = frozenset(("StatelessWhile", "While"))
+CHOICES = frozenset(("Case", "If", "StatelessCase", "StatelessIf"))  # input 0 is no argument
+PLAIN_CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
+CALLS = WHILES | CHOICES | PLAIN_CALLS | {"SymbolicGradient"}
+
+# The nodes that stand for a function's arguments and results where its body is held as a graph.
+ARGUMENT, RESULT = "_Arg", "_Retval"
+
+# State, and what gives or takes its reference or handle.
+REFERENCE_VARIABLES = frozenset(("AutoReloadVariable", "Variable", "VariableV2"))
+VARIABLE_OPS = REFERENCE_VARIABLES | {"VarHandleOp"}
+REFERENCE_ACCUMULATORS = frozenset(("ConditionalAccumulator", "SparseConditionalAccumulator"))
+ACCUMULATORS = REFERENCE_ACCUMULATORS | {"ResourceConditionalAccumulator"}
+REFERENCED = REFERENCE_VARIABLES | REFERENCE_ACCUMULATORS
+FED = frozenset(("Placeholder", "PlaceholderV2"))  # no value unless fed
+PLACEHOLDERS = FED | {"PlaceholderWithDefault"}
+ARGUMENTS = PLACEHOLDERS | {ARGUMENT}
+MAY_BE_STATE = VARIABLE_OPS | ACCUMULATORS | ARGUMENTS  # other handles are of no variable
+READS = IDENTITIES | ENTERS | {"ReadVariableOp"}  # of a variable, or of its reference or handle
+OVERWRITES = frozenset(("Assign", "AssignVariableOp"))  # the old value doesn't matter
+ASSIGNS = OVERWRITES | {"AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"}
+UPDATE_PREFIXES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
+SAVES = frozenset(("Save", "SaveSlices", "SaveV2"))
+RESTORES = frozenset(("Restore", "RestoreSlice", "RestoreV2"))
+
+# Containers that a loop or its gradient keeps values in. The op on slot 0's handle, and the slot of the value that is put in.
+STACKS = frozenset(("Stack", "StackV2"))
+PUSHES = frozenset(("StackPush", "StackPushV2"))
+POPS = frozenset(("StackPop", "StackPopV2"))
+GRADIENT_ARRAYS = frozenset(("TensorArrayGradV2", "TensorArrayGradV3", "TensorArrayGradWithShape"))
+ARRAYS = GRADIENT_ARRAYS | {"TensorArrayV2", "TensorArrayV3"}
+ARRAY_WRITES = {
+    "TensorArray%sV%d" % (verb, version): slot
+    for verb, slot in (("Scatter", 2), ("Split", 1), ("Write", 2))
+    for version in (2, 3)
+}
+ARRAY_READS = frozenset(
+    "TensorArray%sV%d" % (verb, version)
+    for verb in ("Concat", "Gather", "Read")
+    for version in (2, 3)
+)
+EMPTY_LISTS = frozenset(("EmptyTensorList", "TensorListReserve"))  # a TensorList of no values yet
