@@ -38,17 +38,6 @@ class Line(NamedTuple):
     text: str
 
 
-def render(audit: Audit, most: int = 10, ascii_only: bool = False) -> str:
-    """The whole text, each line ended.
-
-    Args:
-        audit: what is shown.
-        most: how many tensors at most.
-        ascii_only: draws histograms in ASCII, for an encoding that `can_draw` denies.
-    """
-    return "".join(line.text + "\n" for line in lines(audit, most, ascii_only))
-
-
 def can_draw(encoding: str) -> bool:
     """Whether an encoding has the characters of the histograms."""
     try:

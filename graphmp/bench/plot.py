@@ -11,7 +11,6 @@ from graphmp.bench import text
 from graphmp.bench.bench import TIMED, VARIANTS, Bench, Run
 from graphmp.bench.causes import ENOUGH
 
-FORMATS = ("png", "svg")
 _COLOURS = dict(zip(VARIANTS, ("#555555", "#1b7f5c", "#b5651d")))
 _MARKERS = dict(zip(VARIANTS, "os^"))
 _SIZE = (13, 4.6)  # inches
@@ -25,7 +24,7 @@ Bars = Optional[Tuple[float, float, float]]  # a value and the ends of its error
 
 
 def render(bench: Bench, form: str) -> bytes:
-    """The picture in one of FORMATS."""
+    """The picture as "png" or "svg"."""
     figure = Figure(figsize=_SIZE, dpi=_DPI)
     panels = figure.subplots(1, len(_PANELS))
     for axes, (title, value) in zip(panels, _PANELS):

@@ -1,7 +1,7 @@
 """The kernels that a profile shows for each node of a graph, and the shapes that its tensors had.
 
-A profile is the RunMetadata of a step that ran with `tf.RunOptions(trace_level=FULL_TRACE)`, or the `.trace.json.gz` that TensorFlow 2's
-profiler writes. A RunMetadata has a device `/device:GPU:0/stream:all`, whose entries are kernels:
+A profile is the RunMetadata of a step that ran with `tf.RunOptions(trace_level=FULL_TRACE)`.
+It has a device `/device:GPU:0/stream:all`, whose entries are kernels:
 
     node_name        dense/MatMul:MatMul, the node and its op
     timeline_label   volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn regs:.. shm:.. grid:.. block:..@@dense/MatMul:MatMul    1.15
@@ -54,22 +54,6 @@ def kernels_of_run(run_metadata: tf.RunMetadata) -> Dict[str, List[Kernel]]:
     return dict(found)
 
 
-def kernels_of_trace(trace: Dict[str, Any]) -> Dict[str, List[Kernel]]:
-    """The kernels of each node, by the JSON of a `.trace.json.gz`."""
-    events = trace.get("traceEvents", [])
-    streams = set(_streams(events))
-    found: Dict[str, List[Kernel]] = collections.defaultdict(list)
-    for event in events:
-        if (
-            event.get("ph") == "X"
-            and (event["pid"], event["tid"]) in streams
-            and event.get("args", {}).get("tf_op")
-        ):
-            node, _, op = event["args"]["tf_op"].partition(":")
-            found[node].append(Kernel(event["name"], op, float(event.get("dur", 0))))
-    return dict(found)
-
-
 def shapes_in(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, int, Any]]:
     """Node, output and TensorShapeProto of each tensor that a RunMetadata describes."""
     for device in run_metadata.step_stats.dev_stats:
@@ -77,20 +61,3 @@ def shapes_in(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, int, Any]]:
             for output in stats.output:
                 if output.tensor_description.HasField("shape"):
                     yield stats.node_name, output.slot, output.tensor_description.shape
-
-
-def _streams(events: List[Dict[str, Any]]) -> Iterator[Tuple[int, int]]:
-    """Process and thread of each stream of a GPU; the other threads of a GPU's process repeat what the streams say, by op or module."""
-    names = {
-        (event["name"], event["pid"], event.get("tid", 0)): event["args"].get("name", "")
-        for event in events
-        if event.get("ph") == "M"
-    }
-    gpus = {
-        pid
-        for (kind, pid, _), name in names.items()
-        if kind == "process_name" and name.startswith("/device:GPU")
-    }
-    for (kind, pid, tid), name in names.items():
-        if kind == "thread_name" and pid in gpus and name.startswith("Stream"):
-            yield pid, tid

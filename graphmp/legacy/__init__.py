@@ -8,6 +8,6 @@ nothing needs it.
 from __future__ import annotations
 
 from graphmp.legacy.alias import install
-from graphmp.legacy.script import Written, needed, written
+from graphmp.legacy.script import Written, written
 
-__all__ = ["Written", "install", "needed", "written"]
+__all__ = ["Written", "install", "written"]

@@ -43,11 +43,6 @@ class _Facts(NamedTuple):
     names: List[Tuple[int, str]]
 
 
-def needed(script: pathlib.Path) -> bool:
-    """Whether a script runs on this TensorFlow only after `install`."""
-    return written(script).needs_version_1
-
-
 def written(script: pathlib.Path) -> Written:
     """Which TensorFlow a script is written for.
 

@@ -53,11 +53,6 @@ def rule(op: str) -> Rule:
     return _RULES.get(op, _UNKNOWN)
 
 
-def listed() -> Dict[str, Rule]:
-    """All ops of the table."""
-    return dict(_RULES)
-
-
 def _numbers(text: Optional[str]) -> Optional[Tuple[int, ...]]:
     return None if text is None else tuple(int(number) for number in text.split(","))
 

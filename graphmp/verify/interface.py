@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, FrozenSet, List, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Dict, FrozenSet, List, Sequence, Set
 
 from graphmp.graph.structure.view import Port
 from graphmp.once import once
@@ -97,6 +97,3 @@ class Interface:
     def skips(self) -> bool:
         """Whether it, or what it calls, skips steps."""
         return bool(self._body.scales.states)
-
-
-Bound = Tuple[Interface, Dict[str, Port]]

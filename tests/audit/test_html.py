@@ -13,7 +13,7 @@ import pytest
 
 from graphmp.audit import html, text
 from graphmp.audit.rows import ROLES
-from tests.support.audit_forms import page_json
+from tests.support.audit_forms import page_json, rendered
 from tests.support.audits import audit, bad, exponents, finding, good, hostile, loss, many
 
 pytestmark = pytest.mark.unit
@@ -111,5 +111,5 @@ def test_thousands_of_tensors_take_few_bytes():
 
 def test_a_loss_without_a_gradient_or_a_step():
     found = audit([finding("a", ROLES[0], exponents(0, 1))], [loss([], original=(), converted=())])
-    assert "0 of 0 steps skipped; loss scale now none" in text.render(found)
+    assert "0 of 0 steps skipped; loss scale now none" in rendered(found)
     assert "<figure>" in html.render(found)

@@ -12,18 +12,18 @@ import pytest
 
 from graphmp.audit import html, text
 from graphmp.audit.rows import ACTIVATION_GRADIENT, WEIGHT_GRADIENT
-from tests.support.audit_forms import page_json
+from tests.support.audit_forms import page_json, rendered
 from tests.support.audits import HOSTILE, audit, bad, exponents, finding, good, hostile, loss
 
 pytestmark = pytest.mark.unit
 
 
-def line_of(rendered, beginning):
-    return next(line for line in rendered.splitlines() if line.strip().startswith(beginning))
+def line_of(shown, beginning):
+    return next(line for line in shown.splitlines() if line.strip().startswith(beginning))
 
 
 def test_the_head_says_what_was_measured_and_how():
-    lines = text.render(good()).splitlines()
+    lines = rendered(good()).splitlines()
     assert lines[:5] == [
         "net.ckpt.meta float16 against float32, on the same batches",
         "source       models/net.ckpt.meta",
@@ -35,33 +35,33 @@ def test_the_head_says_what_was_measured_and_how():
 
 def test_losses_and_gradients_say_what_the_audit_does():
     found = good()
-    rendered = text.render(found)
+    shown = rendered(found)
     advice = found.losses[0].advice
     assert (
-        line_of(rendered, "loss ")
+        line_of(shown, "loss ")
         == "loss         loss: original and converted differ by 0.008% at most; 0 of 3 steps skipped; loss scale now 256"
     )
     assert (
         "use %d of the %d powers of two of float16; the largest is 2^%d"
         % (advice.used, advice.powers, advice.largest)
-        in rendered
+        in shown
     )
     assert (
         "loss scale 2^37; gradients that become zero: %s without a scale, 0 with it"
         % text.share(advice.flushed)
-        in rendered
+        in shown
     )
     assert (
-        line_of(rendered, "agreement")
+        line_of(shown, "agreement")
         == "agreement    losses (tolerance 1%) and weight gradients (tolerance 10%) agree"
     )
 
 
 def test_a_row_of_each_role_has_the_numbers_of_the_json():
     found = good()
-    rendered = text.render(found)
+    shown = rendered(found)
     for role, sums in json.loads(found.to_json())["roles"].items():
-        cells = re.split(r" {2,}", line_of(rendered, role + "  ").strip())
+        cells = re.split(r" {2,}", line_of(shown, role + "  ").strip())
         assert cells[:4] == [
             role,
             str(sums["tensors"]),
@@ -76,7 +76,7 @@ def test_a_row_of_each_role_has_the_numbers_of_the_json():
 
 
 def test_blocks_stand_above_the_zone_of_their_exponents():
-    lines = text.render(good()).splitlines()
+    lines = rendered(good()).splitlines()
     row = next(
         line for line in lines if line.startswith("  " + ACTIVATION_GRADIENT) and "|" in line
     )
@@ -98,9 +98,9 @@ def test_blocks_stand_above_the_zone_of_their_exponents():
 
 
 def test_histograms_in_ascii_have_nothing_else():
-    rendered = text.render(good(), ascii_only=True)
-    assert max(rendered) <= "~"
-    assert len(rendered.splitlines()) == len(text.render(good()).splitlines())
+    shown = rendered(good(), ascii_only=True)
+    assert max(shown) <= "~"
+    assert len(shown.splitlines()) == len(rendered(good()).splitlines())
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_encodings_that_have_the_blocks(encoding, able):
 
 
 def test_the_worst_tensors_stand_first_with_reason_and_flag():
-    lines = text.render(bad()).splitlines()
+    lines = rendered(bad()).splitlines()
     start = lines.index("2 tensors overflow, or are not finite; the worst first")
     assert lines[start + 1 : start + 6] == [
         "  not finite first in a step: g/worse  MatMul",
@@ -143,14 +143,14 @@ def test_the_first_tensor_that_is_not_finite_is_named():
         for each in broken.findings
     ]
     found = replace(broken, findings=[each for each in later if each.range.row.name != "g/nan"])
-    assert "  not finite first in a step: a/Exp  Exp\n" in text.render(found)
+    assert "  not finite first in a step: a/Exp  Exp\n" in rendered(found)
     form = json.loads(found.to_json())
     assert form["first_not_finite"] == "a/Exp"
     assert {each["name"]: each["order"] for each in form["tensors"]} == {
         name: n for name, n in order.items() if name != "g/nan"
     }
     assert (
-        "not finite first" not in text.render(good())
+        "not finite first" not in rendered(good())
         and json.loads(good().to_json())["first_not_finite"] is None
     )
 
@@ -159,20 +159,20 @@ def test_gradients_too_far_apart_for_any_loss_scale_are_said():
     each = finding("g", WEIGHT_GRADIENT, exponents(-50, 3) + exponents(-5, 97))
     found = audit([each], [loss([each])])
     said = "3% become zero whatever the loss scale: they span 46 powers of two, float16 holds 40; --compute_dtype=bfloat16 holds all"
-    assert line_of(text.render(found), "vanishing") == "vanishing    " + said
+    assert line_of(rendered(found), "vanishing") == "vanishing    " + said
     assert "Of the gradients %s." % said in html.render(found)
-    assert "whatever the loss scale" not in text.render(good()) + html.render(good())
+    assert "whatever the loss scale" not in rendered(good()) + html.render(good())
 
 
 def test_at_most_so_many_tensors_are_listed():
-    rendered = text.render(bad(), most=1)
-    assert "g/worse" in rendered and "a/Exp" not in rendered and "  and 3 more\n" in rendered
+    shown = rendered(bad(), most=1)
+    assert "g/worse" in shown and "a/Exp" not in shown and "  and 3 more\n" in shown
 
 
 def test_what_can_not_be_measured_is_said():
-    rendered = text.render(bad())
-    assert "7 tensors of while loops not measured" in rendered
-    assert "  while/x:4\n  and 2 more\n" in rendered
+    shown = rendered(bad())
+    assert "7 tensors of while loops not measured" in shown
+    assert "  while/x:4\n  and 2 more\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_what_can_not_be_measured_is_said():
     ],
 )
 def test_the_last_line_says_what_to_do(found, last):
-    assert text.render(found).splitlines()[-1] == last
+    assert rendered(found).splitlines()[-1] == last
     assert html_module.escape(last[13:]) in html.render(found)
 
 
@@ -194,26 +194,26 @@ def test_disagreement_is_counted():
     found = bad()
     assert not found.agrees
     expected = "1 of 2 losses (tolerance 1%) and 2 of 2 weight gradients (tolerance 10%) disagree"
-    assert line_of(text.render(found), "agreement") == "agreement    " + expected
+    assert line_of(rendered(found), "agreement") == "agreement    " + expected
     assert (
         "not finite in the converted graph, where the original's is; 2 of 3 steps skipped"
-        in text.render(found)
+        in rendered(found)
     )
-    assert "no gradient other than zero was seen" in text.render(found)
+    assert "no gradient other than zero was seen" in rendered(found)
 
 
 def test_bfloat16_has_a_range_of_its_own_and_needs_no_scale():
-    rendered = text.render(good("bfloat16"))
-    assert "of the 261 powers of two of bfloat16" in rendered
-    assert "no loss scale needed" in rendered
-    assert "exponents from 2^-135 to 2^129, 5 a column" in rendered
+    shown = rendered(good("bfloat16"))
+    assert "of the 261 powers of two of bfloat16" in shown
+    assert "no loss scale needed" in shown
+    assert "exponents from 2^-135 to 2^129, 5 a column" in shown
     page = html.render(good("bfloat16"))
     assert "becomes zero in bfloat16" in page and 'class="ghost"' not in page
 
 
 def test_an_audit_of_nothing():
     empty = audit([], [])
-    assert "no tensor was measured" in text.render(empty)
+    assert "no tensor was measured" in rendered(empty)
     assert (
         "No tensor was measured." in html.render(empty)
         and page_json(html.render(empty))["tensors"] == []
@@ -221,10 +221,10 @@ def test_an_audit_of_nothing():
 
 
 def test_hostile_names_steer_no_terminal():
-    rendered = text.render(hostile())
-    assert all(line.isprintable() for line in rendered.splitlines())
-    assert "\\x1b[31m\\u202e\\n\u00e4\u4e2d" in rendered
-    longest = max(len(line) for line in rendered.splitlines() if "weight gradient:" in line)
+    shown = rendered(hostile())
+    assert all(line.isprintable() for line in shown.splitlines())
+    assert "\\x1b[31m\\u202e\\n\u00e4\u4e2d" in shown
+    longest = max(len(line) for line in shown.splitlines() if "weight gradient:" in line)
     assert longest < len(HOSTILE) + 400
 
 

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.bench import kernel_names
 from graphmp.bench.kernel_names import PATTERNS, uses_tensor_cores
 from graphmp.bench.kernels import ALL_ON, NOTHING_SEEN, SOME_OFF, judged, text, verify
-from graphmp.bench.profile import kernels_of_run, kernels_of_trace
+from graphmp.bench.profile import kernels_of_run
 
 S884 = "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn"
 SGEMM = "volta_fp16_sgemm_fp16_32x32_sliced1x4_nn"
@@ -185,39 +185,6 @@ def test_kernels_come_with_their_nodes(form):
         "dense/MatMul": [(S884, "MatMul", 30.0)],
         "conv/Conv2D": [(TRANSPOSE, "Conv2D", 4.0)],
     }
-
-
-@pytest.mark.unit
-def test_a_trace_has_kernels_on_the_streams_of_a_gpu():
-    def metadata(kind, name, **where):
-        return dict({"ph": "M", "name": kind, "args": {"name": name}}, **where)
-
-    def event(name, pid, tid):
-        return {
-            "ph": "X",
-            "name": name,
-            "pid": pid,
-            "tid": tid,
-            "ts": 1,
-            "dur": 2.5,
-            "args": {"tf_op": "dense/MatMul:MatMul"},
-        }
-
-    trace = [
-        metadata("process_name", "/device:GPU:0", pid=1),
-        metadata("thread_name", "Stream #14(Compute)", pid=1, tid=2),
-    ]
-    trace += [
-        metadata("thread_name", "TensorFlow Ops", pid=1, tid=3),
-        metadata("process_name", "/host:CPU", pid=9),
-    ]
-    trace += [
-        event(S884, 1, 2),
-        event("MatMul", 1, 3),
-        event("MatMul", 9, 2),
-        {"ph": "X", "name": TRANSPOSE, "pid": 1, "tid": 2, "dur": 1},
-    ]
-    assert kernels_of_trace({"traceEvents": trace}) == {"dense/MatMul": [(S884, "MatMul", 2.5)]}
 
 
 @pytest.mark.unit

@@ -11,16 +11,20 @@ import graphmp
 from graphmp.compare.api import Diff, compare
 from graphmp.compare.categories import CATEGORIES
 from graphmp.compare.changes import Change
-from graphmp.compare.render import jsonform, markdown
+from graphmp.compare.render import markdown
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import with_nodes_reversed
 from graphmp.verify import Claim
 from graphmp.wording import printable
 from tests.support.corpus import recorded
+from tests.support.places import ROOT
 from tests.support.tiny import meta_graph, report
 
 pytestmark = pytest.mark.unit
 
+SCHEMA = json.loads(
+    (ROOT / "graphmp" / "compare" / "schema" / "graphmp.diff-1.schema.json").read_text("utf-8")
+)
 HOSTILE = "</script><img src=x onerror=alert(1)>|`[b]\x1b[31m\u202e&amp;"
 CAST = "x_half Cast x SrcT=float32 DstT=float16"
 BEFORE = meta_graph("x X", "y Relu x T=float32", "z NoOp")
@@ -292,9 +296,8 @@ def test_json():
 def conforms(value):
     """Whether a JSON value is what the schema says."""
     jsonschema = pytest.importorskip("jsonschema")
-    schema = jsonform.schema()
-    jsonschema.Draft7Validator.check_schema(schema)
-    return jsonschema.Draft7Validator(schema).is_valid(value)
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    return jsonschema.Draft7Validator(SCHEMA).is_valid(value)
 
 
 @recorded(slice(0, None, 6), own=slice(2))
@@ -312,7 +315,7 @@ def test_the_schema_refuses_what_is_not():
         assert not conforms({**value, key: 1.5}), key
     assert not conforms({**value, "more": 1})
     assert not conforms({**value, "counts": {"colour": 1}})
-    assert jsonform.schema()["definitions"]["category"]["enum"] == list(CATEGORIES)
+    assert SCHEMA["definitions"]["category"]["enum"] == list(CATEGORIES)
 
 
 @recorded(slice(4, 6), own=slice(2))

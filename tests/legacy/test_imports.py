@@ -657,12 +657,12 @@ def test_needed(tmp_path, files, answer):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert legacy.needed(tmp_path / "train.py") is (answer and not ON_1)
+    assert legacy.written(tmp_path / "train.py").needs_version_1 is (answer and not ON_1)
 
 
 @pytest.mark.unit
 def test_needed_without_a_file(tmp_path):
-    assert not legacy.needed(tmp_path / "train.py")
+    assert not legacy.written(tmp_path / "train.py").needs_version_1
 
 
 @pytest.mark.unit
@@ -676,13 +676,13 @@ def test_needed_by_what_pythonpath_holds(tmp_path, monkeypatch):
         (tmp_path / folder / "unet.py").write_text(text)
     (tmp_path / "code/net/layers.py").write_text("import tensorflow as tf")
     script = tmp_path / "scripts" / "unet.py"
-    assert not legacy.needed(script)
+    assert not legacy.written(script).needs_version_1
     monkeypatch.setattr(
         sys,
         "path",
         [sys.path[0], str(tmp_path / "lib/site-packages"), str(tmp_path / "code"), *sys.path[1:]],
     )
-    assert legacy.needed(script) is not ON_1
+    assert legacy.written(script).needs_version_1 is not ON_1
 
 
 NUMPY = """

@@ -1,4 +1,4 @@
-"""The data of an audit's page."""
+"""Forms of an audit: the data of its page, its lines as a text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import gzip
 import json
 import re
 
+from graphmp.audit import text
+
 
 def page_json(page):
     return json.loads(
@@ -14,3 +16,8 @@ def page_json(page):
             base64.b64decode(re.search(r'<script id="data"[^>]*>([^<]*)<', page).group(1))
         ).decode("ascii")
     )
+
+
+def rendered(audit, **options):
+    """An audit's whole text, each line ended."""
+    return "".join(line.text + "\n" for line in text.lines(audit, **options))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import pkgutil
 from typing import Any, Dict
 
 from graphmp.compare.changes import Change
@@ -31,14 +29,6 @@ def render(diff: Reviewed) -> Dict[str, Any]:
         "patterns": [_pattern(pattern) for pattern in diff.patterns()],
         "float32": [kept._asdict() for kept in diff.kept],
     }
-
-
-def schema() -> Dict[str, Any]:
-    """The JSON schema of what `render` returns."""
-    data = pkgutil.get_data("graphmp.compare", "schema/graphmp.diff-1.schema.json")
-    assert data is not None  # package data, installed with this file
-    value: Dict[str, Any] = json.loads(data.decode("utf-8"))
-    return value
 
 
 def _change(change: Change) -> Dict[str, Any]:

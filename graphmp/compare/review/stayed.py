@@ -44,11 +44,6 @@ class Stayed(NamedTuple):
     ops: Tuple[Op, ...] = ()
     bytes: int = 0
 
-    @property
-    def float32_bytes(self) -> int:
-        """Bytes that the ops in float32 read and write."""
-        return sum(op.bytes for op in self.ops)
-
 
 def stayed_float32(worked: Mapping[str, Work], kept: Sequence[Kept]) -> Stayed:
     """The ops in float32, with the report's reasons.

@@ -10,7 +10,6 @@ from graphmp.policy.dtypes import RESOURCE
 _KINDS = tables.sets("state_kinds.txt")
 _KIND = {op: kind for kind, ops in _KINDS.items() for op in ops}
 
-RANDOM = _KINDS["random"]
 GO_ON = {  # kinds of ops that change what is no variable, in a skipped step too: why
     "accumulator": "gradients that are taken out of an accumulator are gone, and steps are counted",
     "iterator": "an iterator's next batch is taken: it is no variable",

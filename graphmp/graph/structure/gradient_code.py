@@ -76,9 +76,9 @@ def find(
     )
 
 
-def gradient_nodes(view: GraphView, given: Sequence[str] = ()) -> Set[str]:
+def gradient_nodes(view: GraphView) -> Set[str]:
     """All nodes of gradient code."""
-    return {name for nodes in gradient_code(view, given).values() for name in nodes}
+    return {name for nodes in gradient_code(view).values() for name in nodes}
 
 
 def idle_nodes(
