@@ -174,7 +174,8 @@ def argument(action: Any) -> Tuple[str, str, str]:
         written = ", ".join(action.option_strings)
     else:
         written = "%s %s" % (", ".join(action.option_strings), shown)
-    return "`%s`" % written, "" if action.nargs == 0 else _default(action.default), action.help
+    default = "" if action.nargs == 0 else _default(action.default)
+    return "`%s`" % written, default, action.help.replace("%%", "%")
 
 
 def _default(value: Any) -> str:
