@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the pictures of the README anew: the page of a diff, light and dark, and the diff on a terminal.
+"""Makes the pictures of the README and docs/ anew: the page of a diff, light and dark, and the diff on a terminal.
 
 usage: screenshots.py [-o docs]
 

@@ -27,6 +27,7 @@ from graphmp.compare.values import node_text
 from graphmp.graph.io.files import Path, write_atomic, write_files
 from graphmp.graph.io.stored import Readable, stored
 from graphmp.process_memory import collector_paused
+from graphmp.verify import verify
 
 
 class Diff(Reviewed):
@@ -112,6 +113,7 @@ def compare(
         GraphmpError: GMP008 if a node name is not unique, or an input names a node that isn't there.
     """
     before, after = stored(before), stored(after)
+    proof = verify(before.parsed(), after.parsed()) if prove else None
     changes: List[Change] = [
         *part_changes(before.rest, after.rest),
         *function_changes(before.rest, after.rest),
@@ -129,7 +131,7 @@ def compare(
     changes.sort(
         key=lambda change: (order[change.category], change.body, change.node)
     )  # stable: attributes and slots stay in order
-    claims = graph_claims(before, after, compared[0]) if prove else ()
+    claims = () if proof is None else graph_claims(before, after, compared[0], proof)
     found = Diff(
         tuple(changes), False, names, claims, bodies=tuple(compared), graphs=(before, after)
     )

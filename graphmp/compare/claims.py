@@ -19,7 +19,7 @@ from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32, FLOAT64, INVALID, compute_dtype, dtype_text
 from graphmp.policy.op_sets import FILLS, PLACEHOLDERS
-from graphmp.verify import FAILED, NOT_APPLICABLE, PROVED, Claim, verify
+from graphmp.verify import FAILED, NOT_APPLICABLE, PROVED, Claim, Proof
 from graphmp.wording import plural, some
 
 OF_REPORT = ("explained", "report")  # the claims about a report
@@ -27,15 +27,17 @@ _OURS = SCOPE + "/"
 _MOST_CHARACTERS = 160
 
 
-def graph_claims(before: StoredMetaGraph, after: StoredMetaGraph, body: Body) -> Tuple[Claim, ...]:
+def graph_claims(
+    before: StoredMetaGraph, after: StoredMetaGraph, body: Body, proof: Proof
+) -> Tuple[Claim, ...]:
     """The claims that two graphs alone admit.
 
     Args:
         before: the original.
         after: the converted graph.
         body: the main graph on both sides.
+        proof: what was proved of the two.
     """
-    proof = verify(before.parsed(), after.parsed())
     return (
         _variables(before, after),
         _checkpoint(body),

@@ -10,7 +10,8 @@ from typing import Any, List
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy import contrib, finder, internals, libraries, numpy_names, supplied
+from graphmp.legacy import contrib_modules, finder, internals, supplied
+from graphmp.legacy.libraries import numpy_names, scipy_and_gym
 
 _INTERFACE = "tensorflow._api.v2.compat.v1."
 
@@ -22,7 +23,7 @@ def install() -> None:
     and gym dropped since, and leaves TensorFlow as it is.
     """
     numpy_names.restore()
-    libraries.restore()
+    scipy_and_gym.restore()
     real = sys.modules["tensorflow"]
     if internals.on_tensorflow_1() or isinstance(real, LegacyTensorFlow):
         return
@@ -53,7 +54,7 @@ class LegacyTensorFlow(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "contrib":
-            return importlib.import_module(contrib.NAME)
+            return importlib.import_module(contrib_modules.NAME)
         if hasattr(tf, name):
             return getattr(tf, name)
         if "tensorflow." + name in sys.modules:

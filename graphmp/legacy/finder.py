@@ -1,6 +1,6 @@
 """Import statements below `tensorflow` that TensorFlow 2 has no files for, or files with other contents.
 
-`tensorflow.contrib.*` comes from the tables. Other modules of the public interface (`tensorflow.train`,
+`tensorflow.contrib.*` comes from the table. Other modules of the public interface (`tensorflow.train`,
 `tensorflow.keras.layers`) are those of `tensorflow.compat.v1`. TensorFlow's own packages are left to Python.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy import contrib, examples_mnist, internals, missing
+from graphmp.legacy import contrib_modules, internals, missing
 
 # Folders of the TensorFlow package that hold code, not the public interface.
 SOURCE_PACKAGES = frozenset(
@@ -41,6 +41,7 @@ _EXAMPLES = (
     "examples.tutorials.mnist",
     "examples.tutorials.mnist.input_data",
 )
+_INPUT_DATA = "graphmp.legacy.examples_mnist"
 
 
 class LegacyFinder(importlib.abc.MetaPathFinder):
@@ -88,17 +89,17 @@ class _Ready(importlib.abc.Loader):
 def _example(path: str) -> types.ModuleType:
     """A part of the tutorials: the loader of MNIST, or a package around it."""
     if path == _EXAMPLES[-1]:
-        return examples_mnist
+        return internals.fetch(_INPUT_DATA)
     package = types.ModuleType("tensorflow." + path)
     if path == _EXAMPLES[-2]:
-        package.input_data = examples_mnist  # type: ignore[attr-defined]  # its submodule
+        package.input_data = internals.fetch(_INPUT_DATA)  # type: ignore[attr-defined]
     return package
 
 
-def _contrib_module(path: str) -> Optional[contrib.ContribModule]:
-    if contrib.is_module(path):
-        return contrib.ContribModule(path)
-    if not contrib.is_module(path.partition(".")[0]):
+def _contrib_module(path: str) -> Optional[contrib_modules.ContribModule]:
+    if contrib_modules.is_module(path):
+        return contrib_modules.ContribModule(path)
+    if not contrib_modules.is_module(path.partition(".")[0]):
         return None
     raise missing.module(_requested() or path)
 
@@ -114,7 +115,7 @@ def _requested() -> str:
         elif frame.f_code.co_name == "_find_and_load":
             name = frame.f_locals["name"]
         frame = frame.f_back
-    return name[len(contrib.NAME) + 1 :]
+    return name[len(contrib_modules.NAME) + 1 :]
 
 
 def _interface_module(path: str) -> Optional[types.ModuleType]:

@@ -13,7 +13,7 @@ from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.once import once
 from graphmp.policy.dtypes import FLOATS, HALF, RESOURCE
 from graphmp.policy.op_sets import ARGUMENT
-from graphmp.tf_hooks.op_defs import OpDefs
+from graphmp.tf_hooks.op_defs import OpDefs, Signature
 
 _NONE = tf.AttrValue()
 _NOTHING = tf.NodeDef()
@@ -61,9 +61,16 @@ class Side:
         self.view = GraphView(graph_def)
         self.op_defs = OpDefs(meta_graph) if op_defs is None else op_defs
         self._dtypes: Dict[Port, int] = {}
+        self._signatures: Dict[str, Optional[Signature]] = {}
         self.library = {
             function.signature.name: function for function in meta_graph.graph_def.library.function
         }
+
+    def signature(self, name: str) -> Optional[Signature]:
+        """The types of a node's inputs and outputs; None where nobody knows its op."""
+        if name not in self._signatures:
+            self._signatures[name] = self.op_defs.signature(self.view.nodes[name])
+        return self._signatures[name]
 
     def dtype(self, port: Port) -> int:
         """The dtype of an output; 0 where nobody knows it."""
@@ -75,7 +82,7 @@ class Side:
         node = self.view.nodes[port.node]
         if node.op == ARGUMENT:  # 1.15.5 doesn't know the op
             return int(node.attr["T"].type)
-        signature = self.op_defs.signature(node)
+        signature = self.signature(port.node)
         outputs = signature.outputs if signature is not None else ()
         return outputs[port.output].dtype if port.output < len(outputs) else 0
 
@@ -85,7 +92,7 @@ class Side:
 
     def outputs(self, name: str) -> int:
         """How many outputs a node has."""
-        signature = self.op_defs.signature(self.view.nodes[name])
+        signature = self.signature(name)
         return (
             len(signature.outputs)
             if signature is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Tuple
+from typing import Dict, Iterator, Tuple
 
 from graphmp.graph.structure.cycles import find_cycle
 from graphmp.policy.op_sets import ENTERS, EXITS
@@ -14,18 +14,12 @@ def broken(side: Side) -> Iterator[Fault]:
     cycle = find_cycle(side.view)
     if cycle is not None:
         yield Fault(cycle, "waits for itself")
+    least: Dict[str, int] = {}
     for name, node in side.view.nodes.items():
-        definition, signature, found = (
-            side.op_defs.get(node.op),
-            side.op_defs.signature(node),
-            len(side.view.inputs(name)),
-        )
-        single = (
-            sum(not (each.number_attr or each.type_list_attr) for each in definition.input_arg)
-            if definition is not None
-            else 0
-        )
-        wanted = single if signature is None else len(signature.inputs)
+        signature, found = side.signature(name), len(side.view.inputs(name))
+        if node.op not in least:
+            least[node.op] = _least_inputs(side, node.op)
+        wanted = least[node.op] if signature is None else len(signature.inputs)
         if found < wanted or (signature is not None and found != wanted):
             yield Fault(name, "has %d inputs, and a %s takes %d" % (found, node.op, wanted))
         for port in side.view.inputs(name):
@@ -39,6 +33,14 @@ def broken(side: Side) -> Iterator[Fault]:
         for other in {port.node for port in side.view.inputs(name)}.union(side.view.controls(name)):
             if _left(side, other) != frame:
                 yield Fault(name, "reads or waits for %s, which runs in another loop" % other)
+
+
+def _least_inputs(side: Side, op: str) -> int:
+    """The number of inputs that every node of an op has; 0 for an op that nobody knows."""
+    definition = side.op_defs.get(op)
+    if definition is None:
+        return 0
+    return sum(not (each.number_attr or each.type_list_attr) for each in definition.input_arg)
 
 
 def _left(side: Side, name: str) -> Tuple[str, ...]:

@@ -9,8 +9,6 @@ import pytest
 from graphmp.bench.bench import FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, Run
 from tests.support.benched import a_bench, timed
 
-pytestmark = pytest.mark.unit
-
 
 def test_a_picture_marks_what_leaves_it_and_suggests_nothing():
     pytest.importorskip("matplotlib")

@@ -13,7 +13,7 @@ import pytest
 
 from graphmp.cli import diff
 from graphmp.cli.parser import build_parser
-from graphmp.compare import compare as compare_module
+from graphmp.compare import api as compare_module
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import serialize
 from tests.support.commands import Terminal

@@ -19,15 +19,17 @@ from tests.support.places import EXAMPLES
 
 IMAGES = [name for name in NAMES if "data_format=True" in (EXAMPLES / (name + ".py")).read_text()]
 CHANNELS_FIRST = {"dcgan", "vgg"}  # trained so always; the others with --slow
+# With --slow alone: the others have their layers, and fewer; or their parts, in another order.
 LONG = {
     "alexnet",
+    "googlenet",
     "inception_v2",
     "inception_v3",
     "progressive_gan",
+    "resnet50",
     "seq2seq",
-}  # with --slow alone: the others have their layers, and fewer
-if tf.__version__ < "2":
-    LONG |= {"googlenet", "resnet50"}  # its CPU emulates float16
+}
+LONG |= {"char_rnn", "conv_seq2seq", "dqn", "imagenette", "sentiment", "unet", "vae"}
 # By `graphmp convert` one of each kind: layers, two losses, matmuls alone, Keras, a loop, attention, an embedding; all with --slow.
 # `graphmp run` converts the others as well.
 CONVERTED = {"vgg", "dcgan", "fully_connected", "keras_cifar10", "lstm", "transformer", "word2vec"}
@@ -59,10 +61,11 @@ def train(forks, name, *argv, flags=None):
 
 
 def assert_learns(losses):
-    """That all losses are finite and that one alone falls."""
+    """That all losses are finite and that one alone falls: thirds average out the batches."""
     values = np.array(list(losses.values()))
+    third = len(values) // 3
     assert np.all(np.isfinite(values)), values
-    assert values.shape[1] > 1 or values[-5:].mean() < 0.85 * values[0, 0], values
+    assert values.shape[1] > 1 or values[-third:].mean() < 0.9 * values[:third].mean(), values
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -367,5 +370,5 @@ def test_it_knows_nothing_of_graphmp_and_is_short(name):
     text = (EXAMPLES / (name + ".py")).read_text()
     assert (
         not re.search("^ *(import|from) graphmp", text, re.MULTILINE)
-        and len(text.splitlines()) < 150
+        and len(text.splitlines()) < 200
     )

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp import legacy
 from graphmp.errors import GraphmpError
+from graphmp.legacy import table
 from tests.support.places import ROOT
 
 RUNNER = """
@@ -597,6 +598,25 @@ def test_error_is_one_of_graphmp():
 
         error = missing.attribute("crf.crf_log_likelihood")
         assert isinstance(error, GraphmpError) and error.code == "GMP018" and error.exit_status == 1
+
+
+@pytest.mark.unit
+def test_the_table_alone_knows_the_replacements():
+    folder = ROOT / "graphmp" / "legacy" / "contrib"
+    modules = {
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        for path in folder.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    sources = {source for row in table.MODULES.values() for source in row} | set(
+        table.NAMES.values()
+    )
+    own = {source.split(":")[0] for source in sources if source.startswith("graphmp.")}
+    assert own == modules
+    others = [path for path in (ROOT / "graphmp").rglob("*.py") if folder not in path.parents]
+    assert [
+        path.name for path in others if "graphmp.legacy.contrib." in path.read_text("utf-8")
+    ] == ["table.py"]
 
 
 NEEDED = [

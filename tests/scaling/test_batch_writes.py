@@ -433,8 +433,7 @@ def test_statistics_in_a_while_loop_take_what_is_finite(use_resource):
     )
 
 
-@pytest.mark.parametrize("use_resource", [False, True], ids=["reference", "resource"])
-@pytest.mark.parametrize("in_turn", [False, True])
+@pytest.mark.parametrize("in_turn, use_resource", in_turn([False, True], [False, True]))
 def test_a_gan_with_statistics_in_both_nets(in_turn, use_resource):
     """A step of the one computes nothing of the other's gradients; one that overflows leaves the other's variables alone."""
 

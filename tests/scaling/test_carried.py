@@ -419,7 +419,10 @@ def agree(start, expected, found):
         )
 
 
-CASES = [(shape, way) for shape in SHAPES for way in (WAYS[1:] if shape in FUNCTIONS else WAYS[:1])]
+CASES = [
+    *in_turn([shape for shape in SHAPES if shape in FUNCTIONS], WAYS[1:]),
+    *((shape, WAYS[0]) for shape in SHAPES if shape not in FUNCTIONS),
+]
 
 
 @pytest.mark.parametrize(

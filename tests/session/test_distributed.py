@@ -144,6 +144,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ps, workers", SIZES)
 def test_a_partitioned_embedding_trains_as_one_process(
     ps, workers, forks, folder, example, monkeypatch
@@ -202,7 +203,7 @@ def test_a_partitioned_embedding_trains_as_in_float32(forks, example):
     )  # who takes part in the first steps, and how often, is chance
 
 
-@pytest.mark.parametrize("kind", ["reference", "resource"])
+@pytest.mark.parametrize("kind", [pytest.param("reference", marks=pytest.mark.slow), "resource"])
 def test_workers_at_their_own_pace_by_the_decorator(kind, forks, example):
     argv = [
         "--model=cnn",
@@ -320,7 +321,7 @@ with tf.train.MonitoredTrainingSession(server.target) as session:
 """
 
 
-@pytest.mark.parametrize("way", ["run", "decorator"])
+@pytest.mark.parametrize("way", [pytest.param("run", marks=pytest.mark.slow), "decorator"])
 def test_half_the_bytes_are_sent_both_ways(way, forks, folder):
     """As traces have it: each tensor that a side received in any of nine steps, once. A trace may lack some, which come with the next one."""
     (folder / "trace.py").write_text(TRACE)
@@ -355,7 +356,7 @@ ps_cluster.main()
 """
 
 
-@pytest.mark.parametrize("updates", ["sync", "async"])
+@pytest.mark.parametrize("updates", ["sync", pytest.param("async", marks=pytest.mark.slow)])
 def test_an_overflow_on_one_worker(updates, forks, folder, example):
     """In step, it skips the step of all, and the shared scale is halved once; else its worker's own, and the other may write the scale meanwhile."""
     (folder / "poison.py").write_text(POISON)
@@ -400,9 +401,8 @@ def test_a_chief_that_dies_before_it_has_made_the_variables_is_waited_for(forks,
     assert tf.train.load_variable(tf.train.latest_checkpoint("state"), "global_step") >= 40
 
 
-@pytest.mark.parametrize(
-    "kills", [3, pytest.param(5, marks=pytest.mark.slow)]
-)  # each kind of process once, or more
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [3, 5])  # each kind of process once, or more
 def test_nothing_is_lost_over_kills_at_random_times(kills, forks, example):
     """Workers, the chief among them, and the servers: each comes back and goes on, the scale with it."""
     random = np.random.RandomState(5)

@@ -85,10 +85,16 @@ def state(folder, name=""):
 @pytest.mark.parametrize(
     "script, killed, resumed, folders",
     [
-        (MONITORED, (10, 128, 3, 1), (15, 2048, 0, 1), ["model"]),
-        (SAVERS, (11, 512, 0, 1), (16, 2048, 1, 1), ["early", "late"]),
+        pytest.param(
+            MONITORED,
+            (10, 128, 3, 1),
+            (15, 2048, 0, 1),
+            ["model"],
+            id="monitored",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(SAVERS, (11, 512, 0, 1), (16, 2048, 1, 1), ["early", "late"], id="savers"),
     ],
-    ids=["monitored", "savers"],
 )
 def test_a_killed_run_goes_on_and_changes_precision(
     forks, tmp_path, monkeypatch, script, killed, resumed, folders

@@ -82,6 +82,7 @@ def planted(mutate, name, subject, count=1):
     return [mutant for mutant in found if mutant is not None][:count]
 
 
+@pytest.mark.slow
 def test_each_class_plants_faults(mutate, clipped, square_ones):
     """A class of function bodies needs functions, one of Savers' slices TensorFlow 2's: no class is without a mutant on both."""
     before = [serialize(subject.converted) for subject in (clipped, square_ones)]
@@ -374,7 +375,7 @@ def test_an_order_that_is_lost_is_missed_without_a_run(mutate, clipped):
     }  # the beta powers are multiplied behind the last use of them
 
 
-@pytest.mark.parametrize("precision", ["clipped", "single"])
+@pytest.mark.parametrize("precision", [pytest.param("clipped", marks=pytest.mark.slow), "single"])
 def test_a_run_tells_a_swapped_gate(mutate, precision, request):
     subject = request.getfixturevalue(precision)
     comparison = mutate.executed.Comparison(subject)

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.compare.roles import CLIP, SCALED, UNSCALE
 from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.io.messages import serialize
-from graphmp.graph.shapes.shapes import shapes
+from graphmp.graph.shapes import shapes
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView, Port

@@ -6,7 +6,7 @@ from typing import Any, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy.contrib_rnn_base import Cell, LSTMStateTuple, lstm_update, variable
+from graphmp.legacy.contrib.rnn.base import Cell, LSTMStateTuple, lstm_update, variable
 
 __all__ = ["Conv1DLSTMCell", "Conv2DLSTMCell", "Conv3DLSTMCell", "ConvLSTMCell"]
 

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy.contrib_rnn_base import (
+from graphmp.legacy.contrib.rnn.base import (
     Activation,
     Cell,
     LSTMStateTuple,

@@ -1,7 +1,8 @@
-"""What serves each part of `tf.contrib` on TensorFlow 2, as data.
+"""The table of `tf.contrib` on TensorFlow 2: which source serves each module and name.
 
-Keys are contrib paths without `tensorflow.contrib.`; values are sources (see `internals`). A name is looked for in
-`NAMES` first, then in each source of its module's row in `MODULES`, in order.
+Keys are contrib paths without `tensorflow.contrib.`; values are sources (see `internals`). A name is
+looked up in `NAMES` first, then in each source of its module's row in `MODULES`, in order. The modules
+below `graphmp/legacy/contrib/` are loaded through this table only, when a script asks for a name.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Dict, FrozenSet, Tuple
 
 from graphmp.legacy.packages import PACKAGES
 
-_OWN = "graphmp.legacy.contrib_"
+_OWN = "graphmp.legacy.contrib."
 _FRAMEWORK = (
     _OWN + "framework",
     "tf_slim.ops.arg_scope",
@@ -19,16 +20,16 @@ _FRAMEWORK = (
 )
 _LAYERS = (_OWN + "layers", "tf_slim.layers")
 _RNN_OWN = (
-    "rnn_cells",
-    "rnn_conv",
-    "rnn_coupled",
-    "rnn_exotic",
-    "rnn_fused",
-    "rnn_independent",
-    "rnn_loops",
-    "rnn_wrappers",
+    "cells",
+    "conv",
+    "coupled",
+    "exotic",
+    "fused",
+    "independent",
+    "loops",
+    "wrappers",
 )
-_RNN = (*(_OWN + name for name in _RNN_OWN), "tf:nn.rnn_cell")
+_RNN = (*(_OWN + "rnn." + name for name in _RNN_OWN), "tf:nn.rnn_cell")
 
 _SLIM_DATA = (
     "data_decoder",
@@ -91,13 +92,12 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "metrics.python.ops": ("tf_slim.metrics",),
     "metrics.python.ops.metric_ops": ("tf_slim.metrics.metric_ops",),
     "rnn": _RNN,
-    "rnn.python.ops": (),
-    "rnn.python.ops.core_rnn_cell": (_OWN + "rnn_base", *_RNN),
+    "rnn.python.ops.core_rnn_cell": (_OWN + "rnn.base", *_RNN),
     "rnn.python.ops.fused_rnn_cell": _RNN,
     "rnn.python.ops.gru_ops": _RNN,
     "rnn.python.ops.lstm_ops": _RNN,
     "rnn.python.ops.rnn": _RNN,
-    "rnn.python.ops.rnn_cell": (_OWN + "rnn_base", *_RNN),
+    "rnn.python.ops.rnn_cell": (_OWN + "rnn.base", *_RNN),
     "seq2seq": (_OWN + "seq2seq",),
     "seq2seq.python.ops.loss": (_OWN + "seq2seq",),
     "signal": ("tf:signal",),
@@ -108,14 +108,10 @@ MODULES: Dict[str, Tuple[str, ...]] = {
     "slim.python.slim": ("tf_slim",),
     "slim.python.slim.data": ("tf_slim.data",),
     "slim.python.slim.nets": ("tf_slim.nets",),
-    "staging": (),
-    "stateless": (),
     "tensorboard.plugins.projector": ("tensorboard.plugins.projector",),
-    "tpu": (),
     "training": (_OWN + "training", "tf_slim.training.training", "tf_slim.training.evaluation"),
     "training.python.training.hparam": (_OWN + "training",),
     "training.python.training.training": ("tf_slim.training.training",),
-    "util": (),
 }
 MODULES.update(
     {"layers.python.layers." + name: ("tf_slim.layers." + name,) for name in _SLIM_LAYERS}
@@ -165,7 +161,7 @@ NAMES: Dict[str, str] = {
     "metrics.set_intersection": "tf:sets.intersection",
     "metrics.set_size": "tf:sets.size",
     "metrics.set_union": "tf:sets.union",
-    "rnn.LayerRNNCell": _OWN + "rnn_base:LayerRNNCell",
+    "rnn.LayerRNNCell": _OWN + "rnn.base:LayerRNNCell",
     "rnn.best_effort_input_batch_size": "tensorflow.python.ops.rnn:_best_effort_input_batch_size",
     "rnn.static_bidirectional_rnn": "tf:nn.static_bidirectional_rnn",
     "rnn.static_rnn": "tf:nn.static_rnn",

@@ -7,7 +7,7 @@ from typing import Any, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy.contrib_rnn_base import Activation, Cell, linear, variable
+from graphmp.legacy.contrib.rnn.base import Activation, Cell, linear, variable
 
 __all__ = [
     "AttentionCellWrapper",

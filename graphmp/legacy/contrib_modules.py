@@ -1,4 +1,4 @@
-"""`tf.contrib`, as modules that look a name up in the tables when it is used."""
+"""`tf.contrib`, as modules that look a name up in the table when it is used."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import importlib
 import types
 from typing import Any, List, Set
 
-from graphmp.legacy import internals, missing, tables
+from graphmp.legacy import internals, missing, table
 
 NAME = "tensorflow.contrib"
 
 
 def is_module(path: str) -> bool:
     """Whether `tensorflow.contrib.<path>` can be imported; "" is contrib itself."""
-    return path in tables.IMPORTABLE
+    return path in table.IMPORTABLE
 
 
 class ContribModule(types.ModuleType):
-    """A module of `tf.contrib`: a row of `tables.MODULES`, or one of TensorFlow 1.15.5's packages with no row, all of whose names are missing."""
+    """A module of `tf.contrib`: a row of `table.MODULES`, or one of TensorFlow 1.15.5's packages with no row, all of whose names are missing."""
 
     def __init__(self, path: str):
         super().__init__(NAME + "." + path if path else NAME)
@@ -25,7 +25,7 @@ class ContribModule(types.ModuleType):
         self._path = path
 
     def __getattr__(self, name: str) -> Any:
-        """Looks in `tables.NAMES`, then among the modules below, then in the sources of the row.
+        """Looks in `table.NAMES`, then among the modules below, then in the sources of the row.
 
         Raises:
             GraphmpError: GMP018 (an AttributeError as well), when nothing serves the name on this TensorFlow.
@@ -51,10 +51,10 @@ class ContribModule(types.ModuleType):
         prefix = self._path + "." if self._path else ""
         names: Set[str] = {
             key[len(prefix) :].split(".")[0]
-            for key in (*tables.IMPORTABLE, *tables.NAMES)
+            for key in (*table.IMPORTABLE, *table.NAMES)
             if key and key.startswith(prefix)
         }
-        for source in tables.MODULES.get(self._path, ()):
+        for source in table.MODULES.get(self._path, ()):
             value = internals.fetch(source)
             names.update(getattr(value, "__all__", None) or dir(value))
         return sorted(name for name in names if not name.startswith("_") and hasattr(self, name))
@@ -75,8 +75,8 @@ def _served(path: str, name: str, symbol: str) -> Any:
 
 
 def _sources(path: str, name: str, symbol: str) -> List[str]:
-    if symbol in tables.NAMES:
-        return [tables.NAMES[symbol]]
+    if symbol in table.NAMES:
+        return [table.NAMES[symbol]]
     return [
-        source + ("." if ":" in source else ":") + name for source in tables.MODULES.get(path, ())
+        source + ("." if ":" in source else ":") + name for source in table.MODULES.get(path, ())
     ]

@@ -7,7 +7,7 @@ from typing import Any, Optional, Tuple
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.legacy.contrib_rnn_base import LSTMStateTuple
+from graphmp.legacy.contrib.rnn.base import LSTMStateTuple
 
 __all__ = [
     "FusedRNNCell",

@@ -1,0 +1,1 @@
+"""The cells, wrappers and loops of `tf.contrib.rnn` that `tf.nn` lacks."""

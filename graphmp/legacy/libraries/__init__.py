@@ -1,0 +1,1 @@
+"""Names that NumPy, SciPy and gym dropped since TensorFlow 1."""
