@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Iterable, Iterator, Tuple
 
 SCOPE = "graphmp"
+LIBRARY = "library"  # what the paths of functions begin with
 CLONES = "clones"  # below SCOPE: a session's converted copies of the model's nodes
 _OWN = re.compile(r"(^|/)%s/(?!%s(_\d+)?/)" % (SCOPE, CLONES))
 
@@ -14,6 +16,24 @@ def is_own(name: str) -> bool:
     return bool(_OWN.search(name))
 
 
+def of_function(name: str) -> str:
+    """The path of a function f: `library/f`."""
+    return "%s/%s" % (LIBRARY, name)
+
+
+def function_of(path: str) -> str:
+    """The function that a path `library/f` names; any other path itself."""
+    return path[len(of_function("")) :] if path.startswith(of_function("")) else path
+
+
 def in_body(body: str, node: str) -> str:
-    """How a node is named: `x`, and `library/f/x` inside a function f."""
-    return "library/%s/%s" % (body, node) if body else node
+    """The path of a node: `x`, and `library/f/x` inside a function f."""
+    return "%s/%s" % (of_function(body), node) if body else node
+
+
+def places(path: str, bodies: Iterable[str]) -> Iterator[Tuple[str, str]]:
+    """The bodies that a path may lead into, each with the node's name there; "" is the main graph."""
+    for body in bodies:
+        start = in_body(body, "")
+        if path.startswith(start):
+            yield body, path[len(start) :]

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.audit.reduction import BUCKETS, EXPONENTS, compared, counted, side_by_side
 from graphmp.policy.dtypes import FLOAT32, INT32, RESOURCE
 from graphmp.policy.formats import EXPONENT_BIAS, Format
+from graphmp.policy.op_sets import ARGUMENT
 from graphmp.tf_hooks import bodies
 from graphmp.tf_hooks.op_defs import OpDefs
 
@@ -115,7 +116,7 @@ def _function(graph_def: tf.GraphDef, name: str) -> Any:
     function.signature.is_stateful = True
     for node in graph_def.node:
         if node.op == "Placeholder":
-            node.op = bodies.ARGUMENT
+            node.op = ARGUMENT
             function.signature.input_arg.add(name=node.name, type=node.attr["dtype"].type)
     bodies.write_back(_with_shared_constants(graph_def), function, OpDefs(tf.MetaGraphDef()))
     function.attr["_noinline"].b = True

@@ -29,7 +29,7 @@ EXAMPLE = """  graphmp explain model.ckpt.meta dense/BiasAdd
   graphmp explain GMP012
 
 GRAPH is an original with the flags of a conversion, or a converted graph: then original.meta beside it is explained, by the
-flags of its conversion. A node in a function is FUNCTION/NODE."""
+flags of its conversion. A node in a function is library/FUNCTION/NODE."""
 FLAGS = conversion_flags()
 EVERYDAY = ("compute_dtype", "loss_scale", "keep_float32", "op_policy", "engine", "json")
 
@@ -218,7 +218,7 @@ def _beside(
 ) -> Answer:
     """Explains a node of a converted graph by its original."""
     from graphmp.graph.io.files import read_graph
-    from graphmp.inspect.explanation import explain, explain_by_report
+    from graphmp.inspect.explanation import explain, explain_by_report, named, ops_by_path
     from graphmp.policy import policy as policies
 
     config = _config_of(mark)
@@ -238,9 +238,7 @@ def _beside(
             args.node,
         )
     except GraphmpError as error:
-        if error.code != "GMP002" or args.node.split(":")[0] not in {
-            n.name for n in graph.graph_def.node
-        }:
+        if error.code != "GMP002" or named(args.node) not in ops_by_path(graph):
             raise
         found = explain_by_report(graph, report, args.node)  # as a node of the loss scale's
     return Answer(found, notes, _next(found, args.graph, original, config.flagfile_lines()))

@@ -12,6 +12,9 @@ from graphmp.compare.changes import Change
 from graphmp.compare.comparing import bodies
 from graphmp.compare.comparing.parts import apply_part
 from graphmp.graph.structure.view import CONTROL, Port, parse_input
+from graphmp.naming import function_of
+from graphmp.policy.op_sets import ARGUMENT, RESULT
+from graphmp.tf_hooks.bodies import RESULTS
 
 
 def applied(changes: Sequence[Change], before: tf.MetaGraphDef) -> tf.MetaGraphDef:
@@ -36,7 +39,7 @@ def applied(changes: Sequence[Change], before: tf.MetaGraphDef) -> tf.MetaGraphD
 
 def _apply_function(library: Any, change: Change) -> None:
     """Adds or removes a function, without its nodes, or changes what is not its body."""
-    name = change.node[len("library/") :]
+    name = function_of(change.node)
     old = {function.signature.name: function for function in library.function}.get(name)
     if change.value is None:
         library.function.remove(old)
@@ -76,19 +79,19 @@ def _apply_body(
             by_name[change.node] = tf.NodeDef.FromString(change.value)
         elif change.node in by_name:
             _apply_to_node(by_name, change, parse)
-        elif change.node.startswith(bodies.RESULTS):
+        elif change.node.startswith(RESULTS):
             _apply_to_result(function, change)
     kept = [tf.NodeDef.FromString(node.SerializeToString()) for node in by_name.values()]
     del nodes[:]
     for node in kept:
-        if node.op == bodies.RESULT:
-            function.ret[node.name[len(bodies.RESULTS) :]] = node.input[0]
-        elif node.op != bodies.ARGUMENT:
+        if node.op == RESULT:
+            function.ret[node.name[len(RESULTS) :]] = node.input[0]
+        elif node.op != ARGUMENT:
             nodes.append(node)
 
 
 def _apply_to_result(function: Any, change: Change) -> None:
-    result = change.node[len(bodies.RESULTS) :]
+    result = change.node[len(RESULTS) :]
     if change.category == categories.REMOVED:
         del function.ret[result]
     elif change.part.startswith("input "):

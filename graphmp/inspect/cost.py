@@ -12,10 +12,10 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.shapes.shapes import with_inferred_shapes
 from graphmp.graph.structure.view import GraphView
 from graphmp.inspect.alike import alike, pattern
-from graphmp.inspect.explanation import full_name
 from graphmp.inspect.overview import recognised
 from graphmp.inspect.traffic import Moves, Traffic, moves, summed, unscaled
 from graphmp.inspect.training_step import find_training
+from graphmp.naming import in_body
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.costs import price
@@ -146,7 +146,7 @@ def inspect_cost(
 def _reasons(decided: Dict[str, Decisions]) -> Dict[str, str]:
     """Why each node is float32 that is."""
     return {
-        full_name(body, unit.node): p.reason
+        in_body(body, unit.node): p.reason
         for body, (graph, _, painted) in decided.items()
         for unit, p in zip(graph.units, painted)
         if p.colour != HALF

@@ -15,7 +15,8 @@ from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.inspect.alternatives import Alternatives, Flag
 from graphmp.inspect.chains import chain_to, way_to_allow
 from graphmp.inspect.rules import RULES, UNPAINTED, kind_of
-from graphmp.policy.op_sets import VARIABLE_OPS
+from graphmp.naming import in_body, places
+from graphmp.policy.op_sets import ARGUMENT, RESULT, VARIABLE_OPS
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite
@@ -68,7 +69,7 @@ class Explanation(NamedTuple):
     """What there is to say of a node.
 
     Attributes:
-        node: its name, behind its function's if it is in one.
+        node: its path.
         op: its op.
         note: what an inserted node is, or why a node has no units.
         units: one a float32 type attribute.
@@ -86,16 +87,16 @@ class Explanation(NamedTuple):
     changes: Tuple[Dict[str, str], ...] = ()
 
 
-def full_name(body: str, name: str) -> str:
-    """The name of a node of the main graph (body "") or of a function, as `explain` takes it."""
-    return "%s/%s" % (body, name) if body else name
-
-
 def as_json(value: Any) -> Any:
     """Named tuples as objects, in depth."""
     if hasattr(value, "_asdict"):
         return {name: as_json(field) for name, field in value._asdict().items()}
     return [as_json(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def named(text: str) -> str:
+    """The path of the node that a text names: a node, a tensor or a control input."""
+    return parse_input(text.lstrip("^")).node
 
 
 def explain(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, name: str) -> Explanation:
@@ -105,24 +106,19 @@ def explain(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy, name: s
         meta_graph: the original graph.
         config: options of the conversion.
         policy: its op policy.
-        name: a node, a tensor, or `function/node`.
+        name: a node or a tensor, by its path.
 
     Raises:
         GraphmpError: GMP002 for a node that isn't there, naming the closest ones.
     """
-    name = parse_input(name.lstrip("^")).node
+    name = named(name)
     if config.compute_dtype == "float32":
         return _unpainted(meta_graph, name)
     return _Explainer(meta_graph, config, policy).explain(name)
 
 
 def _unpainted(meta_graph: tf.MetaGraphDef, name: str) -> Explanation:
-    nodes = {node.name: node.op for node in meta_graph.graph_def.node}
-    nodes.update(
-        (full_name(f.signature.name, node.name), node.op)
-        for f in meta_graph.graph_def.library.function
-        for node in f.node_def
-    )
+    nodes = ops_by_path(meta_graph)
     if name not in nodes:
         raise no_such_node(name, nodes)
     return Explanation(name, nodes[name], UNPAINTED)
@@ -136,8 +132,8 @@ def explain_by_report(
     Raises:
         GraphmpError: GMP002 for a node that isn't there, naming the closest ones.
     """
-    name = parse_input(name.lstrip("^")).node
-    nodes = {node.name: node.op for node in converted.graph_def.node}
+    name = named(name)
+    nodes = ops_by_path(converted)
     if name not in nodes:
         raise no_such_node(name, nodes)
     if report is None:
@@ -146,12 +142,12 @@ def explain_by_report(
     rows = [
         {"change": row.get("change", ""), "reason": row.get("reason", "")}
         for row in report["changes"]
-        if row.get("node") == name
+        if in_body(row.get("body") or "", row.get("node", "")) == name
     ]
     rows += [
         {"change": "stays float32", "reason": row["reason"]}
         for row in report.get("float32_nodes", [])
-        if name in row["nodes"]
+        if name in [in_body(row.get("body") or "", node) for node in row["nodes"]]
     ]
     clips = [
         row
@@ -200,13 +196,11 @@ class _Explainer:
         decisions = self._decided.get(body)
         if decisions is not None and node in decisions.graph.view.nodes:
             return self._node(decisions, body, node)
-        if node in _names(self._functions.get(body)):
-            op = next(
-                (n.op for n in self._functions[body].node_def if n.name == node), bodies.ARGUMENT
-            )
+        inside = _ops_inside(self._functions[body]) if body else {}
+        if node in inside:
             return Explanation(
                 name,
-                op,
+                inside[node],
                 "float32 stays: functions that are not only called, or not at all, are not rewritten inside",
             )
         inserted = (
@@ -219,16 +213,14 @@ class _Explainer:
     def _place(self, name: str) -> Tuple[str, str]:
         """The body that a name lies in and the node's name there."""
         if name not in self._decided[""].graph.view.nodes:
-            for function in sorted(self._functions):
-                if name.startswith(function + "/"):
-                    return function, name[len(function) + 1 :]
+            return next(places(name, sorted(self._functions)), ("", name))
         return "", name
 
     def _missing(self, name: str) -> GraphmpError:
         holders = [
-            "%s/%s" % (f, name)
+            in_body(f, name)
             for f, function in sorted(self._functions.items())
-            if name in _names(function)
+            if name in _ops_inside(function)
         ]
         if holders:
             return GraphmpError(
@@ -236,18 +228,13 @@ class _Explainer:
                 "node %s: not in the main graph but in functions; accepted are %s"
                 % (name, ", ".join(holders)),
             )
-        inside = [
-            "%s/%s" % (f, node)
-            for f, function in self._functions.items()
-            for node in _names(function)
-        ]
-        return no_such_node(name, [*self._decided[""].graph.view.nodes, *inside])
+        return no_such_node(name, ops_by_path(self._meta_graph))
 
     def _node(self, decisions: Decisions, body: str, name: str) -> Explanation:
         graph = decisions.graph
         units = tuple(self._unit(decisions, body, number) for number in graph.units_of(name))
         return Explanation(
-            full_name(body, name),
+            in_body(body, name),
             graph.view.nodes[name].op,
             "" if units else _without_units(graph, name),
             units,
@@ -282,7 +269,7 @@ class _Explainer:
         """A unit as a link; `name` is the node where it has no unit."""
         node = decisions.graph.view.nodes[name] if number < 0 else decisions.graph.node(number)
         reason = decisions.painted[number].reason if number >= 0 else "the op fixes its type"
-        return Link(full_name(body, node.name), node.op, self._dtype(decisions, number), reason)
+        return Link(in_body(body, node.name), node.op, self._dtype(decisions, number), reason)
 
     def _inserted(self, body: str, name: str) -> Optional[Explanation]:
         """Explains a node that only the converted graph has; None if that has none of this name either."""
@@ -292,23 +279,28 @@ class _Explainer:
             return None
         op = view.nodes[name].op
         port = view.inputs(name)[0] if op == "Cast" else Port(_INSERTED.sub(r"\1", name), 0)
-        producer = self._link(decisions, body, decisions.graph.writer(port), port.node)
+        producer = (
+            self._link(decisions, body, decisions.graph.writer(port), port.node)
+            if port.node in decisions.graph.view.nodes
+            else _ours(body, view.nodes[port.node])
+        )
         readers = [
             self._reader(decisions, body, view.nodes[c.node], c.slot) for c in view.consumers(name)
         ]
-        return Explanation(
-            full_name(body, name), op, _INSERTED_AS[op], (), producer, tuple(readers)
-        )
+        return Explanation(in_body(body, name), op, _INSERTED_AS[op], (), producer, tuple(readers))
 
     def _reader(self, decisions: Decisions, body: str, node: tf.NodeDef, slot: int) -> Link:
         if node.name in decisions.graph.view.nodes:
             return self._link(decisions, body, decisions.graph.reading(node.name, slot), node.name)
-        return Link(
-            full_name(body, node.name),
-            node.op,
-            _INSERTED.sub(r"\2", node.name),
-            _INSERTED_AS[node.op],
-        )
+        return _ours(body, node)
+
+
+def _ours(body: str, node: tf.NodeDef) -> Link:
+    """A link for a node that only the converted graph has: a cast and the like, or of the loss scale."""
+    path, inserted, known = in_body(body, node.name), _INSERTED.match(node.name), role(node.name)
+    if inserted is not None:
+        return Link(path, node.op, inserted.group(2), _INSERTED_AS[node.op])
+    return Link(path, node.op, "float32", known.text if known else "")
 
 
 def _without_units(graph: TypedGraph, name: str) -> str:
@@ -336,10 +328,20 @@ def _view(meta_graph: tf.MetaGraphDef, body: str) -> GraphView:
     return GraphView(bodies.as_graph(function, OpDefs(meta_graph)))
 
 
-def _names(function: Any) -> List[str]:
-    """Nodes and arguments of a function."""
-    return (
-        [a.name for a in function.signature.input_arg] + [node.name for node in function.node_def]
-        if function is not None
-        else []
-    )
+def ops_by_path(meta_graph: tf.MetaGraphDef) -> Dict[str, str]:
+    """The ops of all nodes of a graph, those of functions included."""
+    found = {node.name: node.op for node in meta_graph.graph_def.node}
+    for function in meta_graph.graph_def.library.function:
+        inside = _ops_inside(function)
+        found.update((in_body(function.signature.name, name), op) for name, op in inside.items())
+    return found
+
+
+def _ops_inside(function: Any) -> Dict[str, str]:
+    """The ops of a function's nodes; arguments and results are nodes too."""
+    signature = function.signature
+    return {
+        **{argument.name: ARGUMENT for argument in signature.input_arg},
+        **{node.name: node.op for node in function.node_def},
+        **{bodies.RESULTS + result.name: RESULT for result in signature.output_arg},
+    }

@@ -13,8 +13,8 @@ from graphmp.graph.shapes.shapes import recorded_elements
 from graphmp.graph.structure.view import Port
 from graphmp.inspect.alike import alike, pattern
 from graphmp.inspect.alternatives import option
-from graphmp.inspect.explanation import full_name
 from graphmp.inspect.rules import kind_of
+from graphmp.naming import in_body
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.costs import CAST_BYTES
 from graphmp.rewrite.paint import HALF
@@ -104,13 +104,13 @@ def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
                 recorded_elements(graph.view.nodes[port.node], port.output) for port in read | fed
             )
             moved = elements * CAST_BYTES * graph.trips(name)
-            yield IslandRow(full_name(body, name), 1, graph.node(number).op, p.reason, moved, "")
+            yield IslandRow(in_body(body, name), 1, graph.node(number).op, p.reason, moved, "")
 
 
 def _half(decided: Dict[str, Decisions]) -> Set[str]:
     """Nodes with anything in half."""
     return {
-        full_name(body, graph.units[n].node)
+        in_body(body, graph.units[n].node)
         for body, (graph, _, painted) in decided.items()
         for n, p in enumerate(painted)
         if p.colour == HALF

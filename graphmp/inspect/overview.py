@@ -14,7 +14,6 @@ from graphmp.graph.state.variables import variables
 from graphmp.graph.structure.gradient_code import gradient_code, gradient_nodes
 from graphmp.graph.structure.view import GraphView
 from graphmp.inspect import tensor_cores
-from graphmp.inspect.explanation import full_name
 from graphmp.inspect.islands import IslandRow, alike, islands, pattern
 from graphmp.inspect.rules import UNPAINTED, kind_of
 from graphmp.inspect.tensor_cores import Dimension
@@ -203,7 +202,7 @@ def _kept(decided: Dict[str, Decisions]) -> List[KeptRow]:
     for body, (graph, _, painted) in decided.items():
         for unit, p in zip(graph.units, painted):
             if p.colour != HALF:
-                found[_label(p.reason)].append((full_name(body, unit.node), p.reason))
+                found[_label(p.reason)].append((in_body(body, unit.node), p.reason))
     return sorted(
         (KeptRow(label, len(nodes), *nodes[0]) for label, nodes in found.items()),
         key=lambda row: (-row.units, row.kind),
@@ -217,7 +216,7 @@ def _constants(decided: Dict[str, Decisions], compute_dtype: str) -> List[Consta
         for unit, p in zip(graph.units, painted):
             if kind_of(p.reason) == "range guard":
                 kept[p.reason.partition(": ")[2].split(" holds ")[0]].append(
-                    full_name(body, unit.node)
+                    in_body(body, unit.node)
                 )
         for name, node in graph.view.nodes.items():
             fit = (
@@ -228,10 +227,10 @@ def _constants(decided: Dict[str, Decisions], compute_dtype: str) -> List[Consta
             if fit is not None:
                 rows.append(
                     ConstantRow(
-                        full_name(body, name),
+                        in_body(body, name),
                         1,
                         fit.value,
-                        [n for n in kept[name] if n != full_name(body, name)],
+                        [n for n in kept[name] if n != in_body(body, name)],
                     )
                 )
     groups = alike(rows, lambda row: (pattern(row.node), row.value))
@@ -254,7 +253,7 @@ def _shapes(decided: Dict[str, Decisions], gradients: AbstractSet[str]) -> List[
                     (
                         found.work,
                         ShapeRow(
-                            full_name(body, unit.node),
+                            in_body(body, unit.node),
                             1,
                             graph.view.nodes[unit.node].op,
                             found.dimensions,

@@ -35,8 +35,10 @@ def recipe_flags(
         policy: its op policy.
     """
     view = GraphView(converted.graph_def)
+    if name not in {each.name for each in original.graph_def.node}:
+        return
     dtype = compute_dtype(view.nodes[name])
-    if name not in {each.name for each in original.graph_def.node} or dtype not in (FLOAT32, *HALF):
+    if dtype not in (FLOAT32, *HALF):
         return
     pattern = "^%s$" % re.escape(name)
     if dtype in HALF:

@@ -7,6 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping
 
 from graphmp.config import Config
 from graphmp.errors import warning
+from graphmp.naming import in_body
 from graphmp.report import facts
 
 _MOST_REASONS = 2
@@ -15,12 +16,9 @@ _UNCALLED = "in a function that an input pipeline uses, or that nothing calls"
 
 
 def left_in_float32(graph_def: Any, record: Mapping[str, Any]) -> Dict[str, str]:
-    """Matmuls and convolutions that compute in float32, by name, and why: the rewrite's reasons or, where there are none, the recipe's."""
+    """Matmuls and convolutions that compute in float32, by path, and why: the rewrite's reasons or, where there are none, the recipe's."""
     rewritten = "kept_allowed" in record
-    noted = {
-        (body + "/" if body else "") + node: reason
-        for body, node, reason in record.get("float32", ())
-    }
+    noted = {in_body(body, node): reason for body, node, reason in record.get("float32", ())}
     noted.update(record.get("kept_allowed", record.get("kept_by_rule", {})))
     return {
         name: noted.get(name, _UNCALLED if rewritten else _OUTSIDE)

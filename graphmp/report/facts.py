@@ -7,6 +7,7 @@ from typing import Any, Counter, Dict, Iterable
 
 from graphmp.compare.review.coverage import count
 from graphmp.graph.state.variables import variables
+from graphmp.naming import in_body
 from graphmp.policy.dtypes import FLOAT32, compute_dtype
 from graphmp.policy.policy import tensor_core_ops
 
@@ -37,14 +38,14 @@ def coverage(graph_def: Any) -> Dict[str, int]:
 
 
 def left_in_float32(graph_def: Any) -> list:
-    """Names of matmuls, convolutions and RNN kernels that compute in float32; those of a function as `function/node`."""
+    """Paths of matmuls, convolutions and RNN kernels that compute in float32."""
     worth = set(tensor_core_ops())
     bodies = [("", graph_def.node)] + [
-        (f.signature.name + "/", f.node_def) for f in graph_def.library.function
+        (f.signature.name, f.node_def) for f in graph_def.library.function
     ]
     return [
-        prefix + node.name
-        for prefix, nodes in bodies
+        in_body(body, node.name)
+        for body, nodes in bodies
         for node in nodes
         if node.op in worth and compute_dtype(node) == FLOAT32
     ]

@@ -33,8 +33,9 @@ from graphmp.graph.structure.contexts import Contexts
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
 from graphmp.graph.structure.gradient_record import Recorded, valid
-from graphmp.naming import SCOPE, in_body
+from graphmp.naming import SCOPE, in_body, of_function
 from graphmp.once import once
+from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.policy.policy import Policy, tensor_core_ops
 from graphmp.process_memory import collector_paused, give_back
 from graphmp.report.reasons import DROPPED_SHAPES
@@ -245,11 +246,9 @@ def _paint(
     painted.unknown += [
         name
         for name in decisions.graph.unknown
-        if decisions.graph.view.nodes[name].op not in (bodies.ARGUMENT, bodies.RESULT)
+        if decisions.graph.view.nodes[name].op not in (ARGUMENT, RESULT)
     ]
-    painted.allowed_kept.update(
-        _allowed_kept(decisions, policy, body.name + "/" if body.name else "")
-    )
+    painted.allowed_kept.update(_allowed_kept(decisions, policy, body.name))
     painted.done += _apply(body, decisions, config, result, op_defs)
 
 
@@ -354,7 +353,7 @@ def _apply(
         check.check_types(body.graph_def, op_defs)
         bodies.write_back(body.graph_def, body.function, op_defs)
         return [
-            ("library/" + body.name, "rewritten", "rewritten inside: its signature is kept"),
+            (of_function(body.name), "rewritten", "rewritten inside: its signature is kept"),
             *_rows(body.name, decisions, stale, inserted),
         ]
     return _rows("", decisions, stale, inserted)
@@ -394,7 +393,7 @@ def _float32(body: str, decisions: Decisions) -> Iterator[Row]:
     reasons = {
         unit.node: p.reason for unit, p in reversed(units) if p.colour == FLOAT
     }  # a node's first unit, its data, tells
-    skipped = (bodies.ARGUMENT, bodies.RESULT)
+    skipped = (ARGUMENT, RESULT)
     nodes = decisions.graph.view.nodes
     yield from (
         (body, n, why)
@@ -403,15 +402,15 @@ def _float32(body: str, decisions: Decisions) -> Iterator[Row]:
     )
 
 
-def _allowed_kept(decisions: Decisions, policy: Policy, prefix: str) -> Dict[str, str]:
-    """Matmuls and convolutions that stayed float32, and why; those of a function by `function/node`."""
+def _allowed_kept(decisions: Decisions, policy: Policy, body: str) -> Dict[str, str]:
+    """Matmuls and convolutions that stayed float32, and why; by path."""
     graph = decisions.graph
     kept = [
         n
         for n, p in enumerate(decisions.painted)
         if p.colour == FLOAT and graph.node(n).op in policy.allow
     ]
-    return {prefix + graph.units[n].node: decisions.painted[n].reason for n in kept}
+    return {in_body(body, graph.units[n].node): decisions.painted[n].reason for n in kept}
 
 
 def _record(scaled: Inserted, special: Recognised, painted: _Painted) -> Dict[str, Any]:

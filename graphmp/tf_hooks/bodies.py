@@ -1,7 +1,7 @@
 """A function's body as a GraphDef, so that one code serves the main graph and functions, and back.
 
 A FunctionDef spells the output of a node `node:argument:index`, of an argument `x`; a GraphDef spells it `node:7`.
-Arguments become nodes of op `_Arg`, results nodes of op `_Retval`.
+Arguments become nodes of op `_Arg`, a result x a node `return/x` of op `_Retval`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from graphmp.graph.structure.view import CONTROL, parse_input
 from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.tf_hooks.op_defs import OpDefs
 
-_RESULT_PREFIX = "graphmp_result/"
+RESULTS = "return/"  # how the names of result nodes begin
 
 
 def as_graph(function: Any, op_defs: OpDefs) -> Optional[tf.GraphDef]:
@@ -48,7 +48,7 @@ def as_graph(function: Any, op_defs: OpDefs) -> Optional[tf.GraphDef]:
                 for text in node.input
             ]
         for argument in signature.output_arg:
-            node = graph.node.add(name=_RESULT_PREFIX + argument.name, op=RESULT)
+            node = graph.node.add(name=RESULTS + argument.name, op=RESULT)
             node.input.append(spelled[_indexed(function.ret[argument.name], spelled)])
             node.attr["T"].type = argument.type
     except KeyError:
@@ -82,7 +82,7 @@ def write_back(graph: tf.GraphDef, function: Any, op_defs: OpDefs) -> None:
     del function.node_def[:]
     for node in graph.node:
         if node.op == RESULT:
-            function.ret[results[node.name[len(_RESULT_PREFIX) :]].name] = text(node.input[0])
+            function.ret[results[node.name[len(RESULTS) :]].name] = text(node.input[0])
         elif node.op != ARGUMENT:
             copy = function.node_def.add()
             copy.CopyFrom(node)

@@ -6,7 +6,7 @@ other; or it is what a function says of the gradients that it takes.
 
 from __future__ import annotations
 
-from typing import FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
+from typing import FrozenSet, Iterable, NamedTuple, Optional, Tuple
 
 from graphmp.graph.structure.branches import sides as sides_of
 from graphmp.graph.structure.branches import source
@@ -121,17 +121,10 @@ class Checks:
             return self._of(later["here"], {**loop, "iteration": later["iteration"]})
         before = [
             Port(name, 1)
-            for name in self._readers(found["held"])
+            for name in self._sides.added_readers(found["held"])
             if self._matcher.take("iteration", Port(name, 1), loop)
         ]
         return self._carried(found["next"], before[0]) if len(before) == 1 else None
-
-    def _readers(self, port: Port) -> List[str]:
-        return [
-            c.node
-            for c in self._view.consumers(port.node)
-            if c.output == port.output and c.node in self._sides.added
-        ]
 
     def _starts_as(self, port: Port, outside: Optional[Port]) -> bool:
         """Whether a flag starts as true, or as what it is outside."""

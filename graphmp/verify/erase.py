@@ -16,7 +16,6 @@ from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Port, parse_input
-from graphmp.policy.dtypes import FLOATS
 from graphmp.policy.op_sets import ADDS, IDENTITIES, MERGES
 from graphmp.verify import attributes
 from graphmp.verify.calls import Calls
@@ -25,7 +24,7 @@ from graphmp.verify.clips import Clips
 from graphmp.verify.gates import Gates
 from graphmp.verify.matcher import Matcher, same_op
 from graphmp.verify.scales import Scales
-from graphmp.verify.sides import Sides, attribute, fetched
+from graphmp.verify.sides import Sides, fetched
 
 _COPIES = IDENTITIES | {"Snapshot"}
 _COMMUTE = ADDS | {"Mul"}
@@ -191,12 +190,7 @@ class Erasure:
         if node.op in _COPIES:
             return inputs[0]
         if node.op == "Cast":
-            both = (
-                node.attr["SrcT"].type in FLOATS
-                and node.attr["DstT"].type in FLOATS
-                and not attribute(node, "Truncate").b
-            )
-            return inputs[0] if both else None
+            return inputs[0] if self._sides.is_cast(port.node) else None
         if same_op(node.op) in MERGES:
             return self._gates.alive(port)
         step = self.step(port.node)

@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, 
 
 import tensorflow.compat.v1 as tf
 
+from graphmp.naming import in_body
 from graphmp.tf_hooks.bodies import as_graph
 from graphmp.tf_hooks.op_defs import OpDefs
 from graphmp.verify.attributes import without_more
@@ -33,9 +34,7 @@ def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
             )
     run = {body.gates.waited_for(node) for node in after.control_ret.values()}
     for node in sorted(set(before.control_ret.values()) - run):
-        yield Fault(
-            "library/%s/%s" % (name, node), "does not run with its function, as in the original"
-        )
+        yield Fault(in_body(name, node), "does not run with its function, as in the original")
     for key in sorted({*before.attr, *after.attr}.difference(_NAMES)):
         given, found = (function.attr.get(key) for function in (before, after))
         if given is not None and found is not None and key == "_input_shapes":
@@ -121,17 +120,18 @@ class Functions:
         return len(after) > len(before)
 
     def _look_at(self, pair: Tuple[str, str], body: Body) -> None:
-        inside = "library/%s/%%s" % pair[1]
         interface = self.interface(pair)
         if interface is not None and interface.unsaid():
             self.faults.append(
                 Fault(pair[1], "returns gradients that it takes, and no flag that looks at them")
             )
         self.faults += [
-            Fault(inside % node, text) for node, text in (*body.sides.faults, *body.unexplained())
+            Fault(in_body(pair[1], node), text)
+            for node, text in (*body.sides.faults, *body.unexplained())
         ]
         self.type_faults += [
-            Fault(inside % node, text) for node, text in type_faults(body.sides, self._devices)
+            Fault(in_body(pair[1], node), text)
+            for node, text in type_faults(body.sides, self._devices)
         ]
 
     def _look_at_degrees(self, name: str, body: Body) -> None:
@@ -168,7 +168,7 @@ class Functions:
                 return None
             sides.append(Side(graph, graph_def, op_defs, name))
         faults = [
-            Fault("library/%s/%s" % (name, fault.node), fault.text)
+            Fault(in_body(name, fault.node), fault.text)
             for name, side in zip(pair, sides)
             for fault in broken(side)
         ]
@@ -203,10 +203,7 @@ class Functions:
             body.sides, body.erasure, body.scales.nodes, self.called, body.named, given
         )
         problem = next(
-            (
-                "library/%s/%s %s" % (function, node, text)
-                for node, text in degrees.problems.items()
-            ),
+            ("%s %s" % (in_body(function, node), text) for node, text in degrees.problems.items()),
             "",
         )
         return degrees.results(), problem

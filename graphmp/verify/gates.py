@@ -127,17 +127,13 @@ class Gates:
             return True
         waits = set(self._view.controls(matched["old"].node))
         done = {self._matcher.plain(Port(node, 0)).node for node in waits}
-        while new.node not in done and self._is_cast(new.node):
+        while (
+            new.node not in done
+            and self._sides.is_cast(new.node)
+            and not self._view.controls(new.node)
+        ):
             new = self._view.inputs(new.node)[0]
         return waits >= set(self._view.controls(name)) and new.node in done
-
-    def _is_cast(self, name: str) -> bool:
-        """Whether a node is an added Cast that waits for nothing else than its input."""
-        return (
-            name in self._sides.added
-            and self._view.nodes[name].op == "Cast"
-            and not self._view.controls(name)
-        )
 
     def _is_like(self, name: str, other: Port) -> bool:
         """Whether a slice of the old value is the slice that is written."""

@@ -59,10 +59,8 @@ def _shown(value: Any) -> Any:
 def _half_types(body: Body) -> Iterator[str]:
     nodes = body.sides.after.view.nodes
     found = {
-        node.attr["DstT"].type
-        for name, node in nodes.items()
-        if node.op == "Cast" and name in body.sides.added
-    } & set(HALF)
+        node.attr["DstT"].type for name, node in nodes.items() if body.sides.is_cast(name, HALF)
+    }
     return map(dtype_text, found)
 
 

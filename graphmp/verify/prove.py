@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.mark import read_mark
 from graphmp.graph.structure.view import Port
+from graphmp.naming import in_body
 from graphmp.policy.half_kernels import DEVICES
 from graphmp.process_memory import collector_paused
 from graphmp.verify.body import Body
@@ -82,11 +83,6 @@ def _is_built_anew(converted: tf.MetaGraphDef) -> bool:
     return (read_mark(converted) or {}).get("engine") == "recipe"
 
 
-def _inside(function: str, node: str) -> str:
-    """The name of a node of a function, or of the main graph, in a claim."""
-    return "library/%s/%s" % (function, node) if function else node
-
-
 def _same(body: Body, functions: Functions) -> Claim:
     faults = [*body.sides.faults, *part_faults(body), *body.unexplained(), *functions.faults]
     claim = _claim(
@@ -104,7 +100,7 @@ def _same(body: Body, functions: Functions) -> Claim:
 def _scaled(bodies: Mapping[str, Body], degrees: Degrees) -> Claim:
     name, body = "scale cancels", bodies[""]
     steps = [
-        _inside(function, node)
+        in_body(function, node)
         for function, each in bodies.items()
         for node, step in each.erasure.steps.items()
         if step is not None
@@ -157,9 +153,9 @@ def _skipped(bodies: Mapping[str, Body]) -> Claim:
     counted: List[str] = []
     for function, body in bodies.items():
         skips = Skips(body)
-        faults += [Fault(_inside(function, fault.node), fault.text) for fault in skips.faults]
-        gated += [_inside(function, node) for node in skips.gated]
-        counted += [_inside(function, node) for node in skips.counted]
+        faults += [Fault(in_body(function, fault.node), fault.text) for fault in skips.faults]
+        gated += [in_body(function, node) for node in skips.gated]
+        counted += [in_body(function, node) for node in skips.counted]
     also = "; counts skipped steps: %s" % ", ".join(sorted(counted)[:3]) if counted else ""
     text = "%d writes wait for flags that look at all gradients that they take%s" % (
         len(gated),
@@ -176,7 +172,7 @@ def _clipped(bodies: Mapping[str, Body]) -> Claim:
     for function, body in bodies.items():
         if body.clips.by_factor:
             found = clip_faults(body.sides, body.scales, body.clips, body.erasure.divisions())
-            faults += [Fault(_inside(function, fault.node), fault.text) for fault in found]
+            faults += [Fault(in_body(function, fault.node), fault.text) for fault in found]
     norms = sorted(
         {clip.norm for body in bodies.values() for clip in body.clips.by_factor.values()}
     )
@@ -188,7 +184,7 @@ def _clipped(bodies: Mapping[str, Body]) -> Claim:
         faults,
         text,
         [
-            _inside(function, node)
+            in_body(function, node)
             for function, body in bodies.items()
             for node in body.clips.multiplied
         ],

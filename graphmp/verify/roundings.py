@@ -4,42 +4,29 @@ from __future__ import annotations
 
 from typing import Container, Iterator
 
-from graphmp.policy.dtypes import FLOAT32, FLOATS, HALF
+from graphmp.policy.dtypes import FLOAT32, HALF
 from graphmp.verify.erase import Erasure
-from graphmp.verify.sides import Fault, Sides, attribute
+from graphmp.verify.sides import Fault, Sides
 
 
 def roundings(sides: Sides, erasure: Erasure) -> Iterator[Fault]:
     """Casts from half precision of what another cast took there, but for a gradient of a cast: nothing between computes in it."""
     view = sides.after.view
-    widening = [name for name in sorted(sides.added) if _casts(sides, name, FLOAT32)]
+    widening = [name for name in sorted(sides.added) if sides.is_cast(name, [FLOAT32])]
     gradients = {"%s_grad/Cast" % name for name in widening}
     for name in widening:
         port = view.inputs(name)[0]
-        while port.node in sides.added and not _casts(sides, port.node, *HALF):
+        while port.node in sides.added and not sides.is_cast(port.node, HALF):
             inner = erasure.through(port)
             if inner is None:
                 break
             port = inner
-        if (
-            port.node in sides.added
-            and _casts(sides, port.node, *HALF)
-            and not _below(port.node, gradients)
-        ):
+        if sides.is_cast(port.node, HALF) and not _below(port.node, gradients):
             yield Fault(
                 name,
                 "gives back what %s has rounded, and nothing between them computes in half precision"
                 % port.node,
             )
-
-
-def _casts(sides: Sides, name: str, *dtypes: int) -> bool:
-    node = sides.after.view.nodes[name]
-    return (
-        node.op == "Cast"
-        and attribute(node, "DstT").type in dtypes
-        and attribute(node, "SrcT").type in FLOATS
-    )
 
 
 def _below(name: str, names: Container[str]) -> bool:

@@ -171,16 +171,8 @@ class Scales:
             port = self._matcher.plain(port)
             node = self._view.nodes[port.node]
             constant = node.op in ENTERS and attribute(node, "is_constant").b
-            cast = (
-                node.op == "Cast"
-                and node.attr["SrcT"].type in FLOATS
-                and node.attr["DstT"].type in FLOATS
-            )
-            if (
-                port.node not in self._sides.added
-                or not (constant or cast)
-                or self._view.controls(port.node)
-            ):
+            enters = constant and port.node in self._sides.added
+            if self._view.controls(port.node) or not (enters or self._sides.is_cast(port.node)):
                 return port
             self._matcher.used.add(port.node)
             port = self._view.inputs(port.node)[0]
@@ -204,13 +196,15 @@ class Scales:
                 found = match
                 adapted.append(name)
         flags = [
-            Port(name, 0) for name in self._readers(found["finite"]) if self._is_flag(name, found)
+            Port(name, 0)
+            for name in self._sides.added_readers(found["finite"])
+            if self._is_flag(name, found)
         ]
         values = [found["current"]]
         if "first_step" in found:
             values = [
                 Port(name, 0)
-                for name in self._readers(found["current"])
+                for name in self._sides.added_readers(found["current"])
                 if self._matcher.take("in_step", Port(name, 0), found)
             ]
         checked = self.checks.of(found["finite"])
@@ -250,13 +244,6 @@ class Scales:
             and self._matcher.take("flag", Port(name, 0), found) is not None
         )
 
-    def _readers(self, port: Port) -> List[str]:
-        return [
-            c.node
-            for c in self._view.consumers(port.node)
-            if c.output == port.output and c.node in self._sides.added
-        ]
-
     def _declared(self, name: str, initial: float) -> bool:
         """Whether a variable is a scalar, and all that takes it for itself is known: its initialiser, and what was matched."""
         if (
@@ -266,7 +253,7 @@ class Scales:
         ):
             return False
         self._matcher.used.add(name)
-        for reader in self._readers(Port(name, 0)):
+        for reader in self._sides.added_readers(Port(name, 0)):
             found = self._matcher.match("initial", Port(reader, 0), {"v": Port(name, 0)})
             if found is not None and found["INITIAL"] == initial:
                 self._matcher.keep(found)

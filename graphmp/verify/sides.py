@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import Container, Dict, Iterator, List, NamedTuple, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -154,6 +154,22 @@ class Sides:
             if value.type in HALF
         }
         return [dtype for key, dtype in found.items() if attribute(before, key).type != dtype]
+
+    def added_readers(self, port: Port) -> List[str]:
+        """The added nodes that read an output, one for each input that does."""
+        consumers = self.after.view.consumers(port.node)
+        return [c.node for c in consumers if c.output == port.output and c.node in self.added]
+
+    def is_cast(self, name: str, to: Container[int] = FLOATS) -> bool:
+        """Whether a node is an added Cast from a floating-point type to one of some types, rounding to nearest."""
+        node = self.after.view.nodes[name]
+        return (
+            name in self.added
+            and node.op == "Cast"
+            and attribute(node, "SrcT").type in FLOATS
+            and attribute(node, "DstT").type in to
+            and not attribute(node, "Truncate").b
+        )
 
     def is_moved(self, name: str) -> bool:
         """Whether a node only hands on what another one computes in its place."""

@@ -14,19 +14,24 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import graphmp
 from graphmp.cli.main import run_command
+from graphmp.compare.categories import FUNCTION, META_GRAPH
+from graphmp.compare.render import dot
 from graphmp.config import Config
 from graphmp.graph.edit.mark import mark
 from graphmp.graph.io.files import read_graph
 from graphmp.graph.io.messages import serialize
-from graphmp.inspect.explanation import explain
+from graphmp.inspect.explanation import explain, explain_by_report
 from graphmp.inspect.rules import RULES
 from graphmp.policy.policy import Policy
 from graphmp.rewrite.pipeline import rewrite
+from graphmp.verify import verify
 from tests.support import tiny
 from tests.support.classifiers import training_graph
 from tests.support.corpus import recorded
 from tests.support.places import environment
+from tests.support.training_graphs import functions_for_loops, square, vectors
 
 
 @pytest.fixture(scope="module")
@@ -403,7 +408,7 @@ def test_nodes_of_functions(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("model.meta").write_bytes(serialize(graph))
     named = {
-        node.name: function.signature.name
+        node.name: "library/" + function.signature.name
         for function in graph.graph_def.library.function
         for node in function.node_def
     }
@@ -423,6 +428,47 @@ def test_nodes_of_functions(tmp_path, monkeypatch, capsys):
     assert "closest: %s/bend" % named["bend"] in refused(
         capsys, "model.meta", named["bend"] + "/bends"
     )
+
+
+def trained_in_functions():
+    """Training with a loop that is functions."""
+    with tf.Graph().as_default():
+        functions_for_loops()
+        return tf.train.export_meta_graph()
+
+
+def a_step_inside():
+    """A function that trains: it holds the scale's nodes too."""
+    with tf.Graph().as_default():
+        x, w = vectors(), tf.get_variable("w", (12, 12), use_resource=True)
+
+        @tf.function
+        def step(x):
+            value = w.read_value()
+            (gradient,) = tf.gradients(square(tf.matmul(x, value)), [value])
+            return w.assign_sub(0.1 * gradient)
+
+        tf.identity(step(x), name="train")
+        return tf.train.export_meta_graph()
+
+
+@pytest.mark.parametrize("build", [function_graph, trained_in_functions, a_step_inside])
+def test_what_other_commands_print_is_explained(tmp_path, monkeypatch, capsys, build):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("model.meta").write_bytes(serialize(build()))
+    assert run_command(["graphmp", "convert", "model.meta", "-o", "out"]) == 0
+    original, converted = map(read_graph, ("model.meta", "out/converted.meta"))
+    report = json.loads(pathlib.Path("out/report.json").read_text())
+    found = graphmp.diff(original, converted)
+    changed = {c.path for c in found.changes if c.category not in (FUNCTION, META_GRAPH)}
+    proved = {node for claim in verify(original, converted).claims for node in claim.nodes}
+    warned = {row["node"] for row in report["warnings"] if row["node"]}
+    assert any(path.startswith("library/") for path in changed)
+    capsys.readouterr()
+    for path in sorted(changed | proved | warned):
+        assert explained(capsys, "out/converted.meta", path)["node"] == path
+        assert explain_by_report(converted, report, path).node == path
+        assert dot.render(found, path)
 
 
 def loop_graph():

@@ -8,8 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import CONTROL, GraphView, Port
 from graphmp.policy.op_sets import ARGUMENT, RESULT
-
-RESULTS = "return/"  # how the names of result nodes begin
+from graphmp.tf_hooks.bodies import RESULTS
 
 Pair = Tuple[str, GraphView, GraphView]
 

@@ -10,6 +10,7 @@ from graphmp.compare import categories
 from graphmp.compare.changes import Change
 from graphmp.compare.comparing.bodies import library
 from graphmp.graph.io.messages import serialize
+from graphmp.naming import of_function
 from graphmp.policy.dtypes import dtype_text
 from graphmp.wording import plural
 
@@ -89,7 +90,7 @@ def _message(message: Any, value: Any) -> _Part:
 
 def _functions(meta_graph: tf.MetaGraphDef) -> Dict[str, _Part]:
     return {
-        "library/" + name: _function(function) for name, function in library(meta_graph).items()
+        of_function(name): _function(function) for name, function in library(meta_graph).items()
     }
 
 

@@ -13,7 +13,7 @@ from graphmp.compare.neighbourhood import neighbourhood
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.errors import GraphmpError
 from graphmp.graph.structure.view import GraphView
-from graphmp.naming import in_body
+from graphmp.naming import in_body, places
 from graphmp.policy.dtypes import HALF, dtype_text
 from graphmp.wording import printable
 
@@ -69,12 +69,10 @@ def render(diff: Reviewed, node: str, depth: int = 1, most: int = 150) -> str:
 
 def _find(diff: Reviewed, path: str) -> Tuple[Body, Optional[str], Optional[str]]:
     """The body that has the node, and its names on both sides."""
-    for body in diff.bodies:
-        prefix = in_body(body.name, "")
-        name = path[len(prefix) :]
-        if not path.startswith(prefix) or (
-            name not in body.before.nodes and name not in body.after.nodes
-        ):
+    bodies = {body.name: body for body in diff.bodies}
+    for place, name in places(path, bodies):
+        body = bodies[place]
+        if name not in body.before.nodes and name not in body.after.nodes:
             continue
         formerly = {new: old for old, new in body.renamed.items()}
         before, after = formerly.get(name, name), body.renamed.get(name, name)

@@ -10,7 +10,7 @@ from graphmp.graph.structure.view import Port
 from graphmp.inspect.memory.aliases import Aliases
 from graphmp.inspect.sizes import Recorded, Sizes
 from graphmp.policy.dtypes import VARIANT
-from graphmp.policy.op_sets import WHILES
+from graphmp.policy.op_sets import ARGUMENT, RESULT, WHILES
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks import bodies
 from graphmp.tf_hooks.op_defs import OpDefs
@@ -44,7 +44,7 @@ class Body(NamedTuple):
         ]
 
     def _is_argument(self, port: Port) -> bool:
-        return self.graph.view.nodes[port.node].op == bodies.ARGUMENT
+        return self.graph.view.nodes[port.node].op == ARGUMENT
 
 
 class Library:
@@ -67,9 +67,7 @@ class Library:
             return None
         graph = TypedGraph(graph_def, self._op_defs)
         ports = [Port(argument.name, 0) for argument in function.signature.input_arg]
-        results = [
-            graph.view.inputs(node.name)[0] for node in graph_def.node if node.op == bodies.RESULT
-        ]
+        results = [graph.view.inputs(node.name)[0] for node in graph_def.node if node.op == RESULT]
         return Body(
             graph,
             Sizes(graph, Recorded(graph_def, unknown), dict(zip(ports, arguments))),

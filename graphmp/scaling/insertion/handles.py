@@ -17,7 +17,7 @@ from graphmp.graph.structure.calls import functions_named
 from graphmp.graph.structure.functions import called_functions
 from graphmp.graph.structure.view import parse_input
 from graphmp.loss_scale.scales import BESIDE_CALLS
-from graphmp.naming import in_body
+from graphmp.naming import in_body, of_function
 from graphmp.policy.dtypes import RESOURCE
 from graphmp.policy.op_sets import CHOICES, PLAIN_CALLS, WHILES
 
@@ -59,7 +59,7 @@ def signatures_changed(
         more = sorted(known - before[name])
         if more:
             yield (
-                "library/" + name,
+                of_function(name),
                 "rewritten",
                 "rewritten inside: it takes what its callers hand on",
             )

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.compare.values import attribute_text
 from graphmp.graph.structure.view import GraphView
-from graphmp.naming import in_body
+from graphmp.naming import in_body, of_function
 from graphmp.wording import printable
 
 ORIGINAL, CONVERTED = "original", "converted"
@@ -43,7 +43,7 @@ class Pane(NamedTuple):
 
 def graph_id(side: str, function: str) -> str:
     """The id of a body's graph; the app tells no two graphs of one id apart, whichever file they come from."""
-    return "%s %s" % (side, in_body(function, "").rstrip("/") or "main")
+    return "%s %s" % (side, of_function(function) if function else "main")
 
 
 def notes(diff: Reviewed) -> Dict[str, List[Shown]]:

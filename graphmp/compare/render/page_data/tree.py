@@ -12,12 +12,12 @@ from graphmp.compare.categories import ADDED, FUNCTION, META_GRAPH, REMOVED, REN
 from graphmp.compare.changes import Body, Change
 from graphmp.compare.review.reviewed import Reviewed
 from graphmp.graph.structure.view import GraphView
-from graphmp.naming import in_body
+from graphmp.naming import LIBRARY, function_of, places
 
 # What a row is; a sum of these. page/graph.js has the same numbers.
 IN_BEFORE, IN_AFTER, SAME, FIELD, SECTION, IN_FUNCTION = 1, 2, 4, 8, 16, 32
 
-LIBRARY, META = "library", "meta graph"
+META = "meta graph"
 _CHILDLESS: Dict[str, Scope] = {}  # most rows: a dict for each would be as large as all else of it
 _SIDES = {ADDED: IN_AFTER, REMOVED: IN_BEFORE}
 _DIGITS = re.compile("([0-9]+)")
@@ -88,7 +88,7 @@ class Tree:
         if change.category == META_GRAPH:
             return self._meta.children[change.node].row
         if change.category == FUNCTION:
-            return self._library.children[_function(change.node)].row
+            return self._library.children[function_of(change.node)].row
         return self.of_node(change.body, change.node, change.category == REMOVED)
 
     def of_node(self, body: str, node: str, gone: bool = False) -> int:
@@ -99,18 +99,11 @@ class Tree:
 
     def of_path(self, path: str) -> int:
         """The row that `Change.path` names; -1 where there is none."""
-        for body, sides in self.sides.items():
-            name = (
-                path
-                if not body
-                else path[len(in_body(body, "")) :]
-                if path.startswith(in_body(body, ""))
-                else None
-            )
-            for side in reversed(sides):
-                if name is not None and name in side.rows:
+        for body, name in places(path, self.sides):
+            for side in reversed(self.sides[body]):
+                if name in side.rows:
                     return side.rows[name].row
-        found = self._meta.children.get(path) or self._library.children.get(_function(path))
+        found = self._meta.children.get(path) or self._library.children.get(function_of(path))
         return found.row if found else -1
 
     def of_scope(self, name: str) -> int:
@@ -145,7 +138,7 @@ class Tree:
         if change.category == META_GRAPH:
             self._meta.child(change.node, FIELD)
         elif change.category == FUNCTION:
-            self._library.child(_function(change.node), IN_FUNCTION)
+            self._library.child(function_of(change.node), IN_FUNCTION)
         else:
             scope = self._ensure(
                 change.body, change.node, _SIDES.get(change.category, IN_BEFORE | IN_AFTER)
@@ -187,11 +180,6 @@ class Tree:
             for child in reversed(_sorted(scope)):
                 child.depth = scope.depth + 1
                 waiting.append(child)
-
-
-def _function(path: str) -> str:
-    """The function that `library/f` names."""
-    return path[len(LIBRARY) + 1 :] if path.startswith(LIBRARY + "/") else path
 
 
 def _sorted(scope: Scope) -> List[Scope]:
