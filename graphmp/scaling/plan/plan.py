@@ -29,6 +29,7 @@ from graphmp.graph.structure.gradient_names import gradient_scopes
 from graphmp.graph.structure.gradient_record import Recorded, valid
 from graphmp.graph.structure.values import is_one
 from graphmp.graph.structure.view import Port
+from graphmp.policy.reason import LOSS_SCALE, Reason
 from graphmp.scaling.losses.inside import Body, opened
 from graphmp.scaling.losses.loops import Path, iteration, pivot
 from graphmp.scaling.losses.losses import find_losses
@@ -39,9 +40,9 @@ from graphmp.scaling.plan.fetched_gradients import kept_ports
 from graphmp.scaling.plan.skip_plan import SkipPlan, activations, plan_skips
 
 _SUMS = frozenset(("Add", "AddV2", "Sub"))
-LOSS = "loss scale: gradients of this loss are multiplied by it"
-_SEED = "loss scale: is multiplied by it in float32"
-_KEPT = "loss scale: gives the unscaled gradient"
+LOSS = Reason(LOSS_SCALE, "gradients of this loss are multiplied by it")
+_SEED = Reason(LOSS_SCALE, "is multiplied by it in float32")
+_KEPT = Reason(LOSS_SCALE, "gives the unscaled gradient")
 
 
 class ScalePlan(NamedTuple):
@@ -68,7 +69,7 @@ class ScalePlan(NamedTuple):
     unscaled: Sequence[Loss]
     skips: Optional[SkipPlan]
     kept: Sequence[Port]
-    float32: Mapping[str, str]
+    float32: Mapping[str, Reason]
     unnamed: Mapping[str, AbstractSet[str]]
     forward: Mapping[str, str]
     joined: AbstractSet[str]
