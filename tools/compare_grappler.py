@@ -99,7 +99,7 @@ def converters(config: Config, with_flood_fill: bool) -> Dict[str, Converter]:
     }
     if with_flood_fill:
         found["flood"] = lambda graph: (
-            pipeline.rewrite(graph, config, lists, flood_fill.flood).meta_graph
+            pipeline.rewrite(graph, config, lists, solve=flood_fill.flooded).meta_graph
         )
     found["peer"] = lambda graph: grappler.convert(graph, config.compute_dtype)
     return found

@@ -8,23 +8,29 @@ from __future__ import annotations
 
 from typing import Iterator, List, Set
 
+from graphmp.policy.reason import Reason
+from graphmp.rewrite.decisions import Decisions, decided
 from graphmp.rewrite.groups import Groups
 from graphmp.rewrite.paint import FLOAT, FREE, HALF, Paint
+from graphmp.rewrite.problem import Problem
 from graphmp.rewrite.units import TypedGraph
 
 
-def flood(
-    graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
-) -> List[Paint]:
-    """HALF or FLOAT for every unit that painting left free: a placement for `graphmp.rewrite.pipeline.rewrite`."""
-    del compute_dtype
+def flooded(problem: Problem) -> Decisions:
+    """Decisions with a flood fill in the cut's place, for `graphmp.rewrite.pipeline.rewrite`."""
+    graph, groups, wanted, _ = decisions = decided(problem)
+    return decisions._replace(placed=_flood(graph, groups, wanted))
+
+
+def _flood(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> List[Paint]:
+    """HALF or FLOAT for every unit that painting left free."""
     half = _reached(graph, groups, painted)
     decided = [
         p
         if p.colour != FREE
-        else Paint(HALF, "flood: half precision reaches it")
+        else Paint(HALF, Reason("flood", "half precision reaches it"))
         if number in half
-        else Paint(FLOAT, "flood: nothing reaches it")
+        else Paint(FLOAT, Reason("flood", "nothing reaches it"))
         for number, p in enumerate(painted)
     ]
     for number, p in enumerate(painted):
@@ -37,7 +43,7 @@ def flood(
                 reader >= 0 and decided[reader].colour == HALF for reader in readers
             )
             decided[number] = Paint(
-                HALF if all_half else FLOAT, "flood: a constant follows its readers"
+                HALF if all_half else FLOAT, Reason("flood", "a constant follows its readers")
             )
     return decided
 

@@ -17,6 +17,7 @@ from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
+from graphmp.policy.reason import DENY, DOWNSTREAM, RANGE_GUARD
 from graphmp.wording import plural, some
 
 if TYPE_CHECKING:
@@ -37,11 +38,8 @@ EVERYDAY = ("compute_dtype", "keep_float32", "cost", "memory", "policy", "json")
 
 SCHEMA = "graphmp.inspect/1"
 MOST = 10  # rows of a table that may be long
-WORTH_ASKING = (
-    "infer: downstream",
-    "range guard",
-    "deny",
-)  # kinds of reason that have more behind them than they say
+# Kinds of reason that have more behind them than they say.
+WORTH_ASKING = (DOWNSTREAM.text, RANGE_GUARD, DENY)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -204,7 +202,7 @@ def _ops(found: Inspection, dtype: str) -> List[Line]:
 def _kept(found: Inspection) -> List[Line]:
     rows = []
     for row in found.kept:
-        rest = row.reason[len(row.kind) + 2 :]
+        rest = row.reason.words if row.kind == row.reason.kind else ""
         rows.append((row.kind, row.units, "%s: %s" % (row.node, rest) if rest else row.node))
     return section("kept float32", rows, titles=("kind of reason", "count", "such as"))
 
@@ -240,7 +238,7 @@ def _islands(found: Inspection) -> List[Line]:
         MOST,
     )
     below = [
-        ("row", "      %s; %s" % (row.reason, row.flag or "no flag changes it"))
+        ("row", "      %s; %s" % (row.reason.text, row.flag or "no flag changes it"))
         for row in found.islands[:MOST]
     ]
     return (
@@ -279,7 +277,7 @@ def _next(found: Inspection, name: str) -> str:
         return "nothing to do: a conversion would change no dtype of this graph"
     graph = shlex.quote(name)
     asked = [row.node for row in found.islands] + [
-        row.node for kind in WORTH_ASKING for row in found.kept if row.kind.startswith(kind)
+        row.node for kind in WORTH_ASKING for row in found.kept if row.kind == kind
     ]
     why = ", or: graphmp explain %s %s" % (graph, shlex.quote(asked[0])) if asked else ""
     return "graphmp convert %s%s" % (graph, why)

@@ -11,6 +11,7 @@ from graphmp.cli.tables import Line, labelled, section, size
 from graphmp.cli.terminal import progress
 from graphmp.config import Config
 from graphmp.conversion.quiet import quiet_stderr
+from graphmp.policy.reason import READS_RESOURCE, UNTYPED, UPDATE, VARIABLE
 from graphmp.wording import plural
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ def _casts(found: Costs) -> List[Line]:
 
 
 def _wide(found: Costs) -> List[Line]:
-    rows = [(size(row.bytes), row.op, like(row.node, row.nodes), row.reason) for row in found.wide]
+    rows = [
+        (size(row.bytes), row.op, like(row.node, row.nodes), row.reason.text) for row in found.wide
+    ]
     return section("float32 that moves most, and why", rows, MOST)
 
 
@@ -131,8 +134,7 @@ def _next(found: Costs, name: str) -> str:
     kept = [
         row.node
         for row in found.wide
-        if row.reason.split(":")[0]
-        not in ("variable", "resource", "update math", "no type of its own")
+        if row.reason.kind not in (VARIABLE, READS_RESOURCE, UPDATE, UNTYPED)
     ]
     why = ", or: graphmp explain %s %s" % (graph, shlex.quote(kept[0])) if kept else ""
     return "graphmp convert %s%s" % (graph, why)

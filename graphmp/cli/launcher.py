@@ -117,7 +117,7 @@ class Run(Observer):
         casts = facts.casts(found.meta_graph.graph_def) - facts.casts(found.original.graph_def)
         text = "converted %s nodes in %.1f s: %d of %d matmuls and convolutions in %s, %d casts; %s"
         nodes = format(len(found.original.graph_def.node), ",")
-        scales = "loss scale " + scales_in_words(found.record["scales"])
+        scales = "loss scale " + scales_in_words(found.record.scales)
         values = (
             nodes,
             found.seconds,

@@ -171,7 +171,7 @@ class Build:
                 "gradients": [call.as_json() for call in noted(graph)],
             }
             if self.spec["converted"]:
-                result["record"] = record(graph, self.config)
+                result["record"] = record(graph, self.config).as_json()
             return result
         except GraphmpError as error:
             return failure(error)

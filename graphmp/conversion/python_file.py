@@ -23,6 +23,7 @@ from graphmp.graph.edit.mark import mark
 from graphmp.graph.io.stored import stored
 from graphmp.graph.structure.gradient_record import Recorded
 from graphmp.legacy import unfit
+from graphmp.report.record import Record
 from graphmp.report.report import check_variables, make_report, sha256
 from graphmp.verify import FAILED, NOT_PROVED
 
@@ -142,6 +143,7 @@ def _by_recipe(
         original, seen = build(spec, log)
     with stages.stage("converted", "building the converted graph"):
         converted, done = build(dict(spec, converted=True, plans=seen["plans"]), log)
+        record = Record.from_json(done["record"])
     with stages.stage("report", "comparing the graphs"):
         check_variables(original, converted)
         mark(converted, config, "recipe")
@@ -157,11 +159,11 @@ def _by_recipe(
             digest,
             "recipe",
             reason,
-            done["record"],
+            record,
             stages.seconds,
             diff,
         )
-    _check_coverage(report, script.source, len(done["record"]["kept_by_rule"]))
+    _check_coverage(report, script.source, len(record.left))
     report["seconds"] = stages.rounded()
     report["warnings"] += _other_options(seen)
     return Conversion(original, converted, report, _flagfile(config, script), diff)

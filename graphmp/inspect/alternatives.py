@@ -12,16 +12,14 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.policy import policy as policies
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.paint import HALF, Paint
+from graphmp.policy.reason import NO_KERNEL, RANGE_GUARD, user_rule
+from graphmp.rewrite.paint import Paint
 from graphmp.rewrite.pipeline import Decisions, decide
 from graphmp.rewrite.units import TypedGraph
 
-_USER_RULE = "user rule: --"
+_RULES = ("keep_float32", "force_compute", "fetch")  # flags that name nodes
 _OTHER = {"float16": "bfloat16", "bfloat16": "float16"}
-_OF_THE_DTYPE = (
-    "range guard: ",
-    "no kernel: ",
-)  # reasons that the other half precision may not know
+_OF_THE_DTYPE = (RANGE_GUARD, NO_KERNEL)  # reasons that the other half precision may not know
 
 
 class Flag(NamedTuple):
@@ -69,29 +67,22 @@ class Alternatives:
         found = []
         for candidate in self._candidates(decisions, number, source):
             after = decide(self._meta_graph, candidate.config, candidate.policy)[body]
-            if after.painted[number].colour != decisions.painted[number].colour:
-                found.append(
-                    Flag(
-                        candidate.text,
-                        candidate.option,
-                        len(_repainted(decisions, after.painted)),
-                        candidate.remark,
-                    )
-                )
+            if after.placed[number].colour != decisions.placed[number].colour:
+                nodes = len(_changed_nodes(decisions, after.placed))
+                found.append(Flag(candidate.text, candidate.option, nodes, candidate.remark))
         return found
 
     def _candidates(self, decisions: Decisions, number: int, source: int) -> Iterator[_Candidate]:
-        graph, painted = decisions.graph, decisions.painted
-        if painted[source].reason.startswith(_USER_RULE):
-            yield self._without(painted[source].reason[len(_USER_RULE) :])
-        if painted[number].colour == HALF:
+        graph, reason = decisions.graph, decisions.placed[source].reason
+        rules = [(flag, value) for flag in _RULES for value in getattr(self._config, flag)]
+        rule = next((rule for rule in rules if user_rule(*rule) == reason), None)
+        if rule is not None:
+            yield self._without(*rule)
+        if decisions.is_half(number):
             yield self._with("keep_float32", exactly(graph, number))
             yield self._with_line("deny", graph.node(number).op)
             return
-        if (
-            painted[source].reason.startswith(_OF_THE_DTYPE)
-            and self._config.compute_dtype in _OTHER
-        ):
+        if reason.kind in _OF_THE_DTYPE and self._config.compute_dtype in _OTHER:
             dtype = _OTHER[self._config.compute_dtype]
             config = replace(self._config, compute_dtype=dtype)
             yield _Candidate(
@@ -107,7 +98,7 @@ class Alternatives:
 
     def _forced(self, decisions: Decisions, number: int) -> _Candidate:
         candidate = self._with("force_compute", exactly(decisions.graph, number))
-        guarded = decisions.painted[number].reason.startswith("range guard: ")
+        guarded = decisions.placed[number].reason.kind == RANGE_GUARD
         return (
             candidate._replace(
                 remark="what %s can't hold becomes infinite or 0" % self._config.compute_dtype
@@ -124,8 +115,7 @@ class Alternatives:
             self._policy,
         )
 
-    def _without(self, rule: str) -> _Candidate:
-        flag, value = rule.split("=", 1)
+    def _without(self, flag: str, value: str) -> _Candidate:
         rest = tuple(v for v in getattr(self._config, flag) if v != value)
         return _Candidate(
             "without %s" % option(flag, value), False, self._changed(flag, rest), self._policy
@@ -157,16 +147,11 @@ def exactly(graph: TypedGraph, number: int) -> str:
 
 def _is_misfit(decisions: Decisions, number: int) -> bool:
     """Whether a unit is a constant that half precision can't hold: to force it would spoil its value for all that read it."""
-    return decisions.graph.node(number).op == "Const" and decisions.painted[
-        number
-    ].reason.startswith("range guard: ")
+    kind = decisions.placed[number].reason.kind
+    return decisions.graph.node(number).op == "Const" and kind == RANGE_GUARD
 
 
-def _repainted(decisions: Decisions, painted: List[Paint]) -> Set[str]:
+def _changed_nodes(decisions: Decisions, placed: List[Paint]) -> Set[str]:
     """Nodes of a body with a unit of another colour than before."""
-    units: Iterator[Tuple[int, Paint]] = enumerate(decisions.painted)
-    return {
-        decisions.graph.units[number].node
-        for number, before in units
-        if painted[number].colour != before.colour
-    }
+    units = zip(decisions.units(), placed)
+    return {unit.node for (unit, before), after in units if after.colour != before.colour}

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Iterable, Iterator, List
 
-from graphmp.inspect.rules import kind_of
-from graphmp.rewrite.paint import HALF
+from graphmp.policy.reason import ALLOW, GRADIENT, RANGE_GUARD, USER_RULE
 from graphmp.rewrite.pipeline import Decisions
 
 
 def chain_to(decisions: Decisions, number: int) -> List[int]:
     """Units from the one that a unit's dtype comes from to the unit itself."""
-    graph, painted = decisions.graph, decisions.painted
-    if painted[number].colour == HALF:
+    graph, placed = decisions.graph, decisions.placed
+    if decisions.is_half(number):
         return way_to_allow(decisions, number, graph.upstream)[::-1]
     chain = [number]
-    while painted[chain[-1]].because >= 0 and painted[chain[-1]].because not in chain:
-        chain.append(painted[chain[-1]].because)
-    reason = painted[chain[-1]].reason
-    named = reason.partition(": ")[2].split(" ")[0]
-    if reason.startswith("range guard: "):
+    while placed[chain[-1]].because >= 0 and placed[chain[-1]].because not in chain:
+        chain.append(placed[chain[-1]].because)
+    reason = placed[chain[-1]].reason
+    if reason.kind == RANGE_GUARD:
         chain += _route(
             chain[-1],
             graph.upstream,
-            lambda n: graph.units[n].node == named,
-            lambda n: painted[n].reason == reason,
+            lambda n: graph.units[n].node == reason.node,
+            lambda n: placed[n].reason == reason,
         )[1:]
-    elif reason.startswith("gradient of a denied op: "):
-        chain += [n for n in graph.units_of(named) if painted[n].colour != HALF][:1]
+    elif reason.kind == GRADIENT:
+        chain += [n for n in graph.units_of(reason.node) if not decisions.is_half(n)][:1]
     return chain[::-1]
 
 
@@ -35,7 +33,7 @@ def way_to_allow(
     decisions: Decisions, number: int, neighbours: Callable[[int], Iterable[int]]
 ) -> List[int]:
     """The shortest way through half units to one that is half for its own sake."""
-    _, groups, painted = decisions
+    groups = decisions.groups
 
     def near(n: int) -> Iterator[int]:
         yield from neighbours(n)
@@ -44,8 +42,8 @@ def way_to_allow(
     return _route(
         number,
         near,
-        lambda n: kind_of(painted[n].reason) in ("allow", "user rule"),
-        lambda n: painted[n].colour == HALF,
+        lambda n: decisions.placed[n].reason.kind in (ALLOW, USER_RULE),
+        decisions.is_half,
     )
 
 

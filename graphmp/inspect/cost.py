@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Callable, Dict, List, NamedTuple, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -18,12 +18,11 @@ from graphmp.inspect.training_step import find_training
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.policy import Policy
+from graphmp.policy.reason import UNTYPED, Reason
 from graphmp.rewrite.costs import price
 from graphmp.rewrite.groups import Groups
-from graphmp.rewrite.paint import FREE, HALF, Paint
+from graphmp.rewrite.paint import FREE, HALF
 from graphmp.rewrite.pipeline import Decisions, decide
-from graphmp.rewrite.placement import place
-from graphmp.rewrite.units import TypedGraph
 
 
 class OpCost(NamedTuple):
@@ -54,7 +53,7 @@ class WideCost(NamedTuple):
     nodes: int
     op: str
     bytes: int
-    reason: str
+    reason: Reason
 
 
 class Cut(NamedTuple):
@@ -118,15 +117,7 @@ def inspect_cost(
     if special.leave:
         return nothing
     progress("painting")
-    wanted: List[Tuple[TypedGraph, Groups, List[Paint]]] = []
-
-    def remembered(
-        graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
-    ) -> List[Paint]:
-        wanted.append((graph, groups, painted))
-        return place(graph, groups, painted, compute_dtype)
-
-    decided = decide(meta_graph, config, policy, remembered)
+    decided = decide(meta_graph, config, policy)
     try:
         converted = unscaled(meta_graph, config, policy)
     except GraphmpError as error:
@@ -139,16 +130,16 @@ def inspect_cost(
         ops=_ops(before, after),
         casts=_casts(converted, after, reasons),
         wide=_wide(after, reasons),
-        cut=_cut(wanted, list(decided.values())),
+        cut=_cut(decided),
     )
 
 
-def _reasons(decided: Dict[str, Decisions]) -> Dict[str, str]:
+def _reasons(decided: Dict[str, Decisions]) -> Dict[str, Reason]:
     """Why each node is float32 that is."""
     return {
         in_body(body, unit.node): p.reason
-        for body, (graph, _, painted) in decided.items()
-        for unit, p in zip(graph.units, painted)
+        for body, decisions in decided.items()
+        for unit, p in decisions.units()
         if p.colour != HALF
     }
 
@@ -169,7 +160,7 @@ def _ops(before: Dict[str, Moves], after: Dict[str, Moves]) -> List[OpCost]:
 
 
 def _casts(
-    converted: tf.MetaGraphDef, after: Dict[str, Moves], reasons: Dict[str, str]
+    converted: tf.MetaGraphDef, after: Dict[str, Moves], reasons: Dict[str, Reason]
 ) -> List[CastCost]:
     """The casts of the step, those that move most first; what stands behind a cast up is why its reader is float32, else why its producer is."""
     view = GraphView(converted.graph_def)
@@ -181,7 +172,7 @@ def _casts(
         up = node.attr["DstT"].type == FLOAT32
         readers = [consumer.node for consumer in view.consumers(name)]
         asking = readers if up else [port.node for port in view.inputs(name)]
-        reason = next((reasons[each] for each in asking if each in reasons), "")
+        reason = next((reasons[each].text for each in asking if each in reasons), "")
         dtype = tf.as_dtype(node.attr["DstT"].type).name
         rows.append(CastCost(name, 1, moved.bytes, dtype, readers[0] if readers else "", reason))
     return [
@@ -189,9 +180,9 @@ def _casts(
     ]
 
 
-def _wide(after: Dict[str, Moves], reasons: Dict[str, str]) -> List[WideCost]:
+def _wide(after: Dict[str, Moves], reasons: Dict[str, Reason]) -> List[WideCost]:
     rows = [
-        WideCost(n, 1, m.op, m.wide, reasons.get(n, "no type of its own"))
+        WideCost(n, 1, m.op, m.wide, reasons.get(n, Reason(UNTYPED)))
         for n, m in after.items()
         if m.wide and not m.is_cast
     ]
@@ -207,13 +198,13 @@ def _largest(rows: List[Any]) -> List[List[Any]]:
     return sorted(groups, key=lambda group: (-sum(row.bytes for row in group), group[0].node))
 
 
-def _cut(wanted: List[Tuple[TypedGraph, Groups, List[Paint]]], decided: List[Decisions]) -> Cut:
+def _cut(decided: Dict[str, Decisions]) -> Cut:
     """The cuts of all bodies, added up."""
     total = Cut(0, 0, 0, 0.0, 0.0, 0.0)
-    for (graph, groups, painted), decisions in zip(wanted, decided):
-        free = {number for number, p in enumerate(painted) if p.colour == FREE}
-        fixed = {number for number, p in enumerate(painted) if p.colour == HALF}
-        chosen = {number for number, p in enumerate(decisions.painted) if p.colour == HALF}
+    for graph, groups, wanted, placed in decided.values():
+        free = {number for number, p in enumerate(wanted) if p.colour == FREE}
+        fixed = {number for number, p in enumerate(wanted) if p.colour == HALF}
+        chosen = {number for number, p in enumerate(placed) if p.colour == HALF}
         counts = [len(_groups(groups, units)) for units in (free, free & chosen, free - chosen)]
         prices = [price(graph, units) for units in (chosen, fixed | free, fixed)]
         sums = [a + b for a, b in zip(total, [*counts, *prices])]

@@ -14,11 +14,11 @@ from graphmp.errors import GraphmpError
 from graphmp.graph.structure.view import GraphView, Port, parse_input
 from graphmp.inspect.alternatives import Alternatives, Flag
 from graphmp.inspect.chains import chain_to, way_to_allow
-from graphmp.inspect.rules import RULES, UNPAINTED, kind_of
+from graphmp.inspect.rules import RULES, UNPAINTED
 from graphmp.naming import in_body, places
 from graphmp.policy.op_sets import ARGUMENT, RESULT, VARIABLE_OPS
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.paint import HALF
+from graphmp.policy.reason import VARIABLE, Reason
 from graphmp.rewrite.pipeline import Decisions, decide, rewrite
 from graphmp.rewrite.units import TypedGraph
 from graphmp.tf_hooks import bodies
@@ -88,7 +88,9 @@ class Explanation(NamedTuple):
 
 
 def as_json(value: Any) -> Any:
-    """Named tuples as objects, in depth."""
+    """Named tuples as objects, in depth; reasons as texts."""
+    if isinstance(value, Reason):
+        return value.text
     if hasattr(value, "_asdict"):
         return {name: as_json(field) for name, field in value._asdict().items()}
     return [as_json(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -241,16 +243,16 @@ class _Explainer:
         )
 
     def _unit(self, decisions: Decisions, body: str, number: int) -> UnitExplanation:
-        graph, painted = decisions.graph, decisions.painted
-        unit, reason = graph.units[number], painted[number].reason
+        graph = decisions.graph
+        unit, reason = graph.units[number], decisions.placed[number].reason
         chain, ahead = chain_to(decisions, number), []
-        if painted[number].colour == HALF:
+        if decisions.is_half(number):
             ahead = way_to_allow(decisions, number, graph.downstream)[1:]
         return UnitExplanation(
             unit.attribute if unit.place < 0 else "%s[%d]" % (unit.attribute, unit.place),
             self._dtype(decisions, number),
-            reason,
-            RULES.get(kind_of(reason), ""),
+            reason.text,
+            RULES.get(reason.kind, ""),
             [self._link(decisions, body, n) for n in chain],
             [self._link(decisions, body, n) for n in ahead],
             Alternatives(self._meta_graph, self._config, self._policy).flags(
@@ -259,16 +261,12 @@ class _Explainer:
         )
 
     def _dtype(self, decisions: Decisions, number: int) -> str:
-        return (
-            self._config.compute_dtype
-            if number >= 0 and decisions.painted[number].colour == HALF
-            else "float32"
-        )
+        return self._config.compute_dtype if decisions.is_half(number) else "float32"
 
     def _link(self, decisions: Decisions, body: str, number: int, name: str = "") -> Link:
         """A unit as a link; `name` is the node where it has no unit."""
         node = decisions.graph.view.nodes[name] if number < 0 else decisions.graph.node(number)
-        reason = decisions.painted[number].reason if number >= 0 else "the op fixes its type"
+        reason = decisions.placed[number].reason.text if number >= 0 else "the op fixes its type"
         return Link(in_body(body, node.name), node.op, self._dtype(decisions, number), reason)
 
     def _inserted(self, body: str, name: str) -> Optional[Explanation]:
@@ -309,7 +307,7 @@ def _without_units(graph: TypedGraph, name: str) -> str:
     if signature is None:
         return "GMP109: neither TensorFlow here nor the graph defines the op: it stays as it is"
     if graph.view.nodes[name].op in VARIABLE_OPS:
-        return "variable: %s; no flag changes that" % RULES["variable"]
+        return "variable: %s; no flag changes that" % RULES[VARIABLE]
     dtypes = sorted(
         {
             tf.as_dtype(port.dtype).name

@@ -13,11 +13,10 @@ from graphmp.graph.shapes.shapes import recorded_elements
 from graphmp.graph.structure.view import Port
 from graphmp.inspect.alike import alike, pattern
 from graphmp.inspect.alternatives import option
-from graphmp.inspect.rules import kind_of
 from graphmp.naming import in_body
 from graphmp.policy.policy import Policy
+from graphmp.policy.reason import Reason
 from graphmp.rewrite.costs import CAST_BYTES
-from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide
 
 _MOST_TRIED = 10  # rows whose flag is tried out
@@ -38,7 +37,7 @@ class IslandRow(NamedTuple):
     node: str
     nodes: int
     op: str
-    reason: str
+    reason: Reason
     bytes: int
     flag: str
 
@@ -49,7 +48,7 @@ def islands(
     """The islands, those that cast most first."""
     rows = [row for body, decisions in decided.items() for row in _alone(body, decisions)]
     rows.sort(key=lambda row: (-row.bytes, row.node))
-    groups = alike(rows, lambda row: (pattern(row.node), row.op, kind_of(row.reason)))
+    groups = alike(rows, lambda row: (pattern(row.node), row.op, row.reason.kind))
     groups.sort(key=lambda group: (-sum(row.bytes for row in group), group[0].node))
     forcing = {
         group[0].node: _forcing([row.node for row in group]) for group in groups[:_MOST_TRIED]
@@ -84,13 +83,9 @@ def _changed(
 
 def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
     """Float32 units that read a cast of what is half and whose own result is cast to half."""
-    graph, painted = decisions.graph, decisions.painted
-
-    def half(number: int) -> bool:
-        return number >= 0 and painted[number].colour == HALF
-
-    for number, p in enumerate(painted):
-        name = graph.units[number].node
+    graph, half = decisions.graph, decisions.is_half
+    for number, (unit, p) in enumerate(decisions.units()):
+        name = unit.node
         inputs = enumerate(graph.view.inputs(name))
         read = {
             port
@@ -99,7 +94,7 @@ def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
         }
         own = {Port(name, c.output) for c in graph.view.consumers(name) if half(graph.reader(c))}
         fed = {port for port in own if graph.writer(port) == number}
-        if p.colour != HALF and read and fed and graph.node(number).op != "Const":
+        if not half(number) and read and fed and graph.node(number).op != "Const":
             elements = sum(
                 recorded_elements(graph.view.nodes[port.node], port.output) for port in read | fed
             )
@@ -110,10 +105,9 @@ def _alone(body: str, decisions: Decisions) -> Iterator[IslandRow]:
 def _half(decided: Dict[str, Decisions]) -> Set[str]:
     """Nodes with anything in half."""
     return {
-        in_body(body, graph.units[n].node)
-        for body, (graph, _, painted) in decided.items()
-        for n, p in enumerate(painted)
-        if p.colour == HALF
+        in_body(body, name)
+        for body, decisions in decided.items()
+        for name in decisions.half_nodes()
     }
 
 

@@ -15,12 +15,13 @@ from graphmp.graph.structure.gradient_code import gradient_code, gradient_nodes
 from graphmp.graph.structure.view import GraphView
 from graphmp.inspect import tensor_cores
 from graphmp.inspect.islands import IslandRow, alike, islands, pattern
-from graphmp.inspect.rules import UNPAINTED, kind_of
+from graphmp.inspect.rules import UNPAINTED
 from graphmp.inspect.tensor_cores import Dimension
 from graphmp.inspect.traffic import Traffic, traffic, unscaled
 from graphmp.inspect.training_step import find_training
 from graphmp.naming import in_body
 from graphmp.policy.policy import CATEGORIES, UNLISTED, Policy
+from graphmp.policy.reason import CLEAR, INFER, RANGE_GUARD, Reason
 from graphmp.rewrite import ranges
 from graphmp.rewrite.paint import HALF
 from graphmp.rewrite.pipeline import Decisions, decide
@@ -30,7 +31,7 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.plan import steps_inside
 from graphmp.tf_hooks.op_defs import OpDefs
 
-_OF_THE_PLACE = ("clear", "infer")  # kinds of reason that say too little without the rest
+_OF_THE_PLACE = (CLEAR, INFER)  # kinds of reason that say too little without the rest
 
 
 class Facts(NamedTuple):
@@ -59,7 +60,7 @@ class KeptRow(NamedTuple):
     kind: str
     units: int
     node: str
-    reason: str
+    reason: Reason
 
 
 class ConstantRow(NamedTuple):
@@ -182,13 +183,14 @@ def _ops(decided: Dict[str, Decisions], policy: Policy) -> List[OpRow]:
     """By list, the commonest op first. A node is half if any of its type attributes is."""
     half: Counter[str] = collections.Counter()
     reasons: Dict[str, Counter[str]] = collections.defaultdict(collections.Counter)
-    for graph, _, painted in decided.values():
-        for name, node in graph.view.nodes.items():
-            units = [painted[number] for number in graph.units_of(name)]
-            if any(p.colour == HALF for p in units):
+    for decisions in decided.values():
+        in_half = decisions.half_nodes()
+        for name, node in decisions.graph.view.nodes.items():
+            units = decisions.graph.units_of(name)
+            if name in in_half:
                 half[node.op] += 1
             elif units:
-                reasons[node.op][_label(units[0].reason)] += 1
+                reasons[node.op][_label(decisions.placed[units[0]].reason)] += 1
     order = (*CATEGORIES, UNLISTED)
     rows = [
         OpRow(op, policy.category(op), half[op], sum(reasons[op].values()), _commonest(reasons[op]))
@@ -198,9 +200,9 @@ def _ops(decided: Dict[str, Decisions], policy: Policy) -> List[OpRow]:
 
 
 def _kept(decided: Dict[str, Decisions]) -> List[KeptRow]:
-    found: Dict[str, List[Tuple[str, str]]] = collections.defaultdict(list)
-    for body, (graph, _, painted) in decided.items():
-        for unit, p in zip(graph.units, painted):
+    found: Dict[str, List[Tuple[str, Reason]]] = collections.defaultdict(list)
+    for body, decisions in decided.items():
+        for unit, p in decisions.units():
             if p.colour != HALF:
                 found[_label(p.reason)].append((in_body(body, unit.node), p.reason))
     return sorted(
@@ -211,13 +213,12 @@ def _kept(decided: Dict[str, Decisions]) -> List[KeptRow]:
 
 def _constants(decided: Dict[str, Decisions], compute_dtype: str) -> List[ConstantRow]:
     rows = []
-    for body, (graph, _, painted) in decided.items():
+    for body, decisions in decided.items():
+        graph = decisions.graph
         kept: Dict[str, List[str]] = collections.defaultdict(list)
-        for unit, p in zip(graph.units, painted):
-            if kind_of(p.reason) == "range guard":
-                kept[p.reason.partition(": ")[2].split(" holds ")[0]].append(
-                    in_body(body, unit.node)
-                )
+        for unit, p in decisions.units():
+            if p.reason.kind == RANGE_GUARD:
+                kept[p.reason.node].append(in_body(body, unit.node))
         for name, node in graph.view.nodes.items():
             fit = (
                 ranges.misfit(node, compute_dtype)
@@ -241,10 +242,11 @@ def _constants(decided: Dict[str, Decisions], compute_dtype: str) -> List[Consta
 def _shapes(decided: Dict[str, Decisions], gradients: AbstractSet[str]) -> List[ShapeRow]:
     """Half units of the forward pass alone: the gradients of a matmul have its dimensions in another order."""
     rows = []
-    for body, (graph, _, painted) in decided.items():
-        for unit, p in zip(graph.units, painted):
+    for body, decisions in decided.items():
+        view = decisions.graph.view
+        for unit, p in decisions.units():
             found = (
-                tensor_cores.misfit(graph.view, unit.node)
+                tensor_cores.misfit(view, unit.node)
                 if p.colour == HALF and unit.node not in gradients
                 else None
             )
@@ -255,7 +257,7 @@ def _shapes(decided: Dict[str, Decisions], gradients: AbstractSet[str]) -> List[
                         ShapeRow(
                             in_body(body, unit.node),
                             1,
-                            graph.view.nodes[unit.node].op,
+                            view.nodes[unit.node].op,
                             found.dimensions,
                         ),
                     )
@@ -269,9 +271,9 @@ def _shapes(decided: Dict[str, Decisions], gradients: AbstractSet[str]) -> List[
     ]
 
 
-def _label(reason: str) -> str:
+def _label(reason: Reason) -> str:
     """What a reason is counted under."""
-    return reason if kind_of(reason) in _OF_THE_PLACE else kind_of(reason)
+    return reason.text if reason.kind in _OF_THE_PLACE else reason.kind
 
 
 def _commonest(reasons: Counter[str]) -> str:

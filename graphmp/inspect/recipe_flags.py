@@ -12,7 +12,6 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.inspect.alternatives import Flag, option
 from graphmp.policy.dtypes import FLOAT32, HALF, compute_dtype
 from graphmp.policy.policy import Policy
-from graphmp.rewrite.paint import HALF as PAINTED_HALF
 from graphmp.rewrite.pipeline import decide
 
 
@@ -65,8 +64,4 @@ def _cast_up(name: str, view: GraphView, report: Optional[Dict[str, Any]]) -> bo
 def _rewritten_to_half(
     name: str, original: tf.MetaGraphDef, config: Config, policy: Policy
 ) -> bool:
-    decisions = decide(original, config, policy)[""]
-    return any(
-        decisions.painted[number].colour == PAINTED_HALF
-        for number in decisions.graph.units_of(name)
-    )
+    return name in decide(original, config, policy)[""].half_nodes()

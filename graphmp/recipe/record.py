@@ -1,4 +1,4 @@
-"""What the recipe did to a graph, as JSON values for the report."""
+"""What the recipe did to a graph, for the report."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from graphmp.recipe.going_on import going_on
 from graphmp.recipe.rules import kept_by_rule, unmatched_rules
 from graphmp.recipe.training import violation
 from graphmp.recipe.updates import ungated
+from graphmp.report.record import Record
 
 
-def record(graph: Any, config: Config) -> Dict[str, Any]:
+def record(graph: Any, config: Config) -> Record:
     """Facts of a graph that was built under the recipe: what was done and why, repairs, losses, warnings.
 
     Raises:
@@ -22,17 +23,17 @@ def record(graph: Any, config: Config) -> Dict[str, Any]:
     state = states.of(graph)
     for op in ungated(graph):
         raise GraphmpError("GMP016", violation(op))
-    return {
-        "done": [list(row) for row in state.done],
-        "repaired": state.repaired,
-        "warnings": state.warnings + _no_gradients(state) + unmatched_rules(graph, config),
-        "kept_by_rule": kept_by_rule(graph, config),
-        "losses": [_loss(graph, state, group) for group in state.groups],
-        "scales": [
+    return Record(
+        warnings=state.warnings + _no_gradients(state) + unmatched_rules(graph, config),
+        losses=[_loss(graph, state, group) for group in state.groups],
+        scales=[
             {"scope": g.scale.scope, "kind": g.scale.kind, "initial": g.scale.initial}
             for g in state.groups
         ],
-    }
+        done=state.done,
+        repaired=state.repaired,
+        left=kept_by_rule(graph, config),
+    )
 
 
 def _loss(graph: Any, state: states.GraphState, group: states.LossGroup) -> Dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any, Dict, List
 
 from graphmp.config import Config
 from graphmp.policy import policy as policies
+from graphmp.policy.reason import Reason, user_rule
 from graphmp.recipe.plan import matches
 from graphmp.rewrite.unmatched import unmatched
 
@@ -15,23 +16,23 @@ def unmatched_rules(graph: Any, config: Config) -> List[Dict[str, str]]:
     return unmatched(config, ((op.name, op.type) for op in graph.get_operations()))
 
 
-def kept_by_rule(graph: Any, config: Config) -> Dict[str, str]:
+def kept_by_rule(graph: Any, config: Config) -> Dict[str, Reason]:
     """Matmuls and convolutions that the user keeps in float32, by name, and by which rule."""
     policy = policies.load(config.compute_dtype, config.op_policy)
     rules = {
-        "--keep_float32=%s" % pattern: pattern
+        user_rule("keep_float32", pattern): pattern
         for pattern in config.keep_float32 + policy.keep_float32
     }
     rules.update(
-        ("--fetch=%s" % name, pattern)
+        (user_rule("fetch", name), pattern)
         for name, pattern in zip(config.fetch, config.float32_nodes[len(config.keep_float32) :])
     )
     found = {}
     for op in graph.get_operations():
         if op.type in policies.tensor_core_ops():
             rule = next(
-                (rule for rule, pattern in rules.items() if matches([pattern], op.name)), ""
+                (rule for rule, pattern in rules.items() if matches([pattern], op.name)), None
             )
             if rule or op.type not in policy.allow:
-                found[op.name] = "user rule: %s" % (rule or "--op_policy=%s" % config.op_policy)
+                found[op.name] = rule or user_rule("op_policy", config.op_policy)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from dataclasses import dataclass, field
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional
+from typing import Any, Dict, FrozenSet, List, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -15,15 +15,8 @@ from graphmp.graph.edit.building import cast_beside
 from graphmp.graph.state.live import variable_op
 from graphmp.loss_scale import scales
 from graphmp.loss_scale.gradients import all_finite, values
+from graphmp.policy.reason import Done, Reason
 from graphmp.tf_hooks.internals import init_scope
-
-
-class Done(NamedTuple):
-    """One thing the recipe did to a node, and why: a row of the report's `changes`."""
-
-    node: str
-    change: str
-    reason: str
 
 
 @dataclass
@@ -147,7 +140,7 @@ class GraphState:
 
     def note(self, node: str, change: str, reason: str) -> None:
         """Adds a row to what the report will say."""
-        self.done.append(Done(node, change, reason))
+        self.done.append(Done(node, change, Reason("", reason)))
 
     def warn(self, code: str, node: str, message: str) -> None:
         """Adds a row to the report's `warnings`."""

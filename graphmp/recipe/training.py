@@ -12,6 +12,7 @@ from graphmp.recipe.rules import kept_by_rule, unmatched_rules
 from graphmp.recipe.say import say
 from graphmp.recipe.updates import ungated
 from graphmp.report.coverage import nothing_in_half
+from graphmp.report.record import Record
 from graphmp.tf_hooks import sessions
 
 
@@ -43,7 +44,7 @@ def before_run(session: Any, fetches: Any) -> None:
 
 def _tell(graph: Any, config: Config) -> None:
     """Says what concerns the graph as a whole: rules that match nothing, and that nothing computes in half precision."""
-    record = {"warnings": [], "kept_by_rule": kept_by_rule(graph, config)}
+    record = Record(left=kept_by_rule(graph, config))
     for row in unmatched_rules(graph, config) + nothing_in_half(
         graph.as_graph_def(), config, record
     ):

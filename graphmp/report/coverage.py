@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, Iterable, List, Mapping
+from typing import Any, Dict, Iterable, List
 
 from graphmp.config import Config
 from graphmp.errors import warning
 from graphmp.naming import in_body
 from graphmp.report import facts
+from graphmp.report.record import Record
 
 _MOST_REASONS = 2
 _OUTSIDE = "made outside the build function, or fed by what does not come through its arguments"
 _UNCALLED = "in a function that an input pipeline uses, or that nothing calls"
 
 
-def left_in_float32(graph_def: Any, record: Mapping[str, Any]) -> Dict[str, str]:
-    """Matmuls and convolutions that compute in float32, by path, and why: the rewrite's reasons or, where there are none, the recipe's."""
-    rewritten = "kept_allowed" in record
-    noted = {in_body(body, node): reason for body, node, reason in record.get("float32", ())}
-    noted.update(record.get("kept_allowed", record.get("kept_by_rule", {})))
+def left_in_float32(graph_def: Any, record: Record) -> Dict[str, str]:
+    """Matmuls and convolutions that compute in float32, by name, and why: the rewrite's reasons or, where there are none, the recipe's."""
+    noted = {in_body(body, node): why for body, node, why in record.float32 or ()}
+    noted.update(record.left)
+    other = _OUTSIDE if record.float32 is None else _UNCALLED
     return {
-        name: noted.get(name, _UNCALLED if rewritten else _OUTSIDE)
+        name: noted[name].text if name in noted else other
         for name in facts.left_in_float32(graph_def)
     }
 
 
-def nothing_in_half(
-    graph_def: Any, config: Config, record: Mapping[str, Any]
-) -> List[Dict[str, str]]:
+def nothing_in_half(graph_def: Any, config: Config, record: Record) -> List[Dict[str, str]]:
     """The warning GMP120 for a converted graph without a matmul or convolution in half precision.
 
     Args:
@@ -40,7 +39,7 @@ def nothing_in_half(
     if (
         config.compute_dtype == "float32"
         or cover["converted_ops"]
-        or any(row["code"] == "GMP108" for row in record["warnings"])
+        or any(row["code"] == "GMP108" for row in record.warnings)
     ):
         return []
     if not cover["tensor_core_ops"]:

@@ -11,54 +11,57 @@ from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32, INVALID, compute_dtype
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.policy.policy import Policy
-from graphmp.report.reasons import Reason, kept
+from graphmp.policy.reason import ALLOW, CLEAR, DENY, INFER, OUTSIDE, UNLISTED, VARIABLE, Reason
+from graphmp.report.reasons import Stated, kept
+from graphmp.report.record import Kept, Record
 
+_OUTSIDE = (
+    "%s is made outside the build function, or is fed by what does not come through its arguments"
+)
 _BY_POLICY = {
-    "deny": "deny: %s computes in float32",
-    "unlisted": "unlisted: %s is on no list",
-    "allow": "outside: %s is made outside the build function, or is fed by what does not come through its arguments",
-    "infer": "infer: nothing in half precision leads to this %s",
-    "clear": "clear: nothing in half precision leads to this %s",
+    DENY: (DENY, "%s computes in float32"),
+    UNLISTED: (UNLISTED, "%s is on no list"),
+    ALLOW: (OUTSIDE, _OUTSIDE),
+    INFER: (INFER, "nothing in half precision leads to this %s"),
+    CLEAR: (CLEAR, "nothing in half precision leads to this %s"),
 }
+_STORED = Reason(VARIABLE, "stored in float32, cast where it is read")
 
 
-def float32_nodes(converted: Any, record: Dict[str, Any], policy: Policy) -> List[Dict[str, Any]]:
+def float32_nodes(converted: Any, record: Record, policy: Policy) -> List[Dict[str, Any]]:
     """Which nodes of the model compute in float32, a row a reason: the body, the kind of reason, the reason, and the nodes.
 
     Args:
         converted: the converted MetaGraphDef.
-        record: what the engine noted; the rewrite's has reasons, under `float32`.
+        record: what the engine noted.
         policy: the op lists.
     """
-    losses = {parse_input(name).node for row in record["losses"] for name in row["loss"]}
+    losses = {parse_input(name).node for row in record.losses for name in row["loss"]}
     stored = {
         v.name
         for v in variables(converted.graph_def)
         if v.dtype == FLOAT32 and not v.name.startswith(SCOPE + "/")
     }
-    noted = record["float32"] if "float32" in record else _by_policy(converted, policy)
-    reasons = {(body, node): text for body, node, text in noted}
-    reasons.update(
-        {("", name): "variable: stored in float32, cast where it is read" for name in stored}
-    )
-    rows: Dict[Tuple[str, Reason], List[str]] = {}
-    for (body, node), text in reasons.items():
-        rows.setdefault(
-            (body, _reason(text, not body and node in losses, not body and node in stored)), []
-        ).append(node)
+    noted = record.float32 if record.float32 is not None else _by_policy(converted, policy)
+    reasons = {(body, node): why for body, node, why in noted}
+    reasons.update((("", name), _STORED) for name in stored)
+    rows: Dict[Tuple[str, Stated], List[str]] = {}
+    for (body, node), why in reasons.items():
+        stated = _stated(why, not body and node in losses, not body and node in stored)
+        rows.setdefault((body, stated), []).append(node)
     return [
-        {"body": body, "kind": why.kind, "reason": why.text, "nodes": sorted(nodes)}
-        for (body, why), nodes in sorted(rows.items())
+        {"body": body, "kind": stated.kind, "reason": stated.text, "nodes": sorted(nodes)}
+        for (body, stated), nodes in sorted(rows.items())
     ]
 
 
-def _reason(text: str, is_loss: bool, is_variable: bool) -> Reason:
+def _stated(why: Reason, is_loss: bool, is_variable: bool) -> Stated:
     if is_loss:
-        return Reason(kinds.LOSS_KEPT, "loss: computed in float32 (%s)" % text)
-    return Reason(kinds.VARIABLE_KEPT, text) if is_variable else kept(text)
+        return Stated(kinds.LOSS_KEPT, "loss: computed in float32 (%s)" % why.text)
+    return Stated(kinds.VARIABLE_KEPT, why.text) if is_variable else kept(why)
 
 
-def _by_policy(converted: Any, policy: Policy) -> Iterator[Tuple[str, str, str]]:
+def _by_policy(converted: Any, policy: Policy) -> Iterator[Kept]:
     for node in converted.graph_def.node:
         if node.name.startswith(SCOPE + "/"):
             continue
@@ -66,4 +69,5 @@ def _by_policy(converted: Any, policy: Policy) -> Iterator[Tuple[str, str, str]]
             node.attr["dtype"].type if "dtype" in node.attr else INVALID
         )
         if node.op not in VARIABLE_OPS and dtype == FLOAT32:
-            yield "", node.name, _BY_POLICY[policy.category(node.op)] % node.op
+            kind, words = _BY_POLICY[policy.category(node.op)]
+            yield Kept("", node.name, Reason(kind, words % node.op))

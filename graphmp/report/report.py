@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import pathlib
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -18,11 +18,13 @@ from graphmp.errors import GraphmpError, warning
 from graphmp.graph.state.variables import variables
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy import policy as policies
+from graphmp.policy.reason import Done
 from graphmp.report import facts
 from graphmp.report.clips import user_clips
 from graphmp.report.coverage import left_in_float32, nothing_in_half
 from graphmp.report.float32 import float32_nodes
-from graphmp.report.reasons import Context, reason
+from graphmp.report.reasons import Context, stated
+from graphmp.report.record import Record
 from graphmp.report.training import with_train_ops
 from graphmp.version import __version__
 
@@ -37,7 +39,7 @@ def make_report(
     digest: str,
     engine: str,
     engine_reason: str,
-    record: Dict[str, Any],
+    record: Record,
     seconds: Dict[str, float],
     differences: Optional[Diff] = None,
 ) -> Dict[str, Any]:
@@ -51,14 +53,13 @@ def make_report(
         digest: SHA-256 of the source, hexadecimal.
         engine: "recipe" or "rewrite".
         engine_reason: why that one.
-        record: what the engine noted: done, repaired, warnings, losses, scales; of the rewrite also how many units were kept
-            float32 by each kind of reason, and why a matmul or convolution was.
+        record: what the engine noted.
         seconds: time of each stage.
         differences: the comparison of the two graphs, where it has been made already.
     """
     before, after = original.graph_def, converted.graph_def
     view = GraphView(after)
-    scales = record["scales"]
+    scales = record.scales
     kind = (
         scales[0]["kind"]
         if scales
@@ -86,29 +87,29 @@ def make_report(
             "nodes_before": len(before.node),
             "nodes_after": len(after.node),
             "casts_inserted": facts.casts(after) - facts.casts(before),
-            "repaired": len(record["repaired"]),
+            "repaired": len(record.repaired),
         },
         "coverage": facts.coverage(after),
         "half_ops": dict(sorted(facts.half_ops(after).items())),
-        "repaired_ops": facts.ops_of(record["repaired"], after),
-        "kept_float32": record.get("kept", {}),
+        "repaired_ops": facts.ops_of(record.repaired, after),
+        "kept_float32": record.kept,
         "variables": facts.variable_counts(before, after),
         "loss_scale": {
             "kind": kind,
             "initial": scales[0]["initial"] if scales else None,
-            "losses": len(record["losses"]),
+            "losses": len(record.losses),
         },
         "clip_norm": config.clip_norm or None,
         "losses": [
             dict(loss, user_clips=user_clips(view, loss))
-            for loss in with_train_ops(record["losses"], converted)
+            for loss in with_train_ops(record.losses, converted)
         ],
         "changes": changes(differences, config, record, engine),
         "float32_nodes": float32_nodes(
             converted, record, policies.load(config.compute_dtype, config.op_policy)
         ),
         "warnings": [
-            *record["warnings"],
+            *record.warnings,
             *nothing_in_half(after, config, record),
             *_float32_warnings(after, config, record),
             *_channels_first_warnings(after),
@@ -122,13 +123,11 @@ def make_report(
     return report
 
 
-def changes(
-    differences: Diff, config: Config, record: Dict[str, Any], engine: str
-) -> List[Dict[str, str]]:
+def changes(differences: Diff, config: Config, record: Record, engine: str) -> List[Dict[str, str]]:
     """A row for each change that has a reason: where, what, the kind of reason, and why."""
-    done: Dict[str, List[Tuple[str, str]]] = {}
-    for path, did, why in record["done"]:
-        done.setdefault(path, []).append((did, why))
+    done: Dict[str, List[Done]] = {}
+    for row in record.done:
+        done.setdefault(row.node, []).append(row)
     context = Context(
         policies.load(config.compute_dtype, config.op_policy),
         done,
@@ -136,7 +135,7 @@ def changes(
         {change.path for change in differences.changes if change.category in (ADDED, RENAMED)},
         engine == "recipe",
     )
-    found = [(change, reason(change, context)) for change in differences.changes]
+    found = [(change, stated(change, context)) for change in differences.changes]
     return [
         {
             "body": c.body,
@@ -191,9 +190,7 @@ def sha256(path: pathlib.Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _float32_warnings(
-    graph_def: Any, config: Config, record: Dict[str, Any]
-) -> List[Dict[str, str]]:
+def _float32_warnings(graph_def: Any, config: Config, record: Record) -> List[Dict[str, str]]:
     left = left_in_float32(graph_def, record) if config.compute_dtype != "float32" else {}
     return [
         warning("GMP102", name, "computes in float32: %s" % reason) for name, reason in left.items()

@@ -21,6 +21,7 @@ from graphmp.graph.structure.contexts import Contexts
 from graphmp.graph.structure.frames import is_invariant
 from graphmp.graph.structure.view import Port
 from graphmp.policy.dtypes import BY_NAME, FLOAT32
+from graphmp.policy.reason import CAST_DOWN, CAST_UP, SECOND_CONSTANT, SECOND_ENTER, Reason
 from graphmp.rewrite.paint import HALF, Paint
 from graphmp.rewrite.units import OTHER, TypedGraph
 from graphmp.tf_hooks.op_defs import WIDER
@@ -46,7 +47,7 @@ class _Editor:
         self._target = target
         self._nodes = {node.name: node for node in target.node}
         self._made: Dict[Tuple[Port, int], Port] = {}
-        self.inserted: Dict[str, str] = {}
+        self.inserted: Dict[str, Reason] = {}
 
     def apply(self) -> None:
         names = list(self._nodes)
@@ -116,7 +117,7 @@ class _Editor:
         return self._made[key]
 
     def _cast(self, port: Port, dtype: int, device: str) -> Port:
-        node = self._add(port, "Cast", "cast up" if dtype == FLOAT32 else "cast down", dtype)
+        node = self._add(port, "Cast", CAST_UP if dtype == FLOAT32 else CAST_DOWN, dtype)
         node.input.append(str(port))
         node.device = device
         node.attr["SrcT"].type = FLOAT32 if dtype == self._half else self._half
@@ -128,7 +129,7 @@ class _Editor:
         node = self._add(
             Port(constant.name, 0),
             "Const",
-            "constant in half precision for the ops that read it so",
+            SECOND_CONSTANT,
             self._half,
         )
         node.input.extend(constant.input)
@@ -142,9 +143,7 @@ class _Editor:
         source = self._graph.view.inputs(enter.name)[0]
         found = self._half if self._graph.writer(source) in self._half_units else FLOAT32
         outside = source if found == dtype else self._version(source, dtype, enter)
-        node = self._add(
-            Port(enter.name, 0), "Enter", "loop invariant, cast before the loop", dtype
-        )
+        node = self._add(Port(enter.name, 0), "Enter", SECOND_ENTER, dtype)
         node.input.append(str(outside))
         node.device = enter.device
         for key in enter.attr:
@@ -154,7 +153,7 @@ class _Editor:
         self._contexts.bring_in(node.name, enter.name, "%s:%d" % outside)
         return Port(node.name, 0)
 
-    def _add(self, port: Port, op: str, reason: str, dtype: int) -> tf.NodeDef:
+    def _add(self, port: Port, op: str, kind: str, dtype: int) -> tf.NodeDef:
         base = sibling_name(port.node, port.output, dtype)
         name, number = base, 0
         while name in self._nodes:
@@ -162,7 +161,7 @@ class _Editor:
             name = "%s_%d" % (base, number)
         node = self._target.node.add(name=name, op=op)
         self._nodes[name] = node
-        self.inserted[name] = reason
+        self.inserted[name] = Reason(kind)
         return node
 
 
@@ -172,7 +171,7 @@ def apply(
     compute_dtype: str,
     contexts: Contexts,
     target: tf.GraphDef,
-) -> Dict[str, str]:
+) -> Dict[str, Reason]:
     """Changes `target`, a copy of the graph that was painted.
 
     Returns:

@@ -19,6 +19,7 @@ from scipy.sparse import csgraph
 
 from graphmp.graph.structure.view import Consumer, Port
 from graphmp.policy.dtypes import RESOURCE, STRING, VARIANT
+from graphmp.policy.reason import HANDLE, Reason
 from graphmp.policy.traits import HANDLE_OPS, PASSES_ON
 from graphmp.rewrite.units import OTHER, TypedGraph
 
@@ -44,7 +45,7 @@ class Groups:
         self.members: List[List[int]] = [[] for _ in range(max(self.of, default=-1) + 1)]
         for unit, group in enumerate(self.of):
             self.members[group].append(unit)
-        self.leaving: Dict[int, str] = leaving
+        self.leaving: Dict[int, Reason] = leaving
 
 
 def _loop_variables(graph: TypedGraph) -> Iterator[Tuple[int, int]]:
@@ -94,7 +95,7 @@ def _pairs(graph: TypedGraph, units: Sequence[int], other: str) -> Iterator[Tupl
     yield from ((a, b) for a in units for b in graph.units_of(other))
 
 
-def _handle_classes(graph: TypedGraph) -> Tuple[List[Tuple[int, int]], Dict[int, str]]:
+def _handle_classes(graph: TypedGraph) -> Tuple[List[Tuple[int, int]], Dict[int, Reason]]:
     """Pairs of units whose nodes share a handle, and the units whose handle goes elsewhere."""
     nodes = graph.view.nodes
     index = {
@@ -127,7 +128,8 @@ def _handle_classes(graph: TypedGraph) -> Tuple[List[Tuple[int, int]], Dict[int,
         for unit in graph.units_of(name):
             pairs.append((first.setdefault(classes[i], unit), unit))
             if classes[i] in outside:
-                leaving[unit] = "handle: used by %s" % outside[classes[i]]
+                user = outside[classes[i]]
+                leaving[unit] = Reason(HANDLE, "used by %s" % user, user)
     return pairs, leaving
 
 

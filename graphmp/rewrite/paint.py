@@ -32,6 +32,20 @@ from graphmp.config import Config
 from graphmp.graph.state.state import variable_behind
 from graphmp.policy.op_sets import SUMS
 from graphmp.policy.policy import Policy
+from graphmp.policy.reason import (
+    ALLOW,
+    CLEAR,
+    DENY,
+    DOWNSTREAM,
+    GRADIENT,
+    GROUP,
+    INFER,
+    LAST_ACTIVATION,
+    SUM,
+    UNLISTED,
+    Reason,
+    user_rule,
+)
 from graphmp.policy.traits import (
     BIAS_ADDS,
     BOUNDED,
@@ -57,20 +71,20 @@ class Paint(NamedTuple):
 
     Attributes:
         colour: HALF, FLOAT, or FREE for the cut to choose.
-        reason: why, in words.
+        reason: why.
         because: the unit that led to it; -1 where the reason stands for itself.
     """
 
     colour: str
-    reason: str
+    reason: Reason
     because: int = -1
 
 
 def paint(
     graph: TypedGraph,
     groups: Groups,
-    pins: Dict[int, str],
-    guards: Dict[int, str],
+    pins: Dict[int, Reason],
+    guards: Dict[int, Reason],
     config: Config,
     policy: Policy,
     op_defs: OpDefs,
@@ -88,7 +102,7 @@ def paint(
     unlisted = {
         number
         for number, p in enumerate(painted)
-        if p.reason.startswith("unlisted") and number not in guards
+        if p.reason.kind == UNLISTED and number not in guards
     }
     denied = (
         {number for number, p in enumerate(painted) if p.colour == FLOAT} - unlisted - forced.keys()
@@ -109,8 +123,8 @@ def paint(
 
 
 def _forced(
-    graph: TypedGraph, pins: Dict[int, str], config: Config, op_defs: OpDefs
-) -> Dict[int, str]:
+    graph: TypedGraph, pins: Dict[int, Reason], config: Config, op_defs: OpDefs
+) -> Dict[int, Reason]:
     """Units that --force_compute makes half, and why."""
     patterns = [re.compile(pattern) for pattern in config.force_compute]
     found = {}
@@ -121,7 +135,7 @@ def _forced(
             and number not in pins
             and not unsupported(graph, number, op_defs, config.compute_dtype)
         ):
-            found[number] = "user rule: --force_compute=%s" % pattern
+            found[number] = user_rule("force_compute", pattern)
     return found
 
 
@@ -135,10 +149,8 @@ def _agree(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> None:
         )
         for member in members:
             if first is not None and painted[member].colour != painted[first].colour:
-                reason = "group: shares its dtype with %s, %s" % (
-                    graph.units[first].node,
-                    painted[first].reason,
-                )
+                node, why = graph.units[first].node, painted[first].reason
+                reason = Reason(GROUP, "shares its dtype with %s, %s" % (node, why.text), node)
                 painted[member] = Paint(painted[first].colour, reason, first)
             elif leaving is not None and first is None:
                 painted[member] = Paint(FLOAT, leaving)
@@ -166,14 +178,14 @@ class _Painter:
         """By the lists alone."""
         category, op = self._category[number], self._graph.node(number).op
         if category == "allow":
-            return Paint(HALF, "allow: %s is worth half precision" % op)
+            return Paint(HALF, Reason(ALLOW, "%s is worth half precision" % op))
         if category == "deny":
-            return Paint(FLOAT, "deny: %s computes in float32" % op)
-        if category in ("infer", "clear"):
-            return Paint(FREE, category)
-        return Paint(FLOAT, "unlisted: %s is on no list" % op)
+            return Paint(FLOAT, Reason(DENY, "%s computes in float32" % op))
+        if category in (INFER, CLEAR):
+            return Paint(FREE, Reason(category))
+        return Paint(FLOAT, Reason(UNLISTED, "%s is on no list" % op))
 
-    def tail(self) -> Dict[int, str]:
+    def tail(self) -> Dict[int, Reason]:
         """Last activations: those of the forward pass with no allow op behind them."""
         nodes = self._graph.view.nodes
         candidates = [
@@ -184,15 +196,15 @@ class _Painter:
         if not candidates:
             return {}
         ahead = ahead_of_allow(self._graph, self._policy.allow, self._gradients)
-        reason = "last activation: %s leads to a loss or an output"
+        words = "%s leads to a loss or an output"
         return {
-            unit: reason % nodes[name].op
+            unit: Reason(LAST_ACTIVATION, words % nodes[name].op)
             for name in candidates
             if name not in ahead
             for unit in self._graph.units_of(name)
         }
 
-    def nonlinear_gradients(self, denied: AbstractSet[int]) -> Dict[int, str]:
+    def nonlinear_gradients(self, denied: AbstractSet[int]) -> Dict[int, Reason]:
         """Infer units in the gradient code of a denied op that isn't linear."""
         graph = self._graph
         sources = {
@@ -204,8 +216,8 @@ class _Painter:
         for number, unit in enumerate(graph.units):
             if self._category[number] == "infer" and unit.node in self._gradients:
                 forward = graph.differentiated(unit.node)
-                if forward in sources:
-                    found[number] = "gradient of a denied op: %s" % forward
+                if forward is not None and forward in sources:
+                    found[number] = Reason(GRADIENT, forward, forward)
         return found
 
     def spread_denied(
@@ -229,9 +241,7 @@ class _Painter:
                     (tame.add if self._graph.node(other).op in BOUNDED else following.append)(other)
                     if painted[other].colour == FREE:
                         if self._category[other] == "infer":
-                            painted[other] = Paint(
-                                FLOAT, "infer: downstream of what computes in float32", number
-                            )
+                            painted[other] = Paint(FLOAT, DOWNSTREAM, number)
                         else:
                             painted[other] = Paint(FREE, painted[other].reason, number)
             waiting = following
@@ -270,11 +280,11 @@ class _Painter:
                     and not self._is_indifferent(number)
                     and not self._gives_shapes(number, groups)
                 ):
-                    painted[number] = Paint(
-                        FLOAT, "clear: no half precision on either side", p.because
-                    )
+                    reason = Reason(CLEAR, "no half precision on either side")
+                    painted[number] = Paint(FLOAT, reason, p.because)
             elif number not in behind:
-                painted[number] = Paint(FLOAT, "infer: no half precision leads to it", p.because)
+                reason = Reason(INFER, "no half precision leads to it")
+                painted[number] = Paint(FLOAT, reason, p.because)
             elif number not in ahead and not self._ends_well(number):
                 painted[number] = Paint(FLOAT, self._no_way_on(number), p.because)
 
@@ -334,10 +344,10 @@ class _Painter:
             )
         )
 
-    def _no_way_on(self, number: int) -> str:
+    def _no_way_on(self, number: int) -> Reason:
         if self._graph.units[number].node in self._gradients:
-            return "sum of a variable's gradients: adds up in float32"
-        return "infer: leads to no other half-precision op"
+            return Reason(SUM, "adds up in float32")
+        return Reason(INFER, "leads to no other half-precision op")
 
     def _leaves(self, number: int) -> bool:
         """Whether the result of a unit in gradient code leaves it as it is: what reads it there hands it on, or adds to it in a loop."""

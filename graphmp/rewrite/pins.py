@@ -15,7 +15,7 @@ Rules, in order; the first that holds is the reason.
 from __future__ import annotations
 
 import re
-from typing import AbstractSet, Any, Dict, Iterator, List, Set, Tuple
+from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -26,6 +26,20 @@ from graphmp.graph.structure.view import Port, parse_input
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import BY_NAME, RESOURCE
 from graphmp.policy.policy import Policy
+from graphmp.policy.reason import (
+    FETCHED,
+    FLOW,
+    LOOK_UP,
+    LOSS_SCALE,
+    NO_KERNEL,
+    OWN_CAST,
+    READS_RESOURCE,
+    STATISTICS,
+    UPDATE,
+    VARIABLE,
+    Reason,
+    user_rule,
+)
 from graphmp.policy.traits import (
     EXACT_INTEGERS,
     HANDLE_OPS,
@@ -37,7 +51,11 @@ from graphmp.policy.traits import (
 from graphmp.rewrite.units import FIXED, TypedGraph
 from graphmp.tf_hooks.op_defs import OpDefs
 
-FETCHED = "fetched: keeps its dtype"
+_FLOW = Reason(FLOW, "orders the operations on a TensorArray")
+_OWN = Reason(LOSS_SCALE, "computes in float32")
+_OWN_CAST = Reason(OWN_CAST, "the model casts here itself")
+_STATISTICS = Reason(STATISTICS, "a normalisation keeps its mean and variance in float32")
+_UPDATE = Reason(UPDATE, "computes in float32 on gradients")
 _SMALL_TABLE = 8  # a table of which a look-up gives so many times its size may be cast itself
 
 
@@ -46,9 +64,9 @@ def pin(
     op_defs: OpDefs,
     config: Config,
     policy: Policy,
-    fetched: Dict[str, str],
+    fetched: Dict[str, Reason],
     gradients: AbstractSet[str],
-) -> Dict[int, str]:
+) -> Dict[int, Reason]:
     """Pinned units and why.
 
     Args:
@@ -59,43 +77,40 @@ def pin(
         fetched: nodes that keep their dtype because someone may fetch them, and why.
         gradients: names of the nodes of gradient code.
     """
-    pins: Dict[int, str] = {}
+    pins: Dict[int, Reason] = {}
     updates = update_math(graph, gradients, policy.allow)
     keep = [re.compile(pattern) for pattern in config.keep_float32 + policy.keep_float32]
     flow = _flow(graph)
     for number, unit in enumerate(graph.units):
         reason = (
-            _own(unit.node)
+            (_OWN if unit.node.startswith(SCOPE + "/") else None)
             or _variable(graph, unit.node)
-            or (
-                "statistics: a normalisation keeps its mean and variance in float32"
-                if unit.attribute == "U" and graph.node(number).op in WIDER_STATISTICS
-                else ""
-            )
+            or (_STATISTICS if _is_statistics(graph, number) else None)
             or unsupported(graph, number, op_defs, config.compute_dtype)
-            or ("flow: orders the operations on a TensorArray" if unit.node in flow else "")
-            or fetched.get(unit.node, "")
+            or (_FLOW if unit.node in flow else None)
+            or fetched.get(unit.node)
             or next(
-                ("user rule: --keep_float32=%s" % p.pattern for p in keep if p.search(unit.node)),
-                "",
+                (user_rule("keep_float32", p.pattern) for p in keep if p.search(unit.node)), None
             )
-            or _own_cast(graph, number)
+            or (_OWN_CAST if _is_own_cast(graph, number) else None)
             or _look_up(graph, unit.node)
-            or ("update math: computes in float32 on gradients" if unit.node in updates else "")
+            or (_UPDATE if unit.node in updates else None)
         )
-        if reason:
+        if reason is not None:
             pins[number] = reason
     return pins
 
 
-def unsupported(graph: TypedGraph, number: int, op_defs: OpDefs, compute_dtype: str) -> str:
-    """Why a unit can't be half whatever anyone asks; empty where it can."""
+def unsupported(
+    graph: TypedGraph, number: int, op_defs: OpDefs, compute_dtype: str
+) -> Optional[Reason]:
+    """Why a unit can't be half whatever anyone asks; None where it can."""
     unit, op = graph.units[number], graph.node(number).op
     if not op_defs.allows(op, unit.attribute, BY_NAME[compute_dtype]):
-        return "no kernel: %s takes no %s" % (op, compute_dtype)
+        return Reason(NO_KERNEL, "%s takes no %s" % (op, compute_dtype))
     if op in without_kernel(compute_dtype):
-        return "no kernel: %s has none of %s on every device" % (op, compute_dtype)
-    return ""
+        return Reason(NO_KERNEL, "%s has none of %s on every device" % (op, compute_dtype))
+    return None
 
 
 def update_math(
@@ -121,7 +136,7 @@ def update_math(
 
 def fetched_nodes(
     meta_graph: tf.MetaGraphDef, config: Config, nodes: AbstractSet[str], outputs: AbstractSet[str]
-) -> Dict[str, str]:
+) -> Dict[str, Reason]:
     """Nodes that keep their dtype because a signature, a flag, a variable's definition or a collection names them.
 
     Args:
@@ -134,29 +149,30 @@ def fetched_nodes(
     Raises:
         LookupError: for a --fetch that names no node; its argument is the name.
     """
-    found: Dict[str, str] = {}
+    found: Dict[str, Reason] = {}
     for name in config.fetch:
         node = parse_input(name.lstrip("^")).node
         if node not in nodes:
             raise LookupError(name)
-        found[node] = "user rule: --fetch=%s" % name
+        found[node] = user_rule("fetch", name)
     for key in sorted(meta_graph.signature_def):
+        reason = Reason(FETCHED, "keeps its dtype (signature %s)" % key)
         for info in [
             *meta_graph.signature_def[key].inputs.values(),
             *meta_graph.signature_def[key].outputs.values(),
         ]:
             for name in _tensor_names(info):
-                found.setdefault(parse_input(name).node, "%s (signature %s)" % (FETCHED, key))
+                found.setdefault(parse_input(name).node, reason)
     for key, listed in sorted(_collected(meta_graph)):
+        reason = Reason(FETCHED, "keeps its dtype (collection %s)" % key)
         for name in listed:
             node = parse_input(name).node
             if node in outputs:
-                found.setdefault(node, "%s (collection %s)" % (FETCHED, key))
+                found.setdefault(node, reason)
     for key, listed in sorted(_defined(meta_graph)):
+        reason = Reason(VARIABLE, "named by its definition (collection %s)" % key)
         for name in listed:
-            found.setdefault(
-                parse_input(name).node, "variable: named by its definition (collection %s)" % key
-            )
+            found.setdefault(parse_input(name).node, reason)
     return found
 
 
@@ -191,11 +207,11 @@ def _defined(meta_graph: tf.MetaGraphDef) -> Iterator[Tuple[str, List[str]]]:
             )
 
 
-def _own(name: str) -> str:
-    return "loss scale: computes in float32" if name.startswith(SCOPE + "/") else ""
+def _is_statistics(graph: TypedGraph, number: int) -> bool:
+    return graph.units[number].attribute == "U" and graph.node(number).op in WIDER_STATISTICS
 
 
-def _variable(graph: TypedGraph, name: str) -> str:
+def _variable(graph: TypedGraph, name: str) -> Optional[Reason]:
     """Why a node that reads a variable's reference or resource keeps its dtype."""
     signature = graph.signature(name)
     op = graph.view.nodes[name].op
@@ -209,15 +225,15 @@ def _variable(graph: TypedGraph, name: str) -> str:
         if op not in HANDLE_OPS and (
             is_ref or (signature is not None and signature.inputs[slot].is_ref)
         ):
-            return "variable: reads %s" % port.node
+            return Reason(VARIABLE, "reads %s" % port.node, port.node)
         if (
             signature is not None
             and signature.inputs[slot].dtype == RESOURCE
             and op not in HANDLE_OPS
             and op not in PASSES_ON
         ):
-            return "resource: read from %s" % port.node
-    return ""
+            return Reason(READS_RESOURCE, "read from %s" % port.node, port.node)
+    return None
 
 
 def _flow(graph: TypedGraph) -> AbstractSet[str]:
@@ -240,22 +256,21 @@ def _is_flow(graph: TypedGraph, port: Port) -> bool:
     return graph.writer(port) == FIXED
 
 
-def _own_cast(graph: TypedGraph, number: int) -> str:
+def _is_own_cast(graph: TypedGraph, number: int) -> bool:
     unit = graph.units[number]
     node = graph.node(number)
-    if node.op not in ("Cast", "Bitcast"):
-        return ""
-    exact = (
+    is_exact = (
         unit.attribute == "DstT"
         and "SrcT" in node.attr
         and node.attr["SrcT"].type in EXACT_INTEGERS
     )
-    return "" if exact else "own cast: the model casts here itself"
+    return node.op in ("Cast", "Bitcast") and not is_exact
 
 
-def _look_up(graph: TypedGraph, name: str) -> str:
+def _look_up(graph: TypedGraph, name: str) -> Optional[Reason]:
+    """Why a look-up keeps its dtype; None where it is none of a variable, or gives more than the table holds."""
     if graph.view.nodes[name].op not in LOOK_UPS or not graph.view.inputs(name):
-        return ""
+        return None
     table = graph.view.inputs(name)[0]
     variable = variable_behind(graph.view, table.node)
     size, given = (
@@ -263,8 +278,6 @@ def _look_up(graph: TypedGraph, name: str) -> str:
         recorded_size(graph.view.nodes[name], 0),
     )
     small = size is not None and given is not None and size * _SMALL_TABLE <= given
-    return (
-        "look-up: the rows of %s are cast, not the table" % variable
-        if variable and not small
-        else ""
-    )
+    if not variable or small:
+        return None
+    return Reason(LOOK_UP, "the rows of %s are cast, not the table" % variable, variable)

@@ -25,6 +25,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.sparse import csgraph
 
+from graphmp.policy.reason import CLEAR, INFER, Reason
 from graphmp.policy.traits import DISCONTINUOUS, MOVES_NOTHING
 from graphmp.rewrite.costs import LAUNCH, costs, sends
 from graphmp.rewrite.groups import Groups
@@ -38,6 +39,10 @@ _MOST_ARCS = 500  # of parts that share a flow: scipy before 1.9 looks at all of
 
 Arc = Tuple[int, int, float]
 _INFINITE = float("inf")
+_HALF = {
+    INFER: Reason(INFER, "between half-precision ops"),
+    CLEAR: Reason(CLEAR, "follows its neighbours"),
+}
 
 
 def place(
@@ -52,9 +57,10 @@ def place(
         if p.colour != FREE:
             decided.append(p)
         elif 2 + groups.of[number] in half or 2 + groups.of[number] not in cut:
-            decided.append(Paint(HALF, _half_reason(p), p.because))
+            decided.append(Paint(HALF, _HALF[p.reason.kind], p.because))
         else:
-            decided.append(Paint(FLOAT, "%s: float32 moves fewer bytes here" % p.reason, p.because))
+            reason = Reason(p.reason.kind, "float32 moves fewer bytes here")
+            decided.append(Paint(FLOAT, reason, p.because))
     for number, p in enumerate(painted):
         if p.colour == FREE and graph.node(number).op == "Const":
             decided[number] = _constant(graph, number, decided)
@@ -67,16 +73,8 @@ def _constant(graph: TypedGraph, number: int, decided: List[Paint]) -> Paint:
         graph.reader(consumer) for consumer in graph.view.consumers(graph.units[number].node)
     ]
     if readers and all(reader >= 0 and decided[reader].colour == HALF for reader in readers):
-        return Paint(HALF, "clear: a constant that half-precision ops read")
-    return Paint(FLOAT, "clear: a constant that float32 ops read")
-
-
-def _half_reason(p: Paint) -> str:
-    return (
-        "infer: between half-precision ops"
-        if p.reason == "infer"
-        else "clear: follows its neighbours"
-    )
+        return Paint(HALF, Reason(CLEAR, "a constant that half-precision ops read"))
+    return Paint(FLOAT, Reason(CLEAR, "a constant that float32 ops read"))
 
 
 def _arcs(

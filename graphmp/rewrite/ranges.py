@@ -20,6 +20,7 @@ from graphmp.policy.dtypes import FLOAT32, INT32, INT64
 from graphmp.policy.formats import FORMATS
 from graphmp.policy.op_sets import SHAPE_OPS
 from graphmp.policy.policy import Policy
+from graphmp.policy.reason import RANGE_GUARD, Reason
 from graphmp.policy.traits import FORGETS_VALUES, KEEPS_VALUES
 from graphmp.rewrite.counts import count
 from graphmp.rewrite.units import TypedGraph
@@ -37,11 +38,11 @@ def guarded(
     policy: Policy,
     compute_dtype: str,
     overflowed: AbstractSet[str] = frozenset(),
-) -> Dict[int, str]:
+) -> Dict[int, Reason]:
     """Units that the range guard keeps in float32, and why; `overflowed` are nodes whose values an audit saw overflow."""
-    found: Dict[int, str] = {}
+    found: Dict[int, Reason] = {}
     for name in sorted(overflowed & graph.view.nodes.keys()):
-        reason = "range guard: %s overflowed in an audit" % name
+        reason = Reason(RANGE_GUARD, "%s overflowed in an audit" % name, name)
         readers = (graph.reader(consumer) for consumer in graph.view.consumers(name))
         found.update(
             (unit, reason)
@@ -52,11 +53,8 @@ def guarded(
         if node.op == "Const" and graph.units_of(name):
             fit = misfit(node, compute_dtype)
             if fit is not None:
-                reason = "range guard: %s holds %g, which %s can't" % (
-                    name,
-                    fit.value,
-                    compute_dtype,
-                )
+                words = "%s holds %g, which %s can't" % (name, fit.value, compute_dtype)
+                reason = Reason(RANGE_GUARD, words, name)
                 found.update(
                     (unit, reason) for unit in _users(graph, name, policy, fit) if unit not in found
                 )
@@ -66,8 +64,9 @@ def guarded(
             and _is_count(graph, name)
             and not _fits(count(graph.view, name), compute_dtype)
         ):
+            reason = Reason(RANGE_GUARD, "%s is a count computed from shapes" % name, name)
             for unit in graph.units_of(name):
-                found.setdefault(unit, "range guard: %s is a count computed from shapes" % name)
+                found.setdefault(unit, reason)
     return found
 
 

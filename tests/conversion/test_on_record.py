@@ -28,7 +28,7 @@ class Seen(Observer):
     """Keeps the losses of the last conversion."""
 
     def converted(self, live):
-        self.losses = live.converted.record["losses"]
+        self.losses = live.converted.record.losses
 
 
 def build(x):

@@ -33,7 +33,7 @@ def step(beside=lambda loss: [], **options):
 
 
 def losses(**options):
-    return record(tf.get_default_graph(), Config.make(**options))["losses"]
+    return record(tf.get_default_graph(), Config.make(**options)).losses
 
 
 def changed_when_skipped(train, inputs):

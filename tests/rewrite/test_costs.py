@@ -101,7 +101,7 @@ def test_the_price_of_a_choice():
         tf.identity(tf.sin(tf.matmul(x, x, name="product"), name="sine"), name="end")
     meta_graph = exported(graph)
     painted = decide(meta_graph, PLAIN, POLICY)[""]
-    half = {number for number, p in enumerate(painted.painted) if p.colour == HALF}
+    half = {number for number, p in enumerate(painted.placed) if p.colour == HALF}
     cast = 6 * 16 + LAUNCH
     # The placeholder is written; Sin reads and writes; the matmul's input and output are cast.
     assert price(painted.graph, half) == 2 * 16 + 2 * 16 + 2 * 16 + 2 * cast

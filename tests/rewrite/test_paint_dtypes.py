@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from graphmp.policy.reason import ALLOW, Reason, user_rule
 from tests.support import painting
 from tests.support.painted import W, X
 from tests.support.painting import chain, decide, graph
@@ -61,7 +62,7 @@ def test_float32_changes_nothing_but_the_mark(options):
         "graphmp"
     ]
     del rewriting.meta_graph.collection_def["graphmp"]
-    assert rewriting.meta_graph == meta_graph and rewriting.record["done"] == []
+    assert rewriting.meta_graph == meta_graph and rewriting.record.done == []
 
 
 @pytest.mark.unit
@@ -107,7 +108,7 @@ def test_an_op_that_the_graph_defines_follows_the_policy():
     assert painting.nodes(after.meta_graph)["own"].attr["T"].type == FLOAT16 and painting.nodes(
         after.meta_graph
     )["own"].input == ["m"]
-    assert not [row for row in after.record["warnings"] if row["code"] == "GMP109"]
+    assert not [row for row in after.record.warnings if row["code"] == "GMP109"]
 
 
 @pytest.mark.unit
@@ -117,22 +118,20 @@ def test_an_op_that_nobody_knows_is_left_alone():
     after = painting.nodes(rewriting.meta_graph)
     assert after["own"].attr["T"].type == FLOAT32 and after["own"].input == ["m_graphmp_float32"]
     assert after["m"].attr["T"].type == after["n"].attr["T"].type == FLOAT16
-    assert [row["node"] for row in rewriting.record["warnings"] if row["code"] == "GMP109"] == [
-        "own"
-    ]
+    assert [row["node"] for row in rewriting.record.warnings if row["code"] == "GMP109"] == ["own"]
 
 
 @pytest.mark.unit
 def test_the_record_counts_what_stayed_float32():
     record = painting.rewrite(chain("xadias"), keep_float32=["^a4$"]).record
     assert (
-        record["kept"]["deny"] == 1
-        and record["kept"]["last activation"] == 1
-        and record["kept"]["user rule"] == 1
+        record.kept["deny"] == 1
+        and record.kept["last activation"] == 1
+        and record.kept["user rule"] == 1
     )
-    assert record["kept_allowed"] == {"a4": "user rule: --keep_float32=^a4$"}
-    assert ["a1", "painted", "allow: MatMul is worth half precision"] in record["done"]
-    assert [row[0] for row in record["done"] if row[1] == "inserted"] == [
+    assert record.left == {"a4": user_rule("keep_float32", "^a4$")}
+    assert ("a1", "painted", Reason(ALLOW, "MatMul is worth half precision")) in record.done
+    assert [row[0] for row in record.done if row[1] == "inserted"] == [
         "x0_graphmp_float16",
         "weight_graphmp_float16",
         "a1_graphmp_float32",

@@ -18,16 +18,13 @@ pytestmark = pytest.mark.unit
 
 def halves(*lines, joined=(), **constants):
     """Nodes that become half where some lie between gradient code and an all-reduce."""
-
-    def place(graph, *rest):
-        graph.joined = frozenset(joined)
-        return placement.place(graph, *rest)
-
     meta_graph = painting.graph(*lines, **constants)
-    decisions = pipeline.decide(meta_graph, Config.make(), Policy.default("float16"), place)[""]
-    return {
-        unit.node for unit, p in zip(decisions.graph.units, decisions.painted) if p.colour == HALF
-    }
+    graph, groups, wanted, _ = pipeline.decide(
+        meta_graph, Config.make(), Policy.default("float16")
+    )[""]
+    graph.joined = frozenset(joined)
+    placed = placement.place(graph, groups, wanted, "float16")
+    return {unit.node for unit, p in zip(graph.units, placed) if p.colour == HALF}
 
 
 @pytest.mark.parametrize("others", [0, 1, 2])

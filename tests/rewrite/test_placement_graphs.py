@@ -38,14 +38,8 @@ def graphs(draw):
 
 def before_and_after_the_cut(meta_graph):
     """The typed graph, and what its units want before and after the cut."""
-    seen = {}
-
-    def place(graph, groups, painted, compute_dtype):
-        seen["wanted"] = painted
-        return placement.place(graph, groups, painted, compute_dtype)
-
-    decisions = pipeline.decide(meta_graph, Config.make(), Policy.default("float16"), place)[""]
-    return decisions.graph, seen["wanted"], decisions.painted
+    decisions = pipeline.decide(meta_graph, Config.make(), Policy.default("float16"))[""]
+    return decisions.graph, decisions.wanted, decisions.placed
 
 
 def bytes_moved(graph, colour, elements):

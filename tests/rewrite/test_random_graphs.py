@@ -87,7 +87,7 @@ def structure(built, compute_dtype):
     assert serialized(rewrite(converted, config, policy).meta_graph) == serialized(converted)
     assert variables(converted.graph_def) == variables(original.graph_def)
     assert_nodes_kept(original.graph_def, converted.graph_def)
-    assert_policy(converted.graph_def, policy, compute_dtype, result.record["kept_allowed"])
+    assert_policy(converted.graph_def, policy, compute_dtype, result.record.left)
     return converted
 
 

@@ -100,9 +100,7 @@ def test_a_second_rewrite_changes_nothing(build):
     once = rewrite(before)
     twice = rewrite(once.meta_graph)
     assert serialize(once.meta_graph) == serialize(twice.meta_graph)
-    assert [row["code"] for row in twice.record["warnings"]] == ["GMP108"] and twice.record[
-        "done"
-    ] == []
+    assert [row["code"] for row in twice.record.warnings] == ["GMP108"] and twice.record.done == []
 
 
 @pytest.mark.slow

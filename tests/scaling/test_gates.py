@@ -29,7 +29,7 @@ def test_without_any_one_gate_a_skipped_step_writes(optimizer, sparse, use_resou
         Config.make(loss_scale_initial=64.0, compute_dtype="float32"),
         Policy.default("float16"),
     )
-    (loss,) = rewrite(graph, config, policy).record["losses"]
+    (loss,) = rewrite(graph, config, policy).record.losses
     put = Gates.by_flag
     assert len(loss["gated"]) > 6
     for left_out in loss["gated"]:

@@ -33,10 +33,10 @@ def half_nodes(meta_graph):
     decided = decide(meta_graph, config, policy)[""]
     before = {
         unit.node
-        for unit, paint in zip(decided.graph.units, decided.painted)
+        for unit, paint in zip(decided.graph.units, decided.placed)
         if paint.colour == HALF
     }
-    done = rewrite(meta_graph, config, policy).record["done"]
+    done = rewrite(meta_graph, config, policy).record.done
     return before, {
         node for node, did, _ in done if did == "painted" and node in decided.graph.view.nodes
     }

@@ -125,10 +125,10 @@ def decide(
     decisions = pipeline.decide(
         meta_graph, config, Policy.default(config.compute_dtype).with_text(policy)
     )[body]
-    units, painted = decisions.graph.units, decisions.painted
+    units, painted = decisions.graph.units, decisions.placed
     reasons = {}
     for unit, p in sorted(zip(units, painted), key=lambda pair: pair[0].attribute, reverse=True):
-        reasons[unit.node] = reasons["%s.%s" % (unit.node, unit.attribute)] = p.reason
+        reasons[unit.node] = reasons["%s.%s" % (unit.node, unit.attribute)] = p.reason.text
     half = {unit.node for unit, p in zip(units, painted) if p.colour == HALF}
     because = {
         unit.node: units[p.because].node for unit, p in zip(units, painted) if p.because >= 0

@@ -29,9 +29,9 @@ class Conversion(NamedTuple):
 def conversion(meta_graph: tf.MetaGraphDef, names: Mapping[str, str]) -> Conversion:
     """Converts a graph, and says by other names of its nodes what was done."""
     record = rewrite(meta_graph, Config.make(), Policy.default("float16")).record
-    half = {names.get(node, node) for node, did, _ in record["done"] if did == "painted"}
-    losses = sorted(_row(row, names) for row in record["losses"])
-    return Conversion(half, losses, sorted(row["code"] for row in record["warnings"]))
+    half = {names.get(node, node) for node, did, _ in record.done if did == "painted"}
+    losses = sorted(_row(row, names) for row in record.losses)
+    return Conversion(half, losses, sorted(row["code"] for row in record.warnings))
 
 
 def _row(row: Mapping[str, Any], names: Mapping[str, str]) -> List[Any]:

@@ -75,7 +75,7 @@ def _trained():
 
 
 def codes(rewriting):
-    return {row["code"]: row for row in rewriting.record["warnings"]}
+    return {row["code"]: row for row in rewriting.record.warnings}
 
 
 def not_lowered(meta_graph):

@@ -200,7 +200,9 @@ def test_the_cut_needs_fewer_casts_than_a_flood_fill(tool):
     assert casts(pipeline.rewrite(graph, CONFIG, policy).meta_graph.graph_def) == 3
     assert (
         casts(
-            pipeline.rewrite(graph, CONFIG, policy, tool("flood_fill").flood).meta_graph.graph_def
+            pipeline.rewrite(
+                graph, CONFIG, policy, solve=tool("flood_fill").flooded
+            ).meta_graph.graph_def
         )
         == 5
     )
@@ -211,7 +213,7 @@ def test_a_flood_fill_reaches_into_functions(tool):
     graph, policy = calling(), Policy.default("float16")
     for converted in (
         pipeline.rewrite(graph, CONFIG, policy).meta_graph,
-        pipeline.rewrite(graph, CONFIG, policy, tool("flood_fill").flood).meta_graph,
+        pipeline.rewrite(graph, CONFIG, policy, solve=tool("flood_fill").flooded).meta_graph,
     ):
         assert coverage(converted.graph_def) == {"tensor_core_ops": 2, "converted_ops": 2}
         assert casts(converted.graph_def) == 3

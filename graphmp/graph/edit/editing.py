@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Set
+from typing import Any, Dict, Iterable, List, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import CONTROL, Consumer, Port, parse_input
+from graphmp.policy.reason import Reason
 
 
 class Editor:
@@ -22,8 +23,8 @@ class Editor:
         """Changes are made to `graph_def` itself."""
         self._graph_def = graph_def
         self.nodes: Dict[str, tf.NodeDef] = {node.name: node for node in graph_def.node}
-        self.added: Dict[str, str] = {}
-        self.changed: Dict[str, str] = {}
+        self.added: Dict[str, Optional[Reason]] = {}
+        self.changed: Dict[str, Reason] = {}
         self._successors: Dict[str, str] = {}
         self._waits_still: Set[str] = set()
 
@@ -32,7 +33,7 @@ class Editor:
         name: str,
         op: str,
         inputs: Iterable[Port] = (),
-        reason: str = "",
+        reason: Optional[Reason] = None,
         device: str = "",
         **attributes: Any,
     ) -> Port:
@@ -56,7 +57,7 @@ class Editor:
         self.added[node.name] = reason
         return Port(node.name, 0)
 
-    def put(self, node: tf.NodeDef, reason: str) -> None:
+    def put(self, node: tf.NodeDef, reason: Optional[Reason] = None) -> None:
         """Adds a copy of a whole node, whose name must be free."""
         copy = self._graph_def.node.add()
         copy.CopyFrom(node)

@@ -73,7 +73,7 @@ def _explained(kept: Kept, reasons: _Reasons) -> Kept:
 
 class _Reasons:
     def __init__(self, decisions: Decisions):
-        self._graph, _, self._painted = decisions
+        self._graph, self._placed = decisions.graph, decisions.placed
 
     def of(self, tensor: Tensor) -> str:
         """Why a tensor is float32."""
@@ -93,4 +93,4 @@ class _Reasons:
     def _painted_as(self, unit: int, node: str) -> str:
         """The reason of a unit, else of the first unit of a node; empty where it has none."""
         units = [unit] if unit >= 0 else self._graph.units_of(node)[:1]
-        return self._painted[units[0]].reason if units else ""
+        return self._placed[units[0]].reason.text if units else ""

@@ -51,6 +51,7 @@ from graphmp.policy.op_sets import (
     SWITCHES,
 )
 from graphmp.policy.policy import tensor_core_ops
+from graphmp.policy.reason import LOSS_SCALE, Reason
 
 Degree = Optional[int]  # None: of zeros, which have any
 Called = Callable[[str, Sequence[Degree]], Optional[Sequence[Degree]]]
@@ -104,7 +105,7 @@ class Degrees(NamedTuple):
     rescale: List[str]
     unclear: List[str]
     outputs: Mapping[Port, int] = MappingProxyType({})
-    float32: Mapping[str, str] = MappingProxyType({})
+    float32: Mapping[str, Reason] = MappingProxyType({})
 
     def at(self, port: Port) -> int:
         """The degree of an output as its node computes it: 0 where that is scaled again."""
@@ -263,8 +264,8 @@ class Analysis:
 
     def _finished(self) -> Degrees:
         reasons = {
-            True: "loss scale: compares with scaled gradients",
-            False: "loss scale: reads unscaled gradients",
+            True: Reason(LOSS_SCALE, "compares with scaled gradients"),
+            False: Reason(LOSS_SCALE, "reads unscaled gradients"),
         }
         kept = {name: reasons[power > 0] for (name, _), power in self._multiplied.items()}
         for name in self._carried:
@@ -273,7 +274,7 @@ class Analysis:
                 for slot, degree in self._known(name).items()
             ]
             if any(degree not in (0, 1) for degree in [*read, self._of[name]]):
-                kept[name] = "loss scale: holds a power of it"
+                kept[name] = Reason(LOSS_SCALE, "holds a power of it")
         float32 = {
             name: reason
             for name, reason in kept.items()

@@ -19,12 +19,15 @@ from graphmp.graph.structure.values import strings
 from graphmp.graph.structure.view import Port, parse_input
 from graphmp.loss_scale.scales import read as read_scale
 from graphmp.policy.dtypes import STRING
+from graphmp.policy.reason import LOSS_SCALE_STATE, Reason
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
-_INITIALISED = "loss scale state: initialised with the model's variables"
-_SAVED = "loss scale state: saved with the model's variables"
-_RESTORED = "loss scale state: restored with the model's variables, where the checkpoint has it"
+_INITIALISED = Reason(LOSS_SCALE_STATE, "initialised with the model's variables")
+_SAVED = Reason(LOSS_SCALE_STATE, "saved with the model's variables")
+_RESTORED = Reason(
+    LOSS_SCALE_STATE, "restored with the model's variables, where the checkpoint has it"
+)
 
 
 class ScaleState(NamedTuple):

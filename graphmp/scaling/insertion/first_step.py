@@ -17,10 +17,11 @@ from graphmp.graph.structure.frames import loop_depths
 from graphmp.graph.structure.view import CONTROL, Consumer, GraphView, Port
 from graphmp.naming import SCOPE
 from graphmp.policy.dtypes import FLOAT32, HALF, INT32
+from graphmp.policy.reason import SCALE, Done, Reason
 from graphmp.tf_hooks.op_defs import OpDefs
 
 _MOST = 64  # looked at in one loss: an unrolled network has hundreds, much alike
-_REASON = "scale: a first step is taken unscaled and shows what scale fits"
+_REASON = Reason(SCALE, "a first step shows what scale fits")
 
 
 class FirstStep(NamedTuple):
@@ -41,7 +42,7 @@ class FirstStep(NamedTuple):
 
 def look(
     graph_def: tf.GraphDef, losses: List[FirstStep], allow: AbstractSet[str], op_defs: OpDefs
-) -> List[str]:
+) -> List[Done]:
     """Has the first steps look at gradients, and at matmuls and convolutions of gradient code. Returns the nodes that were added."""
     if not losses:
         return []
@@ -68,7 +69,7 @@ def look(
         )
         for consumer in view.consumers(loss.largest):
             editor.connect(consumer.node, consumer.slot, largest)
-    return list(editor.added)
+    return [Done(name, "inserted", _REASON) for name in editor.added]
 
 
 def _half_outputs(view: GraphView, name: str, op_defs: OpDefs) -> Iterator[Port]:
@@ -180,5 +181,5 @@ class _Look:
         self, name: str, op: str, inputs: Sequence[Port], device: str, **attributes: Any
     ) -> Port:
         return self._editor.add(
-            "%s/%s" % (self._scope, name), op, inputs, _REASON, device, **attributes
+            "%s/%s" % (self._scope, name), op, inputs, device=device, **attributes
         )

@@ -72,7 +72,7 @@ class Fragment:
                         "the graph has a node %s, as graphmp's conversions do; convert the original again"
                         % node.name,
                     )
-                editor.put(self._rewired(node), "")
+                editor.put(self._rewired(node))
         for key, make in collections.items():
             if key in made.collection_def and (make or key in meta_graph.collection_def):
                 meta_graph.collection_def[key].MergeFrom(made.collection_def[key])

@@ -19,12 +19,13 @@ from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.view import CONTROL, Port
 from graphmp.policy.dtypes import BOOL, INT32, RESOURCE
 from graphmp.policy.op_sets import UPDATE_PREFIXES
+from graphmp.policy.reason import FINITE_CHECK, SKIP_GATE, Reason
 from graphmp.scaling.losses.training_graph import FLOATS, TrainingGraph
 
-_SELECTED = "skip gate: the old value unless the gradients are finite"
-_ALIVE = "skip gate: runs whether or not the update does"
-_FINITE = "finite check: a moving average takes no value that is not finite"
-_SHOWN = "finite check: a histogram takes 0 for what is not finite"
+_SELECTED = Reason(SKIP_GATE, "the old value unless the gradients are finite")
+_ALIVE = Reason(SKIP_GATE, "runs whether or not the update does")
+_FINITE = Reason(FINITE_CHECK, "a moving average takes no value that is not finite")
+_SHOWN = Reason(FINITE_CHECK, "a histogram takes 0 for what is not finite")
 OWN_SCOPE = "graphmp/moving_averages"
 
 
@@ -172,7 +173,7 @@ class Gates:
             keep_dims=False,
         )
 
-    def _by_flag(self, name: str, flag: Port, scope: str, reason: str) -> None:
+    def _by_flag(self, name: str, flag: Port, scope: str, reason: Reason) -> None:
         op = self._graph.view.nodes[name].op
         if _neutral(op) is not None:
             self._by_value(name, flag, scope, reason)
@@ -220,7 +221,7 @@ class Gates:
         for flag in flags[1:]:
             name = flags[0].node.rsplit("/", 1)[0] + "/skip/all"
             result = self._editor.add(
-                name, "LogicalAnd", [result, flag], "skip gate: a step of several losses"
+                name, "LogicalAnd", [result, flag], Reason(SKIP_GATE, "a step of several losses")
             )
         return result
 
@@ -232,7 +233,7 @@ class Gates:
                 "graphmp/loss_scale/skip/any",
                 "LogicalOr",
                 [result, flag],
-                "skip gate: one of the losses trains",
+                Reason(SKIP_GATE, "one of the losses trains"),
             )
         return result
 
@@ -298,8 +299,10 @@ class Gates:
             scope + "/alive", "Merge", [old, Port(copy.name, 0)], name, T=dtype, N=tf.AttrValue(i=2)
         )
         self._editor.make_identity(name, either, dtype)
-        self._editor.changed[name] = (
-            "skip gate: under its name stands what %s returns, or the variable's value" % copy.name
+        self._editor.changed[name] = Reason(
+            SKIP_GATE,
+            "under its name stands what %s returns, or the variable's value" % copy.name,
+            copy.name,
         )
 
     def _switchable(self, name: str) -> Optional[int]:
@@ -341,7 +344,7 @@ class Gates:
             self._switched[flag] = (skipped, Port(switch.node, 1))
         return self._switched[flag]
 
-    def _by_value(self, name: str, flag: Port, scope: str, reason: str) -> None:
+    def _by_value(self, name: str, flag: Port, scope: str, reason: Reason) -> None:
         node = self._graph.view.nodes[name]
         neutral = _neutral(node.op)
         assert neutral is not None, node.op
@@ -452,7 +455,7 @@ class Gates:
         op: str,
         inputs: List[Port],
         beside: str,
-        reason: str = _ALIVE,
+        reason: Reason = _ALIVE,
         **attributes: Any,
     ) -> Port:
         return self._editor.add(

@@ -20,14 +20,14 @@ from graphmp.loss_scale.scales import BESIDE_CALLS
 from graphmp.naming import in_body, of_function
 from graphmp.policy.dtypes import RESOURCE
 from graphmp.policy.op_sets import CHOICES, PLAIN_CALLS, WHILES
+from graphmp.policy.reason import LOSS_SCALE_STATE, REWRITTEN, Done, Reason
 
 _HANDLE = re.compile(r"^graphmp/loss_scale(_\d+)?/\w+/handle/of$")
-_REASON = "loss scale state: handed through calls to the functions that use it"
-Row = Tuple[str, str, str]
+_REASON = Reason(LOSS_SCALE_STATE, "handed through calls to the functions that use it")
 _TYPES = {**dict.fromkeys(CHOICES | PLAIN_CALLS, "Tin"), **dict.fromkeys(WHILES, "T")}
 
 
-def pass_handles(graph_def: tf.GraphDef) -> List[Row]:
+def pass_handles(graph_def: tf.GraphDef) -> List[Done]:
     """Turns handles inside functions into arguments; names in the main graph are those of the variables. Returns rows of the record."""
     found = _Passing(graph_def)
     if not found.needed or not found.possible():
@@ -35,7 +35,7 @@ def pass_handles(graph_def: tf.GraphDef) -> List[Row]:
     before = signatures(graph_def)
     found.apply()
     return [
-        *((path, "changed", _REASON) for path in found.passed),
+        *(Done(path, "changed", _REASON) for path in found.passed),
         *signatures_changed(graph_def, before, _REASON),
     ]
 
@@ -52,18 +52,18 @@ def signatures(graph_def: tf.GraphDef) -> Dict[str, Set[str]]:
 
 
 def signatures_changed(
-    graph_def: tf.GraphDef, before: Mapping[str, Set[str]], why: str
-) -> Iterator[Row]:
+    graph_def: tf.GraphDef, before: Mapping[str, Set[str]], why: Reason
+) -> Iterator[Done]:
     """Rows of the record for functions that gained arguments and results."""
     for name, known in signatures(graph_def).items():
         more = sorted(known - before[name])
         if more:
-            yield (
+            yield Done(
                 of_function(name),
                 "rewritten",
-                "rewritten inside: it takes what its callers hand on",
+                Reason(REWRITTEN, "it takes what its callers hand on"),
             )
-        yield from ((in_body(name, argument), "inserted", why) for argument in more)
+        yield from (Done(in_body(name, argument), "inserted", why) for argument in more)
 
 
 class _Passing:

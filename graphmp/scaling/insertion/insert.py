@@ -44,12 +44,12 @@ from graphmp.loss_scale.scales import COLLECTION, skipped_between, state_for_fun
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import BOOL, FLOAT32
 from graphmp.policy.op_sets import ENTERS, EXITS
+from graphmp.policy.reason import FINITE_CHECK, SCALE, Done, Reason
 from graphmp.scaling.insertion.arithmetic import Arithmetic
 from graphmp.scaling.insertion.checkpoints import ScaleState, initialise, save_and_restore
 from graphmp.scaling.insertion.first_step import FirstStep
 from graphmp.scaling.insertion.fragment import Fragment
 from graphmp.scaling.insertion.gates import Gates
-from graphmp.scaling.insertion.handles import Row
 from graphmp.scaling.losses.inside import Body
 from graphmp.scaling.losses.model import Loss
 from graphmp.scaling.losses.returned import ARGUMENT, Applied, Threads
@@ -57,8 +57,8 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 from graphmp.scaling.plan.plan import InLoop, Inside, ScalePlan, applying
 from graphmp.scaling.plan.skip_plan import SkipPlan
 
-_RETURNED = "finite check: a function takes gradients, and says whether they are"
-_PASSED = "scale: what calls take whose gradients train nothing, or start with"
+_RETURNED = Reason(FINITE_CHECK, "a function takes gradients, and says whether they are")
+_PASSED = Reason(SCALE, "what calls take whose gradients train nothing, or start with")
 
 
 class Inserted(NamedTuple):
@@ -67,14 +67,14 @@ class Inserted(NamedTuple):
     Attributes:
         losses: rows of the report, one a loss.
         scales: rows of the report, one a scale: scope, kind, initial value, whether functions or a loop have handles of its state.
-        done: (node, what, why) for nodes that were added.
+        done: nodes that were added or changed.
         first_steps: what a first step is to look at once the graph is painted, by function; "" is the main graph.
         warnings: rows of the report.
     """
 
     losses: List[Dict[str, Any]]
     scales: List[Dict[str, Any]]
-    done: List[Tuple[str, str, str]]
+    done: List[Done]
     first_steps: Dict[str, List[FirstStep]]
     warnings: List[Dict[str, str]]
 
@@ -212,7 +212,7 @@ def _thread(
     scales: Mapping[str, str],
     applied: Mapping[str, Mapping[str, Applied]],
     flags: Mapping[str, str],
-) -> List[Row]:
+) -> List[Done]:
     """Brings the scale to functions that take gradients, and their flags to who applies these. Returns rows of the record."""
     constants: Dict[Sequence[Port], Tuple[Port, Port]] = {}
     given = {}
@@ -243,7 +243,7 @@ def _thread(
         given[call] = (scales.get(call, str(constants[wait][0])), str(constants[wait][1]))
     rows = threads.apply(flags, given, applied)
     return [
-        *((port.node, "inserted", _PASSED) for ports in constants.values() for port in ports),
+        *(Done(port.node, "inserted", _PASSED) for ports in constants.values() for port in ports),
         *rows,
     ]
 
@@ -434,10 +434,12 @@ def _splice(
         editor.wait_for(name, others)
     editor.finish()
     result.done.extend(
-        (in_body(body, name), "inserted", reason) for name, reason in editor.added.items() if reason
+        Done(in_body(body, name), "inserted", reason)
+        for name, reason in editor.added.items()
+        if reason is not None
     )
     result.done.extend(
-        (in_body(body, name), "changed", reason) for name, reason in editor.changed.items()
+        Done(in_body(body, name), "changed", reason) for name, reason in editor.changed.items()
     )
 
 

@@ -20,9 +20,12 @@ from graphmp.graph.structure.gradient_names import claims, proposed
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import BOOL, FLOAT32
 from graphmp.policy.op_sets import CHOICES, PLAIN_CALLS, WHILES
-from graphmp.scaling.insertion.handles import Row, more_shapes, signatures, signatures_changed
+from graphmp.policy.reason import SCALE, Done, Reason
+from graphmp.scaling.insertion.handles import more_shapes, signatures, signatures_changed
 
-_REASON = "scale: handed to functions that take gradients; whether these are finite is handed back"
+_REASON = Reason(
+    SCALE, "handed to functions that take gradients; whether these are finite is handed back"
+)
 ARGUMENT = "graphmp_loss_scale"
 _FINITE, _BEFORE = "graphmp_finite", "graphmp_finite_before"
 _OWN = "graphmp/returned/"
@@ -154,7 +157,7 @@ class Threads:
         flags: Mapping[str, str],
         given: Mapping[str, Tuple[str, str]],
         applied: Mapping[str, Mapping[str, Applied]],
-    ) -> List[Row]:
+    ) -> List[Done]:
         """Changes functions and their callers. Returns rows of the record.
 
         Args:
@@ -178,7 +181,7 @@ class Threads:
             self._change(self._functions[name], flags.get(name), loops)
         return [*self._rows(), *signatures_changed(self._graph_def, before, _REASON)]
 
-    def _rows(self) -> Iterator[Row]:
+    def _rows(self) -> Iterator[Done]:
         callers = sorted(self._needed | (self._applying & self._functions.keys()))
         for caller, nodes in [
             ("", self._graph_def.node),
@@ -186,9 +189,9 @@ class Threads:
         ]:
             for node in nodes:
                 if self._needed & set(self._called(node)):
-                    yield in_body(caller, node.name), "changed", _REASON
+                    yield Done(in_body(caller, node.name), "changed", _REASON)
                 elif caller and node.name.startswith(_OWN) and node.op in ("Const", "LogicalAnd"):
-                    yield in_body(caller, node.name), "inserted", _REASON
+                    yield Done(in_body(caller, node.name), "inserted", _REASON)
 
     def _give(self, function: Any, applied: Mapping[str, Applied]) -> None:
         """Gives calls in a function that applies gradients its scale, and it their flags."""

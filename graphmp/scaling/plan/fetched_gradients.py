@@ -9,11 +9,12 @@ import tensorflow.compat.v1 as tf
 from graphmp.config import Config
 from graphmp.graph.edit.editing import Editor
 from graphmp.graph.structure.view import GraphView, Port, parse_input
+from graphmp.policy.reason import SCALE, UNSCALE, Reason
 from graphmp.scaling.losses.model import GradientScope, Loss
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
 _COMPUTED = "_graphmp_scaled"
-_REASON = "scale: computes the scaled gradient that %s gives unscaled, under its name"
+_COMPUTES = "computes the scaled gradient that %s gives unscaled, under its name"
 
 
 def kept_ports(
@@ -53,14 +54,16 @@ def computed_elsewhere(
     copy = tf.NodeDef()
     copy.CopyFrom(node)
     copy.name = editor.unique(name + _COMPUTED)
-    editor.put(copy, _REASON % name)
+    editor.put(copy, Reason(SCALE, _COMPUTES % name, name))
     for consumer in inside:
         editor.connect(consumer.node, consumer.slot, Port(copy.name, 0))
     editor.make_identity(
         name, Port(copy.name, 0), graph.dtype(Port(name, 0)), editor.controls(name)
     )
-    editor.changed[name] = (
-        "unscale: under its name stands the unscaled gradient, computed in %s" % copy.name
+    editor.changed[name] = Reason(
+        UNSCALE,
+        "under its name stands the unscaled gradient, computed in %s" % copy.name,
+        copy.name,
     )
     return Port(copy.name, 0)
 

@@ -28,6 +28,7 @@ from graphmp.graph.structure.gradient_record import Recorded, valid
 from graphmp.graph.structure.values import is_one
 from graphmp.graph.structure.view import Port
 from graphmp.policy.op_sets import ADDS, EXITS, UPDATE_PREFIXES
+from graphmp.policy.reason import LOSS_SCALE, Reason
 from graphmp.scaling.losses.inside import Body, opened
 from graphmp.scaling.losses.loops import Path, iteration, pivot
 from graphmp.scaling.losses.losses import find_losses
@@ -38,9 +39,9 @@ from graphmp.scaling.plan.fetched_gradients import kept_ports
 from graphmp.scaling.plan.skip_plan import SkipPlan, activations, plan_skips
 
 _SUMS = ADDS | {"Sub"}
-LOSS = "loss scale: gradients of this loss are multiplied by it"
-_SEED = "loss scale: is multiplied by it in float32"
-_KEPT = "loss scale: gives the unscaled gradient"
+LOSS = Reason(LOSS_SCALE, "gradients of this loss are multiplied by it")
+_SEED = Reason(LOSS_SCALE, "is multiplied by it in float32")
+_KEPT = Reason(LOSS_SCALE, "gives the unscaled gradient")
 
 
 class ScalePlan(NamedTuple):
@@ -67,7 +68,7 @@ class ScalePlan(NamedTuple):
     unscaled: Sequence[Loss]
     skips: Optional[SkipPlan]
     kept: Sequence[Port]
-    float32: Mapping[str, str]
+    float32: Mapping[str, Reason]
     unnamed: Mapping[str, AbstractSet[str]]
     forward: Mapping[str, str]
     joined: AbstractSet[str]

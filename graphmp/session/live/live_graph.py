@@ -21,6 +21,7 @@ from graphmp.naming import SCOPE
 from graphmp.policy import policy as policies
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.report.coverage import nothing_in_half
+from graphmp.report.record import Record
 from graphmp.report.report import check_variables
 from graphmp.rewrite.pipeline import rewrite
 from graphmp.session.live import summaries
@@ -54,7 +55,7 @@ class Converted(NamedTuple):
 
     original: Optional[tf.MetaGraphDef]
     meta_graph: Optional[tf.MetaGraphDef]
-    record: Dict[str, Any]
+    record: Record
     warnings: List[Dict[str, str]]
     seconds: float
 
@@ -213,7 +214,7 @@ class LiveGraph:
 
     def _show_scales(self) -> None:
         """Merges the loss scale into what is fetched of merged summaries."""
-        tags = summaries.tags_of(self.converted.record["scales"]) if self.converted else {}
+        tags = summaries.tags_of(self.converted.record.scales) if self.converted else {}
         for op in [
             op
             for op in self._trains
@@ -264,7 +265,7 @@ class LiveGraph:
     def scale_state(self, session: Any) -> Tuple[int, List[float]]:
         """How many steps were skipped, and each loss scale, as a session has them now."""
         rows = (
-            [row for row in self.converted.record["scales"] if row["kind"] == "dynamic"]
+            [row for row in self.converted.record.scales if row["kind"] == "dynamic"]
             if self.converted
             else []
         )
@@ -316,7 +317,7 @@ class LiveGraph:
         self._add(clones)
         self._known = {node.name for node in original.graph_def.node}
         self._in_loops = {name for name, depth in loop_depths(after).items() if depth}
-        told = done.record["warnings"] + nothing_in_half(after.graph_def, self.config, done.record)
+        told = done.record.warnings + nothing_in_half(after.graph_def, self.config, done.record)
         self.converted = Converted(
             original, done.meta_graph, done.record, told, time.time() - start
         )

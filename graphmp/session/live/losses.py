@@ -7,6 +7,7 @@ from typing import AbstractSet, Any, Callable, Dict, Iterable, List, Optional, T
 from graphmp.config import Config
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.view import GraphView, parse_input
+from graphmp.report.record import Record
 from graphmp.report.training import fetchable
 from graphmp.session.live.finite import WatchedLoss
 
@@ -17,7 +18,7 @@ _SCALES_ITSELF = (
 
 
 def watched_losses(
-    record: Dict[str, Any],
+    record: Record,
     after: GraphView,
     in_loops: AbstractSet[str],
     config: Config,
@@ -32,7 +33,7 @@ def watched_losses(
         config: the options.
         op: the op of the live graph for a node's name.
     """
-    if any(row["code"] in _SCALES_ITSELF for row in record["warnings"]):
+    if any(row["code"] in _SCALES_ITSELF for row in record.warnings):
         return []
     unseen = conditional(after) | in_loops
 
@@ -47,7 +48,7 @@ def watched_losses(
 
     found = [
         _loss(row, config, tensors, _scale(row["scale"], after, op))
-        for row in fetchable(record["losses"])
+        for row in fetchable(record.losses)
     ]
     return [loss for loss in found if loss.flags or loss.gradients]
 

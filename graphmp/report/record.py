@@ -1,0 +1,52 @@
+"""What an engine notes of a conversion, for the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+from graphmp.policy.reason import Done, Reason
+
+
+class Kept(NamedTuple):
+    """A node that computes in float32: the body that it is in, its name there, and why."""
+
+    body: str
+    node: str
+    why: Reason
+
+
+@dataclass(frozen=True)
+class Record:
+    """What an engine notes.
+
+    Attributes:
+        warnings: rows of the report.
+        losses: rows of the report, one a loss.
+        scales: scope, kind and initial value of each loss scale.
+        done: the changes.
+        repaired: names of the nodes that were repaired.
+        left: matmuls and convolutions in float32, by name, and why.
+        kept: how many units stayed float32, by the kind of reason.
+        float32: the nodes of the model in float32; None where the op policy alone tells.
+    """
+
+    warnings: List[Dict[str, str]] = field(default_factory=list)
+    losses: List[Dict[str, Any]] = field(default_factory=list)
+    scales: List[Dict[str, Any]] = field(default_factory=list)
+    done: Sequence[Done] = ()
+    repaired: Sequence[str] = ()
+    left: Mapping[str, Reason] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
+    float32: Optional[Sequence[Kept]] = None
+
+    def as_json(self) -> Dict[str, Any]:
+        """The record of a recipe, which names no nodes in float32, as a JSON value."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_json(cls, values: Dict[str, Any]) -> Record:
+        """The record that `as_json` gave."""
+        done = [Done(node, did, Reason(*why)) for node, did, why in values["done"]]
+        left = {name: Reason(*why) for name, why in values["left"].items()}
+        return cls(**dict(values, done=done, left=left))

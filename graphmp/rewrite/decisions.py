@@ -1,0 +1,120 @@
+"""Decisions: the dtype of every unit of a graph body, and the reason for it. Nothing is changed."""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Set, Tuple
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.shapes.shapes import with_inferred_shapes
+from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
+from graphmp.policy.reason import Reason
+from graphmp.rewrite import pins, ranges
+from graphmp.rewrite.calibration import overflowed
+from graphmp.rewrite.groups import Groups
+from graphmp.rewrite.paint import HALF, Paint, ahead_of_allow, paint
+from graphmp.rewrite.placement import place
+from graphmp.rewrite.problem import Problem
+from graphmp.rewrite.units import TypedGraph, Unit
+from graphmp.scaling.losses.allreduce import with_reduces
+from graphmp.scaling.plan.fetched_gradients import under_its_name
+from graphmp.scaling.plan.plan import LOSS
+
+
+class Decisions(NamedTuple):
+    """What is decided for one graph body.
+
+    Attributes:
+        graph: the body and its units.
+        groups: which units share a dtype.
+        wanted: what each unit wants by the op policy; FREE where the minimum cut chooses.
+        placed: what each unit is, HALF or FLOAT.
+    """
+
+    graph: TypedGraph
+    groups: Groups
+    wanted: List[Paint]
+    placed: List[Paint]
+
+    def units(self) -> Iterator[Tuple[Unit, Paint]]:
+        """Each unit and what it is."""
+        return zip(self.graph.units, self.placed)
+
+    def is_half(self, unit: int) -> bool:
+        """Whether a unit is in half precision; FIXED and OTHER are not."""
+        return unit >= 0 and self.placed[unit].colour == HALF
+
+    def half_nodes(self) -> Set[str]:
+        """Nodes with a unit in half precision."""
+        return {unit.node for unit, p in self.units() if p.colour == HALF}
+
+
+def decided(problem: Problem) -> Decisions:
+    """Paint a body, then place its casts.
+
+    Raises:
+        GraphmpError: GMP002 for a --fetch that names no node, GMP008 for what is no graph.
+    """
+    graph, gradients = _typed(problem)
+    op_defs, config = problem.op_defs, problem.config
+    policy = with_reduces(problem.policy, {graph.view.nodes[name].op for name in graph.joined})
+    fetched = _fetched(problem, graph, policy.allow, gradients)
+    pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
+    is_function = problem.body.function is not None
+    guards = ranges.guarded(
+        graph, policy, config.compute_dtype, overflowed("" if is_function else config.ranges)
+    )
+    groups = Groups(graph, policy.allow)
+    wanted = paint(graph, groups, pinned, guards, config, policy, op_defs, gradients)
+    return Decisions(graph, groups, wanted, place(graph, groups, wanted, config.compute_dtype))
+
+
+def _typed(problem: Problem) -> Tuple[TypedGraph, AbstractSet[str]]:
+    """The body with its units, and its gradient code."""
+    body, plan = problem.body, problem.plan_here
+    graph = TypedGraph(
+        body.graph_def if body.function else with_inferred_shapes(body.graph_def), problem.op_defs
+    )
+    scopes = gradient_code(
+        graph.view, problem.config.gradient_scope, plan.recorded if plan is not None else ()
+    )
+    if plan is not None:
+        graph.forward = {
+            name: forward
+            for node, forward in plan.forward.items()
+            for name in under_its_name(graph.view, node)
+        }
+        scopes.update(
+            (scope, {name for node in nodes for name in under_its_name(graph.view, node)})
+            for scope, nodes in plan.unnamed.items()
+        )
+    if body.function is None:
+        graph.joined = problem.plan.joined
+    graph.idle = idle_nodes(graph.view, scopes.values())
+    graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
+    return graph, {name for nodes in scopes.values() for name in nodes} | graph.joined
+
+
+def _fetched(
+    problem: Problem, graph: TypedGraph, allow: AbstractSet[str], gradients: AbstractSet[str]
+) -> Dict[str, Reason]:
+    """Nodes that keep their dtype for whoever fetches them, or for loss scaling."""
+    found: Dict[str, Reason] = {}
+    if problem.body.function is None:
+        ahead = ahead_of_allow(graph, allow, gradients)
+        nodes = graph.view.nodes
+        outputs = {
+            name for name, node in nodes.items() if name not in ahead and node.op not in allow
+        }
+        try:
+            found = pins.fetched_nodes(problem.meta_graph, problem.config, nodes.keys(), outputs)
+        except LookupError as error:
+            raise GraphmpError(
+                "GMP002",
+                "--fetch=%s: the graph has no such node; accepted are names of tensors and ops"
+                % error.args[0],
+            ) from None
+    plan = problem.plan_here
+    for name, reason in plan.float32.items() if plan is not None else ():
+        if reason != LOSS or name not in found:
+            found[name] = reason
+    return found

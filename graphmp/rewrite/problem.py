@@ -1,0 +1,73 @@
+"""The problems that a rewrite solves: one for each graph body, the main graph and every function that it calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterator, NamedTuple, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.structure.functions import called_functions
+from graphmp.policy.policy import Policy
+from graphmp.scaling.plan.plan import ScalePlan
+from graphmp.tf_hooks.bodies import as_graph
+from graphmp.tf_hooks.op_defs import OpDefs
+
+
+class Body(NamedTuple):
+    """A graph body: the main graph, of no name, or a function's as a GraphDef of its own."""
+
+    name: str
+    graph_def: tf.GraphDef
+    function: Optional[Any]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """All that the dtypes of one graph body depend on.
+
+    Attributes:
+        body: the nodes.
+        meta_graph: the signatures and collections that name nodes of the main graph.
+        op_defs: definitions of the ops.
+        config: the options.
+        policy: the op lists.
+        plan: what loss scaling does to the graph.
+    """
+
+    body: Body
+    meta_graph: tf.MetaGraphDef
+    op_defs: OpDefs
+    config: Config
+    policy: Policy
+    plan: ScalePlan
+
+    @property
+    def plan_here(self) -> Optional[ScalePlan]:
+        """What loss scaling does to this body; None for a function without a plan of its own."""
+        if self.body.function is None:
+            return self.plan
+        inside = [*self.plan.inside, *self.plan.returned]
+        return next((each.plan for each in inside if each.body.name == self.body.name), None)
+
+
+def problems(
+    meta_graph: tf.MetaGraphDef, op_defs: OpDefs, config: Config, policy: Policy, plan: ScalePlan
+) -> Iterator[Problem]:
+    """The problem of each body."""
+    for body in bodies(meta_graph, op_defs):
+        yield Problem(body, meta_graph, op_defs, config, policy, plan)
+
+
+def bodies(meta_graph: tf.MetaGraphDef, op_defs: OpDefs) -> Iterator[Body]:
+    """The bodies that can be rewritten, the main graph first."""
+    called = called_functions(meta_graph.graph_def)
+    yield Body("", meta_graph.graph_def, None)
+    functions = {
+        function.signature.name: function for function in meta_graph.graph_def.library.function
+    }
+    for name in called:
+        graph_def = as_graph(functions[name], op_defs)
+        if graph_def is not None:
+            yield Body(name, graph_def, functions[name])
