@@ -145,10 +145,7 @@ def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Found:
 
 def _source(side: Side, port: Port, slot: int) -> str:
     """The node that an input comes from, by way of copies, casts and entries into loops."""
-    port = side.view.inputs(port.node)[slot]
-    while side.view.nodes[port.node].op in _HAND_ON:
-        port = side.view.inputs(port.node)[0]
-    return port.node
+    return side.view.behind(side.view.inputs(port.node)[slot], _HAND_ON).node
 
 
 def _by_variables(body: Body, dynamic: List[Dynamic]) -> Iterator[Tuple[str, Step]]:

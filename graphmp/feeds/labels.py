@@ -10,6 +10,7 @@ from graphmp.feeds.uses import Use, carried_from, scalar
 from graphmp.feeds.wanted import Wanted
 from graphmp.graph.state.live import is_update, is_write
 from graphmp.graph.structure.view import Consumer, GraphView, Port
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import SELECTS, UPDATE_PREFIXES
 
 _LOGISTIC_LOSS = re.compile(r"(^|/)logistic_loss(_\d+)?/")
@@ -71,22 +72,20 @@ def is_log_label(view: GraphView, use: Use) -> bool:
 
 def is_rate(shapes: Shapes, tensor: Wanted) -> bool:
     """Whether a scalar is multiplied into an optimizer's step, or is named so."""
-    seen, waiting = {tensor.node}, [tensor.node]
-    while waiting:
-        for consumer in shapes.view.consumers(waiting.pop()):
-            op = shapes.view.nodes[consumer.node].op
-            if _is_rate_of_kernel(shapes, consumer) or (
-                op == "Mul" and _is_written(shapes, consumer.node)
-            ):
-                return True
-            if (
-                op in _SCALES
-                and consumer.node not in seen
-                and shapes.of(Port(consumer.node, 0)) == ()
-            ):
-                seen.add(consumer.node)
-                waiting.append(consumer.node)
-    return _RATE_NAME.search(tensor.node) is not None
+    nodes = shapes.view.nodes
+    scalars = reached(
+        [tensor.node],
+        lambda name: [c.node for c in shapes.view.consumers(name)],
+        lambda name: (
+            name == tensor.node or (nodes[name].op in _SCALES and shapes.of(Port(name, 0)) == ())
+        ),
+    )
+    return _RATE_NAME.search(tensor.node) is not None or any(
+        _is_rate_of_kernel(shapes, consumer)
+        or (nodes[consumer.node].op == "Mul" and _is_written(shapes, consumer.node))
+        for name in scalars
+        for consumer in shapes.view.consumers(name)
+    )
 
 
 def _factor(view: GraphView, use: Use) -> Port:

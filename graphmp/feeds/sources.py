@@ -7,6 +7,7 @@ from typing import Dict, Iterable, List, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import GraphView
+from graphmp.graph.structure.walk import reached
 
 _FED = "the script feeds it"
 _DATASET = "the next element of a dataset"
@@ -67,15 +68,13 @@ def sources(view: GraphView, targets: Iterable[str]) -> List[str]:
 
 def needed(view: GraphView, targets: Iterable[str]) -> Set[str]:
     """The nodes that a run of `targets` needs by data and control, sources included, nothing behind a source."""
-    seen = set(targets)
-    waiting = list(seen)
-    while waiting:
-        name = waiting.pop()
-        if not is_source(view.nodes[name]):
-            fresh = ({port.node for port in view.inputs(name)} | set(view.controls(name))) - seen
-            seen |= fresh
-            waiting.extend(fresh)
-    return seen
+
+    def before(name: str) -> List[str]:
+        if is_source(view.nodes[name]):
+            return []
+        return [port.node for port in view.inputs(name)] + list(view.controls(name))
+
+    return reached(targets, before)
 
 
 def is_source(node: tf.NodeDef) -> bool:

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
 from graphmp.graph.state.live import is_tensor, variable_op
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.formats import FORMATS
 from graphmp.policy.op_sets import ADDS, VARIABLE_OPS
 from graphmp.policy.policy import Policy
@@ -170,15 +171,11 @@ def _consumers(forward: Set[Any]) -> Dict[Any, List[Any]]:
 
 def _closure(allow: Sequence[Any], forward: Set[Any]) -> Set[Any]:
     """The allow ops and the forward ops that they depend on through floating tensors; variables are float32 and stay out."""
-    seen: Set[Any] = set()
-    stack = list(allow)
-    while stack:
-        op = stack.pop()
-        if op in seen or op not in forward or op.type in VARIABLE_OPS:
-            continue
-        seen.add(op)
-        stack.extend(t.op for t in op.inputs if floating([t]))
-    return seen
+    return reached(
+        allow,
+        lambda op: [t.op for t in op.inputs if floating([t])],
+        lambda op: op in forward and op.type not in VARIABLE_OPS,
+    )
 
 
 def _bias_adds(

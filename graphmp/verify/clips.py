@@ -133,18 +133,9 @@ def _fetched(sides: Sides, clips: Clips) -> Iterator[str]:
 def _past(sides: Sides, scales: Scales, clips: Clips, unscaled: Iterable[Port]) -> Set[str]:
     """Nodes that unscaled gradients, and what norms are of, lead to by data, not over a clip."""
     view = sides.after.view
-    seen: Set[str] = set()
-    waiting = [port.node for port in unscaled]
-    waiting += [port.node for clip in clips.by_factor.values() for port in clip.of]
-    while waiting:
-        for consumer in view.consumers(waiting.pop()):
-            name = consumer.node
-            if (
-                name not in seen
-                and name not in clips.multiplied
-                and name not in clips.nodes
-                and name not in scales.nodes
-            ):
-                seen.add(name)
-                waiting.append(name)
-    return seen
+    starts = [*unscaled, *(port for clip in clips.by_factor.values() for port in clip.of)]
+    aside = {*clips.multiplied, *clips.nodes, *scales.nodes}
+    return view.followed(
+        (c.node for port in starts for c in view.consumers(port.node)),
+        lambda name: name not in aside,
+    )

@@ -16,6 +16,7 @@ from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Port, parse_input
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import ADDS, IDENTITIES, MERGES
 from graphmp.verify import attributes
 from graphmp.verify.calls import Calls
@@ -334,16 +335,20 @@ class Erasure:
         """Whether a node is a copy of what has been divided by a scale, itself or by way of added nodes."""
         if self._after.nodes[name].op not in _COPIES:
             return False
-        waiting = [port for port in self._after.inputs(name) if port.node in self._sides.added]
-        while waiting:
-            port = waiting.pop()
+
+        def is_division(port: Port) -> bool:
             step = self.step(port.node)
-            if step is not None and step.power < 0:
-                return True
-            inner = self.through(port)
-            if inner is not None and inner.node in self._sides.added:
-                waiting.append(inner)
-        return False
+            return step is not None and step.power < 0
+
+        def inside(port: Port) -> Iterator[Port]:
+            inner = None if is_division(port) else self.through(port)
+            if inner is not None:
+                yield inner
+
+        found = reached(
+            self._after.inputs(name), inside, lambda port: port.node in self._sides.added
+        )
+        return any(map(is_division, found))
 
     def is_found(self, name: str) -> bool:
         """Whether something in the converted graph holds what a node of the original does."""

@@ -6,6 +6,7 @@ from typing import Dict, Iterable, Iterator, List, Set
 
 from graphmp.graph.structure.branches import Conditions
 from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, READS
 from graphmp.verify.checkpoints import Checkpoints
 from graphmp.verify.erase import Erasure
@@ -145,16 +146,12 @@ class Order:
 
     def _made_of(self, starts: Iterable[str], writes: Set[str]) -> Set[str]:
         """The writes that are made of some added nodes, by way of added nodes."""
-        waiting = list(starts)
-        seen = set(waiting)
-        while waiting:
-            for consumer in self._after.consumers(waiting.pop()):
-                if consumer.node not in seen and (
-                    consumer.node in writes or consumer.node in self._sides.added
-                ):
-                    seen.add(consumer.node)
-                    waiting += [consumer.node] * (consumer.node not in writes)
-        return seen & writes
+
+        def readers(name: str) -> List[str]:
+            return [] if name in writes else [c.node for c in self._after.consumers(name)]
+
+        through = self._sides.added | writes
+        return reached(starts, readers, lambda name: name in through) & writes
 
     def _is_one_of(self, name: str, others: Set[str]) -> bool:
         """Whether an added node gives what one of some others does, such as its cast."""
@@ -231,7 +228,8 @@ class Order:
         """Whether a node is the side of a conditional that a flag takes; who else dies then, is looked at elsewhere."""
         found = self._matcher.match("on", Port(name, 0)) if self._matcher.is_copy(name) else None
         return found is not None and any(
-            self._source(gate.predicate) == self._source(found["predicate"])
+            self._after.behind(gate.predicate, ["Identity"])
+            == self._after.behind(found["predicate"], ["Identity"])
             for gates in self._gates.of.values()
             for gate in gates
         )
@@ -256,7 +254,9 @@ class Order:
             more = after.get(name, _EMPTY) - before.get(name, _EMPTY)
             less = before.get(name, _EMPTY) - after.get(name, _EMPTY)
             dying = self._gates.of.get(name, ()) if name in writes else ()
-            gates = {(self._source(gate.predicate), 1) for gate in dying if gate.dies}
+            gates = {
+                (self._after.behind(gate.predicate, ["Identity"]), 1) for gate in dying if gate.dies
+            }
             if less or not (more <= gates or self._only_for_writes(name, more)):
                 self._sides.fault(
                     name, "runs where it does not in the original, or the other way round"
@@ -265,7 +265,7 @@ class Order:
     def _only_for_writes(self, name: str, more: Conditions) -> bool:
         """Whether what dies with a flag serves nothing but what dies with it."""
         flags = {
-            (self._source(gate.predicate), 1)
+            (self._after.behind(gate.predicate, ["Identity"]), 1)
             for gates in self._gates.of.values()
             for gate in gates
             if gate.dies
@@ -284,9 +284,3 @@ class Order:
             and unseen
             and (op in READS or not self._sides.before.is_stateful(name))
         )
-
-    def _source(self, port: Port) -> Port:
-        """The output that a predicate is a copy of, one that waits for something included."""
-        while self._after.nodes[port.node].op == "Identity":
-            port = self._after.inputs(port.node)[0]
-        return port

@@ -152,14 +152,8 @@ class Precision:
         ahead = self._after.followed(
             starts, lambda name: name in starts or (name not in self._stops and through(name))
         )
-        found: Set[str] = set()
-        waiting = [port.node for name in ends for port in self._taken(name)]
-        while waiting:
-            name = waiting.pop()
-            if name in ahead and name not in found:
-                found.add(name)
-                waiting.extend(port.node for port in self._after.inputs(name))
-        return found
+        taken = (port.node for name in ends for port in self._taken(name))
+        return self._after.traced(taken, ahead.__contains__)
 
     def _taken(self, name: str) -> Iterable[Port]:
         """What a write takes, and what goes into its gates."""

@@ -13,6 +13,7 @@ from typing import AbstractSet, Dict, FrozenSet, Iterator, List, Set, Tuple
 
 from graphmp.graph.state.state_kinds import kind
 from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import PLACEHOLDERS, READS, UPDATE_PREFIXES, VARIABLE_OPS
 from graphmp.verify.body import Body
 from graphmp.verify.formulas import AllOf, Flag, by_value, is_mixed, mentioned, said_finite
@@ -165,20 +166,16 @@ class Skips:
 
     def _placeholders_behind(self, ports: List[Port], stops: AbstractSet[Port]) -> Iterator[Port]:
         """The placeholders that outputs are made of, not by way of others."""
-        seen: Set[Port] = set(stops)
-        waiting = list(ports)
-        while waiting:
-            port = waiting.pop()
-            if port in seen or not self._sides.after.is_float(port):
-                continue
-            seen.add(port)
-            if self._view.nodes[port.node].op in PLACEHOLDERS:
-                if not {source.node for source in self._body.sources} & self._reached(
-                    {port}, _NOTHING
-                ):  # else it is data
-                    yield port
-            elif self._view.nodes[port.node].op not in VARIABLE_OPS:
-                waiting.extend(self._view.inputs(port.node))
+        ends, nodes = PLACEHOLDERS | VARIABLE_OPS, self._view.nodes
+        behind = reached(
+            ports,
+            lambda port: () if nodes[port.node].op in ends else self._view.inputs(port.node),
+            lambda port: port not in stops and self._sides.after.is_float(port),
+        )
+        sources = {source.node for source in self._body.sources}
+        for port in sorted(port for port in behind if nodes[port.node].op in PLACEHOLDERS):
+            if not sources & self._reached({port}, _NOTHING):  # else it is data
+                yield port
 
     def _look_at_ways(self) -> None:
         by_flag: Dict[FrozenSet[Port], List[str]] = {}

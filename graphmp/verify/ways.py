@@ -6,9 +6,10 @@ whether it is finite only a flag of the call tells, for the function may have ma
 
 from __future__ import annotations
 
-from typing import AbstractSet, Iterable, Set
+from typing import AbstractSet, Iterable, List, Set
 
 from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import SELECTS, SWITCHES
 from graphmp.verify.sides import Sides
 
@@ -34,26 +35,25 @@ class Ways:
 
     def reached(self, starts: Iterable[Port], stops: AbstractSet[Port]) -> Set[str]:
         """The nodes that some outputs lead to, not over others."""
-        seen: Set[Port] = set()
-        nodes: Set[str] = set()
-        waiting = [hidden(port) if is_hidden(port) else port for port in starts]
-        while waiting:
-            port = waiting.pop()
-            if port in seen or port in stops:
-                continue
-            seen.add(port)
-            for consumer in self._view.consumers(port.node):
-                name = consumer.node
-                if (
-                    consumer.output == port.output
-                    and name not in self._apart
-                    and not self._only_chooses(name, consumer.slot)
-                ):
-                    nodes.add(name)
-                    waiting.extend(
-                        Port(name, output) for output in range(self._sides.after.outputs(name))
-                    )
-        return nodes
+        ports = reached(
+            (hidden(port) if is_hidden(port) else port for port in starts),
+            lambda port: [
+                Port(name, output)
+                for name in self._readers(port)
+                for output in range(self._sides.after.outputs(name))
+            ],
+            lambda port: port not in stops,
+        )
+        return {name for port in ports for name in self._readers(port)}
+
+    def _readers(self, port: Port) -> List[str]:
+        return [
+            c.node
+            for c in self._view.consumers(port.node)
+            if c.output == port.output
+            and c.node not in self._apart
+            and not self._only_chooses(c.node, c.slot)
+        ]
 
     def past(self, starts: Iterable[Port], said: AbstractSet[Port]) -> Set[str]:
         """The nodes that outputs lead to which are not said to be finite, nor over others that are."""

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.compare import roles
 from graphmp.graph.structure.view import GraphView
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import MERGES
 
 _SCOPE = re.compile(r"^(graphmp/loss_scale(?:_(\d+))?)/current$")
@@ -76,19 +77,15 @@ def _flow(view: GraphView, scope: str, is_write: Callable[[str], bool]) -> Flow:
 
 def _gated(view: GraphView, check: str, is_write: Callable[[str], bool]) -> Set[str]:
     """The model's writes that a flag holds back: those on ways from it that pass no other write, and no Merge, which runs either way."""
-    seen, waiting = {check}, [check]
-    found: Set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        fresh: List[str] = [consumer.node for consumer in view.consumers(name)] + list(
+
+    def after(name: str) -> List[str]:
+        if name != check and (is_write(name) or view.nodes[name].op in MERGES):
+            return []
+        return [consumer.node for consumer in view.consumers(name)] + list(
             view.control_consumers(name)
         )
-        for node in set(fresh) - seen:
-            seen.add(node)
-            if is_write(node):
-                found.add(node)
-            elif view.nodes[node].op not in MERGES:
-                waiting.append(node)
+
+    found = filter(is_write, reached([check], after) - {check})
     return {name for name in found if not name.startswith("graphmp/")}
 
 

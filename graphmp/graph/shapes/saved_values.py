@@ -46,9 +46,7 @@ class SavedValues:
 
     def _holder(self, handle: Port) -> str:
         """The node that a handle comes from."""
-        while self._op(handle.node) in _HANDED_ON:
-            handle = self._view.inputs(handle.node)[0]
-        return handle.node
+        return self._view.behind(handle, _HANDED_ON).node
 
     def _users_of(self, holder: str) -> List[str]:
         """The nodes that take a handle, each once."""

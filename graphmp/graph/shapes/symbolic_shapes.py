@@ -157,8 +157,7 @@ class SymbolicShapes:
 
     def _variable(self, name: str) -> Rule:
         """The Merge or the Exit of a loop variable: one that keeps its shape has that of what enters."""
-        while self._view.nodes[name].op in EXITS | SWITCHES:
-            name = self._view.inputs(name)[0].node
+        name = self._view.behind(Port(name, 0), EXITS | SWITCHES).node
         if name not in self._steady:
             return None
         return (

@@ -88,13 +88,8 @@ class _Counter:
         if view.nodes[port.node].op != "GreaterEqual":
             return ()
         start = self._start(view.inputs(port.node)[0], {"Sub"})
-        while start is not None and view.nodes[start.node].op == "Identity":
-            start = view.inputs(start.node)[0]
-        return (
-            self._inside.get(start.node, ())
-            if start is not None and view.nodes[start.node].op == "Exit"
-            else ()
-        )
+        left = None if start is None else view.behind(start, ["Identity"]).node
+        return self._inside.get(left, ()) if left and view.nodes[left].op == "Exit" else ()
 
     def _start(self, counter: Port, steps: AbstractSet[str]) -> Optional[Port]:
         """What a loop variable begins with that changes by one each time; None for any other tensor."""
@@ -114,8 +109,7 @@ class _Counter:
 
     def _steps(self, port: Port, merge: str, steps: AbstractSet[str]) -> bool:
         """Whether a tensor is the loop variable and one."""
-        while self._view.nodes[port.node].op == "Identity":
-            port = self._view.inputs(port.node)[0]
+        port = self._view.behind(port, ["Identity"])
         inputs = self._view.inputs(port.node)
         return (
             self._view.nodes[port.node].op in steps
@@ -125,9 +119,7 @@ class _Counter:
 
     def _behind(self, port: Port) -> str:
         """The node behind identities and switches."""
-        while self._view.nodes[port.node].op in ("Identity", "Switch"):
-            port = self._view.inputs(port.node)[0]
-        return port.node
+        return self._view.behind(port, ("Identity", "Switch")).node
 
     def _number(self, port: Port) -> Optional[int]:
         held = self._shapes.held(port)

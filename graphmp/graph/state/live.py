@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, List, Optional, Set
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.state_kinds import PASS_HANDLES, kind, takes
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import MAY_BE_STATE, OVERWRITES, READS, UPDATE_PREFIXES, VARIABLE_OPS
 
 
@@ -52,32 +53,23 @@ def ancestors(
     ops: Iterable[Any], stop: Optional[Callable[[Any], bool]] = None, control: bool = True
 ) -> Set[Any]:
     """All ops that the given ones depend on, themselves included; what `stop` holds for is not passed through."""
-    seen: Set[Any] = set()
-    stack: List[Any] = list(ops)
-    while stack:
-        op = stack.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        if stop is not None and stop(op):
-            continue
-        stack.extend(tensor.op for tensor in op.inputs)
-        if control:
-            stack.extend(op.control_inputs)
-    return seen
+
+    def before(op: Any) -> Iterator[Any]:
+        if stop is None or not stop(op):
+            yield from (tensor.op for tensor in op.inputs)
+            yield from op.control_inputs if control else ()
+
+    return reached(ops, before)
 
 
 def descendants(ops: Iterable[Any]) -> Set[Any]:
     """Ops and all that depends on them, by data or control edges."""
-    seen: Set[Any] = set()
-    waiting = list(ops)
-    while waiting:
-        op = waiting.pop()
-        if op not in seen:
-            seen.add(op)
-            waiting += [consumer for tensor in op.outputs for consumer in tensor.consumers()]
-            waiting += op._control_outputs
-    return seen
+
+    def after(op: Any) -> Iterator[Any]:
+        yield from (consumer for tensor in op.outputs for consumer in tensor.consumers())
+        yield from op._control_outputs
+
+    return reached(ops, after)
 
 
 def as_ops(fetches: Any, graph: Any) -> List[Any]:

@@ -14,7 +14,7 @@ from graphmp.graph.state.state_kinds import (
     returned_references,
     takes,
 )
-from graphmp.graph.structure.calls import functions_named
+from graphmp.graph.structure.calls import functions_named, with_callers
 from graphmp.graph.structure.view import Consumer, GraphView, Port, parse_input
 from graphmp.once import once
 from graphmp.policy.dtypes import RESOURCE
@@ -34,8 +34,7 @@ _HANDS_ON = READS | SWITCHES
 
 def variable_behind(view: GraphView, name: str) -> Optional[str]:
     """The variable that a node is, refers to, or reads, itself or through reads of reads; None for anything else."""
-    while view.nodes[name].op in _HANDS_ON and view.inputs(name):
-        name = view.inputs(name)[0].node
+    name = view.behind(Port(name, 0), _HANDS_ON).node
     return name if view.nodes[name].op in VARIABLE_OPS else None
 
 
@@ -187,20 +186,11 @@ def variable_keys(meta_graph: tf.MetaGraphDef) -> List[str]:
 
 def _writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
     """Functions that change state, themselves or through a call."""
-    calls: Dict[str, Set[str]] = {}
-    found: Set[str] = set()
-    library = {function.signature.name for function in graph_def.library.function}
-    for function in graph_def.library.function:
-        calls[function.signature.name] = {
-            name for node in function.node_def for name in [node.op, *functions_named(node)]
-        }
-        if writes_itself(function, library):
-            found.add(function.signature.name)
-    while True:
-        more = {name for name, called in calls.items() if name not in found and called & found}
-        if not more:
-            return found
-        found |= more
+    library = {function.signature.name: function for function in graph_def.library.function}
+    return with_callers(
+        graph_def,
+        {name for name, function in library.items() if writes_itself(function, library.keys())},
+    )
 
 
 def writes_itself(function: Any, library: AbstractSet[str]) -> bool:

@@ -79,7 +79,5 @@ def _hands_on(view: GraphView, name: str) -> bool:
 
 
 def _is_of_loop(view: GraphView, switch: str) -> bool:
-    predicate = view.inputs(switch)[1]
-    while view.nodes[predicate.node].op == "Identity":
-        predicate = view.inputs(predicate.node)[0]
+    predicate = view.behind(view.inputs(switch)[1], ["Identity"])
     return bool(view.nodes[predicate.node].op == "LoopCond")

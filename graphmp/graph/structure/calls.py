@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Iterator, Set
+from typing import AbstractSet, Any, Dict, Iterable, Iterator, Mapping, Set
 
 import tensorflow.compat.v1 as tf
+
+from graphmp.graph.structure.walk import reached
 
 
 def functions_named(node: Any) -> Iterator[str]:
@@ -18,20 +20,23 @@ def functions_named(node: Any) -> Iterator[str]:
             yield from (function.name for function in attribute.list.func)
 
 
+def with_called(library: Mapping[str, Any], names: Iterable[str]) -> Set[str]:
+    """The functions of a library among some names, and all that they name, through others too."""
+
+    def named(name: str) -> Iterator[str]:
+        return (other for node in library[name].node_def for other in functions_named(node))
+
+    return reached(names, named, library.__contains__)
+
+
 def with_callers(
     graph_def: tf.GraphDef, functions: AbstractSet[str], but: AbstractSet[str] = frozenset()
 ) -> Set[str]:
     """Some functions of a library, and all that call them, through others too; not by way of those in `but`."""
-    found = set(functions)
-    callers = [
-        function for function in graph_def.library.function if function.signature.name not in but
-    ]
-    while True:
-        more = {
-            f.signature.name
-            for f in callers
-            if any(found & set(functions_named(node)) for node in f.node_def)
-        } - found
-        if not more:
-            return found
-        found |= more
+    callers: Dict[str, Set[str]] = {}
+    for function in graph_def.library.function:
+        if function.signature.name not in but:
+            for node in function.node_def:
+                for name in functions_named(node):
+                    callers.setdefault(name, set()).add(function.signature.name)
+    return reached(functions, lambda name: callers.get(name, ()))

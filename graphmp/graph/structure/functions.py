@@ -5,11 +5,12 @@ A function that an input pipeline or any other op uses too keeps its body: `tf.d
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Set
+from typing import Any, Dict, Iterable, Iterator, List, Set
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.calls import functions_named
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import CALLS
 
 
@@ -34,20 +35,16 @@ def _reached(
     nodes: Iterable[Any], bodies: Dict[str, Any], gradients: Dict[str, str], by_call: bool
 ) -> Set[str]:
     """Functions that nodes use, by a call or by something else, and all that those use in any way; each brings its gradient function along."""
-    waiting = [
-        name for node in nodes for name in _used(node, bodies) if _is_call(node, bodies) == by_call
-    ]
-    seen: Set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
-            if name in gradients:
-                waiting.append(gradients[name])
-            for node in bodies[name]:
-                if not by_call or _is_call(node, bodies):
-                    waiting.extend(_used(node, bodies))
-    return seen
+
+    def used(name: str) -> Iterator[str]:
+        if name in gradients:
+            yield gradients[name]
+        for node in bodies[name]:
+            if not by_call or _is_call(node, bodies):
+                yield from _used(node, bodies)
+
+    starts = (node for node in nodes if _is_call(node, bodies) == by_call)
+    return reached((name for node in starts for name in _used(node, bodies)), used)
 
 
 def _is_call(node: Any, bodies: Dict[str, Any]) -> bool:

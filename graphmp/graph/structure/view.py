@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import collections
 from types import MappingProxyType
-from typing import Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Set, Tuple, Union
+from typing import (
+    Callable,
+    Container,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Set,
+    Tuple,
+    Union,
+)
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.io.stored import StoredGraphDef, StoredNodes, not_unique
+from graphmp.graph.structure.walk import reached
 from graphmp.once import once
 
 CONTROL = -1
@@ -126,7 +139,7 @@ class GraphView:
                 list(self.controls(name)) if control else []
             )
 
-        return _closure(names, before)
+        return reached(names, before)
 
     def descendants(self, names: Iterable[str], control: bool = True) -> Set[str]:
         """The nodes given and all that depend on them, through control inputs too unless `control` is false."""
@@ -136,7 +149,7 @@ class GraphView:
                 list(self.control_consumers(name)) if control else []
             )
 
-        return _closure(names, after)
+        return reached(names, after)
 
     def handed_on(
         self, start: Port, onwards: Callable[[Consumer], Iterable[int]]
@@ -154,13 +167,21 @@ class GraphView:
                     yield consumer
                     waiting.extend(Port(consumer.node, output) for output in onwards(consumer))
 
+    def traced(self, starts: Iterable[str], through: Callable[[str], bool]) -> Set[str]:
+        """The nodes that data comes from, those given included, by way of nodes for which `through` holds; others don't count."""
+        return reached(starts, lambda name: [port.node for port in self._inputs[name]], through)
+
+    def behind(self, port: Port, ops: Container[str]) -> Port:
+        """The output that nodes of some ops hand on, each its first input; the one given where its node is of no such op."""
+        while self.nodes[port.node].op in ops and self._inputs[port.node]:
+            port = self._inputs[port.node][0]
+        return port
+
     def followed(self, starts: Iterable[str], through: Callable[[str], bool]) -> Set[str]:
         """The nodes that data leads to, those given included, by way of nodes for which `through` holds; others don't count."""
-
-        def after(name: str) -> List[str]:
-            return [consumer.node for consumer in self.consumers(name) if through(consumer.node)]
-
-        return _closure(filter(through, starts), after)
+        return reached(
+            starts, lambda name: [consumer.node for consumer in self.consumers(name)], through
+        )
 
     @once
     def _data_consumers(self) -> Dict[str, Tuple[Consumer, ...]]:
@@ -210,14 +231,3 @@ def nodes_by_name(graph_def: Union[tf.GraphDef, StoredGraphDef]) -> Mapping[str,
         if nodes.setdefault(node.name, node) is not node:
             raise not_unique(node.name)
     return MappingProxyType(nodes)
-
-
-def _closure(names: Iterable[str], neighbours: Callable[[str], List[str]]) -> Set[str]:
-    """All that `neighbours` leads to, the start included; without recursion, since graphs are deeper than Python's stack."""
-    seen = set(names)
-    waiting = list(seen)
-    while waiting:
-        fresh = set(neighbours(waiting.pop())) - seen
-        seen |= fresh
-        waiting.extend(fresh)
-    return seen

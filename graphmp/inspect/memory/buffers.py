@@ -15,15 +15,13 @@ from graphmp.graph.structure.view import Port
 from graphmp.inspect.memory.aliases import HANDS_ON, Aliases
 from graphmp.inspect.memory.functions import Library
 from graphmp.inspect.sizes import Sizes
-from graphmp.policy.op_sets import CHOICES, WHILES
+from graphmp.policy.op_sets import ARRAY_READS, ARRAY_WRITES, CHOICES, WHILES
 from graphmp.policy.traits import HANDLE_OPS
 from graphmp.rewrite.units import TypedGraph
 
 # Which input an op writes into what its first input refers to.
 _WRITTEN = {
-    "TensorArrayScatterV3": 2,
-    "TensorArraySplitV3": 1,
-    "TensorArrayWriteV3": 2,
+    **ARRAY_WRITES,
     "TensorListPushBack": 1,
     "TensorListScatterIntoExistingList": 1,
     "TensorListSetItem": 2,
@@ -32,11 +30,7 @@ _COPIED = frozenset(
     ("TensorArrayScatterV3", "TensorArraySplitV3", "TensorListScatterIntoExistingList")
 )
 # They take the handle of a TensorArray and read nothing of what it holds: its gradient has its size.
-_READ_NOTHING = frozenset(op for op in HANDLE_OPS if op.startswith("TensorArray")) - {
-    "TensorArrayConcatV3",
-    "TensorArrayGatherV3",
-    "TensorArrayReadV3",
-}
+_READ_NOTHING = {op for op in HANDLE_OPS if op.startswith("TensorArray")} - ARRAY_READS
 _NOTHING: Mapping[Port, Port] = {}
 
 

@@ -37,6 +37,7 @@ from typing import (
 
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Consumer, GraphView, Port
+from graphmp.graph.structure.walk import reached
 from graphmp.once import once
 from graphmp.policy.homogeneity import Rule, rule
 from graphmp.policy.op_sets import (
@@ -61,6 +62,7 @@ _CARRIES_ZEROS = ENTERS.union(
     ("TensorListResize", "Tile", "Transpose"),
 )
 _HANDS_ON = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES | ADDS | {"AddN", "Identity"}
+_KEEPS_ITS_ARRAY = ARRAY_WRITES.keys() | ENTERS | SWITCHES | {"Identity"}
 _MOST_GUESSES = 2  # of the degree of a loop variable: what enters it, and what comes back
 
 
@@ -258,9 +260,7 @@ class Analysis:
 
     def _array(self, name: str) -> str:
         """The node that makes the TensorArray that a node writes into."""
-        while self._view.nodes[name].op in ARRAY_WRITES.keys() | ENTERS | SWITCHES | {"Identity"}:
-            name = self._view.inputs(name)[0].node
-        return name
+        return self._view.behind(Port(name, 0), _KEEPS_ITS_ARRAY).node
 
     def _finished(self) -> Degrees:
         reasons = {
@@ -287,19 +287,17 @@ class Analysis:
     def _dependent(self) -> Set[str]:
         """Nodes that depend on a given value through what carries a factor."""
         starts = {port for port, degree in self._given.items() if degree}
-        waiting = [
+        first = [
             reader.node
             for port in starts
             for reader in self._readers(port.node)
             if reader.output == port.output
         ]
-        found: Set[str] = set()
-        while waiting:
-            name = waiting.pop()
-            if name not in found and rule(self._view.nodes[name].op).name != "none":
-                found.add(name)
-                waiting.extend(reader.node for reader in self._readers(name))
-        return found
+        return reached(
+            first,
+            lambda name: [reader.node for reader in self._readers(name)],
+            lambda name: rule(self._view.nodes[name].op).name != "none",
+        )
 
     def _readers(self, name: str) -> Iterator[Consumer]:
         for consumer in self._view.consumers(name):
@@ -483,23 +481,14 @@ class Analysis:
 
     def _held_together(self, name: str) -> Set[str]:
         """Nodes that hand on the same lists, arrays or complex numbers, those that write and read them included."""
-        found: Set[str] = set()
-        waiting = [name]
-        while waiting:
-            name = waiting.pop()
-            if name in found:
-                continue
-            found.add(name)
-            waiting.extend(
-                port.node
-                for port in self._view.inputs(name)
-                if port.node in self._scaled and self._is_held(port)
-            )
-            readers = (
-                reader for reader in self._readers(name) if self._is_held(Port(name, reader.output))
-            )
-            waiting.extend(reader.node for reader in readers if reader.node in self._scaled)
-        return found
+
+        def beside(name: str) -> Iterator[str]:
+            yield from (port.node for port in self._view.inputs(name) if self._is_held(port))
+            for reader in self._readers(name):
+                if self._is_held(Port(name, reader.output)):
+                    yield reader.node
+
+        return reached([name], beside, lambda other: other == name or other in self._scaled)
 
     def _all_zero(self, name: str) -> bool:
         node, inputs = self._view.nodes[name], self._view.inputs(name)

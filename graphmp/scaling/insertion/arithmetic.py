@@ -16,7 +16,6 @@ from typing import (
     NamedTuple,
     Optional,
     Sequence,
-    Set,
     Tuple,
 )
 
@@ -512,14 +511,7 @@ class Arithmetic:
         """Nodes that gradients are clipped behind: further gradient code, and what leads there and to no update."""
         view, gradients = self._graph.view, self._graph.gradients
         ahead = view.ancestors(gradients, control=False)
-        into_updates: Set[str] = set()
-        waiting = list(self._loss.updates)
-        while waiting:
-            name = waiting.pop()
-            if name not in into_updates and name not in gradients:
-                into_updates.add(name)
-                waiting += [port.node for port in view.inputs(name)]
-        return ahead - into_updates
+        return ahead - view.traced(self._loss.updates, lambda name: name not in gradients)
 
     def _as_it_was(self, port: Port, tensor: Any) -> Any:
         """A result in half precision where the model has the gradient so."""

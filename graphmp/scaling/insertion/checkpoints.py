@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
+from typing import AbstractSet, Any, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
@@ -17,6 +17,7 @@ from graphmp.graph.edit.building import own_scope
 from graphmp.graph.edit.editing import Editor, add_data_inputs
 from graphmp.graph.structure.values import strings
 from graphmp.graph.structure.view import Port, parse_input
+from graphmp.graph.structure.walk import reached
 from graphmp.loss_scale.scales import read as read_scale
 from graphmp.policy.dtypes import STRING
 from graphmp.policy.reason import LOSS_SCALE_STATE, Reason
@@ -83,18 +84,14 @@ def _init_ops(graph: TrainingGraph, trained: AbstractSet[str]) -> List[str]:
     wanted = {of_variable[variable] for variable in trained if variable in of_variable}
     if not wanted:
         return []
-    runs: Dict[str, Set[str]] = {}
-    waiting = [name for name in view.control_consumers(min(wanted)) if nodes[name].op == "NoOp"]
-    while waiting:
-        name = waiting.pop()
-        if name not in runs:
-            runs[name] = view.ancestors([name])
-            waiting.extend(
-                other for other in view.control_consumers(name) if nodes[other].op == "NoOp"
-            )
+    groups = reached(
+        view.control_consumers(min(wanted)),
+        view.control_consumers,
+        lambda name: nodes[name].op == "NoOp",
+    )
     whole = {
         name: before
-        for name, before in runs.items()
+        for name, before in ((name, view.ancestors([name])) for name in groups)
         if wanted <= before and not before & set(graph.state.writes)
     }
     return sorted(

@@ -16,8 +16,9 @@ from typing import AbstractSet, Callable, Dict, Iterable, List, Mapping, Set
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.branches import conditional
-from graphmp.graph.structure.calls import functions_named
+from graphmp.graph.structure.calls import functions_named, with_callers
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.policy import UNLISTED, Policy
 from graphmp.policy.traits import KEEPS_VALUES, homogeneity
 
@@ -71,22 +72,19 @@ class AllReduces:
 
     def ends(self, names: Iterable[str]) -> Set[str]:
         """Where what all-reduces of `names` give is whole; nowhere for what is used inside a conditional alone."""
-        found: Set[str] = set()
-        seen: Set[str] = set(self._writes)
-        waiting = [name for name in names if name in self._found]
-        while waiting:
-            name = waiting.pop()
-            if name in seen:
-                continue
-            seen.add(name)
+
+        def is_part(name: str) -> bool:
             readers = self._readers(name)
-            if name in self._hidden or (
-                readers and all(self._view.nodes[reader].op == "Cast" for reader in readers)
-            ):
-                waiting += readers
-            elif readers:
-                found.add(name)
-        return found
+            return name in self._hidden or (
+                bool(readers) and all(self._view.nodes[reader].op == "Cast" for reader in readers)
+            )
+
+        given = reached(
+            (name for name in names if name in self._found),
+            lambda name: self._readers(name) if is_part(name) else (),
+            lambda name: name not in self._writes,
+        )
+        return {name for name in given if self._readers(name) and not is_part(name)}
 
     def _behind_writes(self, code: AbstractSet[str]) -> Set[str]:
         """What waits for writes of gradients: sums over several steps, which themselves wait for the finite check."""
@@ -94,15 +92,12 @@ class AllReduces:
 
     def _handed(self, code: AbstractSet[str]) -> Set[str]:
         """Nodes that gradients come to by ops that only move values, and all-reduces behind them."""
-        seen: Set[str] = set()
-        waiting = [reader for name in code for reader in self._readers(name) if reader not in code]
-        while waiting:
-            name = waiting.pop()
-            op = self._view.nodes[name].op
-            if name not in seen and (name in self._found or op in KEEPS_VALUES or op == "Cast"):
-                seen.add(name)
-                waiting += [] if name in self._found else self._readers(name)
-        return seen
+        moves = KEEPS_VALUES | {"Cast"}
+        return reached(
+            (reader for name in code for reader in self._readers(name) if reader not in code),
+            lambda name: () if name in self._found else self._readers(name),
+            lambda name: name in self._found or self._view.nodes[name].op in moves,
+        )
 
     def _readers(self, name: str) -> List[str]:
         """Who reads floating point numbers that a node gives."""
@@ -131,15 +126,9 @@ def is_reduce(op: str) -> bool:
 
 def reducing_functions(graph_def: tf.GraphDef) -> Set[str]:
     """Functions of a library with an all-reduce, in them or in what they call."""
-    names = {
-        f.signature.name: {name for node in f.node_def for name in functions_named(node)}
-        for f in graph_def.library.function
+    direct = {
+        function.signature.name
+        for function in graph_def.library.function
+        if any(is_reduce(name) for node in function.node_def for name in functions_named(node))
     }
-    found = {function for function, named in names.items() if any(map(is_reduce, named))}
-    while True:
-        more = {
-            function for function, named in names.items() if function not in found and named & found
-        }
-        if not more:
-            return found
-        found |= more
+    return with_callers(graph_def, direct)

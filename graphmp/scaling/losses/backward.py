@@ -27,6 +27,7 @@ from typing import (
 )
 
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.homogeneity import rule
 from graphmp.policy.op_sets import ASSIGNS, ENTERS, FILLS, UPDATE_PREFIXES
 from graphmp.policy.policy import tensor_core_ops
@@ -103,7 +104,7 @@ class _Walk:
                 ):
                     self._broadcasting.add(name)
                 for port in code.view.inputs(name):
-                    self._users.setdefault(self._source(port), set()).add(name)
+                    self._users.setdefault(self._view.behind(port, _COPIES), set()).add(name)
 
     def found(self) -> Dict[str, str]:
         """The forward nodes: of what gradients run through in their order, then of the rest."""
@@ -151,7 +152,7 @@ class _Walk:
         """What a gradient is of once it has run through a node: the other factor of a product."""
         if rule(self._view.nodes[own].op).name != "product" or not read.values:
             return frozenset((own,))
-        ports = [self._source(port) for port in self._view.inputs(own)]
+        ports = [self._view.behind(port, _COPIES) for port in self._view.inputs(own)]
         return frozenset(
             port.node for port in [port for port in ports if port not in read.values] or ports
         )
@@ -161,28 +162,33 @@ class _Walk:
 
     def _read(self, name: str) -> _Read:
         """What a node reads of the forward pass, constants aside; by way of what is computed for gradient code alone too."""
-        values: Set[Port] = set()
-        shapes: Set[Port] = set()
-        seen: Set[Tuple[Port, bool]] = set()
-        waiting = [(port, False) for port in self._view.inputs(name)]
-        while waiting:
-            port, of_shape = waiting.pop()
-            op = self._view.nodes[port.node].op
-            if (port, of_shape) in seen or port.node in self._code.scaled or op == "Const":
-                continue
-            seen.add((port, of_shape))
-            if port.node in self._code.nodes or op in _OF_SHAPES:
-                waiting += [
-                    (other, of_shape or op in _OF_SHAPES) for other in self._view.inputs(port.node)
-                ]
-            else:
-                (shapes if of_shape else values).add(self._source(port))
-        return _Read(values, shapes)
 
-    def _source(self, port: Port) -> Port:
-        while self._view.nodes[port.node].op in _COPIES and self._view.inputs(port.node):
-            port = self._view.inputs(port.node)[0]
-        return port
+        def op(port: Port) -> str:
+            return str(self._view.nodes[port.node].op)
+
+        def is_end(port: Port) -> bool:
+            return port.node not in self._code.nodes and op(port) not in _OF_SHAPES
+
+        def before(place: Tuple[Port, bool]) -> List[Tuple[Port, bool]]:
+            port, of_shape = place
+            of_shape = of_shape or op(port) in _OF_SHAPES
+            inputs = () if is_end(port) else self._view.inputs(port.node)
+            return [(other, of_shape) for other in inputs]
+
+        read = reached(
+            [(port, False) for port in self._view.inputs(name)],
+            before,
+            lambda place: place[0].node not in self._code.scaled and op(place[0]) != "Const",
+        )
+        values, shapes = (
+            {
+                self._view.behind(port, _COPIES)
+                for port, of_shape in read
+                if of_shape == kind and is_end(port)
+            }
+            for kind in (False, True)
+        )
+        return _Read(values, shapes)
 
     def _nearest(self, name: str, starts: AbstractSet[str], read: _Read) -> Optional[str]:
         """The forward node that has all that is read; of several the first from where gradients come, or the last of the forward pass."""
@@ -235,8 +241,7 @@ class _Walk:
 
     def _ends(self, name: str) -> bool:
         """Whether a node is the last of a gradient of two operands: the shape that one had before it was broadcast, or a copy of it."""
-        while self._view.nodes[name].op == "Identity":
-            name = self._view.inputs(name)[0].node
+        name = self._view.behind(Port(name, 0), ["Identity"]).node
         return (
             self._view.nodes[name].op == "Reshape"
             and self._view.nodes[self._view.inputs(name)[0].node].op == "Sum"
@@ -249,7 +254,11 @@ class _Walk:
     def _before(self, names: Iterable[str], seen: Set[str]) -> List[str]:
         """The forward nodes that some read, each once."""
         fresh = (
-            {self._source(port).node for name in names for port in self._view.inputs(name)}
+            {
+                self._view.behind(port, _COPIES).node
+                for name in names
+                for port in self._view.inputs(name)
+            }
             - seen
             - self._code.nodes
         )

@@ -36,6 +36,7 @@ from scipy.sparse.csgraph import connected_components
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import GraphView, Port
+from graphmp.graph.structure.walk import reached
 from graphmp.once import once
 from graphmp.policy.homogeneity import rule
 from graphmp.policy.op_sets import (
@@ -227,7 +228,7 @@ class _Discovery:
             for name in counts
             if self._needs_forward(name, region, forward) or self._multiplies_as(name, leading)
         ]
-        nodes = self._to_its_end(self._within(last, region), counts, region) | {
+        nodes = self._to_its_end(self._view.traced(last, region.__contains__), counts, region) | {
             seed.node for seed in seeds
         }
         whole = nodes | self._for_it_alone(nodes, seeds)
@@ -256,23 +257,23 @@ class _Discovery:
             known = len(nodes)
             for name in (name for name in self._all if name in counts and name not in nodes):
                 if self._may_end(name, nodes, region):
-                    nodes |= self._within([name], region)
+                    nodes |= self._view.traced([name], region.__contains__)
             for merge, again in self._from_zeros.items():
                 if again in counts and self._adds_up(merge, again, nodes):
-                    nodes |= self._within([again], region)
+                    nodes |= self._view.traced([again], region.__contains__)
         return nodes
 
     def _adds_up(self, merge: str, again: str, nodes: AbstractSet[str]) -> bool:
         """Whether a variable of a while loop is nothing but a sum of gradients over its iterations."""
-        terms, waiting = set(), [again]
-        while waiting:
-            name = waiting.pop()
-            if name not in nodes and self._view.nodes[name].op in NEXT_ITERATIONS | SUMS | {
-                "Identity"
-            }:
-                waiting += [port.node for port in self._values(name)]
-            else:
-                terms.add(name)
+
+        def adds(name: str) -> bool:
+            op = self._view.nodes[name].op
+            return name not in nodes and op in NEXT_ITERATIONS | SUMS | {"Identity"}
+
+        seen = reached(
+            [again], lambda name: [port.node for port in self._values(name)] if adds(name) else []
+        )
+        terms = {name for name in seen if not adds(name)}
         before = {
             name
             for name in terms
@@ -297,17 +298,6 @@ class _Discovery:
         if fetched or not (op in _LAST | ADDS_OF_MANY or op.endswith("Grad") or of_branch):
             return False
         return bool(nodes & values) and values <= (region if op in ADDS_OF_MANY else nodes)
-
-    def _within(self, names: Iterable[str], region: AbstractSet[str]) -> Set[str]:
-        """Nodes of a region and those that they are made of by way of it."""
-        found: Set[str] = set()
-        waiting = list(names)
-        while waiting:
-            name = waiting.pop()
-            if name in region and name not in found:
-                found.add(name)
-                waiting += [port.node for port in self._view.inputs(name)]
-        return found
 
     def _idle(self, region: AbstractSet[str]) -> Set[str]:
         """What of a region leads nowhere."""
@@ -400,7 +390,7 @@ class _Discovery:
         assumed = {name: again for name, again in self._from_zeros.items() if name in after}
         while True:
             found = self._multiples(seeds, order, assumed)
-            reached = (
+            led_to = (
                 self._view.followed(
                     [c.node for seed in seeds for c in self._view.consumers(seed.node)],
                     found.__contains__,
@@ -408,7 +398,7 @@ class _Discovery:
                 if assumed
                 else found
             )
-            wrong = [name for name, again in assumed.items() if again not in reached]
+            wrong = [name for name, again in assumed.items() if again not in led_to]
             if not wrong:
                 return found
             for name in wrong:

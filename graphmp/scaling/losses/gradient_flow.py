@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import AbstractSet, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import ARRAY_READS, ASSIGNS, EXITS, UPDATE_PREFIXES
 from graphmp.scaling.losses.model import GradientScope
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -222,14 +223,10 @@ def _toward(graph: TrainingGraph, targets: Iterable[str], among: AbstractSet[str
     for name in among:
         if graph.view.nodes[name].op.endswith(_PUSHES):
             handles.setdefault(graph.handed_on(name), []).append(name)
-    seen: Set[str] = set()
-    waiting = list(targets)
-    while waiting:
-        name = waiting.pop()
-        if name in seen or name not in among:
-            continue
-        seen.add(name)
-        waiting.extend(port.node for port in graph.view.inputs(name))
+
+    def before(name: str) -> Iterator[str]:
+        yield from (port.node for port in graph.view.inputs(name))
         if graph.view.nodes[name].op.endswith(_TAKES):
-            waiting.extend(handles.get(graph.handed_on(name), ()))
-    return seen
+            yield from handles.get(graph.handed_on(name), ())
+
+    return reached(targets, before, among.__contains__)

@@ -25,7 +25,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.graph.io.messages import serialize
 from graphmp.graph.state.state import definitions, variable_behind, variable_keys, writes_itself
-from graphmp.graph.structure.calls import functions_named
+from graphmp.graph.structure.calls import functions_named, with_called
 from graphmp.graph.structure.gradient_names import gradient_scopes
 from graphmp.graph.structure.gradient_record import Recorded, valid
 from graphmp.graph.structure.view import GraphView, Port, parse_input
@@ -258,16 +258,9 @@ def _ends(graph_def: tf.GraphDef) -> List[str]:
 def _reached(graph_def: tf.GraphDef, library: Iterable[Any]) -> List[Any]:
     """The functions of a library that a body calls, through others too."""
     functions = {function.signature.name: function for function in library}
-    found: Dict[str, Any] = {}
-    waiting = [name for node in graph_def.node for name in _called(node, functions)]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found[name] = functions[name]
-            waiting.extend(
-                other for node in functions[name].node_def for other in _called(node, functions)
-            )
-    return list(found.values())
+    named = (name for node in graph_def.node for name in functions_named(node))
+    found = with_called(functions, named)
+    return [function for name, function in functions.items() if name in found]
 
 
 def _called(node: Any, functions: Dict[str, Any]) -> List[str]:

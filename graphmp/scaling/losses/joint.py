@@ -20,6 +20,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.walk import reached
 from graphmp.scaling.losses.gradient_flow import GradientFlow
 from graphmp.scaling.losses.model import GradientScope
 from graphmp.scaling.losses.training_graph import TrainingGraph
@@ -67,20 +68,14 @@ def _made_of(
     graph: TrainingGraph, seeds: Sequence[Port], owner: Dict[str, int], number: int
 ) -> Set[int]:
     """The scopes that seeds are computed from, by floating point numbers."""
-    found: Set[int] = set()
-    seen: Set[Port] = set()
-    waiting = list(seeds) if len(set(owner.values()) - {number}) else []
-    while waiting:
-        port = waiting.pop()
-        if port in seen or not graph.is_float(port):
-            continue
-        seen.add(port)
-        other = owner.get(port.node)
-        if other is not None and other != number:
-            found.add(other)
-        elif not graph.state.is_write(port.node):
-            waiting.extend(graph.view.inputs(port.node))
-    return found
+    others = {name: other for name, other in owner.items() if other != number}
+
+    def before(port: Port) -> Sequence[Port]:
+        ends = port.node in others or graph.state.is_write(port.node)
+        return () if ends else graph.view.inputs(port.node)
+
+    found = reached(seeds, before, graph.is_float) if others else ()
+    return {others[port.node] for port in found if port.node in others}
 
 
 def _one_step(graph: TrainingGraph, flows: Sequence[GradientFlow]) -> Iterator[Pair]:

@@ -15,7 +15,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Mapping, NamedTuple, 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.edit.editing import add_data_inputs
-from graphmp.graph.structure.calls import functions_named, with_callers
+from graphmp.graph.structure.calls import functions_named, with_called, with_callers
 from graphmp.graph.structure.gradient_names import claims, proposed
 from graphmp.naming import in_body
 from graphmp.policy.dtypes import BOOL, FLOAT32
@@ -59,18 +59,9 @@ def taking(graph_def: tf.GraphDef, writing: AbstractSet[str]) -> AbstractSet[str
         for name in functions_named(node)
     }
     backward |= {row.gradient_func for row in graph_def.library.gradient}
-    size = -1
-    while len(backward) != size:
-        size = len(backward)
-        backward |= {
-            name
-            for caller in backward & library.keys()
-            for node in library[caller].node_def
-            for name in functions_named(node)
-        }
     return {
         name
-        for name in found - backward
+        for name in found - with_called(library, backward)
         if any(_starts(node, code[name]) for node in library[name].node_def)
     }
 
@@ -267,20 +258,7 @@ def _all(function: Any, flags: Sequence[str]) -> str:
 def calls_of(graph_def: tf.GraphDef, names: AbstractSet[str]) -> Dict[str, Set[str]]:
     """For each call in the main graph the functions among `names` that it leads to."""
     library = {function.signature.name: function for function in graph_def.library.function}
-    found: Dict[str, Set[str]] = {}
-    for node in graph_def.node:
-        seen: Set[str] = set()
-        waiting = [name for name in functions_named(node) if name in library]
-        while waiting:
-            name = waiting.pop()
-            if name not in seen:
-                seen.add(name)
-                waiting += [
-                    other
-                    for inner in library[name].node_def
-                    for other in functions_named(inner)
-                    if other in library
-                ]
-        if seen & names:
-            found[node.name] = seen & names
-    return found
+    found = {
+        node.name: with_called(library, functions_named(node)) & names for node in graph_def.node
+    }
+    return {name: called for name, called in found.items() if called}

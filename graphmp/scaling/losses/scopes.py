@@ -12,6 +12,7 @@ from typing import AbstractSet, Any, Iterator, List, Optional, Set, Tuple
 
 from graphmp.graph.structure.values import all_equal
 from graphmp.graph.structure.view import Port
+from graphmp.graph.structure.walk import reached
 from graphmp.policy.op_sets import CALLS, FILLS, NEXT_ITERATIONS, VARIABLE_OPS
 from graphmp.policy.traits import FORGETS_VALUES
 from graphmp.scaling.degrees.homogeneity import Code, Degrees, degrees
@@ -92,20 +93,13 @@ def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -
 
 def _first_located(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:
     """The forward nodes of the first nodes of gradient code that belong to one."""
-    found: Set[str] = set()
-    seen = {seed.node}
-    waiting = [seed.node]
-    while waiting:
-        for name in {
-            consumer.node for consumer in graph.view.consumers(waiting.pop())
-        } & nodes - seen:
-            seen.add(name)
-            own = graph.differentiated(name)
-            if own is None:
-                waiting.append(name)
-            else:
-                found.add(own)
-    return sorted(found)
+
+    def after(name: str) -> Iterator[str]:
+        if name == seed.node or graph.differentiated(name) is None:
+            yield from (c.node for c in graph.view.consumers(name) if c.node in nodes)
+
+    seen = reached([seed.node], after) - {seed.node}
+    return sorted(own for own in set(map(graph.differentiated, seen)) if own is not None)
 
 
 def _of_shape(graph: TrainingGraph, name: str, shape: Optional[Any]) -> str:

@@ -234,10 +234,7 @@ class TrainingGraph:
 
     def handed_on(self, name: str) -> str:
         """The node that a node takes its first input from, by way of loops and copies."""
-        name = self.view.inputs(name)[0].node
-        while self.view.nodes[name].op in _HANDS_ON:
-            name = self.view.inputs(name)[0].node
-        return name
+        return self.view.behind(self.view.inputs(name)[0], _HANDS_ON).node
 
     @once
     def takes(self) -> Dict[str, List[str]]:

@@ -328,18 +328,13 @@ class _Planner:
         found: Set[str] = {
             variable for name in loss.direct for variable in graph.state.written(name)
         }
-        seen: Set[str] = set()
-        waiting = list(loss.direct)
-        while waiting:
-            name = waiting.pop()
-            if name in seen or name in graph.gradients or name in self._activations:
-                continue
-            seen.add(name)
-            variable = graph.state.variable(name)
-            if variable is not None:
-                found.add(variable)
-            waiting.extend(port.node for port in graph.view.inputs(name))
-        return found
+        read = graph.view.traced(
+            loss.direct,
+            lambda name: name not in graph.gradients and name not in self._activations,
+        )
+        return found | {
+            variable for variable in map(graph.state.variable, read) if variable is not None
+        }
 
 
 def activations(graph: TrainingGraph, allow: AbstractSet[str]) -> Set[str]:

@@ -86,6 +86,15 @@ def test_traversal_of_a_loop_ends():
     assert view.descendants(["next"]) == {"merge", "next"}
 
 
+def test_traversal_by_way_of_some_nodes():
+    view = GraphView(DIAMOND)
+    assert view.followed(["b", "e"], "bcd".__contains__) == {"b", "c", "d"}
+    assert view.traced(["d", "c"], "bd".__contains__) == {"b", "d"}
+    assert view.behind(Port("d", 0), ["Add", "Split"]) == Port("a", 0)
+    assert view.behind(Port("b", 1), ["Add"]) == Port("b", 1)
+    assert view.behind(Port("a", 0), ["Const"]) == Port("a", 0)
+
+
 @pytest.mark.parametrize(
     "lines, message",
     [
