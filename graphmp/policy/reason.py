@@ -1,6 +1,6 @@
-"""Reasons as data: why a node has its dtype, was inserted or was changed.
+"""Reasons: why a node has its dtype, was inserted or was changed.
 
-The constants are the kinds. Users see the text of a reason, which begins with its kind.
+The text of a reason, which users see, begins with its kind.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Reason(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A change that was made to a node: in a word, and the reason."""
+    """A change to a node: its path, the change in a word, and the reason."""
 
     node: str
     did: str

@@ -1,15 +1,15 @@
-"""What an engine notes of a conversion, for the report."""
+"""The record of a conversion: an engine writes it, the report is made of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from graphmp.policy.reason import Done, Reason
 
 
 class Kept(NamedTuple):
-    """A node that computes in float32: the body that it is in, its name there, and why."""
+    """A node that computes in float32: its body, its name there, and the reason."""
 
     body: str
     node: str
@@ -18,7 +18,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """What an engine notes.
+    """The record of one conversion.
 
     Attributes:
         warnings: rows of the report.
@@ -34,14 +34,14 @@ class Record:
     warnings: List[Dict[str, str]] = field(default_factory=list)
     losses: List[Dict[str, Any]] = field(default_factory=list)
     scales: List[Dict[str, Any]] = field(default_factory=list)
-    done: Sequence[Done] = ()
-    repaired: Sequence[str] = ()
+    done: List[Done] = field(default_factory=list)
+    repaired: List[str] = field(default_factory=list)
     left: Mapping[str, Reason] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
-    float32: Optional[Sequence[Kept]] = None
+    float32: Optional[List[Kept]] = None
 
     def as_json(self) -> Dict[str, Any]:
-        """The record of a recipe, which names no nodes in float32, as a JSON value."""
+        """The record of a recipe as a JSON value; that has no `float32`."""
         return dict(vars(self))
 
     @classmethod

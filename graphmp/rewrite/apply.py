@@ -1,4 +1,4 @@
-"""Applying decisions: the one place that changes dtypes, and what it says of each change."""
+"""Applying decisions to a graph body, and the list of changes that this makes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REWRITTEN = Reason(REWRITTEN, "its signature is kept")
 
 
 def apply(problem: Problem, decisions: Decisions) -> List[Done]:
-    """Change a body as decided, and return the changes; a function without any is left as it was."""
+    """Changes to a body, made as decided; a function without any is left as it was."""
     body = problem.body
     stale = casts.stale(decisions.graph)
     inserted = casts.apply(
@@ -58,7 +58,7 @@ def look_at_gradients(
     first_steps: Mapping[str, List[FirstStep]],
     allow: AbstractSet[str],
 ) -> Iterator[Done]:
-    """Have the first steps of each body, which is painted by then, look at gradients; yield the changes."""
+    """Changes that let the first steps look at gradients, made in each body after its painting."""
     for body in bodies(meta_graph, op_defs) if first_steps else ():
         added = look(body.graph_def, first_steps.get(body.name, []), allow, op_defs)
         if added and body.function is not None:

@@ -1,10 +1,9 @@
-"""Decisions: the dtype of every unit of a graph body, and the reason for it. Nothing is changed."""
+"""Decisions: the dtype of each unit of a graph body, and why. Nothing is changed."""
 
 from __future__ import annotations
 
 from typing import AbstractSet, Dict, Iterator, List, NamedTuple, Set, Tuple
 
-from graphmp.errors import GraphmpError
 from graphmp.graph.shapes.shapes import with_inferred_shapes
 from graphmp.graph.structure.gradient_code import gradient_code, idle_nodes
 from graphmp.policy.reason import Reason
@@ -21,13 +20,13 @@ from graphmp.scaling.plan.plan import LOSS
 
 
 class Decisions(NamedTuple):
-    """What is decided for one graph body.
+    """The dtypes of one graph body.
 
     Attributes:
         graph: the body and its units.
         groups: which units share a dtype.
-        wanted: what each unit wants by the op policy; FREE where the minimum cut chooses.
-        placed: what each unit is, HALF or FLOAT.
+        wanted: for each unit what painting gives; FREE where the minimum cut is to choose.
+        placed: for each unit HALF or FLOAT, after the cut.
     """
 
     graph: TypedGraph
@@ -36,7 +35,7 @@ class Decisions(NamedTuple):
     placed: List[Paint]
 
     def units(self) -> Iterator[Tuple[Unit, Paint]]:
-        """Each unit and what it is."""
+        """Each unit with its final colour."""
         return zip(self.graph.units, self.placed)
 
     def is_half(self, unit: int) -> bool:
@@ -49,27 +48,27 @@ class Decisions(NamedTuple):
 
 
 def decided(problem: Problem) -> Decisions:
-    """Paint a body, then place its casts.
+    """Decisions on a body: it is painted, then its casts are placed.
 
     Raises:
         GraphmpError: GMP002 for a --fetch that names no node, GMP008 for what is no graph.
     """
-    graph, gradients = _typed(problem)
+    graph = _typed(problem)
     op_defs, config = problem.op_defs, problem.config
     policy = with_reduces(problem.policy, {graph.view.nodes[name].op for name in graph.joined})
-    fetched = _fetched(problem, graph, policy.allow, gradients)
-    pinned = pins.pin(graph, op_defs, config, policy, fetched, gradients)
+    fetched = _fetched(problem, graph, policy.allow)
+    pinned = pins.pin(graph, op_defs, config, policy, fetched)
     is_function = problem.body.function is not None
     guards = ranges.guarded(
         graph, policy, config.compute_dtype, overflowed("" if is_function else config.ranges)
     )
     groups = Groups(graph, policy.allow)
-    wanted = paint(graph, groups, pinned, guards, config, policy, op_defs, gradients)
+    wanted = paint(graph, groups, pinned, guards, config, policy, op_defs)
     return Decisions(graph, groups, wanted, place(graph, groups, wanted, config.compute_dtype))
 
 
-def _typed(problem: Problem) -> Tuple[TypedGraph, AbstractSet[str]]:
-    """The body with its units, and its gradient code."""
+def _typed(problem: Problem) -> TypedGraph:
+    """The body with its units, and what is known of its gradient code."""
     body, plan = problem.body, problem.plan_here
     graph = TypedGraph(
         body.graph_def if body.function else with_inferred_shapes(body.graph_def), problem.op_defs
@@ -91,28 +90,20 @@ def _typed(problem: Problem) -> Tuple[TypedGraph, AbstractSet[str]]:
         graph.joined = problem.plan.joined
     graph.idle = idle_nodes(graph.view, scopes.values())
     graph.unread = idle_nodes(graph.view, scopes.values(), control=False)
-    return graph, {name for nodes in scopes.values() for name in nodes} | graph.joined
+    graph.gradients = {name for nodes in scopes.values() for name in nodes} | graph.joined
+    return graph
 
 
-def _fetched(
-    problem: Problem, graph: TypedGraph, allow: AbstractSet[str], gradients: AbstractSet[str]
-) -> Dict[str, Reason]:
+def _fetched(problem: Problem, graph: TypedGraph, allow: AbstractSet[str]) -> Dict[str, Reason]:
     """Nodes that keep their dtype for whoever fetches them, or for loss scaling."""
     found: Dict[str, Reason] = {}
     if problem.body.function is None:
-        ahead = ahead_of_allow(graph, allow, gradients)
+        ahead = ahead_of_allow(graph, allow)
         nodes = graph.view.nodes
         outputs = {
             name for name, node in nodes.items() if name not in ahead and node.op not in allow
         }
-        try:
-            found = pins.fetched_nodes(problem.meta_graph, problem.config, nodes.keys(), outputs)
-        except LookupError as error:
-            raise GraphmpError(
-                "GMP002",
-                "--fetch=%s: the graph has no such node; accepted are names of tensors and ops"
-                % error.args[0],
-            ) from None
+        found = pins.fetched_nodes(problem.meta_graph, problem.config, nodes.keys(), outputs)
     plan = problem.plan_here
     for name, reason in plan.float32.items() if plan is not None else ():
         if reason != LOSS or name not in found:

@@ -5,7 +5,7 @@ The gradient of an addition or product sums over what was broadcast, if anything
 
 from __future__ import annotations
 
-from typing import AbstractSet, Optional, Set
+from typing import Optional, Set
 
 from graphmp.graph.shapes.shapes import recorded_size
 from graphmp.graph.shapes.symbolic_shapes import SymbolicShapes
@@ -19,10 +19,9 @@ from graphmp.rewrite.units import TypedGraph
 class GradientFacts:
     """What is known of the gradient code of a graph body."""
 
-    def __init__(self, graph: TypedGraph, gradients: AbstractSet[str]):
-        """Args: graph: the body; gradients: the nodes of its gradient code."""
+    def __init__(self, graph: TypedGraph):
+        """`graph` is the body."""
         self._graph = graph
-        self._gradients = gradients
         self._shapes = SymbolicShapes(graph.view, steady_variables(graph.view))
         self._varying: Optional[Set[str]] = None
 
@@ -46,7 +45,7 @@ class GradientFacts:
 
     def _forward(self, name: str) -> str:
         """The node whose gradient an op belongs to; empty where it belongs to none."""
-        return (name in self._gradients and self._graph.differentiated(name)) or ""
+        return (name in self._graph.gradients and self._graph.differentiated(name)) or ""
 
     def _adds_nothing(self, name: str) -> bool:
         """Whether what a Sum gives, or is reshaped to, is as large as what it reads, by recorded shapes."""

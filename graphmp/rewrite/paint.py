@@ -88,10 +88,9 @@ def paint(
     config: Config,
     policy: Policy,
     op_defs: OpDefs,
-    gradients: AbstractSet[str],
 ) -> List[Paint]:
     """The colour of each unit; members of a group have the same."""
-    painter = _Painter(graph, policy, gradients)
+    painter = _Painter(graph, policy)
     painted = [painter.listed(number) for number in range(len(graph.units))]
     for number, reason in painter.tail().items():
         painted[number] = Paint(FLOAT, reason)
@@ -157,29 +156,27 @@ def _agree(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> None:
 
 
 class _Painter:
-    def __init__(self, graph: TypedGraph, policy: Policy, gradients: AbstractSet[str]):
+    def __init__(self, graph: TypedGraph, policy: Policy):
         self._graph = graph
         self._policy = policy
-        self._gradients = gradients
+        self._gradients = graph.gradients
         self._category = [
             policy.category(graph.node(number).op) for number in range(len(graph.units))
         ]
-        self._facts = GradientFacts(graph, gradients)
+        self._facts = GradientFacts(graph)
         self._shapes_alone: Dict[int, bool] = {}
         for number, unit in enumerate(graph.units):
             if graph.node(number).op == "Cast" and unit.attribute == "DstT":
-                self._category[number] = (
-                    "clear"  # a Cast that isn't pinned comes from exact integers
-                )
+                self._category[number] = CLEAR  # one that isn't pinned comes from exact integers
             elif graph.node(number).op == "Sum" and self._facts.is_indifferent(unit.node):
-                self._category[number] = "clear"
+                self._category[number] = CLEAR
 
     def listed(self, number: int) -> Paint:
         """By the lists alone."""
         category, op = self._category[number], self._graph.node(number).op
-        if category == "allow":
+        if category == ALLOW:
             return Paint(HALF, Reason(ALLOW, "%s is worth half precision" % op))
-        if category == "deny":
+        if category == DENY:
             return Paint(FLOAT, Reason(DENY, "%s computes in float32" % op))
         if category in (INFER, CLEAR):
             return Paint(FREE, Reason(category))
@@ -195,7 +192,7 @@ class _Painter:
         ]
         if not candidates:
             return {}
-        ahead = ahead_of_allow(self._graph, self._policy.allow, self._gradients)
+        ahead = ahead_of_allow(self._graph, self._policy.allow)
         words = "%s leads to a loss or an output"
         return {
             unit: Reason(LAST_ACTIVATION, words % nodes[name].op)
@@ -214,7 +211,7 @@ class _Painter:
         }
         found = {}
         for number, unit in enumerate(graph.units):
-            if self._category[number] == "infer" and unit.node in self._gradients:
+            if self._category[number] == INFER and unit.node in self._gradients:
                 forward = graph.differentiated(unit.node)
                 if forward is not None and forward in sources:
                     found[number] = Reason(GRADIENT, forward, forward)
@@ -240,7 +237,7 @@ class _Painter:
                     seen.add(other)
                     (tame.add if self._graph.node(other).op in BOUNDED else following.append)(other)
                     if painted[other].colour == FREE:
-                        if self._category[other] == "infer":
+                        if self._category[other] == INFER:
                             painted[other] = Paint(FLOAT, DOWNSTREAM, number)
                         else:
                             painted[other] = Paint(FREE, painted[other].reason, number)
@@ -260,7 +257,7 @@ class _Painter:
                 continue
             for other in self._graph.downstream(member):
                 if (
-                    self._category[other] in ("infer", "clear")
+                    self._category[other] in (INFER, CLEAR)
                     and self._graph.node(other).op not in FORGETS_VALUES
                 ):
                     yield other
@@ -273,7 +270,7 @@ class _Painter:
         for number, p in enumerate(painted):
             if p.colour != FREE:
                 continue
-            if self._category[number] == "clear":
+            if self._category[number] == CLEAR:
                 if (
                     number not in behind
                     and number not in ahead
@@ -390,11 +387,9 @@ class _Painter:
         return seen
 
 
-def ahead_of_allow(
-    graph: TypedGraph, allow: AbstractSet[str], gradients: AbstractSet[str]
-) -> Set[str]:
+def ahead_of_allow(graph: TypedGraph, allow: AbstractSet[str]) -> Set[str]:
     """Nodes of the forward pass that an allow op of the forward pass depends on by data, itself included."""
-    nodes = graph.view.nodes
+    nodes, gradients = graph.view.nodes, graph.gradients
     waiting = [name for name, node in nodes.items() if node.op in allow and name not in gradients]
     seen = set(waiting)
     while waiting:

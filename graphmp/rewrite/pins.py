@@ -20,6 +20,7 @@ from typing import AbstractSet, Any, Dict, Iterator, List, Optional, Set, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.config import Config
+from graphmp.errors import GraphmpError
 from graphmp.graph.shapes.shapes import recorded_size
 from graphmp.graph.state.state import definitions, variable_behind
 from graphmp.graph.structure.view import Port, parse_input
@@ -65,7 +66,6 @@ def pin(
     config: Config,
     policy: Policy,
     fetched: Dict[str, Reason],
-    gradients: AbstractSet[str],
 ) -> Dict[int, Reason]:
     """Pinned units and why.
 
@@ -75,10 +75,9 @@ def pin(
         config: compute dtype and the user's rules.
         policy: its allow list ends update math.
         fetched: nodes that keep their dtype because someone may fetch them, and why.
-        gradients: names of the nodes of gradient code.
     """
     pins: Dict[int, Reason] = {}
-    updates = update_math(graph, gradients, policy.allow)
+    updates = update_math(graph, policy.allow)
     keep = [re.compile(pattern) for pattern in config.keep_float32 + policy.keep_float32]
     flow = _flow(graph)
     for number, unit in enumerate(graph.units):
@@ -113,11 +112,9 @@ def unsupported(
     return None
 
 
-def update_math(
-    graph: TypedGraph, gradients: AbstractSet[str], allow: AbstractSet[str]
-) -> AbstractSet[str]:
+def update_math(graph: TypedGraph, allow: AbstractSet[str]) -> AbstractSet[str]:
     """Nodes outside gradient code that depend on it by data, up to the next matmul or convolution and what reads one."""
-    nodes = graph.view.nodes
+    nodes, gradients = graph.view.nodes, graph.gradients
     seen: Set[str] = set()
     waiting = list(gradients)
     while waiting:
@@ -147,13 +144,17 @@ def fetched_nodes(
             end points do); of such a list only the model's outputs keep their dtype.
 
     Raises:
-        LookupError: for a --fetch that names no node; its argument is the name.
+        GraphmpError: GMP002 for a --fetch that names no node.
     """
     found: Dict[str, Reason] = {}
     for name in config.fetch:
         node = parse_input(name.lstrip("^")).node
         if node not in nodes:
-            raise LookupError(name)
+            raise GraphmpError(
+                "GMP002",
+                "--fetch=%s: the graph has no such node; accepted are names of tensors and ops"
+                % name,
+            )
         found[node] = user_rule("fetch", name)
     for key in sorted(meta_graph.signature_def):
         reason = Reason(FETCHED, "keeps its dtype (signature %s)" % key)
@@ -268,7 +269,7 @@ def _is_own_cast(graph: TypedGraph, number: int) -> bool:
 
 
 def _look_up(graph: TypedGraph, name: str) -> Optional[Reason]:
-    """Why a look-up keeps its dtype; None where it is none of a variable, or gives more than the table holds."""
+    """Why a look-up keeps its dtype; None where its table isn't a variable, or is small."""
     if graph.view.nodes[name].op not in LOOK_UPS or not graph.view.inputs(name):
         return None
     table = graph.view.inputs(name)[0]

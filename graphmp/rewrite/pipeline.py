@@ -1,6 +1,6 @@
-"""The rewrite of a graph: plan the loss scale, insert it, decide on the dtypes, apply the decisions, check the result.
+"""The rewrite: plan the loss scale, insert it, decide on dtypes, apply the decisions, check.
 
-All of it happens to a copy of what is given.
+The graph that is given is copied first.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _changed(
     special, training, plan = _planned(result, op_defs, config, policy, recorded)
     scaled = insert(training, config, plan)
     if special.leave:
-        return emptied(result), record(special, scaled, done=scaled.done)
+        return emptied(result), record(special, scaled, [], scaled.done)
     op_defs = OpDefs(result) if plan.returned else op_defs
     give_back()  # the loss scale's scratch graph
     to_solve = problems(result, op_defs, config, policy, plan)
@@ -120,13 +120,13 @@ def _changed(
 
 
 def _painted(problem: Problem, solve: Solver) -> Notes:
-    """Decide on a body, change it, and return what there is to note."""
+    """Notes on a body, which is changed as decided."""
     decisions = solve(problem)
     return noted(problem, decisions, apply(problem, decisions))
 
 
 class _Planned(NamedTuple):
-    """What is special about a graph, the graph as loss scaling looks at it, and what that will do."""
+    """Facts about a graph, the view of it for loss scaling, and the plan for that."""
 
     special: Recognised
     training: TrainingGraph

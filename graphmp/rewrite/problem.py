@@ -1,4 +1,4 @@
-"""The problems that a rewrite solves: one for each graph body, the main graph and every function that it calls."""
+"""The problems that a rewrite solves: one for the main graph, one for each called function."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """All that the dtypes of one graph body depend on.
+    """A graph body, and all that its dtypes depend on.
 
     Attributes:
         body: the nodes.
@@ -33,7 +33,7 @@ class Problem:
         op_defs: definitions of the ops.
         config: the options.
         policy: the op lists.
-        plan: what loss scaling does to the graph.
+        plan: the loss scaling of the whole graph.
     """
 
     body: Body
@@ -45,7 +45,7 @@ class Problem:
 
     @property
     def plan_here(self) -> Optional[ScalePlan]:
-        """What loss scaling does to this body; None for a function without a plan of its own."""
+        """The loss scaling of this body; None for a function that has none."""
         if self.body.function is None:
             return self.plan
         inside = [*self.plan.inside, *self.plan.returned]

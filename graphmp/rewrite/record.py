@@ -1,4 +1,4 @@
-"""What the rewrite notes of a graph, body by body, as a record for the report."""
+"""The record of a rewrite for the report, put together from notes on each graph body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphmp.scaling.insertion.insert import Inserted
 
 
 class Notes(NamedTuple):
-    """What is noted of one body; the fields are those of `Record`.
+    """Notes on one body; most fields are those of `Record`.
 
     Attributes:
         done: its changes.
@@ -36,7 +36,7 @@ class Notes(NamedTuple):
 
 
 def noted(problem: Problem, decisions: Decisions, done: List[Done]) -> Notes:
-    """What there is to note of a body."""
+    """Notes on a body after its changes."""
     graph, body = decisions.graph, problem.body.name
     float32 = [
         (number, unit.node, p.reason)
@@ -70,13 +70,13 @@ def _nodes_in_float32(body: str, decisions: Decisions) -> Iterator[Kept]:
 
 
 def record(
-    special: Recognised, scaled: Inserted, painted: Sequence[Notes] = (), done: Sequence[Done] = ()
+    special: Recognised, scaled: Inserted, painted: Sequence[Notes], done: List[Done]
 ) -> Record:
     """The record of a rewrite.
 
     Args:
-        special: what was recognised in the graph.
-        scaled: what loss scaling did.
+        special: the facts recognised in the graph.
+        scaled: the changes that loss scaling made.
         painted: the notes of each body.
         done: all changes.
     """

@@ -60,6 +60,7 @@ class TypedGraph:
         places: the devices of its nodes.
         units: all units; elsewhere they are named by their place in this list.
         unknown: nodes whose op nobody knows.
+        gradients: nodes of gradient code.
         idle: nodes that no step runs.
         unread: nodes of gradient code whose values lead nowhere, run or not.
         joined: nodes that hand gradients to all-reduces which may run in half, those included.
@@ -83,6 +84,7 @@ class TypedGraph:
         self.places = Places(self.view)
         self.units: List[Unit] = []
         self.unknown: List[str] = []
+        self.gradients: AbstractSet[str] = frozenset()
         self.idle: AbstractSet[str] = frozenset()
         self.unread: AbstractSet[str] = frozenset()
         self.joined: AbstractSet[str] = frozenset()
