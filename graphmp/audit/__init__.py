@@ -1,1 +1,1 @@
-"""What half precision does to a model's values: measured, explained, repaired."""
+"""Effects of half precision on a model's values: measured, explained, repaired."""

@@ -32,7 +32,10 @@ class Finding:
 
     @property
     def severity(self) -> Tuple[float, ...]:
-        """What worst first means: not finite, overflow, then the share of the values that the rounding lost."""
+        """The sort key of "worst first".
+
+        Not finite, overflow, then the share of values that rounding lost.
+        """
         r = self.range
         error = 0.0 if math.isnan(r.error) else r.error
         broken = r.not_finite and not r.original_not_finite
@@ -131,7 +134,10 @@ class Audit:
 
     @property
     def suspects(self) -> List[Finding]:
-        """What may be the cause: half-precision tensors that overflow, lose a tenth of their values, or are not finite."""
+        """Possible causes.
+
+        Half-precision tensors that overflow, lose a tenth of their values, or aren't finite.
+        """
         return [
             f
             for f in self.findings

@@ -46,7 +46,7 @@ class Bin(NamedTuple):
 
 
 class Frame:
-    """What all histograms of a page share: the range of exponents and where each one stands.
+    """The axis that all histograms of a page share: the range of exponents and the place of each.
 
     Attributes:
         format: the half-precision format.

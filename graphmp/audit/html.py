@@ -97,7 +97,7 @@ class _Figures:
         return found if any(scale != 1 for scale in found.values()) else {}
 
     def _ghost(self, findings: Sequence[Finding]) -> Any:
-        """What the exponents of gradients are with the loss scale that is advised."""
+        """The exponents of gradients under the advised loss scale."""
         factors = self._scales()
         return _sum(
             [scaled(f.range.exponents, factors.get(f.range.row.loss, 1.0)) for f in findings]
@@ -174,7 +174,10 @@ class _Figures:
         return "<article>\n%s<dl>\n%s</dl>\n%s\n</article>\n" % (title, facts, picture)
 
     def data(self, tensors: List[Dict[str, Any]]) -> Dict[str, Any]:
-        """What the script shows: the tensors of the JSON with what is wrong in words, and where the bars of a figure stand."""
+        """The data of the script.
+
+        The JSON's tensors with their faults in words, and the places of a figure's bars.
+        """
         shown = []
         for tensor, finding in zip(tensors, self._audit.findings):
             words = {name: printable(tensor[name]) for name in ("name", "op", "reason", "flag")}

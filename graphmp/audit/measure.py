@@ -34,7 +34,7 @@ SHARED = {
 
 
 class Stats(NamedTuple):
-    """What was counted of a tensor, or of many: all have the tables' leading dimensions.
+    """The counts of a tensor, or of many: all have the tables' leading dimensions.
 
     Attributes:
         exponents: int64 of shape [..., 256]: how many elements have each exponent field of float32; the first is zeros, the last not finite.

@@ -1,4 +1,4 @@
-"""What an audit runs on; needs no TensorFlow, so that the command line can name it."""
+"""Options of an audit. This module needs no TensorFlow, so that the command line can name them."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class PairedGraph:
         _keep_from_xla(self.meta_graph.graph_def)
 
     def _clone(self, text: str) -> str:
-        """What stands for an output of the converted graph."""
+        """The counterpart of an output of the converted graph."""
         port = parse_input(text)
         return str(port._replace(node=self._clones.get(port.node, port.node))) if text else ""
 

@@ -1,4 +1,6 @@
-"""What a measurement computes, as nodes: vectors laid side by side in a matrix, so that one kernel serves them all, and numbers of its rows.
+"""A measurement as nodes.
+
+Vectors side by side in a matrix, so that one kernel serves all, and numbers of its rows.
 
 Most rows neither overflow nor hold what isn't finite, and few have the exponent of the value that just vanishes: what only the others
 need is computed of those alone.
@@ -36,7 +38,7 @@ class Rows(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """What is measured of each row, the first dimension of all.
+    """The statistics of each row, the first dimension of all.
 
     Attributes:
         exponents: counts by exponent field of float32.

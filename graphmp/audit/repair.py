@@ -23,7 +23,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Repair:
-    """What was found.
+    """The findings.
 
     Attributes:
         rules: the nodes to keep; empty where the conversion passes as it is.
@@ -54,7 +54,10 @@ class Repair:
         )
 
     def to_text(self, policy: str, source: str) -> str:
-        """What `graphmp audit --fix` says; the policy file's name and the source are for the next command."""
+        """The text of `graphmp audit --fix`.
+
+        The policy file's name and the source are for the next command.
+        """
         tried = "%d conversions tried" % self.runs
         if not self.passes:
             return _lines(

@@ -81,7 +81,9 @@ class Pair:
         ]
 
     def rows(self) -> List[Row]:
-        """What to measure, in the order of the graph; of a value that several nodes hand on, where it was computed.
+        """The tensors to measure, in the order of the graph.
+
+        A value that nodes hand on is measured where it was computed.
 
         Values of other powers of the scale than 0 and 1 are left out: these are always float32.
         """
@@ -196,7 +198,7 @@ class Pair:
         return port
 
     def _uncast(self, port: Port) -> Port:
-        """What a cast to float32 that the conversion inserted reads."""
+        """The tensor that an inserted cast to float32 reads."""
         while self.after.nodes[port.node].op == "Cast" and port.node not in self.before.nodes:
             port = self.after.inputs(port.node)[0]
         return port

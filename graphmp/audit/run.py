@@ -76,7 +76,7 @@ def audit(
 
 
 def chosen_arithmetic(asked: str) -> str:
-    """What "auto" means on this machine."""
+    """The arithmetic that "auto" stands for on this machine."""
     if asked != "auto":
         return asked
     return "native" if tf.config.experimental.list_physical_devices("GPU") else "simulated"

@@ -14,7 +14,7 @@ Test = Callable[[FrozenSet[str]], bool]
 
 
 class Found(NamedTuple):
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         kept: the nodes to keep in float32; None where keeping all of them doesn't help.

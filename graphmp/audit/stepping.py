@@ -17,7 +17,7 @@ from graphmp.session.session_config import with_session_config
 
 
 class Step(NamedTuple):
-    """What one step gave, for each of the report's losses.
+    """The results of one step, for each of the report's losses.
 
     Attributes:
         original: its value, summed where it isn't a scalar.

@@ -1,4 +1,4 @@
-"""What was measured of all rows, added up over steps."""
+"""Measurements of all rows, added up over steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXPONENTS = 256
 
 
 class Range(NamedTuple):
-    """What half precision does to one tensor.
+    """The effect of half precision on one tensor.
 
     Attributes:
         row: the tensor.

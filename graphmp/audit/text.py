@@ -165,7 +165,10 @@ def scale_advice(loss: LossFinding) -> str:
 
 
 def range_advice(loss: LossFinding, dtype: str) -> str:
-    """What to do about gradients that no loss scale holds; bfloat16 has the range of float32, so that this is float16's alone."""
+    """Advice on gradients that no loss scale holds.
+
+    Only float16 has such, for bfloat16 has float32's range.
+    """
     advice = loss.advice
     numbers = (
         share(advice.flushed_scaled),
@@ -180,7 +183,7 @@ def range_advice(loss: LossFinding, dtype: str) -> str:
 
 
 def wrong(finding: Finding) -> str:
-    """What half precision does to a tensor."""
+    """The effect of half precision on a tensor."""
     r = finding.range
     parts = []
     if r.not_finite and not r.original_not_finite:
@@ -230,7 +233,7 @@ def verdict(audit: Audit) -> str:
 
 
 def next_step(audit: Audit) -> str:
-    """What a user would do next."""
+    """The next command to try."""
     return "nothing to repair: " * audit.agrees + next_command(audit)
 
 

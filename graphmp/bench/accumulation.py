@@ -1,4 +1,4 @@
-"""What half-precision products add up in, measured: sums over thousands of products against float64."""
+"""The precision in which half-precision products add up, measured on long sums."""
 
 from __future__ import annotations
 

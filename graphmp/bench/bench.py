@@ -62,7 +62,7 @@ class Memory(NamedTuple):
 
 
 class Input(NamedTuple):
-    """What a step waits for its data, where that was measured.
+    """The time that a step waits for its data, if it was measured.
 
     Attributes:
         seconds_a_batch: that whoever gives the data takes for a batch.

@@ -25,7 +25,7 @@ _AS_SLOW = 0.9  # of the float32 kernels' seconds
 
 
 class Measured(NamedTuple):
-    """What is known of the steps at one batch size.
+    """Facts about the steps at one batch size.
 
     Attributes:
         step: seconds of a converted step.
@@ -59,7 +59,7 @@ class Cause(NamedTuple):
 
 
 def causes(measured: Measured) -> List[Cause]:
-    """What makes up a notable part of a step, the largest first."""
+    """Notable parts of a step, largest first."""
     found = [cause for look in _LOOKS for cause in look(measured)]
     return sorted(found, key=lambda cause: -cause.share)
 

@@ -102,7 +102,9 @@ def _own_pass(original: tf.MetaGraphDef, compute_dtype: str) -> tf.MetaGraphDef:
 
 
 def step_targets(view: GraphView, losses: List[Dict[str, Any]]) -> Set[str]:
-    """What a step runs: the updates, what adapts the loss scales, and gradients that a script would fetch and feed back.
+    """Fetches of a step.
+
+    Updates, adaptation of loss scales, and gradients that a script feeds back.
 
     Args:
         view: the original graph.

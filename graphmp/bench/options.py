@@ -1,4 +1,4 @@
-"""What a bench runs; needs no TensorFlow, so that the command line can name it."""
+"""Options of a bench. This module needs no TensorFlow, so that the command line can name them."""
 
 from __future__ import annotations
 

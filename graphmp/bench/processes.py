@@ -52,7 +52,7 @@ class Trouble(Exception):
 
 
 def spec(trainings: Mapping[str, Training], memory_limit: int, on_gpu: bool) -> Dict[str, Any]:
-    """What a process needs to know.
+    """The orders of a process.
 
     Args:
         trainings: the graphs by variant.
@@ -208,7 +208,7 @@ def value_of(answer: Dict[str, Any]) -> Any:
 
 
 def death(returncode: int, log: str, limited: bool) -> Trouble:
-    """What a process died of.
+    """The cause of a process's end.
 
     A kernel that has no memory kills, and so does code that expects to get what it asks for; under a limit any signal means that.
 

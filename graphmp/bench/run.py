@@ -253,7 +253,7 @@ def _are_fixed(made: Sequence[Made], options: Options) -> bool:
 
 
 def _about_sizes(made: Sequence[Made], options: Options) -> List[str]:
-    """What to know of batches that don't."""
+    """Remarks on batches that don't fit."""
     if not _are_fixed(made, options):
         return []
     asked = ",".join(map(str, options.batch_sizes))

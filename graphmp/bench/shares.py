@@ -1,4 +1,4 @@
-"""What a step spends its time on, by TensorFlow's trace of it: matmuls and convolutions, casts, loss scaling."""
+"""Shares of a step's time by TensorFlow's trace: matmuls and convolutions, casts, loss scaling."""
 
 from __future__ import annotations
 

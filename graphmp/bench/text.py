@@ -14,7 +14,7 @@ _MOST_CAUSES = 4
 
 
 def variant(bench: Bench, name: str) -> str:
-    """What a variant is called in tables."""
+    """The name of a variant in tables."""
     return {
         FLOAT32: "float32",
         GRAPHMP: "graphmp " + bench.compute_dtype,
@@ -79,7 +79,7 @@ def missing(bench: Bench) -> List[str]:
 
 
 def trouble(run: Run) -> str:
-    """What a run without times says in their place."""
+    """The words of a run without times in their place."""
     return "%s: %s" % (run.status, printable(run.message)) if run.message else run.status
 
 
@@ -101,7 +101,7 @@ def cause_lines(bench: Bench, size: Optional[int]) -> List[str]:
 
 
 def input_line(bench: Bench) -> str:
-    """What is known of the wait for input."""
+    """Lines on the wait for input."""
     parts = []
     if bench.input.seconds_a_batch is not None:
         parts.append(
@@ -118,7 +118,10 @@ def input_line(bench: Bench) -> str:
 
 
 def sums(bench: Bench) -> str:
-    """What half-precision products add up in, and what decides it; nothing where there is no half precision."""
+    """The precision in which half-precision products add up, and its cause.
+
+    Nothing without half precision.
+    """
     if not bench.accumulation:
         return ""
     said = ", ".join(
@@ -139,7 +142,7 @@ def sums(bench: Bench) -> str:
 
 
 def next_step(bench: Bench, is_graph: bool) -> str:
-    """What a user would try next. A SOURCE that is no graph, but a Python file, has to be converted before it can be inspected."""
+    """The next command to try. A Python file must be converted before it can be inspected."""
     source = shlex.quote(printable(bench.source))
     ours = [run for run in bench.runs if run.variant == GRAPHMP]
     if not any(run.status == TIMED for run in ours):

@@ -53,7 +53,7 @@ def order(names: Sequence[str], number: int) -> List[str]:
 
 
 def spread(rounds: Rounds) -> Spread:
-    """What the steps of all rounds took."""
+    """The seconds of the steps of all rounds."""
     seconds = np.concatenate([np.asarray(steps, np.float64) for steps in rounds])
     return Spread(*(float(value) for value in np.percentile(seconds, [50, 25, 75, 0, 100])))
 

@@ -1,4 +1,4 @@
-"""What running an original and its conversion shows beside the proof.
+"""Claims by running an original and its conversion, beside those of the proof.
 
 `scales` asks the proof where loss scales are divided out, `session` runs a graph as it is written, in the `order` that it leaves open. `same` holds
 steps of graphs in float32 against the original's, bit by bit; `widened` makes a converted graph such a one; `ranges` says where values that overflow

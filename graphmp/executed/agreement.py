@@ -70,7 +70,7 @@ def _noise(exact: Conversion, dtype: str, options: Options, tolerance: float) ->
 
 
 def _beside_noise(found: Audit, noise: Audit) -> Claim:
-    """What does not agree within the tolerance, held against what rounding batches and weights alone changes."""
+    """Disagreements beyond the tolerance and beyond the effect of rounding alone."""
     errors = {finding.range.row.name: _NOISE * finding.range.error for finding in noise.findings}
     worse = tuple(
         f.range.row.name

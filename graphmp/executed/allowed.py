@@ -20,7 +20,7 @@ from graphmp.policy.dtypes import BOOL, FLOATS
 
 
 class Allowed:
-    """What a step of a converted graph writes, and on what that depends."""
+    """The writes of a step of a converted graph, and their dependencies."""
 
     def __init__(self, found: Found, train: Iterable[str], counts_skipped: bool):
         """Looks at nothing yet.
@@ -121,7 +121,7 @@ class Allowed:
         }
 
     def _reached(self, starts: Iterable[str]) -> Set[str]:
-        """What some nodes lead to by data; flags are no data, and a variable's later values are another step's."""
+        """Nodes that depend on some nodes by data, flags and a variable's later values excepted."""
         seen: Set[str] = set()
         waiting = list(starts)
         writes = set(self.writes)

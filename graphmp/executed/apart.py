@@ -22,7 +22,7 @@ _START = "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.cli.main im
 def verified_apart(
     original: tf.MetaGraphDef, converted: tf.MetaGraphDef, feeds: Mapping[str, np.ndarray]
 ) -> str:
-    """What `graphmp verify` says of a conversion, in one line.
+    """The verdict of `graphmp verify` on a conversion, in one line.
 
     Args:
         original: the graph before.

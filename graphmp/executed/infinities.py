@@ -57,7 +57,7 @@ class Infinities:
             self._put(number, spot)
 
     def feeds(self, *numbers: int) -> Dict[str, np.ndarray]:
-        """What to feed so that the spots of these numbers, and no others, are infinite."""
+        """Feeds that make exactly the spots of these numbers infinite."""
         vector = np.full([self._count], -np.inf, np.float32)
         vector[list(numbers)] = np.inf
         return {"%s:0" % self._vector.node: vector}

@@ -37,7 +37,7 @@ class Steps(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What steps of the original lead to.
+    """The results of steps of the original.
 
     Attributes:
         steps: how many: up to the first that leaves a variable infinite or NaN, which a conversion may skip.

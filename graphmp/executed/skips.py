@@ -1,4 +1,4 @@
-"""What a converted graph writes where a gradient is infinite.
+"""Writes of a converted graph in a step with an infinite gradient.
 
 From the same values, on the same batch: a good step, then for each spot a step in which it is infinite, and a good one. A spot that a good step
 doesn't reach is tried once more from where that step led: models have steps in turn.
@@ -26,14 +26,14 @@ _TRIED = 5  # activation gradients of a loss
 
 
 class Fault(NamedTuple):
-    """What is wrong, and the node of the converted graph that it is seen at."""
+    """A fault, and the node of the converted graph that shows it."""
 
     node: str
     text: str
 
 
 class Seen(NamedTuple):
-    """What was seen.
+    """The observations.
 
     Attributes:
         faults: what is wrong.
@@ -251,7 +251,7 @@ class Skips:
         )
 
     def _stuck(self, scales: List[Dynamic], before: Values, good: Values, bad: Values) -> List[str]:
-        """What is wrong with the next step; one that the scale is too large for doesn't count."""
+        """Faults of the next step; a step that the scale is too large for doesn't count."""
         wanted = self._allowed.unchanged(scales) & set(changed(before, good))
         after = self._stepped(bad)
         for _ in range(_MOST_TO_SETTLE):

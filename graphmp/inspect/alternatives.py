@@ -23,7 +23,7 @@ _OF_THE_DTYPE = (RANGE_GUARD, NO_KERNEL)  # reasons that the other half precisio
 
 
 class Flag(NamedTuple):
-    """What changes a unit's dtype.
+    """A change that gives a unit another dtype.
 
     Attributes:
         text: the flag as a shell takes it, or in words.

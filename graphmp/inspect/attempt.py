@@ -20,7 +20,7 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True)
 class Attempt(Generic[_Found]):
-    """What was measured.
+    """The measurements.
 
     Attributes:
         training: the training step.

@@ -1,4 +1,4 @@
-"""What a conversion's dtypes and casts cost in bytes moved, and how the minimum cut came to them, as data."""
+"""The cost of a conversion's dtypes and casts in bytes, and the minimum cut behind it, as data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graphmp.rewrite.pipeline import Decisions, decide
 
 
 class OpCost(NamedTuple):
-    """What the nodes of one op move in a step, before and after; of that what float32 tensors are after."""
+    """The bytes that nodes of one op move in a step, before and after; in float32 after."""
 
     op: str
     nodes: int
@@ -94,7 +94,7 @@ def inspect_cost(
     policy: Policy,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Costs:
-    """What a conversion would cost and save.
+    """The costs and savings of a conversion.
 
     Raises:
         GraphmpError: GMP002 for a --fetch that names no node.

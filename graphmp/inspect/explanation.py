@@ -66,7 +66,7 @@ class UnitExplanation(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What there is to say of a node.
+    """The explanation of a node.
 
     Attributes:
         node: its path.
@@ -129,7 +129,7 @@ def _unpainted(meta_graph: tf.MetaGraphDef, name: str) -> Explanation:
 def explain_by_report(
     converted: tf.MetaGraphDef, report: Optional[Dict[str, Any]], name: str
 ) -> Explanation:
-    """What a conversion's report says of a node of the converted graph.
+    """The rows of a conversion's report on a node of the converted graph.
 
     Raises:
         GraphmpError: GMP002 for a node that isn't there, naming the closest ones.

@@ -1,4 +1,4 @@
-"""What a conversion would do to a graph, and why, as data; nothing is printed and nothing is changed."""
+"""The effects of a conversion on a graph, with reasons, as data; nothing is printed or changed."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def inspect(
 
 
 def recognised(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> Recognised:
-    """What is special about a graph; one that another conversion made is to be left as it is too, and every one in float32."""
+    """The special cases of a graph, converted and float32 ones among them."""
     view = GraphView(meta_graph.graph_def)
     try:
         found = recognise(meta_graph, view, config, policy, gradient_nodes(view))
@@ -272,7 +272,7 @@ def _shapes(decided: Dict[str, Decisions], gradients: AbstractSet[str]) -> List[
 
 
 def _label(reason: Reason) -> str:
-    """What a reason is counted under."""
+    """The label under which a reason is counted."""
     return reason.text if reason.kind in _OF_THE_PLACE else reason.kind
 
 

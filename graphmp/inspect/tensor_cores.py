@@ -36,7 +36,10 @@ class Misfit(NamedTuple):
 
 
 def misfit(view: GraphView, name: str) -> Optional[Misfit]:
-    """What doesn't fit in the static shapes of a matmul or convolution; None where all does or nothing is known."""
+    """Static dimensions of a matmul or convolution that don't fit.
+
+    None if all do or none is known.
+    """
     sizes, work = _sizes(view, name)
     dimensions = [
         Dimension(key, size, size - size % -MULTIPLE)

@@ -30,7 +30,7 @@ _ALL: AbstractSet[str] = frozenset()
 
 
 class Moves(NamedTuple):
-    """What one node moves in a step.
+    """The bytes that one node moves in a step.
 
     Attributes:
         op: its op.
@@ -57,7 +57,7 @@ def moves(
     shapes: Optional[tf.GraphDef] = None,
     updates: AbstractSet[str] = _ALL,
 ) -> Dict[str, Moves]:
-    """What each node moves that moves anything; functions are not looked into.
+    """The bytes of each node that moves any; function bodies are left out.
 
     Args:
         meta_graph: the graph to measure.

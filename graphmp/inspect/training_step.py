@@ -54,7 +54,7 @@ def find_training(meta_graph: tf.MetaGraphDef, config: Config) -> Training:
 
 
 def _pushes(graph: TrainingGraph) -> Iterator[str]:
-    """What hands gradients to the accumulators that an update takes them from: no edge leads from one to the other."""
+    """Nodes that hand gradients to an update's accumulators, without an edge between them."""
     return (
         name
         for name, node in graph.view.nodes.items()

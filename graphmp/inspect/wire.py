@@ -33,7 +33,10 @@ class Sent(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What goes from one device to another in a step, in bytes; `tensors` counts those of the converted graph, else of the original."""
+    """Bytes sent from one device to another in a step; `tensors`.
+
+    Of the converted graph, else of the original.
+    """
 
     source: str
     target: str
@@ -43,7 +46,7 @@ class Pair(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """What a step sends.
+    """The traffic of a step.
 
     Attributes:
         unknown: what an unknown dimension counts as.

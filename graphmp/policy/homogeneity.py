@@ -40,7 +40,10 @@ class Rule(NamedTuple):
     outputs: Optional[Tuple[int, ...]] = None
 
     def terms(self, slots: Sequence[int]) -> List[Term]:
-        """What the result's factor is the product of, given the inputs that the rule is about; empty where it is no product."""
+        """The factors of the result's factor, given the inputs of the rule.
+
+        Empty if it is no product.
+        """
         if self.name in _JOINT:
             return [Term(_JOINT[self.name], slots)]
         if self.name == "product":

@@ -15,7 +15,7 @@ def rows(name: str) -> List[List[str]]:
 
 
 def sets(name: str) -> Dict[str, FrozenSet[str]]:
-    """What belongs to the first word of a line; a first word may have several lines."""
+    """The words after each first word of a line; a first word may have several lines."""
     found: Dict[str, FrozenSet[str]] = {}
     for word, *members in rows(name):
         found[word] = found.get(word, frozenset()) | frozenset(members)

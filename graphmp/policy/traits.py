@@ -1,4 +1,4 @@
-"""What the rewrite must know of an op besides its list: tables of data, each with its reason in the file.
+"""Traits of ops besides their list: tables of data, each with its reason in the file.
 
 `traits.txt` has the ops of each trait, `kernels.txt` those without a half-precision kernel.
 """

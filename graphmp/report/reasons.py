@@ -103,7 +103,7 @@ class Stated(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What the rules look at besides the change itself.
+    """The context of a change that the rules read.
 
     Attributes:
         policy: the op lists.

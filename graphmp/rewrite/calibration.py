@@ -1,4 +1,4 @@
-"""What an audit learned, for the painter: nodes whose values overflow half precision on real data."""
+"""Findings of an audit for the painter: nodes whose values overflow half precision on real data."""
 
 from __future__ import annotations
 

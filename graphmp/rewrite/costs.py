@@ -33,7 +33,7 @@ LAUNCH = 64  # bytes that stand for starting one more kernel: of two ways that m
 
 
 class Costs(NamedTuple):
-    """What one tensor costs in a step, in bytes.
+    """The cost of one tensor in a step, in bytes.
 
     Attributes:
         written: more to write it in float32.
@@ -62,7 +62,9 @@ def costs(graph: TypedGraph, port: Port) -> Costs:
 
 
 def price(graph: TypedGraph, half: AbstractSet[int]) -> float:
-    """What a choice of dtypes costs in a step: bytes above those of the same graph with every unit in half and no cast.
+    """The cost of a choice of dtypes in a step.
+
+    Bytes above those of the graph with every unit half and no cast.
 
     Args:
         graph: a graph body.

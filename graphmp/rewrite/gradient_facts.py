@@ -1,4 +1,4 @@
-"""What is known of denied ops in gradient code, by what they are the gradient of.
+"""Facts about denied ops in gradient code, by the ops that they are gradients of.
 
 The gradient of an addition or product sums over what was broadcast, if anything was: over nothing, mostly.
 """
@@ -17,7 +17,7 @@ from graphmp.rewrite.units import TypedGraph
 
 
 class GradientFacts:
-    """What is known of the gradient code of a graph body."""
+    """Facts about the gradient code of a graph body."""
 
     def __init__(self, graph: TypedGraph):
         """`graph` is the body."""

@@ -68,7 +68,10 @@ class _Part:
                 ]
 
     def _input(self, text: str, inside: Set[str], waiting: List[str]) -> str:
-        """What is read in the part instead of an input; empty for a control input from outside. What comes along is added to both."""
+        """The replacement of an input in the part.
+
+        Empty for a control input from outside. New nodes are added to both.
+        """
         port = parse_input(text)
         if port.node in inside:
             return text

@@ -67,7 +67,7 @@ HALF, FLOAT, FREE = "half", "float32", "free"
 
 
 class Paint(NamedTuple):
-    """What a unit wants.
+    """The colour that a unit wants.
 
     Attributes:
         colour: HALF, FLOAT, or FREE for the cut to choose.

@@ -71,7 +71,10 @@ def guarded(
 
 
 def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
-    """What of a float32 constant doesn't fit the compute dtype; None where all does. Infinities and NaN are held."""
+    """The value of a float32 constant that the compute dtype can't hold.
+
+    None if it holds all of them.
+    """
     values = _values(node)
     values = values[np.isfinite(values) & (values != 0)]
     sizes = np.abs(values)

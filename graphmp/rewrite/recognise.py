@@ -29,7 +29,7 @@ _PASSES = frozenset(("Identity", "Cast"))
 
 
 class Recognised(NamedTuple):
-    """What is special about a graph.
+    """The special cases of a graph.
 
     Attributes:
         warnings: rows of the report, `code`, `node`, `message`.

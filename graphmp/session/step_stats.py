@@ -1,4 +1,4 @@
-"""What TensorFlow's own trace of one step (`RunMetadata.step_stats`, made under FULL_TRACE) says: peak memory and seconds by op.
+"""Peak memory and seconds by op, from TensorFlow's trace of one step (FULL_TRACE).
 
 Only devices by their full name count (`.../device:CPU:0`). TensorFlow puts what a profiler saw beside them, `/host:CPU` and
 `/device:GPU:0/stream:all`: the same ops a second time. Of a GPU the streams say how long its kernels ran, the device itself how

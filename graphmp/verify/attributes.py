@@ -24,7 +24,7 @@ _LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895314e38}
 def changed(
     before: tf.NodeDef, after: tf.NodeDef, are_calls: bool = False, hand_on: bool = False
 ) -> Optional[str]:
-    """What differs between two nodes that no rule allows, in words; None where nothing does.
+    """A difference between two nodes that no rule allows, in words; None if there is none.
 
     Args:
         before: the original's.

@@ -25,7 +25,7 @@ _BY_PRODUCTS = frozenset(
 
 
 class Body:
-    """What was found in one body.
+    """The findings in one body.
 
     Attributes:
         sides: the body before and after.

@@ -99,7 +99,7 @@ class Calls:
         return 0 if call is None else max(len(function.more) for function in call.functions)
 
     def bound(self, call: Call, function: Interface) -> Dict[str, Port]:
-        """What a call hands to the arguments that were added to a function."""
+        """The inputs of a call for the arguments that were added to its function."""
         inputs = self._view.inputs(call.name)
         return {
             name: inputs[call.first + place]
@@ -158,7 +158,10 @@ class Calls:
         return True
 
     def faults(self, scales: Any) -> Iterator[Fault]:
-        """What calls hand to added arguments that is something else, and what loops don't hand on. `scales`: those of the body."""
+        """Faults in the inputs of calls for added arguments, and in what loops hand on.
+
+        `scales`: the body's.
+        """
         for call in self:
             for function in call.functions:
                 yield from self._misfits(call, function)

@@ -1,4 +1,4 @@
-"""What keeps the loss scales with the model: their initialisers, what a Saver saves of them, and what it restores."""
+"""Initialisers of the loss scales, and the nodes with which a Saver saves and restores them."""
 
 from __future__ import annotations
 

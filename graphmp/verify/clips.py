@@ -40,7 +40,7 @@ class Clips:
         self.nodes: Set[str] = set()
 
     def clipped(self, port: Port) -> Optional[Port]:
-        """What an output is the clipped form of; None where it is none."""
+        """The unclipped value of an output; None if it isn't clipped."""
         inputs = self._view.inputs(port.node)
         if (
             self._view.nodes[port.node].op != "Mul"

@@ -193,7 +193,10 @@ class Degrees:
         return self._by_rule(name, known, count)
 
     def _of_call(self, name: str, known: Sequence[Degree], count: int) -> List[Degree]:
-        """What the functions return that a node calls; of a while loop what they return again and again."""
+        """Degrees of the results of the functions that a node calls.
+
+        Of a while loop their fixed point.
+        """
         node = self._view.nodes[name]
         functions = [
             function for function in functions_named(node) if function in self._sides.after.library

@@ -276,7 +276,10 @@ class Erasure:
         return True
 
     def _terms(self, port: Port) -> Iterator[Port]:
-        """What an output of the converted graph adds up, by way of added sums; itself where it is no such sum."""
+        """The terms of an output of the converted graph, through added sums.
+
+        Itself if it is no such sum.
+        """
         inner = port
         passed = []
         while inner.node in self._sides.added and self._after.nodes[inner.node].op != "AddN":
@@ -293,7 +296,7 @@ class Erasure:
             yield from self._terms(each)
 
     def _terms_before(self, name: str) -> Iterator[Port]:
-        """What a sum of the original adds up, by way of other sums that the converted graph has not."""
+        """The terms of a sum of the original, through sums that the converted graph lacks."""
         for port in self._before.inputs(name):
             if self._before.nodes[port.node].op == "AddN" and port.node not in self._after.nodes:
                 yield from self._terms_before(port.node)

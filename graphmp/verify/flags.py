@@ -20,7 +20,7 @@ class Flags:
         self._known: Dict[Port, Optional[Flag]] = {}
 
     def of(self, port: Port, value: Optional[Port] = None, writer: str = "") -> Optional[Flag]:
-        """What a predicate says; None where it is no flag.
+        """The flag that a predicate stands for; None if it is none.
 
         Args:
             port: the predicate.
@@ -42,7 +42,7 @@ class Flags:
         return self._known[port]
 
     def of_result(self, port: Port) -> Optional[Flag]:
-        """What a result of a function says, which may hold in any case."""
+        """The flag that a result of a function stands for, which may hold in any case."""
         return (
             AllOf(()) if self._matcher.scalar(self._matcher.plain(port)) == 1.0 else self.of(port)
         )

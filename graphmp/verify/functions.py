@@ -21,7 +21,7 @@ _NAMES = ("forward_function_name", "backward_function_name")
 
 
 def interface_faults(before: Any, after: Any, body: Body) -> Iterator[Fault]:
-    """What differs between two FunctionDefs besides their nodes and what they name other functions."""
+    """Differences between two FunctionDefs, except in nodes and in the names of other functions."""
     name = after.signature.name
     for what in ("input_arg", "output_arg"):
         old, new = (
@@ -102,7 +102,10 @@ class Functions:
             self._look_at_degrees(name, body)
 
     def interface(self, pair: Tuple[str, str]) -> Optional[Interface]:
-        """What a function of the converted graph means to who calls it; None where it can't be compared, or calls itself."""
+        """The interface of a function of the converted graph.
+
+        None if it can't be compared or recurses.
+        """
         if pair not in self._interfaces:
             self._interfaces[pair] = None
             body = self._body(pair)

@@ -55,7 +55,10 @@ class Gates:
         self.of: Dict[str, List[Gate]] = {}
 
     def behind(self, name: str, slot: int, port: Port) -> Port:
-        """What a node takes in a slot, behind a gate if it is a write that has one there."""
+        """The input of a node in a slot.
+
+        Behind the gate if the node is a write with a gate there.
+        """
         if port.node not in self._sides.added:
             return port
         if (
@@ -151,7 +154,7 @@ class Gates:
                     self._dying(name, Port(control, 0))
 
     def alive(self, port: Port) -> Optional[Port]:
-        """What a Merge stands for that lives whether or not a write does: what the write returns; None for any other."""
+        """The result of the write that a Merge outlives; None for any other Merge."""
         for template in ("alive_reference", "alive_value"):
             found = self._matcher.take(template, port)
             if found is not None:

@@ -16,7 +16,7 @@ _ARGUMENT = "argument "  # before the names of arguments, which no other name is
 
 
 class State(NamedTuple):
-    """What a dynamic loss scale keeps.
+    """The state of a dynamic loss scale.
 
     Attributes:
         variables: the names of its three variables: scale, good steps, skipped steps.

@@ -1,4 +1,7 @@
-"""What a function of the converted graph means to who calls it: what it is to be given, and what its results stand for."""
+"""The interface of a function of the converted graph.
+
+Added arguments, and the meaning of results.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,7 @@ class Interface:
 
     @property
     def states(self) -> List[State]:
-        """What the scales keep by which it skips steps."""
+        """The state of the scales by which it skips steps."""
         return list(self._body.scales.states)
 
     @property

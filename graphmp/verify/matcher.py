@@ -49,7 +49,7 @@ class Matcher:
     def match(
         self, name: str, port: Port, bindings: Optional[Bindings] = None
     ) -> Optional[Bindings]:
-        """What the holes of a template stand for, where an output matches it; None where it doesn't."""
+        """The values of a template's holes where an output matches it; None if it doesn't."""
         return self._use(name, (), {}, self.plain(port), dict(bindings or {}))
 
     def take(

@@ -175,7 +175,7 @@ class _Counterparts:
         return port
 
     def _copied(self, name: str) -> str:
-        """What a copy in the original is of, where the converted graph has none of that name."""
+        """The source of a copy that the converted graph has under no name."""
         while name not in self._after.nodes and self._before.nodes[name].op == "Identity":
             name = self._before.inputs(name)[0].node
         return name

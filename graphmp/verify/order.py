@@ -58,7 +58,7 @@ class Order:
         self._in_turn()
 
     def _in_turn(self) -> None:
-        """What reads a scale in a loop waits for the iteration before to adapt it."""
+        """Check that a scale's readers in a loop wait for the previous iteration's update."""
         frames, nodes = self._sides.after.frames, self._after.nodes
         for scale in self._scales.dynamic:
             frame = frames.get(scale.finite.node, ())
@@ -112,7 +112,7 @@ class Order:
                 self._sides.fault(name, "waits for %s, which it does not in the original" % extra)
 
     def _writes_wait(self) -> None:
-        """What the constants and flags of a write wait for, it waits for in the original."""
+        """Check that a write waits in the original for what its constants and flags wait for."""
         writes = {name for name in self._sides.after.state.writes if name in self._before.nodes}
         more: Dict[str, Set[str]] = {}
         for name in writes:
@@ -130,7 +130,7 @@ class Order:
                 )
 
     def _waited_for(self, name: str) -> Iterator[str]:
-        """What of the original an added node waits for."""
+        """The nodes of the original that an added node waits for."""
         if name in self._sides.added:
             yield from (
                 control for control in self._after.controls(name) if control in self._before.nodes
@@ -164,7 +164,7 @@ class Order:
         )
 
     def stands_for(self, name: str) -> str:
-        """What others wait for where they wait for a node: a write that may be dead, also by way of a group that waits for nothing else."""
+        """The write, perhaps dead, behind a node that others wait for, or behind its group."""
         if name not in self._known:
             self._known[name] = self._stands_for(name)
         return self._known[name]
@@ -245,7 +245,7 @@ class Order:
         return any(extra in scale.adapted for scale in self._scales.dynamic if scale.name in scales)
 
     def _lives(self) -> None:
-        """What died in no case dies in none, but for writes that have a gate; what died with a branch does."""
+        """Check that nodes die with the same branches as before, except writes that have a gate."""
         before, after = self._sides.before.conditions, self._sides.after.conditions
         writes = frozenset(self._sides.after.state.writes)
         for name in self._before.nodes:

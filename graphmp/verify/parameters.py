@@ -17,7 +17,9 @@ _NAME = "parameters"
 
 
 def read_off(bodies: Sequence[Body]) -> Dict[str, Any]:
-    """What a converted graph says by its nodes, by the names of the flags of `graphmp convert`; a list where several parts of it differ.
+    """Parameters read off the nodes of a converted graph, by flag of `graphmp convert`.
+
+    Lists if parts differ.
 
     `bodies`: the main graph and the functions.
     """

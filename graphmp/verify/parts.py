@@ -1,4 +1,4 @@
-"""What a MetaGraphDef has besides nodes: collections, signatures, Savers. A conversion adds the variables of its scale, and its mark."""
+"""Collections, signatures and Savers: a conversion adds the variables of its scale and its mark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONTEXTS = frozenset(
 
 
 def part_faults(body: Body) -> Iterator[Fault]:
-    """What differs that may not, given the main graph."""
+    """Differences that no conversion makes, given the main graph."""
     original, converted = body.sides.before.meta_graph, body.sides.after.meta_graph
     yield from _collection_faults(body)
     for name in sorted(set(original.signature_def) | set(converted.signature_def)):

@@ -106,7 +106,10 @@ class Precision:
         yield from self._found(losses, "and a loss")
 
     def _differentiated(self, name: str) -> Iterator[str]:
-        """What gradients are taken of that start from a scaled value, where that is ones; a gradient that a program gives is of no loss."""
+        """Losses whose gradients start from scaled ones.
+
+        A gradient that a program gives has no loss.
+        """
         step = self._erasure.steps[name]
         if step is not None and is_one(self._after, self._after.inputs(name)[step.slot].node):
             readers = self._after.followed([name], lambda reader: reader in self._sides.added)
@@ -156,7 +159,7 @@ class Precision:
         return self._after.traced(taken, ahead.__contains__)
 
     def _taken(self, name: str) -> Iterable[Port]:
-        """What a write takes, and what goes into its gates."""
+        """The inputs of a write and of its gates."""
         return [*self._after.inputs(name), *(gate.value for gate in self._gates.get(name, ()))]
 
     @once

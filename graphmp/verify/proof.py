@@ -1,4 +1,4 @@
-"""What a verification comes to: claims, each proved or not, with the nodes that it is about."""
+"""The result of a verification: claims, each proved or not, with the nodes concerned."""
 
 from __future__ import annotations
 

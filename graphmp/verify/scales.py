@@ -95,7 +95,7 @@ class Scales:
         }
 
     def _all_states(self) -> List[State]:
-        """What the scales of the body keep, and of those of functions that it calls, where that is handed on."""
+        """The state of the scales of the body, and of called functions if it is handed on."""
         found = [scale.state for scale in self.dynamic]
         for call in self._calls:
             for function in call.functions:
@@ -140,7 +140,7 @@ class Scales:
         ]
 
     def named_at(self, name: str, bound: Mapping[str, Port]) -> Optional[str]:
-        """What a function calls a scale, as this body calls it. `bound`: what is handed to the function."""
+        """The name in this body of a function's scale. `bound`: the inputs of the function."""
         port = next(
             (port for argument, port in bound.items() if of_argument(argument) == name), None
         )

@@ -23,7 +23,7 @@ _NOTHING: FrozenSet[Port] = frozenset()
 
 
 class Skips:
-    """What is written on a step that is skipped.
+    """The writes of a step that is skipped.
 
     Attributes:
         faults: what is wrong.
@@ -113,7 +113,7 @@ class Skips:
         )
 
     def _ends(self, name: str) -> Set[str]:
-        """What comes last behind a node in the original, but for reads of variables, which TensorFlow puts behind each write."""
+        """The last nodes behind a node in the original, reads after writes left out."""
         view = self._sides.before.view
         behind = view.descendants([name]) if name in view.nodes else ()
         return {
@@ -136,7 +136,10 @@ class Skips:
                 yield from (Port(name, output) for output in range(self._sides.after.outputs(name)))
 
     def _fed(self) -> Iterator[Port]:
-        """What is fed for gradients: the placeholders that flags look at, and those that update kernels take past their flags."""
+        """Placeholders fed with gradients.
+
+        Those that flags check, and those that update kernels read.
+        """
         yield from (
             port for port in self._checked() if self._view.nodes[port.node].op in PLACEHOLDERS
         )
@@ -196,7 +199,7 @@ class Skips:
                     self.faults.append(Fault(name, "%s gradients that it takes" % what))
 
     def _look_at_scales(self) -> None:
-        """What takes gradients of a scale goes by the flag that this scale adapts to."""
+        """Check that writes of a scale's gradients go by the flag that the scale adapts to."""
         for scale in self._scales.dynamic:
             starts = {port for port, scales in self._body.sources.items() if scale.name in scales}
             takes = self._reached(starts, self._body.sources.keys() - starts)
@@ -246,7 +249,7 @@ class Skips:
         return frozenset(found)
 
     def _read_by(self, variable: str) -> Set[str]:
-        """What reads a variable, itself or by way of a copy."""
+        """Readers of a variable, direct or through a copy."""
         direct = {consumer.node for consumer in self._view.consumers(variable)}
         copies = {name for name in direct if self._view.nodes[name].op in READS}
         return direct | {

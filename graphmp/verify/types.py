@@ -19,7 +19,7 @@ _OUTSIDE = PLACEHOLDERS | RESTORES | SAVES  # what the world outside sees
 
 
 def type_faults(sides: Sides, devices: Sequence[str] = DEVICES) -> Iterator[Fault]:
-    """What is wrong with the types of a converted body. `devices`: the kinds of device that a node without one may run on."""
+    """Faults in the types of a converted body. `devices`: kinds of device for nodes without one."""
     yield from _edges(sides)
     yield from _kept(sides)
     yield from _kernels(sides, devices)
@@ -88,7 +88,7 @@ def half_nodes(sides: Sides) -> List[str]:
 
 
 def _kernels(sides: Sides, devices: Sequence[str]) -> Iterator[Fault]:
-    """What became half has a kernel where it may run; two half types in one graph are a mistake."""
+    """Check that half-precision nodes have kernels, and that there is one half type."""
     seen = set()
     for name, node in sides.after.view.nodes.items():
         half = sides.became_half(name)

@@ -1,4 +1,4 @@
-"""What must hold of a graph before anything can be proved of it."""
+"""Conditions that a graph must meet before anything can be proved of it."""
 
 from __future__ import annotations
 

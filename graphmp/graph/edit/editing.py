@@ -115,7 +115,7 @@ class Editor:
                 ]
 
     def input(self, name: str, slot: int) -> Port:
-        """What a data input reads now."""
+        """The present source of a data input."""
         return parse_input(self.nodes[name].input[slot])
 
     def controls(self, name: str) -> List[Port]:

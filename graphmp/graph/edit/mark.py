@@ -24,7 +24,7 @@ def mark(meta_graph: tf.MetaGraphDef, config: Config, engine: str) -> None:
 
 
 def read_mark(meta_graph: tf.MetaGraphDef) -> Optional[Dict[str, Any]]:
-    """What the mark says; None for a graph without one."""
+    """The contents of the mark; None for a graph without one."""
     if COLLECTION not in meta_graph.collection_def:
         return None
     for data in meta_graph.collection_def[COLLECTION].bytes_list.value:

@@ -175,7 +175,7 @@ def _check(file: str, graph_def: tf.GraphDef) -> None:
 
 
 def _parse(file: str, data: bytes) -> Tuple[str, Sequence[tf.MetaGraphDef]]:
-    """What the file holds, and its graphs, of which there is at least one. Raises GMP008 where there is none."""
+    """The kind of a file, and its graphs, at least one. Raises GMP008 if there is none."""
     if not data:
         raise _not_a_graph(file, "an empty file")
     if not _CONTROL.search(data):

@@ -50,7 +50,7 @@ def counted(number: int, content: bytes) -> bytes:
 
 
 def counted_key(number: int, size: int) -> bytes:
-    """What stands before the content of a counted field."""
+    """The bytes before the content of a length-delimited field."""
     key = bytearray([number << 3 | _COUNTED])
     while size >= 0x80:
         key.append(size & 0x7F | 0x80)

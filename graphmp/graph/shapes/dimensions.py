@@ -28,7 +28,7 @@ def _joined(a: Hashable, b: Hashable) -> Hashable:
 
 
 def _operands(dim: Hashable) -> AbstractSet[Hashable]:
-    """What a dimension is broadcast from, itself alone where it isn't: however one gets there, all of them or 1 each."""
+    """The dimensions that a dimension is broadcast from; itself alone if it isn't broadcast."""
     return (
         frozenset(dim[1]) if isinstance(dim, tuple) and dim[0] == "broadcast" else frozenset((dim,))
     )

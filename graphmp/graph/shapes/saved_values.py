@@ -1,4 +1,4 @@
-"""What a Stack or a TensorArray of a while loop gives back: the tensor that went in."""
+"""Stacks and TensorArrays of while loops: the tensor that went in is the one that comes out."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ SHAPES: Dict[str, Callable[[Port, tf.NodeDef, Tuple[Port, ...]], Rule]] = {
 
 
 def constant(node: tf.NodeDef) -> Dims:
-    """What a constant holds, if it can be a shape."""
+    """The values of a constant, if it can be a shape."""
     tensor = node.attr["value"].tensor
     if (
         tensor.dtype not in (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)

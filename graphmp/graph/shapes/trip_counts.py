@@ -92,7 +92,10 @@ class _Counter:
         return self._inside.get(left, ()) if left and view.nodes[left].op == "Exit" else ()
 
     def _start(self, counter: Port, steps: AbstractSet[str]) -> Optional[Port]:
-        """What a loop variable begins with that changes by one each time; None for any other tensor."""
+        """The initial value of a loop variable that changes by one each time.
+
+        None for other tensors.
+        """
         merge = self._behind(counter)
         if self._view.nodes[merge].op != "Merge":
             return None

@@ -110,7 +110,7 @@ class State:
         return {name: frozenset(variables) for name, variables in found.items()}
 
     def _takers(self, variable: str) -> Set[str]:
-        """What takes the reference or handle that a node gives, and isn't known to leave alone what is behind it."""
+        """Nodes that take a node's reference or handle and may change the state behind it."""
         is_handle = self._view.nodes[variable].op not in REFERENCED
         readers = self._view.handed_on(
             Port(variable, 0), lambda consumer: self._handed_on(consumer, is_handle)

@@ -1,4 +1,4 @@
-"""What an op does with the references and handles that it is given: by kinds of ops, so that what nobody thought of writes."""
+"""The use that ops make of references and handles, by kind of op; an op on no list writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PASS_REFERENCES, PASS_HANDLES = _KINDS["passes_reference"], _KINDS["passes_handl
 
 
 def kind(op_type: str) -> str:
-    """What the ops of a type do with state, by the table; empty where they write it, if they take any."""
+    """The kind of an op by the table; empty for ops that write the state they take."""
     return _KIND.get(op_type, "pipeline" if "Dataset" in op_type else "")
 
 

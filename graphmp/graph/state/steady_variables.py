@@ -33,7 +33,7 @@ def steady_variables(view: GraphView) -> AbstractSet[str]:
 
 
 def _variables(view: GraphView) -> Dict[str, Tuple[Port, Port]]:
-    """What enters a loop and what the next iteration takes, by the Merge of the two."""
+    """The value that enters a loop and the value of the next iteration, by their Merge."""
     found = {}
     for name in [
         name

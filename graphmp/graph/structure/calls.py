@@ -10,7 +10,7 @@ from graphmp.graph.structure.walk import reached
 
 
 def functions_named(node: Any) -> Iterator[str]:
-    """What may be a function's name in a node: its op, and the functions in its attributes."""
+    """Candidates for function names in a node: its op, and the functions in its attributes."""
     yield node.op
     for attribute in node.attr.values():
         kind = attribute.WhichOneof("value")

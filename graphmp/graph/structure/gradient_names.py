@@ -1,4 +1,4 @@
-"""What names say of gradient code: `tf.gradients` puts the gradient of node X below `SCOPE/X_grad/`."""
+"""Gradient code by names: `tf.gradients` puts the gradient of node X below `SCOPE/X_grad/`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _GRADIENTS = re.compile(r"^gradients(_\d+)?$")
 
 
 class Claim(NamedTuple):
-    """What a name says: that the node is in the gradient code of `scope`, below the gradient of the node `forward`."""
+    """A claim by name: the node is in gradient code of `scope`, below the gradient of `forward`."""
 
     scope: str
     forward: str
 
 
 def claims(names: AbstractSet[str]) -> Dict[str, Claim]:
-    """What names claim: most of the nodes of gradient code claim one thing, other nodes none."""
+    """The claims of each name: most nodes of gradient code make one, other nodes none."""
     split = ((name, _split(name.split("/"), names)) for name in names if "_grad" in name)
     return {name: Claim(*found) for name, found in split if found}
 
@@ -46,7 +46,7 @@ def proposed(
     given: Iterable[str] = (),
     without: AbstractSet[str] = frozenset(),
 ) -> Dict[str, Set[str]]:
-    """What may be gradient code, by scope: what lies below an `X_grad/` of it, and its own leaves (seeds, sums).
+    """Candidates for gradient code by scope: nodes below an `X_grad/`, and the scope's own leaves.
 
     Args:
         names: all nodes of the graph.
@@ -114,7 +114,10 @@ def _split(parts: List[str], names: AbstractSet[str]) -> Optional[Tuple[str, str
 
 
 def _forward_names(parts: List[str], last: int, node: str) -> Iterator[Tuple[int, str]]:
-    """What the forward node may be called, with the length of the scope: as `X_grad` says, else below a scope that an import put in front of all."""
+    """Possible names of the forward node, with the length of the scope.
+
+    As `X_grad` says, else below an import scope.
+    """
     starts = [
         *range(1, last + 1),
         0,

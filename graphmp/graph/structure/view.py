@@ -66,7 +66,9 @@ def parse_input(text: str) -> Port:
 
 
 class GraphView:
-    """What there is to ask about a GraphDef, each in constant time. It neither changes the GraphDef nor follows its changes.
+    """Queries on a GraphDef in constant time.
+
+    A view neither changes the GraphDef nor follows its changes.
 
     Every node named by an input is in `nodes`. Function bodies are not looked into.
 

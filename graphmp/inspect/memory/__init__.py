@@ -1,4 +1,6 @@
-"""What a training step keeps in memory, by static shapes: activations kept for the backward pass, and the peak.
+"""The memory of a training step, by static shapes.
+
+Activations kept for the backward pass, and the peak.
 
 Only what can be read off the graph: TensorFlow's executor runs nodes beside each other and gives kernels scratch memory.
 `graphmp/inspect/memory/measured.py` has what a step takes when it runs.

@@ -114,7 +114,7 @@ class Aliases:
         )
 
     def _merged(self, port: Port) -> Optional[Port]:
-        """What a Merge gives, by rule 4; its other output is a number of its own."""
+        """The tensor of a Merge, by rule 4; its other output is a number of its own."""
         view = self._graph.view
         if port.output:
             return None
@@ -132,7 +132,10 @@ class Aliases:
         return view.nodes[port.node].op in SWITCHES
 
     def _entered(self, path: Dict[Port, None]) -> Optional[Port]:
-        """What enters a loop that hands a variable round and round; `path` has come back to itself."""
+        """The tensor that enters a loop which hands it on unchanged.
+
+        `path` has come back to itself.
+        """
         view = self._graph.view
         merges = [port.node for port in path if view.nodes[port.node].op in MERGES]
         entered = [

@@ -35,7 +35,7 @@ _NOTHING: Mapping[Port, Port] = {}
 
 
 class Written(NamedTuple):
-    """What a node writes into a TensorArray or TensorList in a step, in a function that it calls perhaps."""
+    """The tensors that a node writes into an array or list in a step, also inside functions."""
 
     node: str
     dtype: int
@@ -113,7 +113,10 @@ class Buffers:
         )
 
     def _written(self, name: str) -> Iterator[Tuple[Port, Written]]:
-        """What a node writes, with the handle of where; nothing for what is part of another already."""
+        """The tensors that a node writes, with their handles.
+
+        None that are part of another already.
+        """
         graph = self._graph
         op, inputs = graph.view.nodes[name].op, graph.view.inputs(name)
         if op in _WRITTEN:
@@ -133,7 +136,7 @@ class Buffers:
             )
 
     def _written_inside(self, name: str, library: Library) -> Iterator[Tuple[Port, Written]]:
-        """What the functions write that a node calls, with the handles that it gives them."""
+        """The tensors that a node's functions write, with the handles that it gives them."""
         node, inputs = self._graph.view.nodes[name], self._graph.view.inputs(name)
         given = inputs[1:] if node.op in CHOICES else inputs
         trips = UNKNOWN_DIMENSION if node.op in WHILES else 1

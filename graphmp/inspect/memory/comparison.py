@@ -17,7 +17,7 @@ _INSERTED = "_graphmp_"  # in the name of a cast, behind that of what it casts
 
 
 class Comparison(NamedTuple):
-    """What there is to say of a graph's memory.
+    """The memory of a graph and of its conversion.
 
     Attributes:
         unknown: what an unknown dimension counts as.

@@ -1,4 +1,4 @@
-"""What is in memory all the time: variables, told apart by what they are for, and constants."""
+"""Permanent memory: variables by purpose, and constants."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _weights(meta_graph: tf.MetaGraphDef, view: GraphView, training: Training) -
 
 
 def _slots(graph: TypedGraph, training: Training) -> Set[str]:
-    """What update kernels write besides the variable."""
+    """The slots that update kernels write besides the variable."""
     found = set()
     for update in _kernels(graph.view, training):
         signature = graph.signature(update)

@@ -32,7 +32,7 @@ class Peak(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a step took.
+    """The memory that a step took.
 
     Attributes:
         original: of the original graph; None where it doesn't run.

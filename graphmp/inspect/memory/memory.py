@@ -1,4 +1,4 @@
-"""What a step of one graph keeps for its backward pass, its peak, and what is there all the time."""
+"""The memory of a step of one graph: kept for the backward pass, at its peak, and permanent."""
 
 from __future__ import annotations
 

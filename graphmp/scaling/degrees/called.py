@@ -125,7 +125,10 @@ class Calls:
         return self._bodies[name]
 
     def _of_loop(self, condition: str, body: str, given: Sequence[Degree]) -> Results:
-        """What a loop returns is what it reads once more; zeros become what the body makes of them."""
+        """Check that a loop returns the degrees that it reads.
+
+        Zeros take the degrees that the body gives them.
+        """
         state: Tuple[Degree, ...] = tuple(given)
         for _ in range(len(state) + 1):
             found = self._of(body, state)
@@ -145,7 +148,7 @@ class Calls:
 
 
 def _joined(found: Sequence[Sequence[Degree]]) -> Results:
-    """What may be one or the other: of one degree, but for zeros."""
+    """The common degree of two alternatives; zeros have any."""
     result: List[Degree] = []
     for degrees in zip(*found):
         known = {degree for degree in degrees if degree is not None}

@@ -91,7 +91,7 @@ class Code(NamedTuple):
 
 
 class Degrees(NamedTuple):
-    """What the scale does to gradient code.
+    """The effect of the scale on gradient code.
 
     Attributes:
         of: the degree of each node that depends on a seed.

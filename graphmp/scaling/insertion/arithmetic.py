@@ -50,7 +50,7 @@ _OUTSIDE = _Place((), frozenset())
 
 
 class Arithmetic:
-    """What is done to the gradients of one loss.
+    """The changes to the gradients of one loss.
 
     Attributes:
         scale: its loss scale.
@@ -174,7 +174,10 @@ class Arithmetic:
         return self._part.port(self._flag_outside)
 
     def _outside(self) -> List[Port]:
-        """What is looked at, outside of loops; of what is taken in loops, what comes out of them."""
+        """The values to check, outside of loops.
+
+        Of values taken in loops, what leaves the loops.
+        """
         looped = self._graph.looped
         return list(
             self._loss.arrivals
@@ -331,7 +334,7 @@ class Arithmetic:
         return self._tensor(port)
 
     def _result(self, port: Port) -> Any:
-        """What became of a gradient, where something did."""
+        """The replacement of a gradient, if it has one."""
         return self._results[port] if port in self._results else self._tensor(port)
 
     def _keep_fetched(self, kept: Sequence[Port]) -> None:

@@ -1,4 +1,6 @@
-"""What a first step looks at: gradients, and inside gradient code, where a matmul may return larger half-precision values than any that leave.
+"""The values that a first step checks.
+
+Gradients, and inside gradient code the results of matmuls, which may be larger.
 
 Comes after the painting, which decides what is half. Only a first step computes this: elsewhere it is dead behind a Switch.
 The recipe's `loss_scale.gradients.largest` is built by TensorFlow; of thousands of gradients that took a seventh of a rewrite's memory.
@@ -25,7 +27,7 @@ _REASON = Reason(SCALE, "a first step shows what scale fits")
 
 
 class FirstStep(NamedTuple):
-    """What is known of one loss before the painting.
+    """Facts about one loss before the painting.
 
     Attributes:
         largest: the constant that stands for the largest absolute value.

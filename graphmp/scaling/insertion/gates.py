@@ -30,7 +30,7 @@ OWN_SCOPE = "graphmp/moving_averages"
 
 
 class _Neutral(NamedTuple):
-    """What a write takes instead of its value so that nothing changes: which input that is, and how to make it."""
+    """The neutral value of a write: the input that takes it, and how to make it."""
 
     slot: int
     kind: str
@@ -379,7 +379,7 @@ class Gates:
         )
 
     def _zero(self, name: str, value: Port, dtype: int, scope: str) -> Port:
-        """What changes nothing when added: -0.0, for -0.0 + 0.0 is 0.0; subtracted, 0.0."""
+        """The neutral value of an addition, -0.0, for -0.0 + 0.0 is 0.0; of a subtraction, 0.0."""
         zeros = self._add(scope + "/zeros", "ZerosLike", [value], name, T=dtype)
         adds = _base(self._graph.view.nodes[name].op) in _ADDS and dtype in FLOATS
         return (

@@ -62,7 +62,7 @@ _PASSED = Reason(SCALE, "what calls take whose gradients train nothing, or start
 
 
 class Inserted(NamedTuple):
-    """What was done, for the report and the painter.
+    """The changes made, for the report and the painter.
 
     Attributes:
         losses: rows of the report, one a loss.
@@ -80,7 +80,7 @@ class Inserted(NamedTuple):
 
 
 class Gated(NamedTuple):
-    """What a skipped step of one loss does.
+    """The effect of a skipped step of one loss.
 
     Attributes:
         writes: those that it leaves out.
@@ -148,7 +148,7 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
 
 
 def _given(made: Sequence[Arithmetic]) -> Dict[str, str]:
-    """What calls of functions that take gradients are given of scales."""
+    """The state of scales that calls of functions with gradients are given."""
     return {call: scale for each in made for call, scale in each.given.items()}
 
 

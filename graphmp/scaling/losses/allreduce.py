@@ -87,7 +87,10 @@ class AllReduces:
         return {name for name in given if self._readers(name) and not is_part(name)}
 
     def _behind_writes(self, code: AbstractSet[str]) -> Set[str]:
-        """What waits for writes of gradients: sums over several steps, which themselves wait for the finite check."""
+        """Nodes that wait for writes of gradients.
+
+        Sums over several steps, which wait for the finite check.
+        """
         return self._view.descendants(self._view.descendants(code, control=False) & self._writes)
 
     def _handed(self, code: AbstractSet[str]) -> Set[str]:

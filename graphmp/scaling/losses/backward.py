@@ -63,7 +63,7 @@ class Backward(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What a node of gradient code reads of the forward pass: values, and what it knows by its shape alone."""
+    """The inputs of a node of gradient code from the forward pass: values, and shapes alone."""
 
     values: AbstractSet[Port]
     shapes: AbstractSet[Port]
@@ -149,7 +149,7 @@ class _Walk:
             self._forward[name] = own
 
     def _behind(self, own: str, read: _Read) -> FrozenSet[str]:
-        """What a gradient is of once it has run through a node: the other factor of a product."""
+        """The value whose gradient leaves a node: the other factor of a product."""
         if rule(self._view.nodes[own].op).name != "product" or not read.values:
             return frozenset((own,))
         ports = [self._view.behind(port, _COPIES) for port in self._view.inputs(own)]
@@ -161,7 +161,7 @@ class _Walk:
         return next(iter(names)) if len(names) == 1 else None
 
     def _read(self, name: str) -> _Read:
-        """What a node reads of the forward pass, constants aside; by way of what is computed for gradient code alone too."""
+        """The forward values that a node reads, also through nodes of gradient code alone."""
 
         def op(port: Port) -> str:
             return str(self._view.nodes[port.node].op)
@@ -216,7 +216,7 @@ class _Walk:
         return None
 
     def _makers(self, port: Port) -> Set[str]:
-        """What gives a value, where that has a gradient: no predicate and no index."""
+        """The source of a value that has a gradient, which predicates and indices have not."""
         return {port.node} if self._code.carries(port) else set()
 
     def _is_named(self, name: str) -> bool:

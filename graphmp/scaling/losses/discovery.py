@@ -78,7 +78,10 @@ class Discovered(NamedTuple):
 
 
 class Floats(NamedTuple):
-    """What is asked about outputs: whether one holds floating point numbers, and which op types call functions."""
+    """Questions about outputs.
+
+    Whether one holds floating-point numbers, and which op types call functions.
+    """
 
     carries: Callable[[Port], bool]
     functions: AbstractSet[str]
@@ -143,7 +146,7 @@ class _Discovery:
         return [self._call(seeds) for seeds in _overlapping(self._chosen, regions)]
 
     def _leading(self, names: Iterable[str]) -> Dict[Port, Set[str]]:
-        """What outputs lead to."""
+        """Nodes that depend on outputs."""
         return {Port(name, 0): self._linear([Port(name, 0)]) for name in names}
 
     def _add(self, regions: Dict[Port, Set[str]], region: Set[str]) -> Set[str]:
@@ -300,7 +303,7 @@ class _Discovery:
         return bool(nodes & values) and values <= (region if op in ADDS_OF_MANY else nodes)
 
     def _idle(self, region: AbstractSet[str]) -> Set[str]:
-        """What of a region leads nowhere."""
+        """The nodes of a region that lead nowhere."""
         outside = {
             name
             for name in region
@@ -309,7 +312,7 @@ class _Discovery:
         return set(region) - self._view.ancestors(outside, control=False)
 
     def _for_it_alone(self, nodes: AbstractSet[str], seeds: Sequence[Port]) -> Set[str]:
-        """What only gradient code reads, up to matmuls and what has no inputs but constants."""
+        """Nodes that only gradient code reads, up to matmuls and nodes of constants."""
         found: Set[str] = set()
         waiting = [
             port.node

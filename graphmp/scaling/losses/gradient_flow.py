@@ -1,4 +1,4 @@
-"""What the gradients of one scope come to: writes, by data, through accumulators and variables that hold them; not through other gradient code."""
+"""The writes that gradients of one scope reach by data, through accumulators and variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PUSHES, _TAKES = "AccumulatorApplyGradient", "TakeGradient"
 
 
 class GradientFlow(NamedTuple):
-    """What the gradients of a scope come to.
+    """The destinations of the gradients of a scope.
 
     Attributes:
         gradients: those outputs that come to a write.
@@ -171,7 +171,7 @@ def _emerging(graph: TrainingGraph, gradients: List[Port], into: AbstractSet[str
 
 
 def _out_of_lists(graph: TrainingGraph, lists: List[Port], into: AbstractSet[str]) -> List[Port]:
-    """What is first read out of TensorLists."""
+    """The first reads out of TensorLists."""
     readers = {
         c.node for port in lists for c in graph.view.consumers(port.node) if c.output == port.output
     }

@@ -95,7 +95,7 @@ def _one_step(graph: TrainingGraph, flows: Sequence[GradientFlow]) -> Iterator[P
 
 
 def _groups(graph: TrainingGraph, write: str) -> Iterator[str]:
-    """What waits for a write; of the parts that `tf.group` makes for each device, the group."""
+    """Nodes that wait for a write; for the per-device parts of `tf.group`, the group."""
     for name in graph.view.control_consumers(write):
         yield name
         if graph.view.nodes[name].op == "NoOp" and graph.view.nodes[name].device:

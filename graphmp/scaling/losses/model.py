@@ -1,4 +1,4 @@
-"""What is found of a training graph: calls of `tf.gradients`, and the losses that they are of."""
+"""Calls of `tf.gradients` in a training graph, and the losses that they belong to."""
 
 from __future__ import annotations
 

@@ -58,7 +58,10 @@ def call_scope(graph: TrainingGraph, call: str) -> GradientScope:
 
 
 def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:
-    """What a seed is the gradient of: the forward node of its reader; of several (a sum has no node of its own) what they first come together in."""
+    """The loss of a seed.
+
+    The forward node of its reader, or of several readers the node in which they first meet.
+    """
     view = graph.view
     shape = (
         view.nodes[view.inputs(seed.node)[0].node] if view.nodes[seed.node].op == "Fill" else None
@@ -190,7 +193,10 @@ def _around(graph: TrainingGraph, nodes: AbstractSet[str]) -> Tuple[str, ...]:
 
 
 def _seeds(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> Iterator[Port]:
-    """What gradients start from: ones and `grad_ys` among the leaves of a scope; else what they take from outside that is no forward value."""
+    """The seeds of gradients.
+
+    Ones and `grad_ys` among the leaves of a scope, else outside inputs that are no forward values.
+    """
     if scope in graph.recorded:
         return (
             seed

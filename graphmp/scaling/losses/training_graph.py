@@ -176,7 +176,7 @@ class TrainingGraph:
         return self.forward.get(name) or differentiated(name, self.view.nodes.keys())
 
     def _taken(self, name: str) -> Optional[Port]:
-        """What a write takes, or a function returns."""
+        """The values that a write takes, or a function returns."""
         if self.view.nodes[name].op == RESULT:
             return self.view.inputs(name)[0]
         slot = self.slot_named(name, "grad", "delta", "gradient", "gradient_values")

@@ -1,1 +1,1 @@
-"""What loss scaling does to a graph, decided before anything is changed."""
+"""The plan of loss scaling for a graph, made before anything is changed."""

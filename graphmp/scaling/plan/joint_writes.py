@@ -33,7 +33,7 @@ _FLAG = "^%d"  # stands for a loss's flag among the nodes; no node has such a na
 
 
 class Flags(NamedTuple):
-    """What the flags of losses wait for, and what waits for them.
+    """The nodes that flags of losses wait for, and the nodes that wait for flags.
 
     Attributes:
         checked: for each loss the nodes whose results its flag looks at.
@@ -82,7 +82,10 @@ def joint_writes(
 
 
 def _after(graph: TrainingGraph, flags: Flags) -> Callable[[str], List[str]]:
-    """What depends on a node at once: its readers, those that wait for it, and behind what a flag looks at what goes by the flag."""
+    """Direct dependents of a node.
+
+    Readers, waiting nodes, and behind checked values the nodes that go by the flag.
+    """
     by_flag: Dict[str, List[str]] = {}
     for name, numbers in flags.gated.items():
         for number in numbers:
@@ -143,7 +146,7 @@ def _levels(
 
 
 class _Users:
-    """What those run and need who use the results of writes.
+    """The nodes that users of the results of writes run and need.
 
     Attributes:
         bits: a bit for each write.

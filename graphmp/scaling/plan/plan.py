@@ -1,4 +1,4 @@
-"""What loss scaling will do to a graph, decided before anything is changed: `convert` applies it, `inspect` and `explain` read it."""
+"""The plan of loss scaling for a graph: `convert` applies it, `inspect` and `explain` read it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _KEPT = Reason(LOSS_SCALE, "gives the unscaled gradient")
 
 
 class ScalePlan(NamedTuple):
-    """What loss scaling does.
+    """The plan of loss scaling.
 
     Attributes:
         losses: those that are scaled: their seeds are multiplied, what leaves their gradient code is divided, checked and clipped.

@@ -1,4 +1,4 @@
-"""What is written in a training step, and what decides whether it is: the losses' flags, or the values themselves.
+"""The writes of a training step, and the condition of each: flags of losses, or its own values.
 
 Of all writes but initialisers, each goes by the first rule that holds.
 
@@ -46,7 +46,7 @@ from graphmp.scaling.plan.joint_writes import Flags, joint_writes
 
 
 class SkipPlan(NamedTuple):
-    """What decides on each write.
+    """The condition of each write.
 
     Attributes:
         by_loss: for a write, numbers of the losses by whose flags it goes; it is written where any holds.
@@ -225,7 +225,7 @@ class _Planner:
             plan.by_value.update((name, joined[name]) for name in batch if joined[name])
 
     def _list_others(self, plan: SkipPlan) -> None:
-        """What goes on in skipped steps."""
+        """Writes that go on in skipped steps."""
         written = set(self._graph.state.writes)
         for name, node in self._graph.view.nodes.items():
             if (name in written and name not in plan.by_loss) or kind(node.op) in GO_ON:
@@ -349,7 +349,7 @@ def activations(graph: TrainingGraph, allow: AbstractSet[str]) -> Set[str]:
 
 
 def _sources(graph: TrainingGraph) -> List[str]:
-    """What brings values into the graph: neither constants nor variables, and random numbers."""
+    """Sources of values: inputs that are neither constants nor variables, and random numbers."""
     beside = VARIABLE_OPS | {"Const", "NoOp"}
     return [
         n

@@ -15,7 +15,7 @@ from graphmp.graph.structure.view import GraphView
 
 
 class Later:
-    """What some ops depend on and a conversion didn't know.
+    """Nodes that some ops depend on and a conversion didn't know.
 
     Attributes:
         view: the later nodes, and the known ones that they read without these's own inputs.

@@ -106,7 +106,7 @@ def known_live_graph(graph: Any) -> Optional[LiveGraph]:
 
 
 class LiveGraph:
-    """What a graph's sessions fetch in the place of its own nodes.
+    """The nodes that a graph's sessions fetch in place of its own.
 
     Attributes:
         config: the options.
@@ -243,7 +243,7 @@ class LiveGraph:
         )
 
     def tensor(self, tensor: Any) -> Any:
-        """What to fetch, or feed, for a tensor: its clone, or itself."""
+        """The tensor to fetch or feed for a tensor: its clone, or itself."""
         found = self._tensors.get(id(tensor))
         if found is None:
             found = self._tensors[id(tensor)] = (
@@ -279,7 +279,7 @@ class LiveGraph:
         return int(sum(values[: len(rows)])), [float(value) for value in values[len(rows) :]]
 
     def op(self, op: Any) -> Any:
-        """What to run for an op."""
+        """The op to run for an op."""
         return self._named(op.graph, op.name)
 
     def _named(self, graph: Any, name: str) -> Any:

@@ -129,7 +129,7 @@ _DOORS = _Doors()
 
 
 class _Callable:
-    """What `_make_callable_from_options` returns, made anew whenever the clones are others."""
+    """The result of `_make_callable_from_options`, made anew whenever the clones change."""
 
     def __init__(self, original: Any, session: Any, options: Any, live: LiveGraph):
         self._original = original
