@@ -121,7 +121,7 @@ class Fixer:
         tally = Tally(paired.rows, FORMATS[self._config.compute_dtype])
         skipped = 0
         with Stepper(paired) as stepper:
-            stepper.initialise(self._options.checkpoint)
+            stepper.begin(self._options.checkpoint)
             batches = batches_for(stepper, self._conversion.original, self._options)
             if stepper.adapts:
                 stepper.compare(batches(first), False)
@@ -131,7 +131,7 @@ class Fixer:
                 skipped += not all(step.finite)
                 if 2 * skipped > self._options.steps or not self._losses_agree(step):
                     break
-                stepper.train(batches(first + number))
+                stepper.step(batches(first + number))
             else:
                 self._progress(self._runs)
                 return not disagreeing(tally.ranges(), self._tolerance)

@@ -22,7 +22,7 @@ from graphmp.policy.formats import FORMATS
 from graphmp.process_memory import collector_paused
 from graphmp.report.training import fetchable
 from graphmp.session.live.closure import nodes_to_clone
-from graphmp.session.plain_sessions import seeded
+from graphmp.session.steps.as_written import seeded
 from graphmp.verify.powers import powers
 
 _CLONES = SCOPE + "/audit"  # where the clones are

@@ -50,7 +50,7 @@ def audit(
     paired = PairedGraph(conversion, arithmetic == "native", ROLES)
     tally = Tally(paired.rows, FORMATS[conversion.report["compute_dtype"]])
     with Stepper(paired) as stepper:
-        stepper.initialise(options.checkpoint)
+        stepper.begin(options.checkpoint)
         batches = batches_for(stepper, conversion.original, options)
         measured = measured_steps(options.steps, len(paired.rows))
         steps, seconds = _run(stepper, batches, options.steps, measured, tally, progress)
@@ -84,7 +84,7 @@ def chosen_arithmetic(asked: str) -> str:
 
 def batches_for(stepper: Stepper, original: tf.MetaGraphDef, options: Options) -> Batches:
     """The batches that the options ask for; of made-up ones the first kind that the step runs on."""
-    updates = [op.name for op in stepper.updates]
+    updates = [op.name for op in stepper.targets]
     return asked_batches(
         stepper.session,
         GraphView(original.graph_def),
@@ -116,7 +116,7 @@ def _run(
             if number in measured:
                 tally.add(*stepper.tables(), steps[-1].scales, steps[-1].finite)
             middle = time.time()
-            stepper.train(feeds)
+            stepper.step(feeds)
             seconds["measured_steps"] += middle - start
             seconds["plain_steps"] += time.time() - middle
             progress(number + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -11,9 +11,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.audit.instrument import MAXIMA, SUMS
 from graphmp.audit.measure import COLUMNS
 from graphmp.audit.paired import PairedGraph
-from graphmp.process_memory import collector_paused
-from graphmp.session.plain_sessions import initialise, quiet_logging, restore, unoptimised
-from graphmp.session.session_config import with_session_config
+from graphmp.session.steps.as_written import unoptimised
+from graphmp.session.steps.training_session import TrainingSession
 
 
 class Step(NamedTuple):
@@ -32,33 +31,23 @@ class Step(NamedTuple):
     scales: List[float]
 
 
-class Stepper:
-    """A session of both graphs, to be closed after use.
+class Stepper(TrainingSession):
+    """A session of both graphs, to be closed after use; its targets train the original.
 
     Attributes:
-        graph: the tf.Graph.
-        session: the session.
-        updates: ops that train the original.
         adapts: ops that adapt the converted graph's loss scales.
     """
 
     def __init__(self, paired: PairedGraph):
-        """Imports the graph.
-
-        Raises:
-            GraphmpError: GMP024 where TensorFlow refuses it.
-        """
+        """Imports the graph; nothing is initialised yet."""
+        meta_graph = paired.meta_graph
+        super().__init__(meta_graph, paired.updates, unoptimised(meta_graph.graph_def))
         self._paired = paired
-        with collector_paused(), quiet_logging(), tf.Graph().as_default() as self.graph:
-            self._saver = tf.train.import_meta_graph(paired.meta_graph, clear_devices=True)
+        with self.graph.as_default():
             self._clear, self._tables = self._tables_of(2 * len(paired.rows))
-        self.updates = self._ops(paired.updates)
-        self.adapts = self._ops(paired.adapts)
+        self.adapts = self.ops(paired.adapts)
         self._fetches = self._step_fetches()
         self._beside = self._fetches["converted"] if paired.draws else []
-        self.session = tf.Session(
-            graph=self.graph, config=with_session_config(unoptimised(paired.meta_graph.graph_def))
-        )
 
     def _tables_of(self, rows: int) -> Tuple[Any, List[Any]]:
         clear, read = [], []
@@ -70,9 +59,6 @@ class Stepper:
             clear.append(tf.raw_ops.AssignVariableOp(resource=table, value=tf.zeros(shape, dtype)))
             read.append(tf.raw_ops.ReadVariableOp(resource=table, dtype=dtype))
         return tf.group(*clear), read
-
-    def _ops(self, names: List[str]) -> List[Any]:
-        return [self.graph.get_operation_by_name(name) for name in names]
 
     def _step_fetches(self) -> Dict[str, Any]:
         def tensor(text: str) -> Any:
@@ -92,22 +78,20 @@ class Stepper:
         """The ops that updates read, to see whether the step runs without taking it; not their outputs, which a conditional may leave out."""
         read = [
             tensor.op
-            for op in self.updates
+            for op in self.targets
             for tensor in op.inputs
             if tensor.dtype in (tf.float16, tf.float32, tf.float64)
         ]
         return [read, self._beside]
 
-    def initialise(self, checkpoint: str = "") -> None:
+    def begin(self, checkpoint: str) -> None:
         """Gives variables and tables their first values, from a checkpoint where one is given.
 
         Raises:
             GraphmpError: GMP003 where that can't be restored.
         """
-        initialise(self.session, self._ops(self._paired.initializers))
+        self.initialise(self._paired.initializers, checkpoint)
         self.session.run(self._clear)  # measurements in while loops run with every step
-        if checkpoint:
-            restore(self.session, self._saver, checkpoint)
 
     def settled(self, feeds: Dict[str, Any], measured: bool) -> Step:
         """As `compare`; where that would be skipped, again while the loss scales come down, so that a skipped step is one that no scale helps."""
@@ -122,7 +106,7 @@ class Stepper:
 
     def compare(self, feeds: Dict[str, Any], measured: bool) -> Step:
         """Computes a step of both graphs; nothing is trained. Where it is measured, `tables` has the rows afterwards."""
-        targets = self._ops([self._paired.measurement] if measured else [])
+        targets = self.ops([self._paired.measurement] if measured else [])
         if measured:
             self.session.run(self._clear)
         found, _ = self.session.run([self._fetches, targets], feeds)
@@ -139,15 +123,9 @@ class Stepper:
         sums, maxima = self.session.run(self._tables)
         return sums, maxima
 
-    def train(self, feeds: Dict[str, Any]) -> None:
+    def step(self, feeds: Mapping[str, Any]) -> None:
         """Trains the original on a batch."""
-        self.session.run([self.updates, self._beside], feeds)
-
-    def __enter__(self) -> Stepper:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.session.close()
+        self.session.run([self.targets, self._beside], feeds)
 
 
 def _sum(values: List[Any]) -> float:

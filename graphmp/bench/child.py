@@ -20,10 +20,10 @@ import tensorflow.compat.v1 as tf
 from graphmp.bench import accumulation, feeds, memory, pipeline
 from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY
 from graphmp.bench.processes import END, ENDED, says_no_memory
-from graphmp.bench.session import Training, TrainingSession
 from graphmp.bench.shares import shares
+from graphmp.bench.timed_session import TimedSession, TrainingFile
 from graphmp.errors import GraphmpError
-from graphmp.session.step_stats import peak_bytes
+from graphmp.session.steps.step_stats import peak_bytes
 from graphmp.wording import first_line
 
 _STDOUT = 1
@@ -35,9 +35,11 @@ class Child:
 
     def __init__(self, spec: Dict[str, Any]):
         """Nothing is run yet; `spec` is what `processes.spec` makes."""
-        self._trainings = {name: Training(*values) for name, values in spec["trainings"].items()}
+        self._trainings = {
+            name: TrainingFile(*values) for name, values in spec["trainings"].items()
+        }
         self._gpu_memory = spec["memory_limit"] if spec["on_gpu"] else 0
-        self._open: Dict[str, TrainingSession] = {}
+        self._open: Dict[str, TimedSession] = {}
         self._batches: Dict[str, List[Dict[str, Any]]] = {}
 
     def answer(self, order: Dict[str, Any]) -> Dict[str, Any]:
@@ -58,7 +60,7 @@ class Child:
 
     def make_batches(self, data: str, sizes: List[int], seed: int, folder: str) -> List[Any]:
         """Writes the batches; returns what was made, and the wait for the graph's own input."""
-        original = TrainingSession(self._trainings[FLOAT32], self._gpu_memory)
+        original = TimedSession(self._trainings[FLOAT32], self._gpu_memory)
         made = feeds.make(original, data, sizes, seed, pathlib.Path(folder))
         return [made, pipeline.measure(original, feeds.read(made[0].path, 1)[0])]
 
@@ -104,9 +106,9 @@ class Child:
         if session is not None:
             session.close()
 
-    def _opened(self, variant: str) -> TrainingSession:
+    def _opened(self, variant: str) -> TimedSession:
         if variant not in self._open:
-            self._open[variant] = TrainingSession(self._trainings[variant], self._gpu_memory)
+            self._open[variant] = TimedSession(self._trainings[variant], self._gpu_memory)
         return self._open[variant]
 
 

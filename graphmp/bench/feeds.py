@@ -10,7 +10,7 @@ from typing import Any, Counter, Dict, Iterator, List, NamedTuple, Optional, Seq
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.bench.session import TrainingSession
+from graphmp.bench.timed_session import TimedSession
 from graphmp.errors import GraphmpError
 from graphmp.feeds.attempts import first_that_runs, shape_attempts
 from graphmp.feeds.batches import Batch, Batches, from_function, from_npz, random_batches
@@ -37,7 +37,7 @@ class Made(NamedTuple):
 
 
 def make(
-    original: TrainingSession, data: str, sizes: Sequence[int], seed: int, folder: pathlib.Path
+    original: TimedSession, data: str, sizes: Sequence[int], seed: int, folder: pathlib.Path
 ) -> List[Made]:
     """Makes the batches of all sizes; one where graph or data have a batch size of their own.
 
@@ -67,7 +67,7 @@ def read(path: str, count: int = BATCHES) -> List[Batch]:
 
 
 def _sources(
-    original: TrainingSession, wanted: List[Wanted], data: str, sizes: Sequence[int], seed: int
+    original: TimedSession, wanted: List[Wanted], data: str, sizes: Sequence[int], seed: int
 ) -> Iterator[Any]:
     """Each size with its Batches."""
     if data.endswith(".npz"):
@@ -86,7 +86,7 @@ def _sources(
             )
 
 
-def _guess(original: TrainingSession, wanted: List[Wanted], size: int, seed: int) -> Guess:
+def _guess(original: TimedSession, wanted: List[Wanted], size: int, seed: int) -> Guess:
     """The first guess of the open dimensions that the step runs with; one for which there is no memory is right, too."""
     tried: List[Guess] = []
 
@@ -138,7 +138,7 @@ def _batch_size(batch: Batch, wanted: List[Wanted], asked: int) -> Optional[int]
     return counted.most_common(1)[0][0] if counted else None
 
 
-def _names(original: TrainingSession) -> List[str]:
+def _names(original: TimedSession) -> List[str]:
     return [op.name for op in original.targets]
 
 

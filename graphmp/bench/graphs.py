@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.bench import grappler
 from graphmp.bench.bench import FLOAT32, GRAPHMP, TENSORFLOW
-from graphmp.bench.session import Training
+from graphmp.bench.timed_session import TrainingFile
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError
@@ -26,7 +26,7 @@ _HERE = re.compile(r"/(?:device:)?(CPU|GPU):(\d+)$", re.IGNORECASE)
 class Graphs(NamedTuple):
     """The graphs by variant, and why one is missing."""
 
-    trainings: Dict[str, Training]
+    trainings: Dict[str, TrainingFile]
     missing: Dict[str, str]
 
 
@@ -59,7 +59,7 @@ def make(conversion: Conversion, folder: pathlib.Path) -> Graphs:
     )
 
 
-def write(meta_graph: tf.MetaGraphDef, targets: Set[str], path: pathlib.Path) -> Training:
+def write(meta_graph: tf.MetaGraphDef, targets: Set[str], path: pathlib.Path) -> TrainingFile:
     """Writes a graph for the devices of this machine, and says how it trains.
 
     Args:
@@ -77,7 +77,7 @@ def write(meta_graph: tf.MetaGraphDef, targets: Set[str], path: pathlib.Path) ->
     tables = (
         set(local.collection_def[key].node_list.value) if key in local.collection_def else set()
     )
-    return Training(
+    return TrainingFile(
         str(path),
         sorted(targets & set(view.nodes)),
         sorted((State(local, view).initializers | tables) & set(view.nodes)),

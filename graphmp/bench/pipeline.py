@@ -9,14 +9,14 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.bench.bench import Input
 from graphmp.bench.feeds import without
-from graphmp.bench.session import TrainingSession
+from graphmp.bench.timed_session import TimedSession
 from graphmp.wording import first_line
 
 _ITERATORS = ("IteratorGetNext", "IteratorGetNextSync")
 _WARMUP, _STEPS = 2, 10
 
 
-def measure(original: TrainingSession, batch: Dict[str, Any]) -> Input:
+def measure(original: TimedSession, batch: Dict[str, Any]) -> Input:
     """The share of a step that waits; a message where the pipeline doesn't run without its script, neither where there is none.
 
     Args:
@@ -40,7 +40,7 @@ def measure(original: TrainingSession, batch: Dict[str, Any]) -> Input:
     return Input(waiting=max(0.0, 1 - fed / own))
 
 
-def _initialise(original: TrainingSession) -> None:
+def _initialise(original: TimedSession) -> None:
     """Runs what gives iterators their datasets."""
     makers: List[str] = [
         name for name, node in original.view.nodes.items() if node.op == "MakeIterator"
@@ -48,5 +48,5 @@ def _initialise(original: TrainingSession) -> None:
     original.session.run([original.graph.get_operation_by_name(name) for name in makers])
 
 
-def _median(original: TrainingSession, feeds: Dict[str, Any]) -> float:
+def _median(original: TimedSession, feeds: Dict[str, Any]) -> float:
     return float(np.median(original.timed([feeds], _WARMUP + _STEPS)[_WARMUP:]))

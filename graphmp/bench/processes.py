@@ -13,7 +13,7 @@ import sys
 from typing import Any, Dict, Mapping, Optional
 
 from graphmp.bench.bench import FAILED, OUT_OF_MEMORY, TOO_SLOW
-from graphmp.bench.session import Training
+from graphmp.bench.timed_session import TrainingFile
 from graphmp.conversion.builds import ROOT
 from graphmp.errors import GraphmpError
 
@@ -51,7 +51,7 @@ class Trouble(Exception):
         super().__init__("%s: %s" % (status, self.message))
 
 
-def spec(trainings: Mapping[str, Training], memory_limit: int, on_gpu: bool) -> Dict[str, Any]:
+def spec(trainings: Mapping[str, TrainingFile], memory_limit: int, on_gpu: bool) -> Dict[str, Any]:
     """The orders of a process.
 
     Args:

@@ -12,7 +12,7 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.inspect.tensor_cores import misfit
 from graphmp.naming import SCOPE
 from graphmp.policy.policy import tensor_core_ops
-from graphmp.session.step_stats import seconds_by_op
+from graphmp.session.steps.step_stats import seconds_by_op
 
 _STREAMS = "/stream:all"
 # What TensorFlow's optimizers make of an op: _FusedMatMul, _MklNativeConv2DBackpropFilterWithBias.

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.bench import feeds, graphs
 from graphmp.bench.options import Options
-from graphmp.bench.session import TrainingSession
+from graphmp.bench.timed_session import TimedSession
 from graphmp.config import Config
 from graphmp.conversion.source import names_a_graph
 from graphmp.doctor.devices import TENSOR_CORES, Device
@@ -86,7 +86,7 @@ def traced(
         folder = pathlib.Path(name)
         try:
             written = graphs.write(meta_graph, targets, folder / "graph.meta")
-            with contextlib.closing(TrainingSession(written, options.memory_limit)) as session:
+            with contextlib.closing(TimedSession(written, options.memory_limit)) as session:
                 made = feeds.make(
                     session, options.data, options.batch_sizes[:1], options.seed, folder
                 )

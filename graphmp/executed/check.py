@@ -21,8 +21,8 @@ from graphmp.executed.allowed import Allowed
 from graphmp.executed.order import open_order
 from graphmp.executed.ranges import out_of_range
 from graphmp.executed.scales import Found, find_scales
-from graphmp.executed.session import Session
 from graphmp.executed.skips import Seen, Skips
+from graphmp.executed.variables import VariableSession
 from graphmp.executed.widened import plain, widened
 from graphmp.feeds.asked import asked_batches
 from graphmp.graph.edit.mark import read_mark
@@ -164,12 +164,17 @@ class Executed:
 
     def _batches(self, train: Sequence[str]) -> Any:
         view, options = GraphView(self._original.graph_def), self._options
-        with _of_original(), Session(
-            self._original, checkpoint=options.checkpoint, on_gpu=True
+        with _of_original(), VariableSession(
+            self._original, train, checkpoint=options.checkpoint, on_gpu=True
         ) as session:
-            probe = [session.graph.get_operation_by_name(name) for name in train]
             return asked_batches(
-                session.session, view, train, probe, options.data, options.batch_size, options.seed
+                session.session,
+                view,
+                train,
+                session.targets,
+                options.data,
+                options.batch_size,
+                options.seed,
             )
 
     def _expected(self) -> same.Expected:

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.executed.order import in_this_order
 from graphmp.executed.same import Expected
-from graphmp.executed.session import Session, changed
+from graphmp.executed.variables import VariableSession, changed
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.view import GraphView, Port
@@ -49,8 +49,9 @@ def out_of_range(
     side = Side(original, original.graph_def)
     steps, view, state = wanted.steps, side.view, side.state
     names = {train: _compared(side, other, train) for train in steps.train}
-    with Session(in_this_order(original, steps.order), wanted.start) as one, Session(
-        in_this_order(other, steps.order), wanted.start
+    graphs = [in_this_order(graph, steps.order) for graph in (original, other)]
+    with VariableSession(graphs[0], steps.train, wanted.start) as one, VariableSession(
+        graphs[1], steps.train, wanted.start
     ) as two:
         for number in range(steps.number):
             two.load(dict(one.values(), **given))

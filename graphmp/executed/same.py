@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from graphmp.executed.order import Edges, in_this_order
-from graphmp.executed.session import Session, Values, changed, not_finite
+from graphmp.executed.variables import Values, VariableSession, changed, not_finite
 from graphmp.feeds.batches import Batches
 
 _SLACK = (
@@ -54,11 +54,12 @@ class Expected(NamedTuple):
 
 def expected(original: tf.MetaGraphDef, steps: Steps, checkpoint: str) -> Expected:
     """Runs the steps of the original twice."""
-    with Session(in_this_order(original, steps.order), None, checkpoint) as session:
+    ordered = in_this_order(original, steps.order)
+    with VariableSession(ordered, steps.train, checkpoint=checkpoint) as session:
         start = end = session.values()
         good = 0
         while good < steps.number:
-            session.step(steps.train, steps.batches(good))
+            session.step(steps.batches(good))
             after = session.values()
             if set(not_finite(after)) - set(not_finite(start)):
                 break
@@ -102,9 +103,10 @@ def moved(wanted: Expected) -> List[str]:
 
 
 def _run(graph: tf.MetaGraphDef, steps: Steps, start: Values, backwards: bool = False) -> Values:
-    with Session(in_this_order(graph, steps.order), start, backwards=backwards) as session:
+    ordered = in_this_order(graph, steps.order)
+    with VariableSession(ordered, steps.train, start, backwards=backwards) as session:
         for step in range(steps.number):
-            session.step(steps.train, steps.batches(step))
+            session.step(steps.batches(step))
         return session.values()
 
 

@@ -14,7 +14,7 @@ from graphmp.executed.allowed import Allowed
 from graphmp.executed.infinities import Infinities, Spot
 from graphmp.executed.same import Steps
 from graphmp.executed.scales import Dynamic, Found, Source
-from graphmp.executed.session import Session, Values, changed, not_finite
+from graphmp.executed.variables import Values, VariableSession, changed, not_finite
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.order import in_order
 from graphmp.graph.structure.view import Consumer, Port
@@ -101,7 +101,9 @@ class Skips:
 
     def run(self) -> Seen:
         """Runs all steps."""
-        with Session(self._infinities.meta_graph, self._start, on_gpu=True) as self._session:
+        with VariableSession(
+            self._infinities.meta_graph, self._steps.train, self._start, on_gpu=True
+        ) as self._session:
             before = self._settled()
             if before is None:
                 return Seen([], 0, [], [], set(), True)
@@ -137,9 +139,7 @@ class Skips:
         )
 
     def _step(self, *infinite: int) -> Values:
-        self._session.step(
-            self._steps.train, dict(self._steps.batches(0), **self._infinities.feeds(*infinite))
-        )
+        self._session.step(dict(self._steps.batches(0), **self._infinities.feeds(*infinite)))
         return self._session.values()
 
     def _stepped(self, before: Values, *infinite: int) -> Values:

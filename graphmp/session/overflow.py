@@ -39,7 +39,7 @@ def check_overflow(
     ops = (
         _checks(graph, live)
         if fetches is None
-        else [live.op(op) if live else op for op in as_ops(fetches, graph)]
+        else [live.nodes.stand_ins.op(op) if live else op for op in as_ops(fetches, graph)]
     )
     if not ops:
         raise GraphmpError(
@@ -49,13 +49,13 @@ def check_overflow(
     watches = _WATCHES.setdefault(graph, {})
     key = tuple(op.name for op in ops)
     if key not in watches:
-        watches[key] = Watch(ops, live.originals() if live else {})
+        watches[key] = Watch(ops, live.nodes.stand_ins.originals() if live else {})
     return watches[key].first(session.run(watches[key].fetches, feed_dict))
 
 
 def _checks(graph: Any, live: Any) -> List[Any]:
     if live is not None and live.converted is not None:
-        return live.checked()
+        return live.converted.checks()
     ops = graph.get_operations()
     found = [op for op in ops if roles.ALL_FINITE.match(op.name)] or [
         op for op in ops if roles.UNSCALE.match(op.name)

@@ -18,7 +18,8 @@ from graphmp.session.live.words import Words
 from graphmp.session.session_config import with_session_config
 from graphmp.tf_hooks import sessions
 
-_SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()
+_SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()  # that were made to convert their graph
+_GRAPHS: weakref.WeakSet[Any] = weakref.WeakSet()  # of which every session does
 _WORDS = Words(python=True)
 
 
@@ -106,7 +107,8 @@ def _convert_in(session: Any, settings: Config) -> None:
 
 def convert_sessions_of(graph: Any, config: Config) -> None:
     """From now on every session of a graph trains it in mixed precision, as a `Session` with these options does."""
-    _watched(graph, config).for_every_session = True
+    _watched(graph, config)
+    _GRAPHS.add(graph)
 
 
 def _watched(graph: Any, config: Config) -> LiveGraph:
@@ -141,13 +143,12 @@ def _end(fate: Fate, compute_dtype: str) -> None:
 
 def is_converted_in_sessions(graph: Any) -> bool:
     """Whether `convert_sessions_of` was called for a graph."""
-    live = known_live_graph(graph)
-    return live is not None and live.for_every_session
+    return graph in _GRAPHS
 
 
 def _live(session: Any) -> Optional[LiveGraph]:
-    live = known_live_graph(session.graph)
-    return live if live is not None and (live.for_every_session or session in _SESSIONS) else None
+    converts = session.graph in _GRAPHS or session in _SESSIONS
+    return known_live_graph(session.graph) if converts else None
 
 
 def convert_every_session(config: Config, observer: Observer, debug: bool = False) -> None:

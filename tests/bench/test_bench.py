@@ -10,7 +10,7 @@ from graphmp.bench import run
 from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED
 from graphmp.bench.child import Child
 from graphmp.bench.options import Options
-from graphmp.bench.session import TrainingSession
+from graphmp.bench.timed_session import TimedSession
 from graphmp.doctor.devices import limits
 from graphmp.errors import GraphmpError
 from tests.support.benched import CPU, TF1
@@ -70,14 +70,14 @@ def test_a_bench(conversion, local):
 
 
 def test_a_batch_size_without_memory_is_a_row(conversion, local, monkeypatch):
-    step = TrainingSession.step
+    step = TimedSession.step
 
     def limited(self, batch):
         if len(batch["x:0"]) > 4 and "graphmp/loss_scale/update/step" not in self.view.nodes:
             raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
         step(self, batch)
 
-    monkeypatch.setattr(TrainingSession, "step", limited)
+    monkeypatch.setattr(TimedSession, "step", limited)
     found = benched(conversion)
     assert found.only_converted == [8]
     assert [found.run(FLOAT32, size).status for size in (4, 8)] == [TIMED, OUT_OF_MEMORY]
@@ -104,14 +104,14 @@ def test_sessions_take_turns_alone_where_there_is_no_memory_for_all(conversion, 
 
 
 def test_a_conversion_that_fails_is_a_row(conversion, local, monkeypatch):
-    step = TrainingSession.step
+    step = TimedSession.step
 
     def broken(self, batch):
         if "graphmp/loss_scale/update/step" in self.view.nodes:
             raise tf.errors.InvalidArgumentError(None, None, "no such kernel")
         step(self, batch)
 
-    monkeypatch.setattr(TrainingSession, "step", broken)
+    monkeypatch.setattr(TimedSession, "step", broken)
     assert [
         (each.variant, each.message) for each in benched(conversion).runs if each.status == FAILED
     ] == [(GRAPHMP, "no such kernel")] * 2
@@ -121,7 +121,7 @@ def test_an_original_that_does_not_run_is_an_error(conversion, local, monkeypatc
     def broken(self, batch):
         raise tf.errors.InvalidArgumentError(None, None, "bad labels")
 
-    monkeypatch.setattr(TrainingSession, "step", broken)
+    monkeypatch.setattr(TimedSession, "step", broken)
     with pytest.raises(
         GraphmpError, match="GMP024: <MetaGraphDef>: the step does not run: bad labels"
     ):

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.bench import feeds, graphs, pipeline, text
 from graphmp.bench.bench import FLOAT32, GRAPHMP, TENSORFLOW, Input
-from graphmp.bench.session import TrainingSession
+from graphmp.bench.timed_session import TimedSession
 from tests.support.benched import TF1, a_bench
 from tests.support.classifiers import classifier
 
@@ -21,7 +21,7 @@ def original(tmp_path):
 
     def make(meta_graph, **options):
         found = graphmp.convert(meta_graph, **options)
-        opened.append(TrainingSession(graphs.make(found, tmp_path).trainings[FLOAT32]))
+        opened.append(TimedSession(graphs.make(found, tmp_path).trainings[FLOAT32]))
         return opened[-1]
 
     yield make

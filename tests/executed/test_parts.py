@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.executed.infinities import Infinities, Spot
 from graphmp.executed.order import in_this_order, open_order
 from graphmp.executed.scales import find_scales
-from graphmp.executed.session import Session, changed
+from graphmp.executed.variables import VariableSession, changed
 from graphmp.executed.widened import plain, widened
 from graphmp.graph.structure.view import GraphView
 from graphmp.verify.sides import Side
@@ -90,10 +90,10 @@ def test_infinities_in_a_loop():
         ("while/while_context",),
     )
     infinities = Infinities(Side(original, original.graph_def), [spot])
-    with Session(infinities.meta_graph) as session:
-        session.step(["keep"], infinities.feeds())
+    with VariableSession(infinities.meta_graph, ["keep"]) as session:
+        session.step(infinities.feeds())
         assert session.values()["v"] == 8.0
-        session.step(["keep"], infinities.feeds(0))
+        session.step(infinities.feeds(0))
         assert session.values()["v"] == np.inf
 
 
@@ -103,7 +103,7 @@ def test_values():
         for kind in (False, True):
             tf.get_variable("v%d" % kind, [2], use_resource=kind)
         original = tf.train.export_meta_graph()
-    with Session(original) as session:
+    with VariableSession(original, []) as session:
         before = session.values()
         assert sorted(before) == ["v0", "v1"]
         session.load({"v0": before["v0"] + 1, "v1": before["v1"], "gone": before["v0"]})

@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.inspect.memory.measured import measure
-from graphmp.session.step_stats import peak_bytes, seconds_by_op
+from graphmp.session.steps.step_stats import peak_bytes, seconds_by_op
 from tests.support.memory_of_steps import CONFIG, built, printed
 
 

@@ -206,7 +206,7 @@ def test_monitored_sessions_resume_both_ways(folder):
 UNCONVERTIBLE = (
     TRAIN
     + """
-import graphmp.session.live.live_graph as live
+import graphmp.session.live.live_conversion as live
 from graphmp.errors import GraphmpError
 def fail(*args, **options):
     raise GraphmpError("GMP021", "the node loss is wrong")

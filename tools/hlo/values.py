@@ -42,7 +42,7 @@ class _Session(NamedTuple):
 
     graph: tf.Graph
     session: tf.Session
-    updates: List[Any]
+    targets: List[Any]
     probe: List[Any]
 
 
@@ -103,7 +103,7 @@ def _batch(
     running: _Session, view: GraphView, meta_graph: tf.MetaGraphDef, options: Options
 ) -> Batch:
     """The first batch of the data, or one made up: with which unknown dimensions the step runs, a small batch shows."""
-    names = [op.name for op in running.updates]
+    names = [op.name for op in running.targets]
     wanted = wanted_tensors(running.graph, view, names)
     guesses, small = (
         shape_attempts(running.graph, view, wanted, size)

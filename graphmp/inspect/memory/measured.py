@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -13,8 +13,8 @@ from graphmp.feeds.batches import Batch
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.view import GraphView
 from graphmp.inspect.training_step import find_training
-from graphmp.session.session_config import with_session_config
-from graphmp.session.step_stats import peak_bytes
+from graphmp.session.steps.step_stats import peak_bytes
+from graphmp.session.steps.training_session import TrainingSession
 from graphmp.wording import first_line
 
 _REFUSALS = (
@@ -22,6 +22,7 @@ _REFUSALS = (
     ValueError,
     TypeError,
 )  # what TensorFlow raises for a graph that it doesn't import or run
+_ONE_BY_ONE = tf.ConfigProto(inter_op_parallelism_threads=1)
 
 
 class Peak(NamedTuple):
@@ -66,9 +67,12 @@ def measure(
     batch: Optional[Batch] = None
     for place, graph in enumerate([original] if converted is None else [original, converted]):
         try:
-            with _Runner(graph, updates) as runner:
-                batch = runner.batch(batch_size, seed) if batch is None else batch
-                trace = runner.traced(batch)
+            view = GraphView(graph.graph_def)
+            with TrainingSession(graph, updates, _ONE_BY_ONE) as session:
+                session.initialise(sorted(State(graph, view).initializers))
+                batch = _batch(session, view, batch_size, seed) if batch is None else batch
+                session.step(batch)
+                trace = session.traced(batch)
                 found[place] = Peak(peak_bytes(trace), peak_bytes(trace, scratch=False))
         except _REFUSALS as error:
             return Measured(
@@ -82,50 +86,9 @@ def measure(
     return Measured(found[0], found[1], "")
 
 
-class _Runner:
-    """A session of one graph with its variables initialised, to be closed after use."""
-
-    def __init__(self, meta_graph: tf.MetaGraphDef, updates: Iterable[str]):
-        self._view = GraphView(meta_graph.graph_def)
-        with tf.Graph().as_default() as self._graph:
-            tf.train.import_meta_graph(meta_graph, clear_devices=True)
-        config = with_session_config(tf.ConfigProto(inter_op_parallelism_threads=1))
-        self._session = tf.Session(graph=self._graph, config=config)
-        self._updates = [self._graph.get_operation_by_name(name) for name in updates]
-        self._initialise(State(meta_graph, self._view).initializers)
-
-    def _initialise(self, initializers: Iterable[str]) -> None:
-        """Runs initialisers until no more of them run: one may read another variable."""
-        waiting = [self._graph.get_operation_by_name(name) for name in sorted(initializers)]
-        left = waiting + self._graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
-        waiting = []
-        while left != waiting:
-            waiting = left
-            left = [op for op in waiting if not self._runs(op)]
-
-    def _runs(self, op: Any) -> bool:
-        try:
-            self._session.run(op)
-        except tf.errors.OpError:
-            return False
-        return True
-
-    def batch(self, batch_size: int, seed: int) -> Batch:
-        """Random data that the step runs on; it is run with it. Raises GMP013 where there is none."""
-        names = [op.name for op in self._updates]
-        with self._graph.as_default():
-            attempts = random_attempts(self._graph, self._view, names, batch_size, seed)
-            return first_that_runs(self._session, self._updates, attempts)(0)
-
-    def traced(self, batch: Batch) -> tf.RunMetadata:
-        """The trace of a step, behind one that isn't traced."""
-        options, metadata = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), tf.RunMetadata()
-        self._session.run(self._updates, batch)
-        self._session.run(self._updates, batch, options=options, run_metadata=metadata)
-        return metadata
-
-    def __enter__(self) -> _Runner:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._session.close()
+def _batch(session: TrainingSession, view: GraphView, batch_size: int, seed: int) -> Batch:
+    """Random data that the step runs on; it is run with it. Raises GMP013 where there is none."""
+    names = [op.name for op in session.targets]
+    with session.graph.as_default():
+        attempts = random_attempts(session.graph, view, names, batch_size, seed)
+        return first_that_runs(session.session, session.targets, attempts)(0)

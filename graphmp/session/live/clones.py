@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AbstractSet, Any, Dict, Optional, Set
+from typing import AbstractSet, Any, Dict, Mapping, Optional, Set
 
 import tensorflow.compat.v1 as tf
 
@@ -17,7 +17,6 @@ class Clones:
 
     Attributes:
         names: original name to the clone's.
-        helpers: names of the nodes added between what is shared and the clones.
         prefix: the scope of the clones.
     """
 
@@ -28,7 +27,7 @@ class Clones:
         before: tf.GraphDef,
         wanted: AbstractSet[str],
         prefix: str = "",
-        earlier: Optional[Dict[str, str]] = None,
+        earlier: Optional[Mapping[str, str]] = None,
     ):
         """Decides on names; nothing is added yet.
 
@@ -50,7 +49,12 @@ class Clones:
         self.names: Dict[str, str] = {
             name: self._named(name, taken) for name in after.nodes if name in wanted
         }
-        self.helpers: Set[str] = set()
+        self._helpers: Set[str] = set()
+
+    @property
+    def added(self) -> Set[str]:
+        """Names of the nodes that `add` put into the graph: the clones, and those between what is shared and the clones."""
+        return set(self.names.values()) | self._helpers
 
     def add(self) -> None:
         """Imports the clones, outside of the caller's scopes, devices and control dependencies. A finalised graph is opened for that.
@@ -109,7 +113,7 @@ class Clones:
             return self._helper(tf.constant(0, name="%s/after/%s" % (SCOPE, op.name)))
 
     def _helper(self, tensor: Any) -> Any:
-        self.helpers.add(tensor.op.name)
+        self._helpers.add(tensor.op.name)
         return tensor
 
 

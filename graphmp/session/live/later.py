@@ -6,30 +6,40 @@ that is trained.
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Set
+from typing import Any, List, Set, Tuple
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.graph.state.live import ancestors
 from graphmp.graph.structure.view import GraphView
+from graphmp.session.live.clones import Clones
+from graphmp.session.live.closure import with_dependents
+from graphmp.session.live.nodes import LiveNodes
 
 
-class Later:
-    """Nodes that some ops depend on and a conversion didn't know.
+def followed(nodes: LiveNodes, ops: List[Any]) -> LiveNodes:
+    """These nodes, with clones of those that the ops run, came later and depend on clones.
 
-    Attributes:
-        view: the later nodes, and the known ones that they read without these's own inputs.
-        known: names of the latter.
+    In a loop that was there before, they stay as they are: half a loop can't run.
     """
+    view, border = _later(nodes, ops)
+    seeds = border & set(nodes.stand_ins.names)
+    if not seeds or border & nodes.in_loops:
+        return nodes
+    wanted = with_dependents(view, seeds, border)
+    clones = Clones(ops[0].graph, view, view.graph_def, wanted, nodes.prefix, nodes.stand_ins.names)
+    clones.add()
+    return nodes.with_clones(clones, view, wanted)
 
-    def __init__(self, ops: List[Any], is_known: Callable[[Any], bool]):
-        """Walks back from `ops`, the ops of a live graph, up to the known ones."""
-        found = ancestors(ops, stop=is_known)
-        graph_def = tf.GraphDef()
-        self.known: Set[str] = {op.name for op in found if is_known(op)}
-        for op in found:
-            node = graph_def.node.add()
-            node.CopyFrom(op.node_def)
-            if op.name in self.known:
-                del node.input[:]
-        self.view = GraphView(graph_def)
+
+def _later(nodes: LiveNodes, ops: List[Any]) -> Tuple[GraphView, Set[str]]:
+    """The nodes that the ops run and that came later, with the known ones that they read; names of the latter, which are without inputs."""
+    found = ancestors(ops, stop=lambda op: nodes.knows(op.name))
+    graph_def = tf.GraphDef()
+    border = {op.name for op in found if nodes.knows(op.name)}
+    for op in found:
+        node = graph_def.node.add()
+        node.CopyFrom(op.node_def)
+        if op.name in border:
+            del node.input[:]
+    return GraphView(graph_def), border

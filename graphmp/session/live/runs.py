@@ -11,7 +11,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from graphmp.session.live.errors import of_original
 from graphmp.session.live.live_graph import LiveGraph
+from graphmp.session.live.stand_ins import StandIns
 from graphmp.tf_hooks import internals, patch
 
 Finder = Callable[[Any], Optional[LiveGraph]]
@@ -52,20 +54,19 @@ class _Doors:
         trains = live.prepare(session, targets + [tensor.op for tensor in fetches])
         if trains:
             live.observer.begins(live, feeds)
-        ops, tensors = [live.op(op) for op in targets], [live.tensor(tensor) for tensor in fetches]
-        looks = (
-            trains and live.flagged and handle is None
-        )  # a partial run gives what its setup named
+        nodes = live.nodes
+        ops = [nodes.stand_ins.op(op) for op in targets]
+        tensors = [nodes.stand_ins.tensor(tensor) for tensor in fetches]
+        looks = trains and handle is None  # a partial run gives what its setup named
         key = (*ops, *(tensor.op for tensor in tensors)) if looks else ()
         watched = live.watched(key) if looks else []
         try:
-            results = original(
-                session, handle, ops, tensors + watched, _fed(live, feeds), options, metadata
-            )
+            fed = _fed(nodes.stand_ins, feeds)
+            results = original(session, handle, ops, tensors + watched, fed, options, metadata)
         except tf.errors.OpError as error:
-            raise live.of_original(error) from None
+            raise of_original(error, nodes) from None
         if trains:
-            live.trained(session, key, results[len(tensors) :])
+            live.trained(key, results[len(tensors) :])
         return [cast_back(tensor, value) for tensor, value in zip(fetches, results)]
 
     def make_callable(
@@ -111,10 +112,11 @@ class _Doors:
         ]
         fed = [graph.as_graph_element(item) for item in feeds or []]
         live.prepare(session, [getattr(item, "op", item) for item in found])
+        stand_ins = live.nodes.stand_ins
         return original(
             session,
-            [_mapped(live, item) for item in found],
-            list({t: None for f in fed for t in (f, live.tensor(f))}),
+            [_mapped(stand_ins, item) for item in found],
+            list({t: None for f in fed for t in (f, stand_ins.tensor(f))}),
         )
 
     def restore(self, original: Any, saver: Any, session: Any, path: Any) -> None:
@@ -136,29 +138,26 @@ class _Callable:
         self._session = session
         self._options = options
         self._live = live
-        self._conversion: Any = self
+        self._stand_ins: Optional[StandIns] = None
         self._run: Any = None
         self._key: Tuple[Any, ...] = ()
-        element = session.graph.as_graph_element
-        self._fetches = [element(name) for name in options.fetch]
-        self._targets = [element(name) for name in options.target]
+        self._fetches, self._targets, self._feeds = (
+            [session.graph.as_graph_element(name) for name in names]
+            for names in (options.fetch, options.target, options.feed)
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        trains = self._live.prepare(
-            self._session,
-            [tensor.op for tensor in self._fetches]
-            + [getattr(item, "op", item) for item in self._targets],
-        )
+        ran = [getattr(item, "op", item) for item in self._fetches + self._targets]
+        trains = self._live.prepare(self._session, ran)
         if trains:
-            self._live.observer.begins(self._live, dict(zip(self._options_feeds(), args)))
-        if self._conversion is not self._live.converted:
-            self._conversion = self._live.converted
-            self._key = tuple(
-                getattr(self._mapped(item), "op", self._mapped(item))
-                for item in self._fetches + self._targets
-            )
-            self._run = self._original(self._session, self._mapped_options(trains))
-        dtypes = [self._live.tensor(t).dtype for t in self._options_feeds()]
+            self._live.observer.begins(self._live, dict(zip(self._feeds, args)))
+        stand_ins = self._live.nodes.stand_ins
+        if self._stand_ins is not stand_ins:
+            self._stand_ins = stand_ins
+            mapped = [_mapped(stand_ins, item) for item in self._fetches + self._targets]
+            self._key = tuple(getattr(item, "op", item) for item in mapped)
+            self._run = self._original(self._session, self._mapped_options(stand_ins, trains))
+        dtypes = [stand_ins.tensor(tensor).dtype for tensor in self._feeds]
         found = self._run(
             *(
                 np.asarray(v).astype(d.as_numpy_dtype) if d.is_floating else v
@@ -167,32 +166,21 @@ class _Callable:
             **kwargs,
         )
         if trains:
-            self._live.trained(self._session, self._key, found[len(self._fetches) :])
+            self._live.trained(self._key, found[len(self._fetches) :])
         return [cast_back(tensor, value) for tensor, value in zip(self._fetches, found)]
 
-    def _options_feeds(self) -> List[Any]:
-        return [self._session.graph.as_graph_element(name) for name in self._options.feed]
-
-    def _mapped(self, item: Any) -> Any:
-        return _mapped(self._live, item)
-
-    def _mapped_options(self, trains: bool) -> Any:
+    def _mapped_options(self, stand_ins: StandIns, trains: bool) -> Any:
         options = type(self._options)()
         options.CopyFrom(self._options)
         watched = self._live.watched(self._key) if trains else []
-        options.fetch[:] = [
-            tensor.name
-            for tensor in [self._live.tensor(tensor) for tensor in self._fetches] + watched
-        ]
-        options.target[:] = [self._mapped(item).name for item in self._targets]
-        options.feed[:] = [self._live.tensor(tensor).name for tensor in self._options_feeds()]
+        fetches = [stand_ins.tensor(tensor) for tensor in self._fetches]
+        options.fetch[:] = [tensor.name for tensor in fetches + watched]
+        options.target[:] = [_mapped(stand_ins, item).name for item in self._targets]
+        options.feed[:] = [stand_ins.tensor(tensor).name for tensor in self._feeds]
+        element = self._session.graph.as_graph_element
         for connection in options.tensor_connection:
-            connection.from_tensor = self._live.tensor(
-                self._session.graph.as_graph_element(connection.from_tensor)
-            ).name
-            connection.to_tensor = self._live.tensor(
-                self._session.graph.as_graph_element(connection.to_tensor)
-            ).name
+            connection.from_tensor = stand_ins.tensor(element(connection.from_tensor)).name
+            connection.to_tensor = stand_ins.tensor(element(connection.to_tensor)).name
         return options
 
 
@@ -204,8 +192,8 @@ def cast_back(tensor: Any, value: Any) -> Any:
     return value if value.dtype == dtype else value.astype(dtype)
 
 
-def _mapped(live: LiveGraph, item: Any) -> Any:
-    return live.tensor(item) if hasattr(item, "value_index") else live.op(item)
+def _mapped(stand_ins: StandIns, item: Any) -> Any:
+    return stand_ins.tensor(item) if hasattr(item, "value_index") else stand_ins.op(item)
 
 
 def fed_tensor(key: Any) -> Any:
@@ -213,12 +201,12 @@ def fed_tensor(key: Any) -> Any:
     return key.deref() if hasattr(key, "deref") else key
 
 
-def _fed(live: LiveGraph, feeds: Dict[Any, Any]) -> Dict[Any, Any]:
+def _fed(stand_ins: StandIns, feeds: Dict[Any, Any]) -> Dict[Any, Any]:
     """Feeds for the original, which may be fetched too, and for its clones. Keys are tensors in 1.15.5, references to them in 2.x."""
     result = dict(feeds)
     for key, value in feeds.items():
         tensor = fed_tensor(key)
-        clone = live.tensor(tensor)
+        clone = stand_ins.tensor(tensor)
         if clone is not tensor:
             fed = (
                 value.astype(clone.dtype.as_numpy_dtype) if isinstance(value, np.ndarray) else value

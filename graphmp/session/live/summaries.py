@@ -2,31 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from graphmp.loss_scale.scales import shown
 from graphmp.naming import SCOPE
+from graphmp.session.live.nodes import LiveNodes
+from graphmp.session.live.stand_ins import StandIns
 from graphmp.tf_hooks.internals import outside
 
-MERGE = "MergeSummary"
+_MERGE = "MergeSummary"
 
 
-def with_scales(merged: Any, scales: Dict[str, Any]) -> Any:
-    """A MergeSummary of what a MergeSummary op has and of scalars: `{tag: tensor}`. A finalised graph is opened for that."""
-    with outside(merged.graph):
+def with_scales(
+    nodes: LiveNodes, ops: Iterable[Any], scales: Sequence[Dict[str, Any]]
+) -> LiveNodes:
+    """These nodes with the loss scales in all merged summaries among some ops.
+
+    Args:
+        nodes: the nodes of a converted graph.
+        ops: ops of the graph.
+        scales: rows of a report's `scales`.
+    """
+    tags = _tags_of(scales)
+    for op in ops:
+        if tags and op.type == _MERGE and op.name not in nodes.merged:
+            nodes = _merged(nodes, op, tags)
+    return nodes
+
+
+def _merged(nodes: LiveNodes, op: Any, tags: Dict[str, str]) -> LiveNodes:
+    """These nodes with a MergeSummary of what a MergeSummary op has and of the scales. A finalised graph is opened for that."""
+    with outside(op.graph):
         rows = [
-            tf.raw_ops.ScalarSummary(tags=tag, values=tensor, name="%s/summaries/%s" % (SCOPE, tag))
-            for tag, tensor in sorted(scales.items())
+            tf.raw_ops.ScalarSummary(
+                tags=tag,
+                values=nodes.stand_ins.named(op.graph, name).outputs[0],
+                name="%s/summaries/%s" % (SCOPE, tag),
+            )
+            for tag, name in sorted(tags.items())
         ]
-        return tf.raw_ops.MergeSummary(
+        merged = nodes.stand_ins.op(op)
+        result = tf.raw_ops.MergeSummary(
             inputs=[merged.outputs[0], *rows], name="%s/summaries/%s" % (SCOPE, merged.name)
         ).op
+    return nodes._replace(
+        stand_ins=StandIns({**nodes.stand_ins.names, op.name: result.name}),
+        added=nodes.added | {result.name} | {row.op.name for row in rows},
+        merged=nodes.merged | {op.name},
+    )
 
 
-def tags_of(rows: List[Dict[str, Any]]) -> Dict[str, str]:
-    """For each tag the name of the node whose output 0 it shows; the rows are the report's `scales`."""
+def _tags_of(rows: Iterable[Dict[str, Any]]) -> Dict[str, str]:
+    """For each tag the name of the node whose output 0 it shows."""
     found = {}
     for row in rows:
         scale, skipped = shown(row)

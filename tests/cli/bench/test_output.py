@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench import device
-from graphmp.bench.session import TrainingSession
+from graphmp.bench.timed_session import TimedSession
 from tests.support.bench_command import SHORT, TF1
 from tests.support.commands import graphmp as command
 
@@ -146,7 +146,7 @@ def test_what_float16_adds_up_in_is_said_with_the_environment(folder, capfd, mon
 
 
 def test_batch_sizes_without_memory(folder, capfd, monkeypatch):
-    step = TrainingSession.step
+    step = TimedSession.step
 
     def limited(self, batch):
         if len(batch["x:0"]) > 4 and not any(
@@ -157,7 +157,7 @@ def test_batch_sizes_without_memory(folder, capfd, monkeypatch):
             )
         step(self, batch)
 
-    monkeypatch.setattr(TrainingSession, "step", limited)
+    monkeypatch.setattr(TimedSession, "step", limited)
     status, out, _ = command(
         capfd, "bench", "train.meta", "--batch_sizes=4,8", "--memory_limit=1.5GB", *SHORT
     )
@@ -173,21 +173,21 @@ def test_batch_sizes_without_memory(folder, capfd, monkeypatch):
 
 
 def test_a_conversion_that_never_runs(folder, capfd, monkeypatch):
-    step = TrainingSession.step
+    step = TimedSession.step
 
     def broken(self, batch):
         if any(node.startswith("graphmp/loss_scale") for node in self.view.nodes):
             raise tf.errors.InvalidArgumentError(None, None, "no such kernel")
         step(self, batch)
 
-    monkeypatch.setattr(TrainingSession, "step", broken)
+    monkeypatch.setattr(TimedSession, "step", broken)
     status, out, _ = command(capfd, "bench", "train.meta", "--compute_dtype=float16", *SHORT)
     assert status == 1 and "failed: no such kernel" in out
     assert out.splitlines()[-1] == "next         graphmp audit train.meta --random_data"
 
 
 def test_likely_causes_are_listed(folder, capfd, monkeypatch):
-    monkeypatch.setattr(TrainingSession, "timed", lambda self, batches, count: [0.01] * count)
+    monkeypatch.setattr(TimedSession, "timed", lambda self, batches, count: [0.01] * count)
     status, out, _ = command(
         capfd, "bench", "train.meta", "--batch_sizes=4", "--compute_dtype=float16", *SHORT
     )

@@ -1,4 +1,7 @@
-"""A session that runs a graph as it is written: in one thread, random numbers by the names of their nodes, TensorFlow's graph optimizer off."""
+"""A graph that trains as it is written, and the values of its variables.
+
+In one thread, random numbers by the names of their nodes, TensorFlow's graph optimizer off.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,19 @@ from graphmp.graph.io.messages import with_nodes_reversed
 from graphmp.graph.state.state import State
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import VARIABLE_OPS
-from graphmp.process_memory import collector_paused
-from graphmp.session.plain_sessions import initialise, quiet_logging, restore, seeded, unoptimised
-from graphmp.session.session_config import with_session_config
+from graphmp.session.steps.as_written import seeded, unoptimised
+from graphmp.session.steps.training_session import TrainingSession
 
 Values = Dict[str, np.ndarray]
 
 
-class Session:
-    """A session of a graph, to be closed after use.
-
-    Attributes:
-        graph: the tf.Graph.
-        session: the tf.Session.
-    """
+class VariableSession(TrainingSession):
+    """A session of a graph whose variables can be read and set, to be closed after use."""
 
     def __init__(
         self,
         meta_graph: tf.MetaGraphDef,
+        train: Sequence[str],
         start: Optional[Mapping[str, np.ndarray]] = None,
         checkpoint: str = "",
         backwards: bool = False,
@@ -38,6 +36,7 @@ class Session:
 
         Args:
             meta_graph: the graph.
+            train: names of the ops that a step runs, one after the other.
             start: values of variables; the others get their initial ones.
             checkpoint: prefix of a checkpoint that gives variables their values; empty for none.
             on_gpu: whether it may run on a GPU, whose kernels may give other bits from run to run.
@@ -48,18 +47,13 @@ class Session:
             Exception: whatever TensorFlow raises where it can't import the graph.
         """
         copy = seeded(with_nodes_reversed(meta_graph) if backwards else meta_graph)
-        with collector_paused(), quiet_logging(), tf.Graph().as_default() as self.graph:
-            saver = tf.train.import_meta_graph(copy, clear_devices=True)
-            self._names = [node.name for node in copy.graph_def.node if node.op in VARIABLE_OPS]
-            ops = [self.graph.get_operation_by_name(name) for name in self._names]
-            self._set = dict(zip(self._names, map(_is_set, ops)))
-            self._reads = dict(zip(self._names, map(_read, ops)))
-            self._loads = dict(zip(self._names, map(_load, ops)))
-        self.session = tf.Session(graph=self.graph, config=_one_thread(copy.graph_def, on_gpu))
-        initializers = sorted(State(copy, GraphView(copy.graph_def)).initializers)
-        initialise(self.session, [self.graph.get_operation_by_name(name) for name in initializers])
-        if checkpoint:
-            restore(self.session, saver, checkpoint)
+        super().__init__(copy, train, _one_thread(copy.graph_def, on_gpu))
+        names = [node.name for node in copy.graph_def.node if node.op in VARIABLE_OPS]
+        with self.graph.as_default():
+            self._set, self._reads, self._loads = (
+                dict(zip(names, map(made, self.ops(names)))) for made in (_is_set, _read, _load)
+            )
+        self.initialise(sorted(State(copy, GraphView(copy.graph_def)).initializers), checkpoint)
         self.load(start or {})
 
     def values(self) -> Values:
@@ -78,10 +72,10 @@ class Session:
                 {placeholder: value for (placeholder, _), value in loads.items()},
             )
 
-    def step(self, train: Sequence[str], feeds: Mapping[str, Any]) -> None:
-        """Runs the ops of a step, one after the other."""
-        for name in train:
-            self.session.run([self.graph.get_operation_by_name(name)], feeds)
+    def step(self, feeds: Mapping[str, Any]) -> None:
+        """Trains one step, op by op."""
+        for op in self.targets:
+            self.session.run([op], feeds)
 
     def fetched(
         self, train: str, tensors: Sequence[str], feeds: Mapping[str, Any]
@@ -95,12 +89,6 @@ class Session:
             feeds,
         )
         return list(found)
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.session.close()
 
 
 def same_value(one: np.ndarray, other: np.ndarray) -> bool:
@@ -139,7 +127,7 @@ def _one_thread(graph_def: tf.GraphDef, on_gpu: bool) -> tf.ConfigProto:
     if not on_gpu:
         config.device_count["GPU"] = 0
     config.intra_op_parallelism_threads = config.inter_op_parallelism_threads = 1
-    return with_session_config(config)
+    return config
 
 
 def _is_resource(op: Any) -> bool:

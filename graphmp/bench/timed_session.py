@@ -1,0 +1,78 @@
+"""A graph of a bench in a session of its own: stepped and timed."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.graph.io.files import read_graph
+from graphmp.graph.structure.view import GraphView
+from graphmp.session.steps.training_session import TrainingSession, import_nodes
+
+_MEGABYTE = 1 << 20
+
+
+class TrainingFile(NamedTuple):
+    """A graph in a file, and how it trains.
+
+    Attributes:
+        path: of the MetaGraphDef.
+        targets: nodes that a step runs.
+        initializers: nodes that give variables and tables their first values.
+    """
+
+    path: str
+    targets: List[str]
+    initializers: List[str]
+
+
+class TimedSession(TrainingSession):
+    """A graph that is ready to train.
+
+    Attributes:
+        view: what it was imported from.
+    """
+
+    def __init__(self, training: TrainingFile, gpu_memory: int = 0):
+        """Imports and initialises it.
+
+        Args:
+            training: the graph.
+            gpu_memory: bytes of a GPU that the process may take; 0 for all.
+
+        Raises:
+            Exception: what TensorFlow raises where it doesn't import the graph or has no memory.
+        """
+        meta_graph = read_graph(training.path)
+        self.view = GraphView(meta_graph.graph_def)
+        super().__init__(meta_graph, training.targets, _config(gpu_memory), import_nodes)
+        self.initialise(training.initializers, sparing=True)
+
+    def timed(self, batches: Sequence[Dict[str, Any]], count: int) -> List[float]:
+        """Seconds of each of some steps, the batches in turn; Python collects no garbage meanwhile."""
+        found = []
+        gc.collect()
+        gc.disable()
+        try:
+            for number in range(count):
+                feeds = batches[number % len(batches)]
+                start = time.perf_counter()
+                self.step(feeds)
+                found.append(time.perf_counter() - start)
+        finally:
+            gc.enable()
+        return found
+
+
+def _config(gpu_memory: int) -> tf.ConfigProto:
+    """A device that isn't there is replaced, and a GPU's memory is taken as it is needed."""
+    config = tf.ConfigProto(allow_soft_placement=True)
+    config.gpu_options.allow_growth = True
+    if gpu_memory:
+        config.gpu_options.experimental.virtual_devices.add(
+            memory_limit_mb=[max(1, gpu_memory // _MEGABYTE)]
+        )
+    return config

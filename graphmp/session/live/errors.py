@@ -1,0 +1,17 @@
+"""Errors of clones, as the original nodes would have raised them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphmp.session.live.nodes import LiveNodes
+
+
+def of_original(error: Any, nodes: LiveNodes) -> Any:
+    """An error of a run with the original's op, name and message in the place of the clone's."""
+    originals = nodes.stand_ins.originals()
+    if error.op is None or originals.get(error.op.name) not in nodes.known:
+        return error
+    original = error.op.graph.get_operation_by_name(originals[error.op.name])
+    message = error.message.replace(error.op.name, original.name)
+    return type(error)(error.node_def, original, message)

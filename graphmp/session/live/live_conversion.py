@@ -1,0 +1,95 @@
+"""One conversion of a live graph: made beside the graph's own nodes, and never changed afterwards."""
+
+from __future__ import annotations
+
+import time
+from typing import AbstractSet, Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.config import Config
+from graphmp.graph.structure.view import GraphView
+from graphmp.policy import policy as policies
+from graphmp.policy.op_sets import VARIABLE_OPS
+from graphmp.report.coverage import nothing_in_half
+from graphmp.report.record import Record
+from graphmp.report.report import check_variables
+from graphmp.rewrite.pipeline import rewrite
+from graphmp.session.live.clones import Clones
+from graphmp.session.live.closure import nodes_to_clone
+from graphmp.session.live.export import exported
+from graphmp.session.live.finite import FiniteWatch, WatchedLoss
+from graphmp.session.live.losses import watched_losses
+from graphmp.session.live.nodes import LiveNodes, unconverted
+from graphmp.tf_hooks.gradient_calls import noted
+
+
+class LiveConversion(NamedTuple):
+    """One conversion of a live graph; immutable.
+
+    Attributes:
+        original: the MetaGraphDef as it was; None once the observer has seen it.
+        meta_graph: the converted one, under the original's names; None likewise.
+        record: what the rewrite noted.
+        warnings: rows of a report's `warnings` about the graph as a whole: the record's, and that nothing is in half precision.
+        seconds: how long it took, clones included.
+        nodes: the graph's nodes and their clones.
+        losses: the losses of which it is known whether their steps are finite.
+        watch: sees which steps are not finite; None where there are no such losses.
+    """
+
+    original: Optional[tf.MetaGraphDef]
+    meta_graph: Optional[tf.MetaGraphDef]
+    record: Record
+    warnings: List[Dict[str, str]]
+    seconds: float
+    nodes: LiveNodes
+    losses: Sequence[WatchedLoss]
+    watch: Optional[FiniteWatch]
+
+    def checks(self) -> List[Any]:
+        """The ops whose results tell whether gradients are finite: finite checks, or where there is none what computes the gradients."""
+        return [tensor.op for loss in self.losses for tensor in loss.flags or loss.gradients]
+
+
+def convert(graph: Any, config: Config, added: FrozenSet[str], debug: bool) -> LiveConversion:
+    """Converts a live graph beside itself.
+
+    Args:
+        graph: the tf.Graph.
+        config: the options.
+        added: names of the nodes that earlier conversions added; their variables are shared, the others are left unused.
+        debug: whether to look for the first op that isn't finite in each run that trains.
+
+    Raises:
+        GraphmpError: as `graphmp.convert`.
+    """
+    start = time.time()
+    original = exported(graph, added)
+    done = rewrite(
+        original,
+        config,
+        policies.load(config.compute_dtype, config.op_policy),
+        recorded=noted(graph),
+    )
+    check_variables(original, done.meta_graph)
+    after = GraphView(done.meta_graph.graph_def)
+    wanted = nodes_to_clone(original.graph_def, after, _shared(after, added))
+    clones = Clones(graph, after, original.graph_def, wanted)
+    clones.add()
+    known = {node.name for node in original.graph_def.node}
+    nodes = unconverted(added).with_clones(clones, after, known)
+    warnings = done.record.warnings + nothing_in_half(after.graph_def, config, done.record)
+    seconds = time.time() - start
+    losses = watched_losses(
+        done.record, after, nodes.in_loops, config, lambda name: nodes.stand_ins.named(graph, name)
+    )
+    watch = FiniteWatch(losses, nodes.stand_ins.originals(), debug) if losses else None
+    return LiveConversion(
+        original, done.meta_graph, done.record, warnings, seconds, nodes, losses, watch
+    )
+
+
+def _shared(after: GraphView, added: AbstractSet[str]) -> Set[str]:
+    """The loss scale's variables that an earlier conversion added."""
+    return {name for name in added if name in after.nodes and after.nodes[name].op in VARIABLE_OPS}

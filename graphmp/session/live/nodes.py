@@ -1,0 +1,55 @@
+"""The nodes of a live graph that its conversion knows, and those that conversions added."""
+
+from __future__ import annotations
+
+from typing import FrozenSet, NamedTuple, Set
+
+from graphmp.graph.structure.frames import loop_depths
+from graphmp.graph.structure.view import GraphView
+from graphmp.session.live.clones import Clones
+from graphmp.session.live.stand_ins import StandIns
+
+
+class LiveNodes(NamedTuple):
+    """The nodes of a live graph, as its last conversion sees them; immutable.
+
+    Attributes:
+        stand_ins: the clones that run in the place of nodes.
+        prefix: the scope of the clones.
+        known: names of the graph's own nodes that were converted, or cloned later.
+        in_loops: names of converted nodes inside while loops.
+        added: names of the nodes that this conversion and earlier ones added.
+        merged: names of the merged summaries that show the loss scale.
+    """
+
+    stand_ins: StandIns
+    prefix: str
+    known: FrozenSet[str]
+    in_loops: FrozenSet[str]
+    added: FrozenSet[str]
+    merged: FrozenSet[str]
+
+    def knows(self, name: str) -> bool:
+        """Whether a node is neither later than the conversion nor foreign to it."""
+        return name in self.known or name in self.added
+
+    def with_clones(self, clones: Clones, view: GraphView, known: Set[str]) -> LiveNodes:
+        """These nodes, and clones of others.
+
+        Args:
+            clones: the clones, which the graph has already.
+            view: what they were cloned from.
+            known: names of the graph's own nodes that the conversion knows from now on.
+        """
+        return self._replace(
+            stand_ins=StandIns({**self.stand_ins.names, **clones.names}),
+            prefix=clones.prefix,
+            known=self.known | known,
+            in_loops=self.in_loops | {name for name, depth in loop_depths(view).items() if depth},
+            added=self.added | clones.added,
+        )
+
+
+def unconverted(added: FrozenSet[str] = frozenset()) -> LiveNodes:
+    """The nodes of a graph of which nothing is converted; earlier conversions may have added nodes."""
+    return LiveNodes(StandIns({}), "", frozenset(), frozenset(), added, frozenset())

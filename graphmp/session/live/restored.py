@@ -1,0 +1,40 @@
+"""Loss scales of checkpoints that were restored before the conversion, when the graph had no variable to take them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Dict, Mapping
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.naming import SCOPE
+
+
+class RestoredScales:
+    """The state of the loss scale in the checkpoint that each session restored; false where there is none."""
+
+    def __init__(self) -> None:
+        self._values: weakref.WeakKeyDictionary[Any, Dict[str, Any]] = weakref.WeakKeyDictionary()
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def read(self, session: Any, path: str) -> None:
+        """Reads a checkpoint that a session has restored, at once: MonitoredSession saves under the same name before the first step."""
+        reader = tf.train.NewCheckpointReader(path)
+        names = [
+            name for name in reader.get_variable_to_shape_map() if name.startswith(SCOPE + "/")
+        ]
+        self._values[session] = {name: reader.get_tensor(name) for name in sorted(names)}
+
+    def assign(self, session: Any, clones: Mapping[str, str]) -> None:
+        """Gives a session's loss scale the state read, once.
+
+        Args:
+            session: the session, which trains the converted graph.
+            clones: original name to the clone's.
+        """
+        for name, value in self._values.pop(session, {}).items():
+            if name in clones:
+                assign = session.graph.get_operation_by_name(clones[name + "/Assign"])
+                session.run(assign, {assign.inputs[1]: value})

@@ -1,0 +1,1 @@
+"""Sessions that train a graph for the audit, the bench, the full check and measurements of memory."""

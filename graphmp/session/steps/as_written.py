@@ -1,0 +1,46 @@
+"""Running a graph as it is written, with the same random numbers each time."""
+
+from __future__ import annotations
+
+import zlib
+
+import tensorflow.compat.v1 as tf
+
+_CHANNELS_FIRST = (b"NCHW", b"NCDHW")
+_ROUNDS = 4  # an initialiser may read another variable
+
+
+def seeded(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
+    """A copy whose random ops have seeds by their names, so that original and clone draw the same; in loops step by step, in order."""
+    copy = tf.MetaGraphDef()
+    copy.CopyFrom(meta_graph)
+    for nodes in [
+        copy.graph_def.node,
+        *(function.node_def for function in copy.graph_def.library.function),
+    ]:
+        for node in nodes:
+            if "parallel_iterations" in node.attr:
+                node.attr["parallel_iterations"].i = 1
+            if "seed" in node.attr and "seed2" in node.attr:
+                node.attr["seed"].i, node.attr["seed2"].i = (
+                    1 + zlib.crc32(node.name.encode("utf-8")) % 100000,
+                    7,
+                )
+    return copy
+
+
+def unoptimised(graph_def: tf.GraphDef) -> tf.ConfigProto:
+    """Options of a session that runs a graph as it is: optimising thousands of measurements takes longer than computing them.
+
+    Channels-first convolutions need one optimizer on a CPU, that of layouts.
+    """
+    config = tf.ConfigProto()
+    if any(
+        "data_format" in node.attr and node.attr["data_format"].s in _CHANNELS_FIRST
+        for node in graph_def.node
+    ):
+        config.graph_options.rewrite_options.optimizers.append("layout")
+    else:
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    return config

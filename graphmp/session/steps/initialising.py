@@ -1,0 +1,85 @@
+"""First values of variables and tables."""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.errors import GraphmpError
+from graphmp.graph.state.live import ancestors
+from graphmp.policy.op_sets import OVERWRITES, VARIABLE_OPS
+from graphmp.wording import first_line
+
+
+def initialise(session: Any, initializers: Sequence[Any], sparing: bool = False) -> None:
+    """Gives variables and tables their first values: runs initialisers until no more of them run, for one may read another variable.
+
+    Args:
+        session: of the graph.
+        initializers: ops that do so, besides those in the graph's collections.
+        sparing: whether memory is short: each runs by itself, and what has no memory raises.
+
+    Raises:
+        tf.errors.ResourceExhaustedError: where memory is short, and one of them has none.
+    """
+    waiting = list(dict.fromkeys([*_collected(session.graph), *initializers]))
+    fatal = (tf.errors.ResourceExhaustedError,) if sparing else ()
+    at_once = set() if sparing else set(filter(_needs_nothing, waiting))
+    if _runs(session, list(at_once), fatal):
+        waiting = [op for op in waiting if op not in at_once]
+    before: List[Any] = []
+    while waiting != before:
+        before, waiting = waiting, [op for op in waiting if not _runs(session, op, fatal)]
+
+
+def restore(session: Any, saver: Any, checkpoint: str) -> None:
+    """Gives variables the values of a checkpoint.
+
+    Raises:
+        GraphmpError: GMP003 where that can't be restored.
+    """
+    if saver is None:
+        raise GraphmpError(
+            "GMP003", "--checkpoint=%s: the graph has no Saver to restore it with" % checkpoint
+        )
+    try:
+        saver.restore(session, checkpoint)
+    except (tf.errors.OpError, ValueError) as error:
+        raise GraphmpError(
+            "GMP003", "--checkpoint=%s: cannot be restored: %s" % (checkpoint, first_line(error))
+        ) from None
+
+
+def _collected(graph: Any) -> List[Any]:
+    """The initialisers of the variables and tables in a graph's collections."""
+    with graph.as_default():
+        variables = tf.global_variables() + tf.local_variables()
+    return [
+        getattr(variable.initializer, "op", variable.initializer) for variable in variables
+    ] + graph.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
+
+
+def _runs(session: Any, ops: Any, fatal: Any) -> bool:
+    try:
+        session.run(ops)
+    except fatal:
+        raise
+    except tf.errors.OpError:
+        return False
+    return True
+
+
+def _needs_nothing(initializer: Any) -> bool:
+    """Whether an assignment reads nothing that may not be there yet: no variable, no other resource, nothing fed."""
+    if initializer.type not in OVERWRITES:
+        return False
+    read = ancestors(
+        [*(tensor.op for tensor in initializer.inputs[1:]), *initializer.control_inputs]
+    )
+    return not any(
+        op.type in VARIABLE_OPS
+        or op.type.startswith("Placeholder")
+        or tf.resource in [t.dtype for t in op.outputs]
+        for op in read
+    )

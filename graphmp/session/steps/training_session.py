@@ -1,0 +1,137 @@
+"""A training graph in a session of its own: imported, initialised, stepped, traced."""
+
+from __future__ import annotations
+
+import contextlib
+from types import TracebackType
+from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Type, TypeVar
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.process_memory import collector_paused
+from graphmp.session.session_config import with_session_config
+from graphmp.session.steps.initialising import initialise, restore
+
+Importer = Callable[[tf.MetaGraphDef], Any]
+_T = TypeVar("_T", bound="TrainingSession")
+
+
+def import_all(meta_graph: tf.MetaGraphDef) -> Any:
+    """Imports a graph with its collections into the default one, on any device, and returns its Saver if it has one."""
+    return tf.train.import_meta_graph(meta_graph, clear_devices=True)
+
+
+def import_nodes(meta_graph: tf.MetaGraphDef) -> None:
+    """Imports the nodes of a graph into the default one, with their devices; without recorded shapes where TensorFlow contradicts them."""
+    producer = (
+        meta_graph.meta_info_def.stripped_op_list
+        if meta_graph.meta_info_def.HasField("stripped_op_list")
+        else None
+    )
+    try:
+        tf.import_graph_def(_copy(meta_graph.graph_def), name="", producer_op_list=producer)
+    except ValueError:
+        bare = _copy(meta_graph.graph_def)
+        for node in bare.node:
+            if "_output_shapes" in node.attr:
+                del node.attr["_output_shapes"]
+        tf.import_graph_def(bare, name="", producer_op_list=producer)
+
+
+class TrainingSession:
+    """A graph that trains in a session, to be closed after use.
+
+    Attributes:
+        graph: the tf.Graph.
+        session: the tf.Session.
+        targets: ops that a step runs.
+    """
+
+    def __init__(
+        self,
+        meta_graph: tf.MetaGraphDef,
+        targets: Iterable[str],
+        config: tf.ConfigProto,
+        importer: Importer = import_all,
+    ):
+        """Imports the graph; nothing is initialised yet.
+
+        Args:
+            meta_graph: the graph.
+            targets: names of the ops that a step runs.
+            config: options of the session, in addition to those for a converted graph.
+            importer: imports a graph into the default one.
+
+        Raises:
+            Exception: what TensorFlow raises where it doesn't import the graph.
+        """
+        with collector_paused(), _quiet(), tf.Graph().as_default() as self.graph:
+            self._saver = importer(meta_graph)
+        self.targets = self.ops(targets)
+        self.session = tf.Session(graph=self.graph, config=with_session_config(config))
+
+    def ops(self, names: Iterable[str]) -> List[Any]:
+        """The graph's ops of these names."""
+        return [self.graph.get_operation_by_name(name) for name in names]
+
+    def initialise(
+        self, initializers: Iterable[str], checkpoint: str = "", sparing: bool = False
+    ) -> None:
+        """Gives variables and tables their first values.
+
+        Args:
+            initializers: names of ops that do so, besides those in the graph's collections.
+            checkpoint: prefix of a checkpoint that gives variables their values; empty for none.
+            sparing: whether memory is short, as for `initialising.initialise`.
+
+        Raises:
+            GraphmpError: GMP003 where the checkpoint can't be restored.
+            tf.errors.ResourceExhaustedError: where memory is short, and an initialiser has none.
+        """
+        initialise(self.session, self.ops(initializers), sparing)
+        if checkpoint:
+            restore(self.session, self._saver, checkpoint)
+
+    def step(self, feeds: Mapping[str, Any]) -> None:
+        """Trains one step."""
+        self.session.run(self.targets, feeds)
+
+    def traced(self, feeds: Mapping[str, Any]) -> tf.RunMetadata:
+        """Trains one step, and returns TensorFlow's own trace of it."""
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        metadata = tf.RunMetadata()
+        self.session.run(self.targets, feeds, options, metadata)
+        return metadata
+
+    def close(self) -> None:
+        """Gives the variables' memory back."""
+        self.session.close()
+
+    def __enter__(self: _T) -> _T:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps TensorFlow's own warnings back: what it calls deprecated is not the user's code."""
+    verbosity = tf.logging.get_verbosity()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    try:
+        yield
+    finally:
+        tf.logging.set_verbosity(verbosity)
+
+
+def _copy(graph_def: tf.GraphDef) -> tf.GraphDef:
+    """TensorFlow writes defaults into what it imports."""
+    copy = tf.GraphDef()
+    copy.CopyFrom(graph_def)
+    return copy
