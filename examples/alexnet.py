@@ -1,14 +1,16 @@
-"""AlexNet in float32, as TensorFlow 1 code: five convolutions with biases, large dense layers, dropout, momentum, weight decay of the kernels.
+"""AlexNet in float32, as TensorFlow 1 code: dropout, momentum, weight decay of the kernels.
 
     python examples/alexnet.py --smoke
     graphmp convert examples/alexnet.py
     graphmp run --compute_dtype=bfloat16 examples/alexnet.py --smoke
 
-The network of Krizhevsky et al. (2012) in one tower, for one GPU, as in Krizhevsky (2014, arXiv:1404.5997): no local response
-normalisation, no groups; with He's initial values. TensorFlow 1.15's CPU runs no channels-first convolution.
+The network of Krizhevsky et al. (2012), five convolutions with biases and large dense layers, in
+the version for one GPU of Krizhevsky (2014, arXiv:1404.5997): no local response normalisation and
+no groups. The initial values are He's. The CPU kernels of TensorFlow 1.15 don't support
+channels-first convolutions.
 """
 
-import training  # first: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -35,18 +37,19 @@ DROPOUT = 0.5
 
 
 def build_training_model(images, labels, classes, width, learning_rate, data_format):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        images: float32, (batch, height, width, 3), or (batch, 3, height, width) for channels first; sides of 64 at least.
+        images: float32, (batch, height, width, 3), or (batch, 3, height, width) for channels first;
+            sides of at least 64.
         labels: int32 classes, (batch,).
-        classes: how many classes there are.
+        classes: the number of classes.
         width: channels of the first convolution, 64 in the paper.
         learning_rate: of the momentum optimizer.
         data_format: channels_last or channels_first.
 
     Returns:
-        images and labels as they were given, the loss and the operation that trains one step.
+        `images`, `labels`, the loss, and the op that trains one step.
     """
     he = tf.variance_scaling_initializer(2.0)
     top = images
@@ -81,7 +84,7 @@ def build_training_model(images, labels, classes, width, learning_rate, data_for
 
 
 def main():
-    """Trains on made-up images."""
+    """Train on made-up images."""
     training.train_classifier(
         __doc__, SIZES, build_training_model, "classes", "width", "learning_rate"
     )

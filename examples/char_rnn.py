@@ -1,18 +1,18 @@
-"""A character model of real text in float32, as TensorFlow 1 code: LSTM layers whose state goes from batch to batch.
+"""A stateful LSTM character model of real text in float32, as TensorFlow 1 code.
 
     python examples/char_rnn.py --smoke
     graphmp convert examples/char_rnn.py
     graphmp run --compute_dtype=bfloat16 examples/char_rnn.py --smoke
 
-It reads Python's language reference, which comes with Python. Each row of a batch goes on where the same row of the one before ended: what the
-cells remember is in variables that nothing trains. Gradients go back to the start of a batch, their elements are clipped (Graves 2013,
-arXiv:1308.0850).
+The text is Python's language reference, which comes with Python. Each row of a batch continues the
+same row of the batch before: the LSTM state is kept in variables that aren't trained. Gradients
+stop at the beginning of a batch, and their elements are clipped (Graves 2013, arXiv:1308.0850).
 """
 
 import itertools
 
 import numpy as np
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -31,17 +31,17 @@ CLIP_VALUE = 5.0
 
 
 def build_training_model(characters, following, layers, width, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        characters: int32 indices into CHARACTERS, (batch, length), the batch known.
+        characters: int32 indices into CHARACTERS, (batch, length), with a known batch size.
         following: the character that follows each, of the same shape.
-        layers: of LSTM cells.
+        layers: the number of LSTM layers.
         width: cells in a layer.
         learning_rate: of RMSProp.
 
     Returns:
-        characters and following as they were given, the loss and the operation that trains one step and keeps the state.
+        `characters`, `following`, the loss, and the op that trains one step and keeps the state.
     """
     cells = tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.LSTMCell(width) for _ in range(layers)])
     sizes = tf.nest.flatten(cells.state_size)
@@ -68,7 +68,7 @@ def build_training_model(characters, following, layers, width, learning_rate):
     trained = optimizer.apply_gradients(clipped, tf.train.get_or_create_global_step())
     with tf.control_dependencies(
         [trained]
-    ):  # no sooner: the gradients need the state that the batch began with
+    ):  # not earlier: the gradients need the state from the beginning of the batch
         train_op = tf.group(
             [tf.assign(variable, value) for variable, value in zip(kept, tf.nest.flatten(state))]
         )
@@ -76,7 +76,10 @@ def build_training_model(characters, following, layers, width, learning_rate):
 
 
 def batches(flags):
-    """Endless batches of the text: the row of a batch goes on where that of the batch before ended, each row in a part of the text of its own."""
+    """Endless batches of the text.
+
+    Each row has its own part of the text, and continues where it ended in the batch before.
+    """
     encoded = text()[0]
     starts = np.arange(flags.batch_size) * (len(encoded) // flags.batch_size)
     for read in itertools.count(step=flags.length):
@@ -84,7 +87,7 @@ def batches(flags):
 
 
 def main():
-    """Trains on Python's language reference."""
+    """Train on Python's language reference."""
     flags = training.start(__doc__, SIZES)
     characters = tf.placeholder(tf.int32, [flags.batch_size, flags.length], name="characters")
     following = tf.placeholder(tf.int32, [flags.batch_size, flags.length], name="following")

@@ -1,4 +1,4 @@
-"""Processes of a cluster on this machine: started, started again when they die, ended together."""
+"""Processes of a cluster on this machine: started, restarted when they die, and ended together."""
 
 import json
 import os
@@ -10,12 +10,14 @@ import time
 
 
 def launch(jobs, restarts, prefix=""):
-    """Starts this program anew for each process of a cluster, and waits until all of the last job's have ended; then it ends the others.
+    """Start this program for each process of a cluster, and wait for all processes of the last job.
+
+    Then end the others.
 
     Args:
-        jobs: how many processes each job has, by its name; the last is the one that works and ends.
-        restarts: how often, in all, a process that dies is started again.
-        prefix: what stands before the command of the last job's processes, such as "graphmp run".
+        jobs: the number of processes of each job, by name; the last job does the work and ends.
+        restarts: how often, in all, a process that dies is restarted.
+        prefix: a prefix of the command of the last job's processes, such as "graphmp run".
     """
     cluster = {job: free_addresses(count) for job, count in jobs.items()}
     last = list(jobs)[-1]
@@ -44,7 +46,7 @@ def launch(jobs, restarts, prefix=""):
 
 
 def start(cluster, job, task, prefixes):
-    """Starts one process; it learns from TF_CONFIG which one it is."""
+    """Start one process, with its role in TF_CONFIG."""
     config = json.dumps({"cluster": cluster, "task": {"type": job, "index": task}})
     command = [*(prefixes.get(job) or [sys.executable]), *sys.argv]
     try:
@@ -58,13 +60,13 @@ def start(cluster, job, task, prefixes):
 
 
 def own_role():
-    """The cluster, job and number of this process, by TF_CONFIG; None where it says nothing."""
+    """The cluster, job and number of this process, from TF_CONFIG; None if it isn't set."""
     config = json.loads(os.environ.get("TF_CONFIG", "{}"))
     return (config["cluster"], config["task"]["type"], config["task"]["index"]) if config else None
 
 
 def free_addresses(count):
-    """Addresses of this machine that nobody listens on."""
+    """Unused addresses of this machine."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("localhost", 0))

@@ -1,14 +1,15 @@
-"""A translator without recurrence in float32, as TensorFlow 1 code: gated convolutions, attention in each layer of the decoder.
+"""A convolutional translator in float32, as TensorFlow 1 code: gated convolutions and attention.
 
     python examples/conv_seq2seq.py --smoke
     graphmp convert examples/conv_seq2seq.py
     graphmp run --compute_dtype=bfloat16 examples/conv_seq2seq.py --smoke
 
-Gehring et al. (2017, arXiv:1705.03122): embeddings of tokens and positions, gated linear units, weight normalisation, convolutions of the decoder
-that see no later token, a momentum optimizer with clipped gradients. Sizes are those for English and Romanian; dropout is left out.
+Gehring et al. (2017, arXiv:1705.03122): embeddings of tokens and positions, gated linear units,
+weight normalisation, causal convolutions and attention in each layer of the decoder, and a momentum
+optimizer with clipped gradients. The sizes are those for English and Romanian; dropout is left out.
 """
 
-import training  # first: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -22,25 +23,25 @@ SIZES = {
     "width": (512, 32, "numbers that represent a token, and channels of a layer"),
     "learning_rate": (0.25, 0.25, "of the momentum optimizer"),
 }
-PADDING, START = range(training.FIRST_TOKEN)  # tokens that no sentence has
-KERNEL = 3  # tokens that a convolution sees
+PADDING, START = range(training.FIRST_TOKEN)  # tokens that don't occur in sentences
+KERNEL = 3  # tokens in the window of a convolution
 MOMENTUM = 0.99
 CLIP_NORM = 0.1
 
 
 def build_training_model(source, target, vocabulary, layers, width, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        source: int32, (batch, length); PADDING behind the end of a sentence.
+        source: int32, (batch, length), with PADDING after the end of a sentence.
         target: their translations, of the same shape.
-        vocabulary: how many tokens there are in each language.
-        layers: convolutions of the encoder, and as many of the decoder.
-        width: numbers that represent a token, and channels of a layer.
+        vocabulary: the number of tokens in each language.
+        layers: the number of convolutions in the encoder, and in the decoder.
+        width: the size of embeddings, and channels of a layer.
         learning_rate: of the momentum optimizer.
 
     Returns:
-        source and target as they were given, the loss and the operation that trains one step.
+        `source`, `target`, the loss, and the op that trains one step.
     """
     with tf.variable_scope("encoder"):
         keys, values = encode(embed(source, vocabulary, width), layers, width)
@@ -64,7 +65,7 @@ def build_training_model(source, target, vocabulary, layers, width, learning_rat
 
 
 def embed(tokens, vocabulary, width):
-    """The numbers that represent tokens and their places."""
+    """The embeddings of tokens and their positions."""
     near = tf.random_normal_initializer(stddev=0.1)
     table = tf.get_variable("embedding", [vocabulary, width], initializer=near)
     return tf.nn.embedding_lookup(table, tokens) + tf.get_variable(
@@ -73,7 +74,10 @@ def embed(tokens, vocabulary, width):
 
 
 def encode(embedded, layers, width):
-    """What the attention compares with and what it reads, (batch, length, width) each. As many gradients come as the decoder has layers."""
+    """The keys and values of the attention, (batch, length, width) each.
+
+    The gradient is scaled down for the number of layers of the decoder, which all read them.
+    """
     top = embedded
     for layer in range(layers):
         top = 0.5**0.5 * (gated(top, width, "SAME", "layer%d" % layer) + top)
@@ -83,11 +87,11 @@ def encode(embedded, layers, width):
 
 
 def decode(embedded, keys, values, padding, layers, width):
-    """The numbers that represent what comes next, (batch, length, width)."""
+    """The representation of the next token, (batch, length, width)."""
     mask = -1e9 * tf.cast(padding, tf.float32)[:, None]
     top = embedded
     for layer in range(layers):
-        seen = tf.pad(top, [[0, 0], [KERNEL - 1, 0], [0, 0]])  # a token and those before it
+        seen = tf.pad(top, [[0, 0], [KERNEL - 1, 0], [0, 0]])  # the window ends at the token itself
         with tf.variable_scope("layer%d" % layer):
             above = gated(seen, width, "VALID", "convolution")
             query = 0.5**0.5 * (convolution(above, width, 1, 1.0, "VALID", "query") + embedded)
@@ -99,13 +103,19 @@ def decode(embedded, keys, values, padding, layers, width):
 
 
 def gated(top, width, padding, name):
-    """A convolution of which one half of the channels opens and closes the other: a gated linear unit (Dauphin et al. 2016, arXiv:1612.08083)."""
+    """A gated linear unit (Dauphin et al. 2016, arXiv:1612.08083).
+
+    The one half of the convolution's channels gates the other.
+    """
     value, gate = tf.split(convolution(top, 2 * width, KERNEL, 2.0, padding, name), 2, axis=2)
     return value * tf.sigmoid(gate)
 
 
 def convolution(top, channels, size, gain, padding, name):
-    """A convolution along the sentence; each channel's kernel has a trained length that begins at `gain` (arXiv:1602.07868)."""
+    """A convolution along the sentence, with weight normalisation (arXiv:1602.07868).
+
+    The kernel of each channel has a trained norm, which starts at `gain`.
+    """
     with tf.variable_scope(name):
         kernel = tf.get_variable(
             "kernel", [size, top.shape[2], channels], initializer=tf.random_normal_initializer()
@@ -118,7 +128,7 @@ def convolution(top, channels, size, gain, padding, name):
 
 
 def main():
-    """Trains on made-up sentences and their translations."""
+    """Train on made-up sentences and their translations."""
     flags = training.start(__doc__, SIZES)
     source = tf.placeholder(tf.int32, [None, flags.length], name="source")
     target = tf.placeholder(tf.int32, [None, flags.length], name="target")

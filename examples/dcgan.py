@@ -1,14 +1,15 @@
-"""A DCGAN in float32, as TensorFlow 1 code: two networks that learn against each other, with a loss and an optimizer each.
+"""A DCGAN in float32, as TensorFlow 1 code: two networks, each with its loss and optimizer.
 
     python examples/dcgan.py --smoke
     graphmp convert examples/dcgan.py
     graphmp run --compute_dtype=bfloat16 examples/dcgan.py --smoke
 
-Radford et al. (2015, arXiv:1511.06434): a generator of strided transposed convolutions, a discriminator of strided convolutions, batch
-normalisation in both. One step trains both, each against what the other was before. `--plot=FILE.png` draws their losses and loss scales.
+Radford et al. (2015, arXiv:1511.06434): a generator of strided transposed convolutions, a
+discriminator of strided convolutions, and batch normalisation in both. One step trains both, each
+against the other before the step. `--plot=FILE.png` draws their losses and loss scales.
 """
 
-import training  # first: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -28,21 +29,23 @@ SIZES = {
 }
 BETA1 = 0.5
 KERNEL = 5
-COARSEST = 4  # height and width of what the generator begins with
+COARSEST = 4  # height and width of the generator's first layer
 
 
 def build_training_model(images, noise, width, learning_rate, data_format):
-    """Builds the two networks, their losses and their training step.
+    """Build the two networks, their losses and their training op.
 
     Args:
-        images: float32 from -1 to 1, (batch, size, size, 3), or (batch, 3, size, size) for channels first.
-        noise: of which to make as many images, float32, (batch, numbers).
+        images: float32 from -1 to 1, (batch, size, size, 3), or (batch, 3, size, size) for channels
+            first.
+        noise: the input of the generator, float32, (batch, numbers).
         width: channels of the layers at half the images' size.
         learning_rate: of Adam.
         data_format: channels_last or channels_first.
 
     Returns:
-        images and noise as they were given, the discriminator's loss, the generator's, and the operation that trains both one step.
+        `images`, `noise`, the losses of discriminator and generator, and the op that trains both
+        one step.
     """
     made = generate(noise, int(images.shape[2]), width, data_format)
     real, false = discriminate(images, width, data_format), discriminate(made, width, data_format)
@@ -57,7 +60,7 @@ def build_training_model(images, noise, width, learning_rate, data_format):
 
 
 def generate(noise, size, width, data_format):
-    """Images made of noise, from -1 to 1."""
+    """Images generated from noise, from -1 to 1."""
     with tf.variable_scope("generator"):
         channels = width * size // (2 * COARSEST)
         top = tf.layers.dense(
@@ -76,7 +79,7 @@ def generate(noise, size, width, data_format):
 
 
 def discriminate(images, width, data_format):
-    """The log odds that images are real ones, (batch, 1)."""
+    """The logits that images are real, (batch, 1)."""
     with tf.variable_scope("discriminator", reuse=tf.AUTO_REUSE):
         top, at, channels = images, int(images.shape[2]) // 2, width
         while at >= COARSEST:
@@ -130,17 +133,17 @@ def normalised(top, data_format, name):
 
 
 def near():
-    """The paper's initial values."""
+    """The initial values of the paper."""
     return tf.random_normal_initializer(stddev=0.02)
 
 
 def cross_entropy(label, logits):
-    """The mean cross-entropy where all answers should be `label`."""
+    """The mean cross-entropy if the correct answer is always `label`."""
     return tf.losses.sigmoid_cross_entropy(label * tf.ones_like(logits), logits)
 
 
 def main():
-    """Trains on made-up images."""
+    """Train on made-up images."""
     flags = training.start(__doc__, SIZES, data_format=True)
     images, _ = training.image_placeholders(flags)
     noise = tf.placeholder(tf.float32, [None, flags.noise], name="noise")

@@ -1,16 +1,17 @@
-"""A deep Q-network in float32, as TensorFlow 1 code, that learns to play: a replay memory, a target network that is copied now and then.
+"""A deep Q-network in float32, as TensorFlow 1 code: replay memory and a target network.
 
     python examples/dqn.py --smoke
     graphmp convert examples/dqn.py
     graphmp run --compute_dtype=bfloat16 examples/dqn.py --smoke
 
-The network of Mnih et al. (2013, arXiv:1312.5602, section 4.1), which reads the last four screens, with their later target network and bounded
-errors. The game is Catch: a ball falls, and a paddle at the bottom goes left, stays or goes right; a ball caught is worth 1, one
-missed -1. The network plays while it learns, in the session that trains it.
+The network of Mnih et al. (2013, arXiv:1312.5602, section 4.1), which reads the last four screens,
+with the target network and bounded errors of their later work. The game is Catch: a ball falls, and
+a paddle at the bottom moves left, stays or moves right; a caught ball is worth 1, a missed one -1.
+The network plays while it learns, in the session that trains it.
 """
 
 import numpy as np
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -30,26 +31,26 @@ SIZES = {
     "copy_every": (500, 20, "steps from one copy of the network to the next"),
 }
 MOVES = 3  # left, none, right
-SCREENS = 4  # that the network sees, the last one last
+SCREENS = 4  # read by the network, the last one last
 DISCOUNT = 0.99
-RANDOM = 0.1  # of the moves
+RANDOM = 0.1  # share of random moves
 
 
 def build_training_model(screens, moves, rewards, following, ended, width, learning_rate):
-    """Builds the network and its target, its loss and its training step.
+    """Build the network and its target, its loss and its training op.
 
     Args:
         screens: float32 from 0 to 1, (batch, height, width, SCREENS).
-        moves: what was played, int32, (batch,).
-        rewards: what that was worth, float32, (batch,).
-        following: the screens after it, like screens.
-        ended: 1.0 where the game was over then, else 0.0, (batch,).
+        moves: the moves played, int32, (batch,).
+        rewards: their rewards, float32, (batch,).
+        following: the screens after the move, like `screens`.
+        ended: 1.0 if the game was over then, else 0.0, (batch,).
         width: channels of the first convolution.
         learning_rate: of RMSProp.
 
     Returns:
-        What each move is thought worth, (batch, MOVES), the operation that copies the network into its target, the loss and the operation
-        that trains one step.
+        The estimated value of each move, (batch, MOVES), the op that copies the network into its
+        target, the loss, and the op that trains one step.
     """
     values = network(screens, width, "network")
     targets = network(following, width, "target")
@@ -70,7 +71,7 @@ def build_training_model(screens, moves, rewards, following, ended, width, learn
 
 
 def network(top, width, name):
-    """What each move is worth, by these screens."""
+    """The estimated value of each move on these screens."""
     with tf.variable_scope(name):
         top = tf.layers.conv2d(top, width, 8, 4, activation=tf.nn.relu)
         top = tf.layers.conv2d(top, 2 * width, 4, 2, activation=tf.nn.relu)
@@ -80,7 +81,7 @@ def network(top, width, name):
 
 
 class Catch:
-    """The game, of which `screens` are the last four."""
+    """The game; `screens` are its last four screens."""
 
     def __init__(self, fields, size, random):
         self._fields = fields
@@ -98,7 +99,11 @@ class Catch:
         return fields[self._shown][:, self._shown]
 
     def play(self, move):
-        """Plays 0, 1 or 2, and begins anew where that ends the game: the reward, the screens after it, and whether the game was over."""
+        """Play move 0, 1 or 2, and start a new game if this one ends.
+
+        Returns:
+            The reward, the screens after the move, and whether the game was over.
+        """
         self._paddle = min(max(self._paddle + move - 1, 0), self._fields - 1)
         self._height += 1
         following = np.concatenate([self.screens[..., 1:], self._screen()[..., None]], axis=2)
@@ -111,7 +116,10 @@ class Catch:
 
 
 def batches(flags, screens, values, copy):
-    """Endless batches of remembered moves; one move is played and remembered a step, the best one unless it is random."""
+    """Endless batches of remembered moves.
+
+    One move is played and remembered per step: the best one, or a random one.
+    """
     random = np.random.RandomState(flags.seed)
     game, memory = Catch(flags.fields, flags.screen_size, random), []
 
@@ -138,7 +146,7 @@ def batches(flags, screens, values, copy):
 
 
 def main():
-    """Plays, and trains on what was played."""
+    """Play, and train on the moves."""
     flags = training.start(__doc__, SIZES)
     shape = [None, flags.screen_size, flags.screen_size, SCREENS]
     screens, following = (

@@ -1,18 +1,19 @@
-"""One fully connected layer in float32, as TensorFlow 1 code: mean squared error, gradient descent.
+"""One fully connected layer in float32, as TensorFlow 1 code: squared error, gradient descent.
 
     python examples/fully_connected.py --smoke
     graphmp convert examples/fully_connected.py
     graphmp run --compute_dtype=bfloat16 examples/fully_connected.py --smoke
 
-64 samples of 1,024 random numbers and 512 wanted outputs each, the same in all of 500 steps: the least that has what mixed precision is about.
-Updates are small beside the weights, the loss sums 32,768 squares, and its gradients are the smaller for the mean that it takes. With the
-default learning rate the loss falls by a few hundredths.
+64 samples of 1,024 random inputs and 512 random targets, the same in all of 500 steps: a minimal
+case of the problems of mixed precision. Updates are small relative to the weights, the loss sums
+32,768 squares, and its gradients are small because it is a mean. With the default learning rate the
+loss falls by a few hundredths.
 """
 
 import itertools
 
 import numpy as np
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -27,15 +28,15 @@ SIZES = {
 
 
 def build_training_model(samples, wanted, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
         samples: float32, (batch, inputs).
-        wanted: float32, (batch, outputs).
+        wanted: float32 targets, (batch, outputs).
         learning_rate: of gradient descent.
 
     Returns:
-        samples and wanted as they were given, the loss and the operation that trains one step.
+        `samples`, `wanted`, the loss, and the op that trains one step.
     """
     found = tf.layers.dense(samples, wanted.shape[1], name="layer")
     loss = tf.losses.mean_squared_error(wanted, found)
@@ -44,7 +45,7 @@ def build_training_model(samples, wanted, learning_rate):
 
 
 def batches(flags):
-    """The same batch for ever: samples and what is wanted of them, random numbers of mean 0 and variance 1."""
+    """The same batch endlessly: samples and targets, random with mean 0 and variance 1."""
     random = np.random.RandomState(flags.seed)
     return itertools.repeat(
         tuple(
@@ -55,7 +56,7 @@ def batches(flags):
 
 
 def main():
-    """Trains on made-up numbers."""
+    """Train on made-up numbers."""
     flags = training.start(__doc__, SIZES)
     samples = tf.placeholder(tf.float32, [None, flags.inputs], name="samples")
     wanted = tf.placeholder(tf.float32, [None, flags.outputs], name="wanted")

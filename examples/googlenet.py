@@ -1,18 +1,20 @@
-"""GoogLeNet in float32, as TensorFlow 1 code: nine Inception modules, local response normalisation, two auxiliary classifiers.
+"""GoogLeNet in float32, as TensorFlow 1 code: Inception modules, two auxiliary classifiers.
 
     python examples/googlenet.py --smoke
     graphmp convert examples/googlenet.py
     graphmp run --compute_dtype=bfloat16 examples/googlenet.py --smoke
 
-The network of Szegedy et al. (2014, arXiv:1409.4842, table 1), also called Inception v1: no batch normalisation, convolutions
-with biases. Three losses train it; those of the auxiliary classifiers count 0.3 each. Local response normalisation stays
-float32. TensorFlow 1.15's CPU runs no channels-first convolution.
+The network of Szegedy et al. (2014, arXiv:1409.4842, table 1), also called Inception v1: nine
+modules, convolutions with biases, local response normalisation, and no batch normalisation. Three
+losses train it; those of the auxiliary classifiers have the weight 0.3. Local response
+normalisation stays float32. The CPU kernels of TensorFlow 1.15 don't support channels-first
+convolutions.
 """
 
 import functools
 
 import inception
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -29,7 +31,7 @@ SIZES = dict(
     ),
     learning_rate=(0.01, 0.01, "of the momentum optimizer"),
 )
-STAGES = {  # by the size of their images: channels of a 1x1; a 3x3 behind a 1x1; a 5x5 behind a 1x1; a 1x1 behind the pooling
+STAGES = {  # by image size: channels of 1x1, of 1x1 and 3x3, of 1x1 and 5x5, of 1x1 after pooling
     "28x28": [(64, (96, 128), (16, 32), 32), (128, (128, 192), (32, 96), 64)],
     "14x14": [
         (192, (96, 208), (16, 48), 64),
@@ -48,19 +50,20 @@ WEIGHT_DECAY = 2e-4
 
 
 def build_training_model(images, labels, classes, width, modules, learning_rate, data_format):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        images: float32, (batch, height, width, 3), or (batch, 3, height, width) for channels first; sides of 80 at least.
+        images: float32, (batch, height, width, 3), or (batch, 3, height, width) for channels first;
+            sides of at least 80.
         labels: int32 classes, (batch,).
-        classes: how many classes there are.
+        classes: the number of classes.
         width: channels of the first convolution, 64 in the paper.
-        modules: most modules for images of a size, 5 for all.
+        modules: the largest number of modules per image size, 5 for all.
         learning_rate: of the momentum optimizer.
         data_format: channels_last or channels_first.
 
     Returns:
-        images and labels as they were given, the loss and the operation that trains one step.
+        `images`, `labels`, the loss, and the op that trains one step.
     """
     build = functools.partial(convolution, data_format=data_format, share=width / 64)
     top = inception.branch(images, ((64, 7, 2), ("max", 3, 2)), build, data_format, "stem1")
@@ -101,7 +104,7 @@ def branches(ones, threes, fives, pooled):
 
 
 def auxiliary(top, classes, width, build, data_format, name):
-    """A classifier on an inner module: its gradient reaches the layers below."""
+    """A classifier on an inner module, which passes gradients to the layers below."""
     with tf.variable_scope(name):
         top = inception.branch(
             top, (("avg", 5, 3, "valid"), (128, 1)), build, data_format, "reduce"
@@ -116,7 +119,7 @@ def auxiliary(top, classes, width, build, data_format, name):
 
 
 def normalised(top, data_format):
-    """Local response normalisation, over five channels; TensorFlow has it for channels last alone."""
+    """Local response normalisation over five channels; TensorFlow has it for channels last only."""
     if data_format == "channels_first":
         return tf.transpose(
             normalised(tf.transpose(top, [0, 2, 3, 1]), "channels_last"), [0, 3, 1, 2]
@@ -125,7 +128,7 @@ def normalised(top, data_format):
 
 
 def convolution(bottom, channels, size, stride, padding, name, data_format, share):
-    """A convolution with bias, of this share of the channels."""
+    """A convolution with bias, with this share of the channels."""
     he = tf.variance_scaling_initializer(2.0)
     channels = int(channels * share)
     return tf.layers.conv2d(
@@ -142,7 +145,7 @@ def convolution(bottom, channels, size, stride, padding, name, data_format, shar
 
 
 def main():
-    """Trains on made-up images."""
+    """Train on made-up images."""
     training.train_classifier(
         __doc__, SIZES, build_training_model, "classes", "width", "modules", "learning_rate"
     )

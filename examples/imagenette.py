@@ -1,13 +1,15 @@
-"""The Imagenette experiment in float32, as TensorFlow 1 code: two large convolutions, batch normalisation, Adam.
+"""The Imagenette experiment in float32, as TensorFlow 1 code: two convolutions, batch norm, Adam.
 
     python examples/imagenette.py --smoke
     graphmp convert examples/imagenette.py
     graphmp run --compute_dtype=bfloat16 examples/imagenette.py --smoke
-    graphmp bench examples/imagenette.py --batch_sizes=32,64,128,256,512    # ms a step, float32 against mixed, by batch size
+    graphmp bench examples/imagenette.py --batch_sizes=32,64,128,256,512
 
-Mixed precision gains little here; what others measured, and why, is in README.md. --data_dir takes the folder imagenette2-320
-(https://github.com/fastai/imagenette); without it pictures are made up. Its pictures are resized once, into a file of uint8 in that folder which
-is mapped into memory: 1.9 GB in place of 7.4 GB of float32, and as exact as the pictures are. The graph divides them by 255.
+The last command compares the step times of float32 and mixed precision by batch size. Mixed
+precision gains little here; README.md has the measurements of others and the reason. --data_dir
+takes the folder imagenette2-320 (https://github.com/fastai/imagenette); without it the pictures are
+made up. The pictures are resized once, into a memory-mapped file of uint8 in that folder: 1.9 GB
+instead of 7.4 GB of float32, without loss of precision. The graph divides them by 255.
 """
 
 import os
@@ -16,7 +18,7 @@ import sys
 import zlib
 
 import numpy as np
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 from parity.data import shuffled
 from rich.progress import track
 
@@ -24,7 +26,7 @@ from rich.progress import track
 import tensorflow.compat.v1 as tf
 
 CLASSES = 10
-PICTURES = 9469  # of an epoch where they are made up: as many as Imagenette trains on
+PICTURES = 9469  # in an epoch of made-up pictures: as many as Imagenette's training set
 SIZES = {
     "batch_size": (128, 16, "pictures a step"),
     "epochs": (20, 20, "how often each picture is seen"),
@@ -37,7 +39,7 @@ SIZES = {
 
 
 def build_training_model(pixels, labels, width, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
         pixels: uint8 pictures, (batch, height, width, 3).
@@ -46,7 +48,7 @@ def build_training_model(pixels, labels, width, learning_rate):
         learning_rate: of Adam.
 
     Returns:
-        pixels and labels as they were given, the loss and the operation that trains one step.
+        `pixels`, `labels`, the loss, and the op that trains one step.
     """
     top = tf.cast(pixels, tf.float32) / 255
     for number, (channels, size) in enumerate(((width, 7), (2 * width, 11))):
@@ -55,7 +57,7 @@ def build_training_model(pixels, labels, width, learning_rate):
         top = tf.layers.batch_normalization(top, momentum=0.9, training=True, name=name + "_norm")
     top = tf.reduce_mean(top, axis=[1, 2])
     logits = tf.layers.dense(top, CLASSES, name="logits")
-    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)  # the softmax, in float32
+    loss = tf.losses.sparse_softmax_cross_entropy(labels, logits)  # softmax in float32
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
         train_op = tf.train.AdamOptimizer(learning_rate).minimize(
             loss, tf.train.get_or_create_global_step()
@@ -64,7 +66,12 @@ def build_training_model(pixels, labels, width, learning_rate):
 
 
 def read(folder, size):
-    """Pictures and classes of the folder `train`, a folder a class: uint8 (number, size, size, 3), mapped into memory, and int32 (number,)."""
+    """Pictures and classes of the folder `train`, which has one folder per class.
+
+    Returns:
+        The pictures, uint8 (number, size, size, 3), memory-mapped, and the classes, int32
+        (number,).
+    """
     root = pathlib.Path(folder, "train")
     names = sorted(path.relative_to(root).as_posix() for path in root.glob("*/*.JPEG"))
     classes = sorted({name.partition("/")[0] for name in names})
@@ -83,7 +90,7 @@ def read(folder, size):
 
 
 def _resize(paths, size, cache):
-    """Writes the resized pictures, to a temporary name first."""
+    """Write the resized pictures, first under a temporary name."""
     temporary = cache.with_suffix(".part")
     try:
         pictures = np.lib.format.open_memmap(
@@ -133,7 +140,7 @@ def made_up(flags):
 
 
 def main():
-    """Trains on Imagenette, or on made-up pictures."""
+    """Train on Imagenette, or on made-up pictures."""
     flags = training.start(__doc__, SIZES)
     pictures, classes = (
         read(flags.data_dir, flags.image_size) if flags.data_dir else (range(PICTURES), None)

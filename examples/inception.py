@@ -1,24 +1,27 @@
-"""Inception modules, of which googlenet.py, inception_v2.py and inception_v3.py are made: branches side by side, joined by their channels.
+"""Inception modules, for googlenet.py, inception_v2.py and inception_v3.py.
 
-A module is a tuple of branches, a branch a tuple of layers, one behind the other. A layer is a tuple too:
+A module has parallel branches, whose channels are concatenated. It is a tuple of branches; a branch
+is a tuple of layers in sequence. A layer is a tuple too:
 
-    (channels, size, stride, padding)      a convolution
+    (channels, size, stride, padding)          a convolution
     ("max" or "avg", size, stride, padding)    pooling
-    (layer, layer, ...)                    layers that all read the same, joined by their channels
+    (layer, layer, ...)                        layers on the same input, concatenated by channels
 
-A size is a number, or (height, width). Stride and padding may be left out: 1 and "same".
+A size is a number, or (height, width). Stride and padding default to 1 and "same".
 """
 
 import tensorflow.compat.v1 as tf
 
 
 def module(bottom, branches, convolution, data_format, name):
-    """Builds all branches on `bottom` and joins them by their channels, in a variable scope.
+    """Build all branches on `bottom` in a variable scope, and concatenate their channels.
 
     Args:
-        bottom: float32 images, (batch, height, width, channels), or (batch, channels, height, width) for channels first.
+        bottom: float32 images, (batch, height, width, channels), or (batch, channels, height,
+            width) for channels first.
         branches: see the top of this file.
-        convolution: builds one: a function of images, channels, size, stride, padding and name.
+        convolution: a function that builds a convolution, of images, channels, size, stride,
+            padding and name.
         data_format: channels_last or channels_first.
         name: of the scope.
     """
@@ -31,7 +34,7 @@ def module(bottom, branches, convolution, data_format, name):
 
 
 def branch(top, layers, convolution, data_format, name):
-    """Builds layers one behind the other, in a variable scope; the arguments are those of `module`."""
+    """Build layers in sequence, in a variable scope; the arguments are those of `module`."""
     with tf.variable_scope(name):
         for number, layer in enumerate(layers):
             if isinstance(layer[0], tuple):

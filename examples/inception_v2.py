@@ -1,17 +1,19 @@
-"""Inception v2 in float32, as TensorFlow 1 code: Inception modules with batch normalisation, a separable first convolution, momentum.
+"""Inception v2 in float32, as TensorFlow 1 code: Inception modules with batch normalisation.
 
     python examples/inception_v2.py --smoke
     graphmp convert examples/inception_v2.py
     graphmp run --compute_dtype=bfloat16 examples/inception_v2.py --smoke
 
-The network BN-Inception of Ioffe and Szegedy (2015, arXiv:1502.03167, figure 5), with 96 channels in place of 128 behind the
-pooling of two modules, as in TensorFlow's slim: the figure's sums need that. TensorFlow 1.15's CPU runs no channels-first convolution.
+The network BN-Inception of Ioffe and Szegedy (2015, arXiv:1502.03167, figure 5), with a separable
+first convolution and a momentum optimizer. As in TensorFlow's slim, two modules have 96 instead of
+128 channels after pooling, which the sums in the figure require. The CPU kernels of TensorFlow 1.15
+don't support channels-first convolutions.
 """
 
 import functools
 
 import inception
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -27,8 +29,8 @@ SIZES = dict(
     ),
     learning_rate=(0.045, 0.003, "of the momentum optimizer"),
 )
-DEPTH_MULTIPLIER = 8  # channels that the first convolution makes of each of the image's
-STAGES = {  # by the size of their images: channels of a 1x1; a 3x3 behind a 1x1; two 3x3 behind a 1x1; the pooling and a 1x1 behind it
+DEPTH_MULTIPLIER = 8  # depthwise channels of the first convolution per image channel
+STAGES = {  # by image size: channels of 1x1, 1x1 and 3x3, 1x1 and two 3x3; pooling and its 1x1
     "28x28": [(64, (64, 64), (64, 96), "avg", 32), (64, (64, 96), (64, 96), "avg", 64)],
     "to_14x14": [(0, (128, 160), (64, 96), "max", 0)],
     "14x14": [
@@ -45,19 +47,19 @@ WEIGHT_DECAY = 4e-5
 
 
 def build_training_model(images, labels, classes, width, modules, learning_rate, data_format):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
         images: float32, (batch, height, width, 3), or (batch, 3, height, width) for channels first.
         labels: int32 classes, (batch,).
-        classes: how many classes there are.
+        classes: the number of classes.
         width: channels of the first convolution, 64 in the paper.
-        modules: most modules for images of a size, 4 for all.
+        modules: the largest number of modules per image size, 4 for all.
         learning_rate: of the momentum optimizer.
         data_format: channels_last or channels_first.
 
     Returns:
-        images and labels as they were given, the loss and the operation that trains one step.
+        `images`, `labels`, the loss, and the op that trains one step.
     """
     build = functools.partial(convolution, data_format=data_format, share=width / 64)
     top = tf.layers.separable_conv2d(
@@ -91,7 +93,10 @@ def build_training_model(images, labels, classes, width, modules, learning_rate,
 
 
 def branches(ones, threes, doubles, pooling, pooled):
-    """A row of STAGES, in the form that `inception` takes; without the first and last number a module that halves the image."""
+    """A row of STAGES, in the form that `inception` takes.
+
+    Without the first and the last number, it is a module that halves the image.
+    """
     stride = 1 if ones else 2
     three = ((threes[0], 1), (threes[1], 3, stride))
     double = ((doubles[0], 1), (doubles[1], 3), (doubles[1], 3, stride))
@@ -101,7 +106,7 @@ def branches(ones, threes, doubles, pooling, pooled):
 
 
 def convolution(bottom, channels, size, stride, padding, name, data_format, share):
-    """A convolution without bias, of this share of the channels, with batch normalisation."""
+    """A convolution without bias, with this share of the channels, and batch normalisation."""
     he = tf.variance_scaling_initializer(2.0)
     channels = int(channels * share)
     top = tf.layers.conv2d(
@@ -119,7 +124,7 @@ def convolution(bottom, channels, size, stride, padding, name, data_format, shar
 
 
 def normalised(top, data_format, name):
-    """Batch normalisation, then a rectifier."""
+    """Batch normalisation and ReLU."""
     axis = 1 if data_format == "channels_first" else 3
     return tf.nn.relu(
         tf.layers.batch_normalization(
@@ -129,7 +134,7 @@ def normalised(top, data_format, name):
 
 
 def main():
-    """Trains on made-up images."""
+    """Train on made-up images."""
     training.train_classifier(
         __doc__, SIZES, build_training_model, "classes", "width", "modules", "learning_rate"
     )

@@ -1,17 +1,18 @@
-"""Inception v3 in float32, as TensorFlow 1 code: factorised convolutions, an auxiliary classifier, smoothed labels, RMSProp.
+"""Inception v3 in float32, as TensorFlow 1 code: factorised convolutions, label smoothing, RMSProp.
 
     python examples/inception_v3.py --smoke
     graphmp convert examples/inception_v3.py
     graphmp run --compute_dtype=bfloat16 examples/inception_v3.py --smoke
 
-The network of Szegedy et al. (2015, arXiv:1512.00567, table 1), with the modules in the form in which it was published with TensorFlow
-and its auxiliary classifier, whose loss counts 0.4. TensorFlow 1.15's CPU runs no channels-first convolution.
+The network of Szegedy et al. (2015, arXiv:1512.00567, table 1), with the modules as published with
+TensorFlow, and with its auxiliary classifier, whose loss has the weight 0.4. The CPU kernels of
+TensorFlow 1.15 don't support channels-first convolutions.
 """
 
 import functools
 
 import inception
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -41,12 +42,12 @@ HALVED = ("max", 3, 2, "valid")
 
 
 def large(pooled):
-    """A module at 35x35, with this many channels behind the pooling."""
+    """A module at 35x35, with `pooled` channels after pooling."""
     return ((64, 1),), ((48, 1), (64, 5)), ((64, 1), (96, 3), (96, 3)), (("avg", 3), (pooled, 1))
 
 
 def middle(inner):
-    """A module at 17x17, with this many channels within."""
+    """A module at 17x17, with `inner` inner channels."""
     wide, high = (1, 7), (7, 1)
     once = (inner, 1), (inner, wide), (192, high)
     twice = (inner, 1), (inner, high), (inner, wide), (inner, high), (192, wide)
@@ -66,7 +67,7 @@ TO_SMALL = (
     ((192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3, 2, "valid")),
     (HALVED,),
 )
-STAGES = {  # modules by the size of their images
+STAGES = {  # modules by image size
     "35x35": [large(32), large(64), large(64)],
     "to_17x17": [TO_MIDDLE],
     "17x17": [middle(128), middle(160), middle(160), middle(192)],
@@ -79,19 +80,20 @@ WEIGHT_DECAY = 4e-5
 
 
 def build_training_model(images, labels, classes, width, modules, learning_rate, data_format):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        images: float32, (batch, height, width, 3), or (batch, 3, height, width) for channels first; sides of 107 at least.
+        images: float32, (batch, height, width, 3), or (batch, 3, height, width) for channels first;
+            sides of at least 107.
         labels: int32 classes, (batch,).
-        classes: how many classes there are.
+        classes: the number of classes.
         width: channels of the first convolution, 32 in the paper.
-        modules: most modules for images of a size, 4 for all.
+        modules: the largest number of modules per image size, 4 for all.
         learning_rate: of RMSProp.
         data_format: channels_last or channels_first.
 
     Returns:
-        images and labels as they were given, the loss and the operation that trains one step.
+        `images`, `labels`, the loss, and the op that trains one step.
     """
     build = functools.partial(convolution, data_format=data_format, share=width / 32)
     targets = tf.one_hot(labels, classes)
@@ -118,7 +120,7 @@ def build_training_model(images, labels, classes, width, modules, learning_rate,
 
 
 def auxiliary(top, classes, build, data_format):
-    """A classifier on the last images of 17x17: its gradient reaches the layers below."""
+    """A classifier on the last 17x17 images, which passes gradients to the layers below."""
     top = inception.branch(top, (("avg", 5, 3, "valid"), (128, 1)), build, data_format, "auxiliary")
     size = int(top.shape[2])
     top = build(top, 768, size, 1, "valid", "auxiliary/whole")
@@ -126,7 +128,7 @@ def auxiliary(top, classes, build, data_format):
 
 
 def convolution(bottom, channels, size, stride, padding, name, data_format, share):
-    """A convolution without bias, of this share of the channels, with batch normalisation and a rectifier."""
+    """A convolution without bias, with this share of the channels, batch normalisation and ReLU."""
     he = tf.variance_scaling_initializer(2.0)
     channels = int(channels * share)
     top = tf.layers.conv2d(
@@ -149,7 +151,7 @@ def convolution(bottom, channels, size, stride, padding, name, data_format, shar
 
 
 def main():
-    """Trains on made-up images."""
+    """Train on made-up images."""
     training.train_classifier(
         __doc__, SIZES, build_training_model, "classes", "width", "modules", "learning_rate"
     )

@@ -1,19 +1,21 @@
-"""Keras's CIFAR-10 network in float32, as TensorFlow 1 code: Keras layers and optimizer in a graph, probabilities by softmax or sigmoid.
+"""Keras's CIFAR-10 network in float32, as TensorFlow 1 code: Keras layers and optimizer in a graph.
 
     python examples/keras_cifar10.py --smoke
     graphmp convert examples/keras_cifar10.py
     graphmp run --compute_dtype=bfloat16 examples/keras_cifar10.py --smoke
 
-The network of Keras's example cifar10_cnn.py. Keras's own mixed precision needs its last layer marked as float32; a conversion keeps the
-softmax or sigmoid float32 unasked. --data_dir takes the binary version of CIFAR-10 (https://www.cs.toronto.edu/~kriz/cifar.html, a label
-and 3,072 bytes of pixels an image); without it the network learns 1,597 handwritten digits, which lie beside this file. After the last step it
-classifies images that it was not trained on.
+The network of Keras's example cifar10_cnn.py, with softmax or sigmoid outputs. Keras's own mixed
+precision needs a float32 last layer to be specified; graphmp keeps the softmax or sigmoid in
+float32 automatically. --data_dir takes the binary version of CIFAR-10
+(https://www.cs.toronto.edu/~kriz/cifar.html, a label and 3,072 bytes of pixels per image); without
+it the network learns 1,597 handwritten digits from the file digits.npz. After the last step it
+classifies test images.
 """
 
 import os
 
 import numpy as np
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 from parity.data import in_order, shuffled
 
 # isort: split
@@ -38,7 +40,7 @@ RECORD = 1 + 3 * IMAGE_SIZE * IMAGE_SIZE  # bytes: the label, then the red, gree
 
 
 def build_training_model(pixels, labels, width, learning_rate, final_activation):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
         pixels: uint8 images, (batch, 32, 32, 3).
@@ -48,7 +50,8 @@ def build_training_model(pixels, labels, width, learning_rate, final_activation)
         final_activation: softmax or sigmoid.
 
     Returns:
-        pixels and labels as they were given, the loss, the operation that trains one step and which images are classified right.
+        `pixels`, `labels`, the loss, the op that trains one step, and which images are classified
+        correctly.
     """
     model = network(width, final_activation)
     images = tf.cast(pixels, tf.float32) / 255
@@ -88,7 +91,10 @@ def network(width, final_activation):
 
 
 def read(folder, names):
-    """Images and labels of CIFAR-10's binary files: uint8 (number, 32, 32, 3) and int32 (number,); ends the program where they are no such files."""
+    """Images and labels of CIFAR-10's binary files: uint8 (number, 32, 32, 3), int32 (number,).
+
+    Ends the program if they are not such files.
+    """
     rows = np.concatenate([_records(os.path.join(folder, name)) for name in names])
     return rows[:, 1:].reshape(-1, 3, IMAGE_SIZE, IMAGE_SIZE).transpose(0, 2, 3, 1), rows[
         :, 0
@@ -104,8 +110,8 @@ def _records(path):
     data = np.fromfile(path, np.uint8)
     if not data.size or data.size % RECORD:
         training.refuse(
-            "%s: found %d bytes, accepted are records of %d: the file is truncated, or not CIFAR-10's"
-            % (path, data.size, RECORD)
+            "%s: found %d bytes, accepted are records of %d: the file is truncated, or not "
+            "CIFAR-10's" % (path, data.size, RECORD)
         )
     rows = data.reshape(-1, RECORD)
     if rows[:, 0].max() >= CLASSES:
@@ -117,14 +123,20 @@ def _records(path):
 
 
 def digits():
-    """The digits, in the form of CIFAR-10's images: of 8 x 8 pixels from 0 to 16, each of which counted 4 x 4 pixels of ink."""
+    """The digits, as images of CIFAR-10's format.
+
+    Their 8 x 8 pixels, from 0 to 16, count the ink in blocks of 4 x 4 pixels.
+    """
     with np.load(DIGITS) as file:
         grey, labels = (file["images"] * 15.9).astype(np.uint8), file["labels"].astype(np.int32)
     return grey.repeat(4, 1).repeat(4, 2)[..., None].repeat(3, 3), labels
 
 
 def pictures(folder, test):
-    """Images and labels to train on, or to test with: CIFAR-10's where there is a folder, else the digits, of which the last are the test's."""
+    """Images and labels to train on, or to test with.
+
+    They are CIFAR-10's if a folder is given, else the digits, the last of which are for the test.
+    """
     if folder:
         return read(folder, TEST_FILES if test else TRAINING_FILES)
     part = slice(-TEST_DIGITS, None) if test else slice(-TEST_DIGITS)
@@ -144,7 +156,7 @@ def batches(flags):
 
 
 def main():
-    """Trains on CIFAR-10 or on digits, and tests."""
+    """Train on CIFAR-10 or on digits, and test."""
     flags = training.start(__doc__, SIZES)
     pixels = tf.placeholder(tf.uint8, [None, IMAGE_SIZE, IMAGE_SIZE, 3], name="pixels")
     labels = tf.placeholder(tf.int32, [None], name="labels")

@@ -1,13 +1,14 @@
-"""An LSTM language model in float32, as TensorFlow 1 code: two layers in a while loop over time, clipped gradients.
+"""An LSTM language model in float32, as TensorFlow 1 code: while loops, clipped gradients.
 
     python examples/lstm.py --smoke
     graphmp convert examples/lstm.py
     graphmp run --compute_dtype=bfloat16 examples/lstm.py --smoke
 
-tf.nn.dynamic_rnn makes the loop, tf.gradients a second one that runs backwards and reads what the first has put on stacks.
+tf.nn.dynamic_rnn makes a while loop over time for its two layers; tf.gradients makes a second loop,
+which runs backwards and pops the values that the first one pushed on stacks.
 """
 
-import training  # first: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -25,18 +26,18 @@ CLIP_NORM = 5.0
 
 
 def build_training_model(tokens, following, vocabulary, layers, width, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
         tokens: int32, (batch, length).
         following: the token that follows each, of the same shape.
-        vocabulary: how many tokens there are.
-        layers: of LSTM cells.
-        width: numbers that represent a token, and cells in a layer.
+        vocabulary: the number of tokens.
+        layers: the number of LSTM layers.
+        width: the size of embeddings, and cells in a layer.
         learning_rate: of Adam.
 
     Returns:
-        tokens and following as they were given, the loss and the operation that trains one step.
+        `tokens`, `following`, the loss, and the op that trains one step.
     """
     table = tf.get_variable(
         "embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-0.1, 0.1)
@@ -56,7 +57,7 @@ def build_training_model(tokens, following, vocabulary, layers, width, learning_
 
 
 def main():
-    """Trains on made-up sentences."""
+    """Train on made-up sentences."""
     flags = training.start(__doc__, SIZES)
     tokens = tf.placeholder(tf.int32, [None, flags.length], name="tokens")
     following = tf.placeholder(tf.int32, [None, flags.length], name="following")

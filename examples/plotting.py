@@ -1,4 +1,7 @@
-"""The scalars of a training run as a picture: its losses and, in mixed precision, its loss scales. Import it after `training`."""
+"""A plot of the scalars of a training run: its losses and, in mixed precision, its loss scales.
+
+Import it after `training`.
+"""
 
 import importlib.util
 import os
@@ -12,7 +15,7 @@ _SIZE = (8, 3.2)  # inches, of each panel
 
 
 def obstacle(path):
-    """Why a picture can't be drawn into a file, in a line; empty where it can."""
+    """Why a plot can't be written to a file, as a line; empty if it can."""
     if not path.endswith(FORMATS):
         return "found %s, accepted are names that end in %s" % (path, " or ".join(FORMATS))
     if not os.path.isdir(os.path.dirname(path) or "."):
@@ -25,11 +28,11 @@ def obstacle(path):
 class Traces:
     """The scalar summaries of each step.
 
-    Where graphmp converts the graph in its session, it puts the loss scales among the merged summaries. A graph that was built with them gives
-    them as tensors, whose names graphmp documents.
+    If graphmp converts the graph in its session, it adds the loss scales to the merged summaries. A
+    graph that was built with loss scales has them as tensors, whose names graphmp documents.
 
     Attributes:
-        summary: what to fetch in each step.
+        summary: the tensor to fetch in each step.
     """
 
     def __init__(self, losses):
@@ -44,12 +47,12 @@ class Traces:
         self._points = {}
 
     def add(self, step, summary):
-        """Takes what a step gave for `summary`."""
+        """Add the value of `summary` in a step."""
         for value in tf.Summary.FromString(summary).value:
             self._points.setdefault(value.tag, []).append((step, value.simple_value))
 
     def draw(self, path):
-        """Draws the losses, and below them the loss scales where there are some."""
+        """Draw the losses and, below them, the loss scales if there are any."""
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
 

@@ -1,14 +1,16 @@
-"""A progressive GAN in float32, as TensorFlow 1 code: it learns coarse images first, then fine ones, by a gradient penalty.
+"""A progressive GAN in float32, as TensorFlow 1 code: growing images, and a gradient penalty.
 
     python examples/progressive_gan.py --smoke
     graphmp convert examples/progressive_gan.py
     graphmp run --compute_dtype=bfloat16 examples/progressive_gan.py --smoke
 
-Karras et al. (2017, arXiv:1710.10196), the last two stages of a growth to 128 x 128: pixel norm, equalised learning rates, the standard deviation
-over a batch, the Wasserstein loss with gradient penalty. One graph has both stages: what the full size adds is faded in by the global step.
+Karras et al. (2017, arXiv:1710.10196), the last two stages of the growth to 128 x 128: pixel norm,
+equalised learning rates, the standard deviation over a batch, and the Wasserstein loss with
+gradient penalty. One graph has both stages: it learns coarse images first, and the full size is
+faded in with the global step.
 """
 
-import training  # first: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -16,38 +18,33 @@ import tensorflow.compat.v1 as tf
 SIZES = {
     "batch_size": (16, 4, "images a step"),
     "steps": (300, 24, "training steps"),
-    "stage": (
-        100,
-        8,
-        "of the steps at first, in which images are coarse; in as many after them fine ones are faded in",
-    ),
+    "stage": (100, 8, "steps with coarse images, and steps that then fade in fine ones"),
     "image_size": (128, 16, "height and width of the fine images, 4 times a power of 2"),
     "classes": (10, 4, "kinds of images to imitate"),
     "noise": (512, 16, "numbers of which the generator makes an image"),
-    "width": (
-        512,
-        16,
-        "channels of a layer for images up to 16 x 16; half as many for those twice as high, and so on",
-    ),
+    "width": (512, 16, "channels of layers up to 16 x 16; half as many for twice the height"),
     "learning_rate": (1e-3, 1e-3, "of Adam, for both networks"),
 }
-COARSEST = 4  # height and width of what the generator begins with
-PENALTY = 10.0  # for gradients of another length than 1
-DRIFT = 1e-3  # keeps the scores near 0
+COARSEST = 4  # height and width of the generator's first layer
+PENALTY = 10.0  # weight of the penalty for gradients whose norm isn't 1
+DRIFT = 1e-3  # weight of the term that keeps the scores near 0
 
 
 def build_training_model(images, noise, stage, width, learning_rate):
-    """Builds the two networks, their losses and their training step.
+    """Build the two networks, their losses and their training op.
 
     Args:
         images: float32 from -1 to 1, (batch, size, size, 3).
-        noise: of which to make as many images, float32, (batch, numbers).
-        stage: in how many steps images are coarse; in as many after them fine ones are faded in.
-        width: channels of a layer for images up to 16 x 16; half as many for those twice as high, and so on.
+        noise: the input of the generator, float32, (batch, numbers).
+        stage: the number of steps with coarse images, and of steps in which fine ones are then
+            faded in.
+        width: channels of a layer for images up to 16 x 16; half as many for twice the height, and
+            so on.
         learning_rate: of Adam.
 
     Returns:
-        images and noise as they were given, the discriminator's loss, the generator's, and the operation that trains both one step.
+        `images`, `noise`, the losses of discriminator and generator, and the op that trains both
+        one step.
     """
     fade = tf.clip_by_value(
         tf.cast(tf.train.get_or_create_global_step(), tf.float32) / stage - 1.0, 0.0, 1.0
@@ -75,7 +72,7 @@ def build_training_model(images, noise, stage, width, learning_rate):
 
 
 def generate(noise, fade, size, width):
-    """Images made of noise: coarse ones where `fade` is 0, fine ones where it is 1."""
+    """Images generated from noise: coarse ones for `fade` 0, fine ones for 1."""
     with tf.variable_scope("generator"):
         top = layer(pixel_norm(noise)[:, None, None], COARSEST**2 * width, "begin", 1)
         top, at = pixel_norm(tf.reshape(top, [-1, COARSEST, COARSEST, width])), COARSEST
@@ -93,7 +90,7 @@ def generate(noise, fade, size, width):
 
 
 def discriminate(images, fade, width):
-    """How real images look, (batch,): coarse ones where `fade` is 0, fine ones where it is 1."""
+    """The scores of images, (batch,), high for real ones: coarse for `fade` 0, fine for 1."""
     with tf.variable_scope("discriminator", reuse=tf.AUTO_REUSE):
         at = int(images.shape[1])
         top = layer(images, channels(width, at), "image%d" % at, 1)
@@ -109,17 +106,20 @@ def discriminate(images, fade, width):
 
 
 def channels(width, height):
-    """How many a layer has."""
+    """The number of channels of a layer."""
     return min(width, 16 * width // height)
 
 
 def layer(top, outputs, name, size=3):
-    """A convolution and a leaky rectifier."""
+    """A convolution and a leaky ReLU."""
     return tf.nn.leaky_relu(convolution(top, outputs, name, size))
 
 
 def convolution(top, outputs, name, size, gain=2.0):
-    """A convolution whose kernel begins with variance 1 and is divided by what He et al. (2015) would begin with: all learn at one rate."""
+    """A convolution with an equalised learning rate.
+
+    The kernel starts with variance 1 and is multiplied by the scale of He et al. (2015).
+    """
     with tf.variable_scope(name):
         kernel = tf.get_variable(
             "kernel",
@@ -139,12 +139,12 @@ def convolution(top, outputs, name, size, gain=2.0):
 
 
 def pixel_norm(top):
-    """Each pixel's channels, divided by the root of their mean square."""
+    """The channels of each pixel, divided by their root mean square."""
     return top * tf.rsqrt(tf.reduce_mean(tf.square(top), axis=-1, keepdims=True) + 1e-8)
 
 
 def with_deviation(top):
-    """One more channel: the standard deviation over the batch, the mean of all channels and places."""
+    """The input with one more channel: the standard deviation over the batch, averaged."""
     _, variance = tf.nn.moments(top, axes=[0])
     return tf.concat(
         [top, tf.reduce_mean(tf.sqrt(variance + 1e-8)) * tf.ones_like(top[:, :, :, :1])], axis=3
@@ -152,24 +152,24 @@ def with_deviation(top):
 
 
 def doubled(top):
-    """Each pixel four times."""
+    """Images of twice the height and width: each pixel four times."""
     _, height, width, depth = top.shape
     pixels = tf.tile(tf.reshape(top, [-1, height, 1, width, 1, depth]), [1, 1, 2, 1, 2, 1])
     return tf.reshape(pixels, [-1, 2 * height, 2 * width, depth])
 
 
 def halved(top):
-    """The mean of each four pixels."""
+    """Images of half the height and width: the mean of each four pixels."""
     return tf.nn.avg_pool2d(top, 2, 2, "VALID")
 
 
 def blend(first, second, share):
-    """`share` of the second and the rest of the first."""
+    """A linear interpolation: `share` of the second and the rest of the first."""
     return first + (second - first) * share
 
 
 def main():
-    """Trains on made-up images."""
+    """Train on made-up images."""
     flags = training.start(__doc__, SIZES)
     images, _ = training.image_placeholders(flags)
     noise = tf.placeholder(tf.float32, [None, flags.noise], name="noise")

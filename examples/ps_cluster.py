@@ -1,16 +1,18 @@
-"""Parameter servers and workers, a process each on this machine: between-graph replication as TensorFlow 1 code has it.
+"""Parameter servers and workers on this machine: between-graph replication of TensorFlow 1.
 
     python examples/ps_cluster.py --smoke
     python examples/ps_cluster.py --smoke --prefix="graphmp run --compute_dtype=bfloat16"
     python examples/ps_cluster.py --smoke --mixed_precision
 
-The servers hold the variables; each worker trains on its part of every batch, at its own pace, or with --updates=sync in step with the
-others, by SyncReplicasOptimizer. --model=embedding has a table whose rows are looked up on the servers; --partitions splits every variable.
-What dies is started again: with --checkpoint_dir it goes on from there. --prefix stands before the command of each worker. A job that
-starts its processes itself says which one each is by TF_CONFIG, as for Estimators.
+The servers hold the variables; each worker trains on its part of every batch, asynchronously or,
+with --updates=sync, synchronised by SyncReplicasOptimizer. --model=embedding has a table whose rows
+are looked up on the servers; --partitions splits every variable. Processes that die are restarted;
+with --checkpoint_dir training then continues from the last checkpoint. --prefix is put before the
+command of each worker. A job that starts its processes itself gives each its role in TF_CONFIG, as
+for Estimators.
 """
 
-import training  # first: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import time
@@ -36,21 +38,22 @@ SIZES = {
     "checkpoint_dir": ("", "", "where the chief, the first worker, keeps the state"),
     "prefix": ("", "", "what stands before the command of each worker"),
 }
-LENGTH = 12  # words of a sentence
+LENGTH = 12  # words in a sentence
 MOMENTUM = 0.9
 
 
 def build_training_model(features, labels, optimizer, flags):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        features: float32 images (batch, height, width, 3), or int32 words (batch, length) of which each predicts the next.
-        labels: int32 classes (batch,), or the words that follow (batch, length).
+        features: float32 images (batch, height, width, 3), or int32 words (batch, length), each of
+            which predicts the next.
+        labels: int32 classes (batch,), or the following words (batch, length).
         optimizer: a tf.train.Optimizer.
-        flags: model, width, classes and vocabulary count.
+        flags: of which model, width, classes and vocabulary are used.
 
     Returns:
-        features and labels as they were given, the loss and the operation that trains one step.
+        `features`, `labels`, the loss, and the op that trains one step.
     """
     if flags.model == "cnn":
         top = tf.layers.conv2d(
@@ -80,7 +83,7 @@ def build_training_model(features, labels, optimizer, flags):
 
 
 def placeholders(flags):
-    """What features and labels are fed to."""
+    """The placeholders for features and labels."""
     if flags.model == "cnn":
         return training.image_placeholders(flags)
     shape = (None, LENGTH - 1)
@@ -97,7 +100,11 @@ def batches(flags):
 
 
 def build_worker(flags, spec, task):
-    """The graph of one worker: variables on the servers, all else on the worker. Returns inputs, loss, train op and hooks."""
+    """Build the graph of one worker: variables on the servers, everything else on the worker.
+
+    Returns:
+        Inputs, loss, train op and hooks.
+    """
     optimizer, hooks = (
         tf.train.MomentumOptimizer(flags.learning_rate, MOMENTUM),
         [tf.train.StopAtStepHook(last_step=flags.steps)],
@@ -122,7 +129,7 @@ def build_worker(flags, spec, task):
 
 
 def work(flags, spec, task):
-    """Trains as one of the workers."""
+    """Train as one of the workers."""
     server = tf.train.Server(spec, "worker", task)
     inputs, loss, train_op, hooks = build_worker(flags, spec, task)
     config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % task])
@@ -147,7 +154,7 @@ def work(flags, spec, task):
                 [loss, tf.train.get_global_step(), train_op], dict(zip(inputs, part))
             )
             images += len(part[0])
-            if step // flags.log_every > told:  # the steps between may be another worker's
+            if step // flags.log_every > told:  # another worker may have done the steps between
                 told = step // flags.log_every
                 print("worker %d  step %4d  loss %.4f" % (task, step, value), flush=True)
     print(
@@ -158,11 +165,12 @@ def work(flags, spec, task):
 
 
 def main():
-    """Starts the cluster, or is the process of it that TF_CONFIG names."""
+    """Start the cluster, or run as the process of it that TF_CONFIG names."""
     flags = training.start(__doc__, SIZES, data_format=True)
     if flags.plot:
         training.refuse(
-            "argument --plot: a cluster draws nothing; --checkpoint_dir keeps its summaries for TensorBoard"
+            "argument --plot: a cluster draws nothing; --checkpoint_dir keeps its summaries for "
+            "TensorBoard"
         )
     role = cluster.own_role()
     if role is None:

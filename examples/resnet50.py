@@ -1,15 +1,17 @@
-"""ResNet-50 in float32, as TensorFlow 1 code: bottleneck blocks, batch normalisation, momentum, weight decay of the kernels.
+"""ResNet-50 in float32, as TensorFlow 1 code: bottleneck blocks, batch norm, weight decay.
 
     python examples/resnet50.py --smoke
     graphmp convert examples/resnet50.py
     graphmp run --compute_dtype=bfloat16 examples/resnet50.py --smoke
 
-The network of He et al. (2015, arXiv:1512.03385, table 1) in the variant 1.5, where a block that halves the image does so
-in its convolution of size 3; the last normalisation of a block begins at 0, as in Goyal et al. (2017, arXiv:1706.02677).
---depth=101 and 152 are the deeper ones of that table. TensorFlow 1.15's CPU runs no channels-first convolution.
+The network of He et al. (2015, arXiv:1512.03385, table 1) in version 1.5, in which the 3x3
+convolution of a block does the downsampling; the last normalisation of a block starts at 0, as in
+Goyal et al. (2017, arXiv:1706.02677). The optimizer is momentum, and the weight decay is on the
+kernels only. --depth=101 and 152 give the deeper networks of the table. The CPU kernels of
+TensorFlow 1.15 don't support channels-first convolutions.
 """
 
-import training  # first: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -19,7 +21,7 @@ BLOCKS = {
     50: (3, 4, 6, 3),
     101: (3, 4, 23, 3),
     152: (3, 8, 36, 3),
-}  # in each stage, by depth
+}  # blocks of each stage, by depth
 SIZES = dict(
     training.IMAGENET,
     depth=(50, 26, "convolutions and dense layers, one behind the other", *BLOCKS),
@@ -31,19 +33,19 @@ WEIGHT_DECAY = 1e-4
 
 
 def build_training_model(images, labels, classes, depth, width, learning_rate, data_format):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
         images: float32, (batch, height, width, 3), or (batch, 3, height, width) for channels first.
         labels: int32 classes, (batch,).
-        classes: how many classes there are.
-        depth: which network, one of BLOCKS.
+        classes: the number of classes.
+        depth: the depth of the network, a key of BLOCKS.
         width: channels of the first convolution, 64 in the paper.
         learning_rate: of the momentum optimizer.
         data_format: channels_last or channels_first.
 
     Returns:
-        images and labels as they were given, the loss and the operation that trains one step.
+        `images`, `labels`, the loss, and the op that trains one step.
     """
     top = convolution(images, width, 7, 2, data_format, "stem")
     top = tf.layers.max_pooling2d(tf.nn.relu(top), 3, 2, padding="same", data_format=data_format)
@@ -69,7 +71,10 @@ def build_training_model(images, labels, classes, depth, width, learning_rate, d
 
 
 def bottleneck(bottom, channels, stride, data_format, project):
-    """Convolutions of size 1, 3 and 1, the last with four times the channels, around which the input goes, projected where its shape changes."""
+    """A block of 1x1, 3x3 and 1x1 convolutions, the last with four times the channels.
+
+    The input is added to the result, projected if the shape changes.
+    """
     top = tf.nn.relu(convolution(bottom, channels, 1, 1, data_format, "reduce"))
     top = tf.nn.relu(convolution(top, channels, 3, stride, data_format, "middle"))
     top = convolution(top, 4 * channels, 1, 1, data_format, "expand", gamma=0.0)
@@ -79,7 +84,7 @@ def bottleneck(bottom, channels, stride, data_format, project):
 
 
 def convolution(bottom, channels, size, stride, data_format, name, gamma=1.0):
-    """A convolution without bias, then batch normalisation whose scale begins at gamma."""
+    """A convolution without bias, then batch normalisation with the initial scale gamma."""
     he = tf.variance_scaling_initializer(2.0, mode="fan_out")
     top = tf.layers.conv2d(
         bottom,
@@ -106,7 +111,7 @@ def convolution(bottom, channels, size, stride, data_format, name, gamma=1.0):
 
 
 def main():
-    """Trains on made-up images."""
+    """Train on made-up images."""
     training.train_classifier(
         __doc__, SIZES, build_training_model, "classes", "depth", "width", "learning_rate"
     )

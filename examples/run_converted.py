@@ -1,13 +1,13 @@
-"""Trains what `graphmp convert` wrote, in a process that knows nothing of the model's source.
+"""Train the output of `graphmp convert`, without the model's source.
 
     graphmp convert train.py -o out
     python examples/run_converted.py out
     python examples/run_converted.py out --data batches.npz --steps 100
 
-It imports DIR/converted.meta and runs the ops that DIR/report.json names under `train_ops` of each loss, those of a GAN in turn.
-TensorFlow trains; graphmp is imported for what a script would bring along: which ops initialise the graph, and the data. Without --data
-that is one made-up batch, each value of a kind that the graph can read, fed again and again; what read a data set, a queue or a file
-is fed too.
+Imports DIR/converted.meta and runs the ops under `train_ops` of each loss in DIR/report.json; those
+of a GAN take turns. Training is done by TensorFlow; graphmp is imported only to find the
+initialisation ops and the data, which a script would know. Without --data, one made-up batch of
+values valid for the graph is fed in every step, also in place of data sets, queues and files.
 """
 
 import argparse
@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import (
-    GraphmpError,  # before TensorFlow, which reads its settings when it is imported
+    GraphmpError,  # before TensorFlow, which reads its settings on import
 )
 
-with quiet_stderr():  # what TensorFlow writes while it starts
+with quiet_stderr():  # TensorFlow writes to stderr when imported
     import numpy as np
     import tensorflow.compat.v1 as tf
 
@@ -36,11 +36,14 @@ with quiet_stderr():  # what TensorFlow writes while it starts
     from graphmp.graph.io.files import read_graph
 
 NOT_FINITE = " (does not train: `graphmp audit DIR/original.meta` says where it is not finite)"
-STILL = " (stands still: its script may assign the learning rate, which is what its variable starts with here)"
+STILL = (
+    " (stands still: its script may assign the learning rate, which is what its variable starts "
+    "with here)"
+)
 
 
 class Row(NamedTuple):
-    """A step of one loss: its name, its value, what to say of its scale, and whether the step was skipped."""
+    """A step of one loss: its name, its value, a note on its scale, and whether it was skipped."""
 
     name: str
     value: float
@@ -49,10 +52,10 @@ class Row(NamedTuple):
 
 
 class Part:
-    """The losses that one run trains: one, or several with a train op in common."""
+    """The losses trained by one run: one, or several that share a train op."""
 
     def __init__(self, losses, graph):
-        """Looks up the tensors of `losses`, rows of the report."""
+        """Look up the tensors of `losses`, rows of the report."""
 
         def tensor(name):
             return graph.get_tensor_by_name(name if ":" in name else name + ":0")
@@ -71,7 +74,7 @@ class Part:
         ]
 
     def train(self, session, feeds):
-        """A step: a Row for each loss."""
+        """Run a step; return a Row for each loss."""
         values, scales, finite, _ = session.run(
             [self.values, self.scales, self.finite, self.train_ops], feeds
         )
@@ -83,7 +86,7 @@ class Part:
 
 
 def parse_flags():
-    """The command line."""
+    """The parsed command line."""
     parser = argparse.ArgumentParser(description="Trains a converted graph.")
     parser.add_argument(
         "folder", metavar="DIR", type=pathlib.Path, help="what `graphmp convert` wrote"
@@ -108,7 +111,7 @@ def parse_flags():
 
 
 def read_losses(folder):
-    """The report's losses, those with a train op in common together."""
+    """The losses of the report, grouped by shared train ops."""
     try:
         losses = json.loads((folder / "report.json").read_text(encoding="utf-8"))["losses"]
     except (OSError, ValueError, KeyError) as error:
@@ -120,8 +123,8 @@ def read_losses(folder):
     if not losses or not all(loss.get("train_ops") for loss in losses):
         raise GraphmpError(
             "GMP023",
-            "%s/report.json names no op that trains; convert again, with --train_op=OP --loss=TENSOR"
-            % folder,
+            "%s/report.json names no op that trains; convert again, with --train_op=OP "
+            "--loss=TENSOR" % folder,
         )
     parts = []
     for loss in losses:
@@ -137,17 +140,17 @@ def read_losses(folder):
 
 
 def opened(folder, parts):
-    """The graph in a session, initialised."""
+    """An initialised session of the graph."""
     targets = {name for part in parts for loss in part for name in loss["train_ops"]}
     with tempfile.TemporaryDirectory() as temporary:
         local = write(
             read_graph(folder / "converted.meta"), targets, pathlib.Path(temporary) / "local.meta"
-        )  # without other machines' devices
+        )  # without the devices of other machines
         return TimedSession(local)
 
 
 def batches_for(training, parts, flags):
-    """A function from a step's number to its feeds."""
+    """A function from the number of a step to its feeds."""
     names = [op.name for part in parts for op in part.train_ops] + [
         tensor.op.name for part in parts for each in part.values for tensor in each
     ]
@@ -168,7 +171,7 @@ def batches_for(training, parts, flags):
 
 
 def train(flags):
-    """Trains, prints each step, and returns the exit status: 1 where a loss is not finite or no step was taken."""
+    """Train and print each step. Return 1 if a loss is not finite or no step was taken, else 0."""
     rows = read_losses(flags.folder)
     training = opened(flags.folder, rows)
     with training.graph.as_default(), training.session as session:
@@ -204,14 +207,14 @@ def summary(rows):
 
 
 def troubles(rows):
-    """Why a loss did not train, with what to do; empty where it did."""
+    """The reason that a loss did not train, with a remedy; empty if it did."""
     if not math.isfinite(rows[-1].value) or all(row.skipped for row in rows):
         return NOT_FINITE
     return STILL if len(rows) > 1 and len({row.value for row in rows}) == 1 else ""
 
 
 def main():
-    """Trains, or says in one line why not."""
+    """Train, or print the reason that it is impossible in one line."""
     flags = parse_flags()
     tf.logging.set_verbosity(tf.logging.ERROR)
     if tf.__version__ >= "2":
@@ -221,7 +224,10 @@ def main():
     except GraphmpError as error:
         message = str(error)
     except (tf.errors.OpError, ValueError, TypeError) as error:
-        text = "%s does not run on TensorFlow %s: %s; take the TensorFlow that made the graph, and see `graphmp doctor`"
+        text = (
+            "%s does not run on TensorFlow %s: %s; take the TensorFlow that made the graph, and "
+            "see `graphmp doctor`"
+        )
         message = text % (flags.folder / "converted.meta", tf.__version__, first_line(error))
     print("run_converted: %s" % message, file=sys.stderr)
     return 2

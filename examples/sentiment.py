@@ -1,15 +1,16 @@
-"""A classifier of reviews in float32, as TensorFlow 1 code: a multiplicative LSTM that reads bytes in a while loop.
+"""A classifier of reviews in float32, as TensorFlow 1 code: a multiplicative LSTM on bytes.
 
     python examples/sentiment.py --smoke
     graphmp convert examples/sentiment.py
     graphmp run --compute_dtype=bfloat16 examples/sentiment.py --smoke
 
-The cell (Krause et al. 2016, arXiv:1609.07959) and its sizes are those of Radford et al. (2017, arXiv:1704.01444), with weight normalisation; there
-it learns to guess the next byte, here whether a review is good or bad. The reviews are made up.
+The cell (Krause et al. 2016, arXiv:1609.07959) and its sizes are those of Radford et al. (2017,
+arXiv:1704.01444), with weight normalisation. There it predicts the next byte; here it predicts
+whether a review is good or bad. The reviews are made up.
 """
 
 import numpy as np
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -32,17 +33,17 @@ WORDS = [
 
 
 def build_training_model(reviews, labels, embedding, width, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        reviews: their bytes, int32, (batch, length); zeros behind the end.
+        reviews: their bytes, int32, (batch, length), with zeros after the end.
         labels: int32 classes, (batch,).
-        embedding: numbers that represent a byte.
+        embedding: the size of the embedding of a byte.
         width: cells in the layer.
         learning_rate: of Adam.
 
     Returns:
-        reviews and labels as they were given, the loss and the operation that trains one step.
+        `reviews`, `labels`, the loss, and the op that trains one step.
     """
     table = tf.get_variable(
         "embedding", [BYTES, embedding], initializer=tf.random_normal_initializer(stddev=0.1)
@@ -63,7 +64,10 @@ def build_training_model(reviews, labels, embedding, width, learning_rate):
 
 
 class MultiplicativeLSTMCell(tf.nn.rnn_cell.RNNCell):
-    """An LSTM cell whose gates read, in the place of the state, a product of the input and the state: each input has its own transition."""
+    """An LSTM cell whose gates read a product of the input and the state in place of the state.
+
+    Each input thus has its own transition.
+    """
 
     def __init__(self, inputs, width):
         super().__init__()
@@ -87,7 +91,7 @@ class MultiplicativeLSTMCell(tf.nn.rnn_cell.RNNCell):
         return self._width
 
     def __call__(self, inputs, state, scope=None):
-        """Reads one input: the output and the state, (batch, width) each."""
+        """Read one input; return the output and the state, (batch, width) each."""
         product = tf.matmul(inputs, self._from_input) * tf.matmul(state.h, self._from_state)
         gates = (
             tf.matmul(inputs, self._gates_of_input)
@@ -101,7 +105,7 @@ class MultiplicativeLSTMCell(tf.nn.rnn_cell.RNNCell):
 
 
 def normalised(name, inputs, outputs):
-    """A kernel whose columns have lengths of their own to train (Salimans and Kingma 2016, arXiv:1602.07868)."""
+    """A kernel whose columns have trained norms (Salimans and Kingma 2016, arXiv:1602.07868)."""
     kernel = tf.get_variable(name, [inputs, outputs], initializer=tf.orthogonal_initializer())
     return tf.get_variable(
         "g" + name[1:], [outputs], initializer=tf.ones_initializer()
@@ -109,7 +113,7 @@ def normalised(name, inputs, outputs):
 
 
 def batches(flags):
-    """Endless batches of reviews and of whether they are good."""
+    """Endless batches of reviews and labels: 1 for a good review, 0 for a bad one."""
     random = np.random.RandomState(flags.seed)
     while True:
         labels = random.randint(0, CLASSES, flags.batch_size).astype(np.int32)
@@ -122,7 +126,7 @@ def batches(flags):
 
 
 def review(random, label):
-    """A sentence that praises, where the label is 1, or doesn't; one in five says what something is not."""
+    """A sentence of praise for the label 1, of criticism for 0; one in five uses a negation."""
     negated = int(random.randint(5) == 0)
     return "The %s was %s%s." % (
         random.choice(SUBJECTS),
@@ -132,7 +136,7 @@ def review(random, label):
 
 
 def main():
-    """Trains on made-up reviews."""
+    """Train on made-up reviews."""
     flags = training.start(__doc__, SIZES)
     reviews = tf.placeholder(tf.int32, [None, flags.length], name="reviews")
     labels = tf.placeholder(tf.int32, [None], name="labels")

@@ -1,14 +1,15 @@
-"""A translator in float32, as TensorFlow 1 code: LSTM encoder and decoder in while loops, attention, clipped gradients.
+"""An LSTM translator in float32, as TensorFlow 1 code: while loops, attention, clipped gradients.
 
     python examples/seq2seq.py --smoke
     graphmp convert examples/seq2seq.py
     graphmp run --compute_dtype=bfloat16 examples/seq2seq.py --smoke
 
-GNMT (Wu et al. 2016, arXiv:1609.08144): the encoder's first layer reads in both directions, layers above the second are residual, the decoder's
-lowest layer asks the attention (Bahdanau et al. 2014, arXiv:1409.0473), whose answer goes into all layers. It learns from right translations.
+GNMT (Wu et al. 2016, arXiv:1609.08144): the encoder's first layer is bidirectional, layers above
+the second are residual, and the decoder's lowest layer queries the attention (Bahdanau et al. 2014,
+arXiv:1409.0473), whose output is an input of all layers. Training is teacher-forced.
 """
 
-import training  # first: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -22,23 +23,23 @@ SIZES = {
     "width": (1024, 32, "numbers that represent a token, and cells in a layer"),
     "learning_rate": (2e-4, 1e-2, "of Adam"),
 }
-PADDING, START = range(training.FIRST_TOKEN)  # tokens that no sentence has
+PADDING, START = range(training.FIRST_TOKEN)  # tokens that don't occur in sentences
 CLIP_NORM = 5.0
 
 
 def build_training_model(source, target, vocabulary, layers, width, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        source: int32, (batch, length); PADDING behind the end of a sentence.
+        source: int32, (batch, length), with PADDING after the end of a sentence.
         target: their translations, of the same shape.
-        vocabulary: how many tokens there are in each language.
-        layers: of LSTM cells in the encoder, and as many in the decoder.
-        width: numbers that represent a token, and cells in a layer.
+        vocabulary: the number of tokens in each language.
+        layers: the number of LSTM layers in the encoder, and in the decoder.
+        width: the size of embeddings, and cells in a layer.
         learning_rate: of Adam.
 
     Returns:
-        source and target as they were given, the loss and the operation that trains one step.
+        `source`, `target`, the loss, and the op that trains one step.
     """
     with tf.variable_scope("encoder"):
         memory = encode(embed(source, vocabulary, width), lengths(source), layers, width)
@@ -63,7 +64,7 @@ def build_training_model(source, target, vocabulary, layers, width, learning_rat
 
 
 def embed(tokens, vocabulary, width):
-    """The numbers that represent tokens."""
+    """The embeddings of tokens."""
     table = tf.get_variable(
         "embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-0.1, 0.1)
     )
@@ -71,12 +72,12 @@ def embed(tokens, vocabulary, width):
 
 
 def lengths(tokens):
-    """How many tokens a sentence has."""
+    """The number of tokens in each sentence."""
     return tf.reduce_sum(tf.cast(tf.not_equal(tokens, PADDING), tf.int32), axis=1)
 
 
 def encode(top, ends, layers, width):
-    """What the decoder reads of each token of a sentence, (batch, length, width); zeros behind its end."""
+    """The encoding of each token, (batch, length, width), with zeros after a sentence's end."""
     both = tf.nn.rnn_cell.LSTMCell(width), tf.nn.rnn_cell.LSTMCell(width)
     directions, _ = tf.nn.bidirectional_dynamic_rnn(
         *both, top, ends, dtype=tf.float32, scope="layer0"
@@ -91,7 +92,10 @@ def encode(top, ends, layers, width):
 
 
 class AttentionCell(tf.nn.rnn_cell.RNNCell):
-    """Layers of LSTM cells with attention to `memory`; it reads a token and returns its highest layer's numbers and what it attends to."""
+    """Layers of LSTM cells with attention to `memory`.
+
+    It reads a token and returns the output of its highest layer and of the attention.
+    """
 
     def __init__(self, memory, padding, layers, width):
         super().__init__()
@@ -111,7 +115,7 @@ class AttentionCell(tf.nn.rnn_cell.RNNCell):
         return 2 * self._width
 
     def __call__(self, inputs, state, scope=None):
-        """Reads a token: what comes out, (batch, 2 * width), and the state."""
+        """Read a token; return the output, (batch, 2 * width), and the state."""
         top, below = self._cells[0](inputs, state[0])
         read = self._attend(top)
         states = [below]
@@ -122,7 +126,7 @@ class AttentionCell(tf.nn.rnn_cell.RNNCell):
         return tf.concat([top, read], axis=1), tuple(states)
 
     def _attend(self, query):
-        """The mean of the memory, weighted by how well each place fits the query."""
+        """The mean of the memory, weighted by the match of each position with the query."""
         fit = tf.tanh(self._keys + tf.layers.dense(query, self._width, name="query")[:, None])
         weights = tf.nn.softmax(
             tf.layers.dense(fit, 1, use_bias=False, name="fit")[:, :, 0] + self._mask
@@ -131,7 +135,7 @@ class AttentionCell(tf.nn.rnn_cell.RNNCell):
 
 
 def main():
-    """Trains on made-up sentences and their translations."""
+    """Train on made-up sentences and their translations."""
     flags = training.start(__doc__, SIZES)
     source = tf.placeholder(tf.int32, [None, flags.length], name="source")
     target = tf.placeholder(tf.int32, [None, flags.length], name="target")

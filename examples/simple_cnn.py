@@ -1,10 +1,12 @@
-"""A small image classifier in float32, as TensorFlow 1 code: one convolution, batch norm, pooling, two dense layers.
+"""A small image classifier in float32, as TensorFlow 1 code.
 
     python examples/simple_cnn.py --smoke
     graphmp convert examples/simple_cnn.py
 
-The model is the one of NVIDIA's talks on mixed precision; the data are random. TensorFlow 1.15's CPU runs no
-channels-first convolution: train there with --data_format=channels_last. Converting works with either.
+One convolution, batch normalisation, pooling and two dense layers: the model of NVIDIA's talks on
+mixed precision. The data are random. The CPU kernels of TensorFlow 1.15 don't support
+channels-first convolutions: train there with --data_format=channels_last. Conversion works with
+either.
 """
 
 import argparse
@@ -18,21 +20,22 @@ os.environ.setdefault(
 import tensorflow.compat.v1 as tf
 
 LEARNING_RATE = (
-    3e-4  # the hidden layer sums over tens of thousands of inputs: with larger steps the loss leaps
+    3e-4  # the hidden layer has tens of thousands of inputs: the loss is unstable with larger steps
 )
 
 
 def build_training_model(inputs, labels, nlabel, data_format="channels_first"):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        inputs: float32 images, (batch, 3, height, width), or (batch, height, width, 3) for channels last.
+        inputs: float32 images, (batch, 3, height, width), or (batch, height, width, 3) for channels
+            last.
         labels: int32 classes, (batch,).
-        nlabel: how many classes there are.
+        nlabel: the number of classes.
         data_format: channels_first or channels_last.
 
     Returns:
-        inputs, as they were given; labels; the mean loss; and the operation that trains one step.
+        `inputs`, `labels`, the mean loss, and the op that trains one step.
     """
     axis = 1 if data_format == "channels_first" else 3
     top = tf.layers.conv2d(
@@ -50,7 +53,7 @@ def build_training_model(inputs, labels, nlabel, data_format="channels_first"):
 
 
 def parse_flags():
-    """The command line; --smoke makes everything small, and what is given beside it still counts."""
+    """The parsed command line; --smoke sets small sizes, which other flags override."""
     parser = argparse.ArgumentParser(description="Trains a small image classifier on random data.")
     parser.add_argument(
         "--smoke", action="store_true", help="a small model and a few steps, for a laptop"
@@ -68,7 +71,10 @@ def parse_flags():
 
 
 def session_config():
-    """A configuration under which TensorFlow 2's CPU runs channels-first convolutions; 1.15 lacks the option."""
+    """A configuration for channels-first convolutions on the CPU of TensorFlow 2.
+
+    1.15 lacks the option.
+    """
     config = tf.ConfigProto()
     rewrites = config.graph_options.rewrite_options
     if hasattr(rewrites, "cpu_layout_conversion"):
@@ -77,7 +83,7 @@ def session_config():
 
 
 def main():
-    """Trains on one batch of random images and prints the loss of each step."""
+    """Train on one batch of random images and print the loss of each step."""
     flags = parse_flags()
     if tf.__version__ >= "2":
         tf.disable_v2_behavior()

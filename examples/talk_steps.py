@@ -1,11 +1,13 @@
-"""The recipe of NVIDIA's talks on mixed precision, one step at a time: six graphs of one small model, and five diffs that show what a step changes.
+"""The recipe of NVIDIA's talks on mixed precision, step by step, by hand.
 
     python examples/talk_steps.py -o talk_steps
 
-Writes each graph as a .meta file and each diff as a page, and prints the diffs in short. The steps, by hand what `graphmp convert` does
-by itself: float16 (the images are cast, and the model is float16), float32_loss (the logits are cast back), float32_storage (the
-variables are float32 again and cast where they are read), loss_scale (the loss is multiplied, the gradients are divided) and clip
-(of the gradients, by their global norm). The model is that of simple_cnn.py.
+Writes six graphs of one small model as .meta files and the five diffs between them as pages, and
+prints short diffs. The steps, which `graphmp convert` does automatically, are: float16 (the images
+are cast, and the model is float16), float32_loss (the logits are cast back), float32_storage (the
+variables are float32 again and cast where they are read), loss_scale (the loss is multiplied, the
+gradients are divided) and clip (of the gradients, by their global norm). The model is that of
+simple_cnn.py.
 """
 
 import argparse
@@ -22,21 +24,22 @@ import graphmp
 STEPS = ("original", "float16", "float32_loss", "float32_storage", "loss_scale", "clip")
 LOSS_SCALE = 128.0
 CLIP_NORM = 5.0
-MOST_LINES = 12  # of a category of changes that is printed
+MOST_LINES = 12  # printed lines per category of changes
 
 
 def build_training_model(inputs, labels, nlabel, step, data_format="channels_first"):
-    """Builds the model, its loss and its training step, as they are after a step of the recipe.
+    """Build the model, its loss and its training op, after a step of the recipe.
 
     Args:
-        inputs: float32 images, (batch, 3, height, width), or (batch, height, width, 3) for channels last.
+        inputs: float32 images, (batch, 3, height, width), or (batch, height, width, 3) for channels
+            last.
         labels: int32 classes, (batch,).
-        nlabel: how many classes there are.
-        step: one of STEPS; what the steps before it changed stays.
+        nlabel: the number of classes.
+        step: one of STEPS, applied with all steps before it.
         data_format: channels_first or channels_last.
 
     Returns:
-        inputs, as they were given; labels; the mean loss; and the operation that trains one step.
+        `inputs`, `labels`, the mean loss, and the op that trains one step.
     """
     done = STEPS[: STEPS.index(step) + 1]
     images = tf.cast(inputs, tf.float16) if "float16" in done else inputs
@@ -74,10 +77,10 @@ def forward(images, nlabel, data_format):
 def float32_variable_storage_getter(
     getter, name, shape=None, dtype=None, trainable=None, **options
 ):
-    """Makes a trainable float16 variable a float32 one, and what reads it read a cast."""
+    """Store a trainable float16 variable in float32, and cast it where it is read."""
     is_half = (
         dtype == tf.float16 and trainable is not False
-    )  # None, what tf.get_variable passes by default, means trainable
+    )  # None, the default of tf.get_variable, means trainable
     variable = getter(
         name, shape, dtype=tf.float32 if is_half else dtype, trainable=trainable, **options
     )
@@ -96,7 +99,7 @@ def step_graph(step, flags):
 
 
 def in_short(diff):
-    """The diff as text, of each category no more than a few lines."""
+    """The diff as text, with at most a few lines per category."""
     for paragraph in diff.to_text().split("\n\n"):
         lines = paragraph.splitlines()
         left = len(lines) - MOST_LINES
@@ -104,7 +107,7 @@ def in_short(diff):
 
 
 def parse_flags():
-    """The command line."""
+    """The parsed command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -122,7 +125,7 @@ def parse_flags():
 
 
 def main():
-    """Writes graphs and pages, and prints the diffs."""
+    """Write graphs and pages, and print the diffs."""
     flags = parse_flags()
     if tf.__version__ >= "2":
         tf.disable_v2_behavior()
@@ -136,8 +139,8 @@ def main():
             diff.to_html(os.path.join(flags.output, "%d_%s.html" % (number, step)))
             print("\n== %s -> %s\n" % (STEPS[number - 1], step) + "\n\n".join(in_short(diff)))
     print(
-        "\nwrote %d graphs and %d pages into %s; next: graphmp diff %s/0_original.meta %s/5_clip.meta"
-        % (len(graphs), len(graphs) - 1, *[flags.output] * 3)
+        "\nwrote %d graphs and %d pages into %s; next: graphmp diff %s/0_original.meta "
+        "%s/5_clip.meta" % (len(graphs), len(graphs) - 1, *[flags.output] * 3)
     )
 
 

@@ -1,7 +1,7 @@
-"""What the examples share: their command line, data made up to be learnt, and the loop that trains and prints.
+"""Code shared by the examples: command line, made-up data, and the training loop.
 
-It knows nothing of graphmp unless --mixed_precision is given. Import it before TensorFlow, which reads two of its
-settings when it is imported.
+It uses graphmp only with --mixed_precision. Import it before TensorFlow, which reads two of its
+settings on import.
 """
 
 import argparse
@@ -22,24 +22,26 @@ os.environ.setdefault(
 import plotting
 import tensorflow.compat.v1 as tf
 
-IMAGENET = {  # sizes of a classifier of ImageNet's pictures, for `start`
+IMAGENET = {  # sizes of an ImageNet classifier, for `start`
     "batch_size": (64, 16, "images a step"),
     "steps": (100, 20, "training steps"),
     "image_size": (224, 32, "height and width of the images"),
     "classes": (1000, 10, "classes to tell apart"),
 }
-FIRST_TOKEN = 2  # of made-up sentences; those below are free for padding and the like
+FIRST_TOKEN = 2  # of made-up sentences; lower ones are free for padding and the like
 _PATTERN = 4  # height and width of the coarse pattern of a class of images
-_BATCHES = 4  # of images, made once and used over and over: making them takes longer than a GPU's training on them
+_BATCHES = 4  # reused batches of images: making images takes longer than training on a GPU
 
 
 def start(description, sizes, data_format=False):
-    """Reads the command line and makes TensorFlow ready: version 1 behaviour, the seed, no warnings that something is deprecated.
+    """Parse the command line and set up TensorFlow.
+
+    That is version 1 behaviour, the seed, and no deprecation warnings.
 
     Args:
         description: the example's docstring, for --help.
-        sizes: the example's own flags; by name the value, the value for --smoke, what it is, and the values accepted if those are but a few.
-            `batch_size` and `steps` are among them.
+        sizes: the example's own flags, among them `batch_size` and `steps`: by name the default,
+            the value for --smoke, a description and, if only a few values are accepted, these.
         data_format: whether the example takes --data_format.
 
     Returns:
@@ -114,13 +116,13 @@ def _parse_flags(description, sizes, data_format):
 
 
 def refuse(text):
-    """Ends the program with status 2 and one line on stderr: what was found, and what is accepted."""
+    """End the program with status 2 and one line on stderr: the problem, and what is accepted."""
     print("%s: error: %s" % (os.path.basename(sys.argv[0]), text), file=sys.stderr)
     raise SystemExit(2)
 
 
 def precision(flags):
-    """What to pass the build function through: graphmp's decorator for --mixed_precision, else nothing."""
+    """A decorator for the build function: graphmp's for --mixed_precision, else the identity."""
     if not flags.mixed_precision:
         return lambda build: build
     import graphmp
@@ -134,7 +136,10 @@ def precision(flags):
 
 
 def session_config():
-    """A configuration under which TensorFlow 2's CPU runs channels-first convolutions; 1.15 lacks the option."""
+    """A configuration for channels-first convolutions on the CPU of TensorFlow 2.
+
+    1.15 lacks the option.
+    """
     config = tf.ConfigProto()
     rewrites = config.graph_options.rewrite_options
     if hasattr(rewrites, "cpu_layout_conversion"):
@@ -143,7 +148,10 @@ def session_config():
 
 
 def weight_decay(rate):
-    """The loss that pulls the kernels of the model to 0, its biases and normalisations not: `rate` times half the sum of their squares."""
+    """The L2 loss of the kernels of the model, without biases and normalisations.
+
+    It is `rate` times half the sum of their squares.
+    """
     kernels = [
         variable for variable in tf.trainable_variables() if variable.op.name.endswith("/kernel")
     ]
@@ -151,16 +159,18 @@ def weight_decay(rate):
 
 
 def train(flags, losses, train_op, inputs, batches, items, unit="images", finish=None):
-    """Trains --steps steps and prints, last of all, how many items a second the steps took, the first one left out.
+    """Train --steps steps, and print losses and finally the throughput.
+
+    The throughput is in items per second, without the first step.
 
     Args:
-        flags: what `start` returned.
-        losses: what to print every --log_every steps: scalar tensors by name.
-        train_op: the operation, or a list of those, that trains one step.
+        flags: the value returned by `start`.
+        losses: the scalar tensors to print every --log_every steps, by name.
+        train_op: the operation, or a list of operations, that trains one step.
         inputs: the placeholders to feed.
         batches: an endless iterator of tuples of arrays, one array for each placeholder.
-        items: how many images, tokens or the like a step trains on.
-        unit: what they are called.
+        items: the number of images, tokens or the like in a step.
+        unit: the name of these items.
         finish: called with the session after the last step.
     """
     seconds = 0.0
@@ -190,12 +200,13 @@ def train(flags, losses, train_op, inputs, batches, items, unit="images", finish
 
 
 def train_classifier(description, sizes, build, *names):
-    """Trains a classifier of images on made-up ones: the whole of an example's main program.
+    """Train a classifier on made-up images: the whole main program of an example.
 
     Args:
         description: the example's docstring.
         sizes: its flags, as for `start`.
-        build: called with images, labels, the flags of these names and `data_format`; returns images, labels, the loss and the train op.
+        build: called with images, labels, the flags of these names and `data_format`; returns
+            images, labels, the loss and the train op.
         *names: of flags.
     """
     flags = start(description, sizes, data_format=True)
@@ -208,7 +219,7 @@ def train_classifier(description, sizes, build, *names):
 
 @contextlib.contextmanager
 def _progress(total):
-    """Yields what to call after each step; shows a bar where the output is a terminal."""
+    """Yield a function to call after each step; show a progress bar on a terminal."""
     if not sys.stdout.isatty():
         yield lambda: None
         return
@@ -227,7 +238,10 @@ def image_placeholders(flags):
 
 
 def image_batches(flags):
-    """Endless batches of images from -1.5 to 1.5 and their classes; an image is the coarse random pattern of its class, with noise."""
+    """Endless batches of images from -1.5 to 1.5 and their classes.
+
+    An image is the coarse random pattern of its class, with noise.
+    """
     random = np.random.RandomState(flags.seed)
     patterns = random.uniform(-1, 1, (flags.classes, _PATTERN, _PATTERN, 3)).astype(np.float32)
     rows = np.arange(flags.image_size) * _PATTERN // flags.image_size
@@ -246,17 +260,17 @@ def image_batches(flags):
 
 
 def images_and_noise(flags):
-    """Endless batches of images from -1 to 1 and of float32 noise (batch_size, noise) of which as many are to be made."""
+    """Endless batches of images from -1 to 1 and of float32 noise, (batch_size, noise)."""
     random = np.random.RandomState(flags.seed)
     for images, _ in image_batches(flags):
         yield images / 1.5, random.normal(size=(flags.batch_size, flags.noise)).astype(np.float32)
 
 
 def opponents(losses, optimizers):
-    """The operation that trains networks one step, each against what the others are before it.
+    """The op that trains networks one step, each against the others before the step.
 
     Args:
-        losses: by the scope of the variables that a loss is to train.
+        losses: the losses by the scope of the variables that each trains.
         optimizers: one for each; steps of the first are counted.
     """
     gradients = [
@@ -277,7 +291,10 @@ def opponents(losses, optimizers):
 
 
 def sentences(flags, length):
-    """Endless int32 arrays (batch_size, length) of tokens from FIRST_TOKEN on; either of two may follow a token, and low ones are frequent."""
+    """Endless int32 arrays (batch_size, length) of tokens from FIRST_TOKEN on.
+
+    Each token has two possible successors; low tokens are frequent.
+    """
     random = np.random.RandomState(flags.seed)
 
     def draw(*shape):
@@ -294,9 +311,10 @@ def sentences(flags, length):
 
 
 def translations(flags):
-    """Endless pairs of int32 arrays (batch_size, length): sentences, and their words translated one by one, the last one first.
+    """Endless pairs of int32 arrays (batch_size, length): sentences and their translations.
 
-    Sentences have half of `length` tokens at least; zeros stand behind the end.
+    A translation has the translated words in reverse. Sentences have at least half of `length`
+    tokens, followed by zeros.
     """
     random = np.random.RandomState(flags.seed)
     dictionary = np.arange(flags.vocabulary)

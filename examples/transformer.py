@@ -1,15 +1,17 @@
-"""A Transformer encoder in float32, as TensorFlow 1 code, that learns to fill in masked words: attention, layer norm, Adam.
+"""A Transformer encoder in float32, as TensorFlow 1 code, that predicts masked words.
 
     python examples/transformer.py --smoke
     graphmp convert examples/transformer.py
     graphmp run --compute_dtype=bfloat16 examples/transformer.py --smoke
 
-By its sizes it is BERT's base model (Devlin et al. 2018, arXiv:1810.04805), with the normalisation ahead of each layer. Masks of -1e9 keep the
-attention off padding, and epsilons are 1e-12: float16 holds neither, and what uses them stays float32.
+It has the sizes of BERT's base model (Devlin et al. 2018, arXiv:1810.04805), with layer
+normalisation before each layer, and is trained by Adam. Masks of -1e9 exclude padding from the
+attention, and epsilons are 1e-12: neither is representable in float16, and the ops that use them
+stay float32.
 """
 
 import numpy as np
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -24,24 +26,24 @@ SIZES = {
     "head_width": (64, 8, "numbers that a head reads and writes for each token"),
     "learning_rate": (1e-4, 5e-3, "of Adam"),
 }
-PADDING, MASK = range(training.FIRST_TOKEN)  # tokens that no sentence has
-MASKED = 0.15  # of a sentence's tokens
+PADDING, MASK = range(training.FIRST_TOKEN)  # tokens that don't occur in sentences
+MASKED = 0.15  # share of masked tokens
 
 
 def build_training_model(tokens, masked, vocabulary, layers, heads, head_width, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        tokens: int32, (batch, length); PADDING behind the end of a sentence.
-        masked: which tokens the model doesn't see and has to guess, bool of the same shape.
-        vocabulary: how many tokens there are.
-        layers: how many layers of attention.
-        heads: of the attention.
-        head_width: numbers that a head reads and writes for each token; those of all heads represent it.
+        tokens: int32, (batch, length), with PADDING after the end of a sentence.
+        masked: bool of the same shape, true for tokens hidden from the model, which it predicts.
+        vocabulary: the number of tokens.
+        layers: the number of layers.
+        heads: the number of attention heads.
+        head_width: the size of a head; a token's representation has this size times `heads`.
         learning_rate: of Adam.
 
     Returns:
-        tokens and masked as they were given, the loss and the operation that trains one step.
+        `tokens`, `masked`, the loss, and the op that trains one step.
     """
     width = heads * head_width
     near = tf.truncated_normal_initializer(stddev=0.02)
@@ -71,7 +73,10 @@ def build_training_model(tokens, masked, vocabulary, layers, heads, head_width, 
 
 
 def attention(top, padding, heads):
-    """Each token reads all tokens of its sentence; `padding` is added to the scores, (batch, 1, 1, length)."""
+    """Attention of each token to all tokens of its sentence.
+
+    `padding`, (batch, 1, 1, length), is added to the scores.
+    """
     length, width = (int(size) for size in top.shape[1:])
 
     def split(name):
@@ -88,7 +93,7 @@ def attention(top, padding, heads):
 
 
 def layer_norm(top, name):
-    """Each token's numbers with mean 0 and variance 1, then scaled and shifted."""
+    """Layer normalisation: mean 0 and variance 1 for each token, then a scale and a shift."""
     with tf.variable_scope(name):
         scale = tf.get_variable("scale", [top.shape[-1]], initializer=tf.ones_initializer())
         shift = tf.get_variable("shift", [top.shape[-1]], initializer=tf.zeros_initializer())
@@ -102,18 +107,18 @@ def gelu(top):
 
 
 def batches(flags):
-    """Endless batches of padded sentences and of which of their tokens are masked."""
+    """Endless batches of padded sentences and masks."""
     random = np.random.RandomState(flags.seed)
     for tokens in training.sentences(flags, flags.length):
         ends = random.randint(flags.length // 2, flags.length + 1, (flags.batch_size, 1))
         inside = np.arange(flags.length) < ends
         masked = inside & (random.uniform(size=tokens.shape) < MASKED)
-        masked[:, 0] = True  # one at least
+        masked[:, 0] = True  # at least one
         yield np.where(inside, tokens, PADDING), masked
 
 
 def main():
-    """Trains on made-up sentences."""
+    """Train on made-up sentences."""
     flags = training.start(__doc__, SIZES)
     tokens = tf.placeholder(tf.int32, [None, flags.length], name="tokens")
     masked = tf.placeholder(tf.bool, [None, flags.length], name="masked")

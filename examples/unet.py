@@ -1,17 +1,19 @@
-"""U-Net in float32, as TensorFlow 1 code: down to a few points and up again, crops joined on the way, a class for each point.
+"""U-Net in float32, as TensorFlow 1 code: downsampling, upsampling, a class for each pixel.
 
     python examples/unet.py --smoke
     graphmp convert examples/unet.py
     graphmp run --compute_dtype=bfloat16 examples/unet.py --smoke
 
-The network of Ronneberger et al. (2015, arXiv:1505.04597, figure 1): convolutions without padding, of 572 points 388 are left; one image a step
-and a momentum of 0.99; dropout at the end of the way down. The images are discs under noise, the classes what is disc and what isn't.
+The network of Ronneberger et al. (2015, arXiv:1505.04597, figure 1): unpadded convolutions, which
+leave 388 of 572 pixels per side; cropped skip connections; one image per step and a momentum of
+0.99; dropout at the end of the downsampling. The images are noisy discs, and the classes are disc
+and background.
 """
 
 import itertools
 
 import numpy as np
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -26,22 +28,23 @@ SIZES = {
 }
 MOMENTUM = 0.99
 DROPOUT = 0.5
-DISCS = 6  # in an image
-BATCHES = 4  # made once and used over and over
+DISCS = 6  # per image
+BATCHES = 4  # made once and reused
 
 
 def build_training_model(images, labels, depth, width, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
         images: float32, (batch, height, width, 1).
-        labels: int32, 0 or 1, (batch, height, width); what the convolutions take off on each side counts for nothing.
+        labels: int32, 0 or 1, (batch, height, width); the margin removed by the convolutions is
+            ignored.
         depth: how often the image is halved.
         width: channels of the first convolution.
         learning_rate: of the momentum optimizer.
 
     Returns:
-        images and labels as they were given, the loss and the operation that trains one step.
+        `images`, `labels`, the loss, and the op that trains one step.
     """
     top, skipped = images, []
     for level in range(depth):
@@ -59,7 +62,7 @@ def build_training_model(images, labels, depth, width, learning_rate):
 
 
 def two_convolutions(top, channels, name):
-    """Two convolutions of size 3 without padding: the image loses 2 points on each side."""
+    """Two unpadded 3x3 convolutions: the image loses 2 pixels on each side."""
     he = tf.variance_scaling_initializer(2.0)
     for number in (1, 2):
         top = tf.layers.conv2d(
@@ -74,7 +77,7 @@ def two_convolutions(top, channels, name):
 
 
 def cropped(larger, smaller):
-    """The middle of the one, with the other's height and width."""
+    """The centre of the larger image, with the other's height and width."""
     height, width = (
         int(large) - int(small) for large, small in zip(larger.shape[1:3], smaller.shape[1:3])
     )
@@ -86,7 +89,10 @@ def cropped(larger, smaller):
 
 
 def batches(flags):
-    """Endless batches of images and of the class of each point; a disc is brighter by 1 than what is around it, the noise has a deviation of 0.5."""
+    """Endless batches of images and of the class of each pixel.
+
+    A disc is brighter by 1 than the background; the noise has a standard deviation of 0.5.
+    """
     random = np.random.RandomState(flags.seed)
     rows, columns = np.mgrid[: flags.image_size, : flags.image_size]
 
@@ -101,7 +107,7 @@ def batches(flags):
 
 
 def main():
-    """Trains on made-up images."""
+    """Train on made-up images."""
     flags = training.start(__doc__, SIZES)
     images = tf.placeholder(
         tf.float32, [None, flags.image_size, flags.image_size, 1], name="images"

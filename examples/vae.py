@@ -1,16 +1,17 @@
-"""A variational autoencoder in float32, as TensorFlow 1 code: random numbers inside the graph, exponentials, a loss of two sums.
+"""A variational autoencoder in float32, as TensorFlow 1 code: random ops, exponentials, two losses.
 
     python examples/vae.py --smoke
     graphmp convert examples/vae.py
     graphmp run --compute_dtype=bfloat16 examples/vae.py --smoke
 
-Kingma and Welling (2013, arXiv:1312.6114) with the sizes they take for handwritten digits: 500 hidden neurons, tanh, pictures of black and white
-points. The loss is the negative of the bound on the likelihood, in nats a picture: the sum over all points of the cross entropy, which
-float16 could not hold much longer, and the divergence of the code from random numbers.
+Kingma and Welling (2013, arXiv:1312.6114) with their sizes for handwritten digits: 500 hidden
+neurons, tanh, black-and-white pictures. The loss is the negative lower bound of the log-likelihood,
+in nats per picture: the cross entropy summed over all pixels, which is close to float16's limit,
+and the divergence of the code from the prior.
 """
 
 import numpy as np
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -23,21 +24,21 @@ SIZES = {
     "code": (20, 4, "numbers that represent a picture"),
     "learning_rate": (1e-3, 1e-2, "of Adam"),
 }
-PATTERNS = 10  # pictures that all others are noisy copies of
-FLIPPED = 0.05  # of their points
+PATTERNS = 10  # pictures of which all others are noisy copies
+FLIPPED = 0.05  # share of their pixels
 
 
 def build_training_model(pictures, hidden, code, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
-        pictures: float32, (batch, points), 0 or 1.
+        pictures: float32, (batch, pixels), 0 or 1.
         hidden: neurons of the hidden layers.
-        code: how many numbers represent a picture.
+        code: the size of a picture's code.
         learning_rate: of Adam.
 
     Returns:
-        pictures as they were given, the loss and the operation that trains one step.
+        `pictures`, the loss, and the op that trains one step.
     """
     inner = tf.layers.dense(pictures, hidden, tf.tanh, name="encoder")
     mean = tf.layers.dense(inner, code, name="mean")
@@ -61,7 +62,7 @@ def build_training_model(pictures, hidden, code, learning_rate):
 
 
 def batches(flags):
-    """Endless batches of pictures: one of a few random patterns each, of which some points are flipped."""
+    """Endless batches of pictures: each is one of PATTERNS patterns, with some pixels flipped."""
     random = np.random.RandomState(flags.seed)
     patterns = random.uniform(size=(PATTERNS, flags.image_size**2)) < 0.5
     while True:
@@ -70,7 +71,7 @@ def batches(flags):
 
 
 def main():
-    """Trains on made-up pictures."""
+    """Train on made-up pictures."""
     flags = training.start(__doc__, SIZES)
     pictures = tf.placeholder(tf.float32, [None, flags.image_size**2], name="pictures")
     build = training.precision(flags)(build_training_model)

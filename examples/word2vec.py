@@ -1,15 +1,16 @@
-"""word2vec in float32, as TensorFlow 1 code: skip-grams, noise-contrastive estimation, gradients of the rows that were looked up.
+"""word2vec in float32, as TensorFlow 1 code: skip-grams, noise-contrastive estimation.
 
     python examples/word2vec.py --smoke
     graphmp convert examples/word2vec.py
     graphmp run --compute_dtype=bfloat16 examples/word2vec.py --smoke
 
-A word guesses one near it (Mikolov et al. 2013, arXiv:1301.3781). tf.nn.nce_loss tells it from sampled words alone (Gutmann and Hyvarinen 2010), so
-that a step touches a few hundred rows of the two tables: their gradients are IndexedSlices, and stay so.
+Each word predicts a neighbour (Mikolov et al. 2013, arXiv:1301.3781). tf.nn.nce_loss compares it
+with sampled words only (Gutmann and Hyvarinen 2010), so that a step touches a few hundred rows of
+the two tables: their gradients are IndexedSlices, before and after conversion.
 """
 
 import numpy as np
-import training  # before TensorFlow: see there
+import training  # before TensorFlow: see training.py
 
 # isort: split
 import tensorflow.compat.v1 as tf
@@ -23,22 +24,22 @@ SIZES = {
     "learning_rate": (1.0, 0.3, "of gradient descent"),
 }
 LENGTH = 20  # words in a sentence
-WINDOW = 1  # how far from a word the one is that it guesses
+WINDOW = 1  # the largest distance of a neighbour
 
 
 def build_training_model(words, near, vocabulary, width, sampled, learning_rate):
-    """Builds the model, its loss and its training step.
+    """Build the model, its loss and its training op.
 
     Args:
         words: int32, (batch,).
-        near: a word near each, of the same shape.
-        vocabulary: how many words there are; those with low numbers are frequent.
-        width: numbers that represent a word.
-        sampled: how many words, most of them frequent, the right ones are told from.
+        near: a neighbour of each, of the same shape.
+        vocabulary: the number of words; those with low numbers are frequent.
+        width: the size of embeddings.
+        sampled: the number of sampled words, most of them frequent.
         learning_rate: of gradient descent.
 
     Returns:
-        words and near as they were given, the loss and the operation that trains one step.
+        `words`, `near`, the loss, and the op that trains one step.
     """
     table = tf.get_variable(
         "embedding", [vocabulary, width], initializer=tf.random_uniform_initializer(-1.0, 1.0)
@@ -68,7 +69,7 @@ def batches(flags):
 
 
 def main():
-    """Trains on made-up sentences."""
+    """Train on made-up sentences."""
     flags = training.start(__doc__, SIZES)
     words, near = (tf.placeholder(tf.int32, [None], name=name) for name in ("words", "near"))
     build = training.precision(flags)(build_training_model)

@@ -1,4 +1,7 @@
-"""Chromium without a window, driven by Selenium: Debian's chromium and chromium-driver, and the package selenium."""
+"""Headless Chromium driven by Selenium, with Debian's chromium and chromium-driver.
+
+Needs the package selenium.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ FLAGS = (
 
 
 def missing() -> str:
-    """What a browser needs and this machine lacks; empty if nothing."""
+    """The requirements of a browser that this machine lacks; empty if it has all."""
     try:
         import selenium  # noqa: F401
     except ImportError:
@@ -32,7 +35,10 @@ def missing() -> str:
 
 
 def start(profile: pathlib.Path) -> Any:
-    """A browser with a new empty profile in the folder `profile`; it keeps logs of its console and of its requests."""
+    """A browser with a new, empty profile in the folder `profile`.
+
+    It logs its console and its requests.
+    """
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -44,12 +50,12 @@ def start(profile: pathlib.Path) -> Any:
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     resize(driver, *WIDE)
     driver.get("about:blank")
-    driver.get_log("performance")  # of the page that the browser starts with
+    driver.get_log("performance")  # of the browser's start page
     return driver
 
 
 def resize(driver: Any, width: int, height: int) -> None:
-    """The size of the page in pixels."""
+    """Set the size of the page, in pixels."""
     driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
@@ -57,7 +63,7 @@ def resize(driver: Any, width: int, height: int) -> None:
 
 
 def prefer(driver: Any, scheme: str) -> None:
-    """Light or dark."""
+    """Emulate the colour scheme `light` or `dark`."""
     driver.execute_cdp_cmd(
         "Emulation.setEmulatedMedia",
         {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
@@ -65,14 +71,14 @@ def prefer(driver: Any, scheme: str) -> None:
 
 
 def open_page(driver: Any, path: pathlib.Path, state: str = "") -> None:
-    """Loads a diff's page anew, with what is to stand behind #, and waits until its tree is there."""
+    """Load the page of a diff anew, with `state` as the URL fragment, and wait for its tree."""
     driver.get("about:blank")
     driver.get(pathlib.Path(path).as_uri() + ("#" + state if state else ""))
     wait_for(driver, "return document.body.classList.contains('ready')")
 
 
 def wait_for(driver: Any, script: str, seconds: float = 10) -> Any:
-    """Waits until a script returns something true, and returns it."""
+    """Wait until a script returns a true value, and return this value."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = driver.execute_script(script)
@@ -83,7 +89,7 @@ def wait_for(driver: Any, script: str, seconds: float = 10) -> Any:
 
 
 def requests(driver: Any) -> List[str]:
-    """Addresses of all that was asked for since the log was read last, but for pages and data in files of this machine."""
+    """Addresses requested since the log was last read, without the local pages and data URLs."""
     messages = [json.loads(row["message"])["message"] for row in driver.get_log("performance")]
     asked = [
         message["params"]["request"]["url"]
@@ -94,5 +100,5 @@ def requests(driver: Any) -> List[str]:
 
 
 def complaints(driver: Any) -> List[str]:
-    """What the console has to say."""
+    """The messages on the console."""
     return [row["message"] for row in driver.get_log("browser")]

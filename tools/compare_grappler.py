@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
-"""Holds graphmp's rewrite against TensorFlow's own pass (grappler auto_mixed_precision) on the same graphs.
+"""Compare graphmp's rewrite with TensorFlow's own pass (grappler auto_mixed_precision).
 
 usage: compare_grappler.py [--compute_dtype float16|bfloat16] [--flood_fill] [--json] GRAPH...
 
     python tools/compare_grappler.py graphs/*.meta
     python tools/compare_grappler.py --flood_fill --json train.meta > rows.jsonl
 
-A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Needs TensorFlow 2, and no GPU. Says of each graph, for graphmp and for
-the peer: matmuls and convolutions in half precision, casts put in, bytes that casts move and that all float tensors move in a
-step (the original's too), by static shapes with unknown dimensions as 32, bytes of activations kept for the backward pass
-(the original's too; casts of variables are in another number, in --json), and seconds. graphmp's include checking that
-TensorFlow loads the result. --flood_fill adds graphmp with a flood fill in the minimum cut's place. The last line has the
-ratios of the sums; --json prints one object a graph instead.
+A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Needs TensorFlow 2, and no GPU.
 
-Exit status: 0, 1 where a graph can't be read or converted, 2 for bad usage or TensorFlow 1.
+For each graph, for graphmp and for the pass:
+
+- matmuls and convolutions in half precision, and casts added;
+- bytes moved by casts, and by all float tensors, in a step (the latter for the original too), from
+static shapes with unknown dimensions taken as 32;
+- bytes of activations kept for the backward pass (for the original too; casts of variables are a
+separate number, in --json);
+- seconds. graphmp's include a check that TensorFlow loads the result.
+
+--flood_fill adds graphmp with a flood fill in place of the minimum cut. The last line has the
+ratios of the sums; --json prints one object per graph instead.
+
+Exit status: 0; 1 if a graph can't be read or converted; 2 for bad usage or TensorFlow 1.
 """
 
 from __future__ import annotations
@@ -49,12 +56,12 @@ MEASURES = ("casts", "bytes_cast", "bytes_moved", "bytes_kept", "seconds")
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Compares and prints. Returns the exit status."""
+    """Compare and print. Return the exit status."""
     args = parse(argv)
     if tf.__version__ < "2":
         print(
-            "compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2"
-            % tf.__version__,
+            "compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on "
+            "TensorFlow 2" % tf.__version__,
             file=sys.stderr,
         )
         return 2
@@ -71,7 +78,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
-    """The command line."""
+    """The parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "graphs", nargs="+", metavar="GRAPH", help="a MetaGraphDef or GraphDef, binary or text"
@@ -92,7 +99,7 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
 
 
 def converters(config: Config, with_flood_fill: bool) -> Dict[str, Converter]:
-    """What is compared, by name, in the order of the table."""
+    """The conversions to compare, by name, in the order of the table."""
     lists = policy.load(config.compute_dtype, "")
     found: Dict[str, Converter] = {
         "ours": lambda graph: pipeline.rewrite(graph, config, lists).meta_graph
@@ -106,7 +113,10 @@ def converters(config: Config, with_flood_fill: bool) -> Dict[str, Converter]:
 
 
 def compare(path: str, config: Config, compared: Dict[str, Converter]) -> Row:
-    """The row of one graph; `error` where something failed, so that one bad graph doesn't hide the rest."""
+    """The row of one graph.
+
+    A failure is recorded under `error`, so that one bad graph doesn't hide the others.
+    """
     row: Row = {"graph": os.path.basename(path)}
     try:
         original = read_graph(path)
@@ -122,13 +132,16 @@ def compare(path: str, config: Config, compared: Dict[str, Converter]) -> Row:
             seconds = time.perf_counter() - start
             row[name] = dict(facts(converted, shapes, training), seconds=round(seconds, 3))
             row[name]["casts"] -= row["original"]["casts"]
-    except Exception as error:  # TensorFlow raises what it likes
+    except Exception as error:  # TensorFlow raises errors of many types
         row["error"] = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
     return row
 
 
 def facts(meta_graph: tf.MetaGraphDef, shapes: Recorded, training: Training) -> Row:
-    """What a graph computes in half precision, its casts between float types, the bytes it moves and keeps, by shapes and step of the original."""
+    """Counts of one graph, from the shapes and the training step of the original.
+
+    They are the ops in half precision, casts between float types, and bytes moved and kept.
+    """
     bytes_of, kept = (
         traffic(meta_graph, shapes.graph_def, training.updates),
         memory(meta_graph, training, shapes),
@@ -145,7 +158,7 @@ def facts(meta_graph: tf.MetaGraphDef, shapes: Recorded, training: Training) -> 
 
 
 def show(rows: List[Row], names: List[str]) -> None:
-    """The table, its sums, what failed, and a line of ratios."""
+    """Print the table with its sums, the failures, and a line of ratios."""
     good = [row for row in rows if "error" not in row]
     total = summed(good, names)
     together = "/".join(names)
@@ -167,7 +180,7 @@ def show(rows: List[Row], names: List[str]) -> None:
 
 
 def summed(rows: Iterable[Row], names: List[str]) -> Row:
-    """A row with the sums of all."""
+    """The sums of all rows, as a row."""
     rows = list(rows)
     total: Row = {"graph": "sum of %d" % len(rows)}
     for key in ("nodes", "of"):
@@ -198,7 +211,7 @@ def cells(row: Row, names: List[str]) -> List[str]:
 
 
 def ratios(total: Row, names: List[str]) -> str:
-    """How the sums of what graphmp makes relate to those of the others."""
+    """The ratios of graphmp's sums to the others'."""
     lines = []
     for other in names[1:]:
         lines.append(
@@ -219,7 +232,7 @@ def ratios(total: Row, names: List[str]) -> str:
 
 
 def ratio(total: Row, other: str, key: str) -> str:
-    """Ours over another's."""
+    """The ratio of graphmp's number to another's."""
     return "%.2f" % (total["ours"][key] / total[other][key]) if total[other][key] else "-"
 
 
@@ -229,7 +242,7 @@ def number(value: int) -> str:
 
 
 def megabytes(value: int) -> str:
-    """Bytes as millions, with three digits at least."""
+    """Bytes as millions, with at least three digits."""
     return format(value / 1e6, ",.0f" if value >= 1e8 else ",.3g")
 
 

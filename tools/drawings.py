@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the drawings of docs/concepts.md anew, from examples/simple_cnn.py and its conversion.
+"""Regenerate the drawings of docs/concepts.md from examples/simple_cnn.py and its conversion.
 
 usage: drawings.py [-o docs]
 
     python tools/drawings.py
 
-`storage.svg` and `unscale.svg` are what `graphmp diff --format=dot` says of one node, `paint.svg` has the forward pass by the op policy's lists:
-Graphviz's dot draws them. `exponents.svg` has the gradients' powers of two, as `graphmp audit` counts them: matplotlib draws it. Exit status 2
-where one of the two is missing.
+Graphviz's dot draws `storage.svg` and `unscale.svg`, the output of `graphmp diff --format=dot` for
+one node, and `paint.svg`, the forward pass coloured by the lists of the op policy. matplotlib draws
+`exponents.svg`, the powers of two of the gradients as `graphmp audit` counts them. Exit status 2 if
+one of the two programs is missing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from graphmp.conversion.quiet import quiet_stderr
 from graphmp.policy.formats import EXPONENT_BIAS, FLOAT16
 from graphmp.policy.policy import Policy
 
-with quiet_stderr():  # TensorFlow speaks while it is imported
+with quiet_stderr():  # TensorFlow writes to stderr when imported
     import graphmp
     from graphmp.audit.run import audit
     from graphmp.graph.io.files import write_atomic
@@ -39,18 +40,18 @@ with quiet_stderr():  # TensorFlow speaks while it is imported
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "simple_cnn.py"
 LOSS = "sparse_softmax_cross_entropy_loss/xentropy/xentropy"
-# Drawings of one node's neighbourhood: the node, and how many edges far.
+# Drawings of a node's neighbourhood: the node, and the distance in edges.
 AROUND = {"storage.svg": ("hidden/MatMul", 2), "unscale.svg": ("graphmp/loss_scale/unscale_2", 1)}
 LISTS = {"allow": "#4caf50", "infer": "#a5d6a7", "clear": "#e0f2e1", "deny": "#ef9a9a"}
 BLUE = "#1565c0"
 GREY = "#9e9e9e"
-SCALE = 2.0**10  # of the drawing of exponents
+SCALE = 2.0**10  # in the drawing of exponents
 GRADIENTS = ("activation gradient", "weight gradient")
 LOWEST, HIGHEST = -40, 20  # powers of two that are drawn
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Makes the drawings. Returns the exit status."""
+    """Make the drawings. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "-o",
@@ -77,7 +78,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def missing_programs() -> Iterator[str]:
-    """What draws and is not there, with what cures that."""
+    """The missing programs, each with how to install it."""
     if shutil.which("dot") is None:
         yield "Graphviz's dot (apt-get install graphviz)"
     if importlib.util.find_spec("matplotlib") is None:
@@ -85,14 +86,17 @@ def missing_programs() -> Iterator[str]:
 
 
 def svg(dot: str) -> bytes:
-    """A DOT graph as Graphviz draws it."""
+    """A DOT graph drawn by Graphviz, as SVG."""
     return subprocess.run(
         ["dot", "-Tsvg"], input=dot.encode("utf-8"), stdout=subprocess.PIPE, check=True
     ).stdout
 
 
 def painted(conversion: Any) -> str:
-    """DOT text: the float nodes from inputs and variables to the loss, coloured by list, with a blue border where the conversion made them half."""
+    """The float nodes from inputs and variables to the loss, as DOT text.
+
+    They are coloured by list, with a blue border if the conversion made them half precision.
+    """
     policy, after = Policy.default("float16"), GraphView(conversion.meta_graph.graph_def)
     before = GraphView(conversion.original.graph_def)
     shown = forward(before, LOSS)
@@ -121,7 +125,7 @@ def painted(conversion: Any) -> str:
 
 
 def forward(view: GraphView, last: str) -> Set[str]:
-    """The nodes on a list of the op policy that lead to a node by data, without the reads of variables."""
+    """The nodes on a list of the op policy that lead to a node by data; no reads of variables."""
     policy, found, left = Policy.default("float16"), set(), [last]
     while left:
         name = left.pop()
@@ -139,7 +143,10 @@ def forward(view: GraphView, last: str) -> Set[str]:
 
 
 def gradient_exponents(conversion: Any) -> Any:
-    """How many values of the float32 gradients of the first step have each exponent field, on made-up data; the zeros left out."""
+    """Counts of each exponent field among the float32 gradients of the first step.
+
+    The data are made up; zeros are left out.
+    """
     roles = json.loads(audit(conversion, Options(steps=1)).to_json())["roles"]
     counts = np.sum([np.array(roles[role]["exponents"], np.int64) for role in GRADIENTS], axis=0)
     counts[0] = 0
@@ -147,7 +154,7 @@ def gradient_exponents(conversion: Any) -> Any:
 
 
 def histogram(counts: Any) -> bytes:
-    """The gradients' powers of two as they are and times a loss scale, beside what float16 holds."""
+    """A histogram of the gradients' powers of two, unscaled and scaled, beside float16's range."""
     import matplotlib
     from matplotlib.figure import Figure
 

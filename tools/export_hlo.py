@@ -1,31 +1,43 @@
 #!/usr/bin/env python3
-"""Lowers a whole training step of a graph to serialised HLO, so that it can be timed where there is no TensorFlow.
+"""Lower a whole training step of a graph to serialised HLO, to time it without TensorFlow.
 
-usage: export_hlo.py GRAPH [-o FILE.hlo] [--as float32|tf32|converted] [--batch_size N] [--compute_dtype float16|bfloat16]
-                     [--loss_scale NUMBER|none] [--data FILE] [--train_op OP] [--seed N]
+usage: export_hlo.py GRAPH [-o FILE.hlo] [--as float32|tf32|converted] [--batch_size N]
+                     [--compute_dtype float16|bfloat16] [--loss_scale NUMBER|none]
+                     [--data FILE] [--train_op OP] [--seed N]
 
     python tools/export_hlo.py train.meta
     python tools/export_hlo.py train.meta --as tf32
-    python tools/export_hlo.py train.meta --as converted --compute_dtype bfloat16 -o train.bfloat16.hlo
+    python tools/export_hlo.py train.meta --as converted --compute_dtype bfloat16 -o half.hlo
     python tools/time_hlo.py train.float32.hlo train.tf32.hlo train.float16.hlo
 
-GRAPH is a MetaGraphDef, a GraphDef or a SavedModel. Needs TensorFlow 2, on a CPU; the HLO is no machine's. --as says what becomes
-of the graph: float32 (default) lowers it as it stands, with all bits of its float32 products; tf32 leaves it to a GPU to round what
-they multiply to TensorFloat-32, and differs in their precision attribute alone; converted has graphmp convert it first, with a
-fixed loss scale. A graph that was converted before is lowered as it stands, by --as float32.
+GRAPH is a MetaGraphDef, a GraphDef or a SavedModel. Needs TensorFlow 2, on a CPU; the HLO depends
+on no device. --as selects the program:
 
-The step: all updates that gradients reach, of all losses. Placeholders, and what queues and iterators give, become parameters of
-static shape: that of the first batch of --data, else of a made-up batch, of --batch_size where the graph leaves that open (which of
-its unknown dimensions that is, a step with a small batch shows here); a feed that decides on shapes becomes a constant. Variables,
-reference variables too, become the last parameters; their new values are the last results. A read of a variable that the graph sets
-neither before nor after a write comes before it. Of a conditional of TensorFlow 1 both branches are computed, and one is selected.
-What XLA can't lower ends in one line: while loops of TensorFlow 1, conditionals that write variables, hence also the skipped steps of
-a dynamic loss scale, and ops without an XLA kernel.
+    float32    (default) the graph unchanged, with full precision in its float32 products
+    tf32       the same with another precision attribute: a GPU may round the factors to
+               TensorFloat-32
+    converted  graphmp's conversion of the graph, with a fixed loss scale
 
-Beside FILE.hlo lies FILE.json: the parameters in order (name, dtype, shape, feed or variable, how to draw a value like that which
-it had here), the results, the step's matmul and convolution operations by dtype, and the versions.
+To lower a graph that is already converted, use --as float32.
 
-Exit status: 0, 1 where the graph can't be converted, 2 for bad input, what XLA doesn't lower, or TensorFlow 1.
+The step runs all updates that gradients reach, of all losses. Placeholders, and the outputs of
+queues and iterators, become parameters of static shape: the shape of the first batch of --data, or
+of a made-up batch. --batch_size sets the unknown dimensions that are the batch's; a step with a
+small batch finds out which these are. A feed that determines shapes becomes a constant. Variables,
+including reference variables, become the last parameters, and their new values the last results. A
+read of a variable comes before a write if the graph doesn't order the two. For a conditional of
+TensorFlow 1 both branches are computed, and one is selected.
+
+If XLA can't lower the step, the error is one line. It lowers no while loops of TensorFlow 1, no
+conditionals that write variables (hence no skipped steps of a dynamic loss scale), and no ops
+without an XLA kernel.
+
+FILE.json, beside FILE.hlo, has the parameters in order (name, dtype, shape, feed or variable, and
+how to draw a value like the one here), the results, the step's matmul and convolution operations by
+dtype, and the versions.
+
+Exit status: 0; 1 if the graph can't be converted; 2 for bad input, a step that XLA doesn't lower,
+or TensorFlow 1.
 """
 
 from __future__ import annotations
@@ -51,12 +63,12 @@ FIXED_SCALE = {"float16": "128", "bfloat16": "none"}
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Exports and says what was written. Returns the exit status."""
+    """Export, and print what was written. Return the exit status."""
     args = parse(argv)
     if tf.__version__ < "2":
         print(
-            "export_hlo: found TensorFlow %s; its XLA can't be called ahead of time: use TensorFlow 2"
-            % tf.__version__,
+            "export_hlo: found TensorFlow %s; its XLA can't be called ahead of time: use "
+            "TensorFlow 2" % tf.__version__,
             file=sys.stderr,
         )
         return 2
@@ -77,7 +89,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
-    """The command line; the loss scale is that of the compute dtype where none is given."""
+    """The parsed command line. The default loss scale depends on the compute dtype."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graph", metavar="GRAPH", help="a MetaGraphDef, a GraphDef or a SavedModel")
     parser.add_argument(
@@ -139,14 +151,14 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
 
 
 def program(text: str) -> str:
-    """The name of a file whose sidecar has another."""
+    """A file name for the program; the ending .json is the sidecar's."""
     if not text.endswith(".hlo"):
         raise argparse.ArgumentTypeError("%s: accepted are names that end in .hlo" % text)
     return text
 
 
 def positive(text: str) -> int:
-    """A whole number above 0."""
+    """A positive integer."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("%s: accepted are whole numbers from 1" % text)
@@ -157,14 +169,15 @@ def scale(text: str) -> str:
     """A fixed loss scale. A dynamic one skips steps by Switch, which XLA doesn't lower."""
     if text == "dynamic":
         raise argparse.ArgumentTypeError(
-            "dynamic: a step that overflows is skipped by Switch, which XLA does not lower; accepted are none and a number"
+            "dynamic: a step that overflows is skipped by Switch, which XLA does not lower; "
+            "accepted are none and a number"
         )
     return text
 
 
 def export(args: argparse.Namespace) -> Tuple[pathlib.Path, Dict[str, Any]]:
-    """Writes both files. Returns the path of the HLO, and the sidecar."""
-    from hlo.lowering import lower  # TensorFlow 1 has not what these import
+    """Write both files. Return the path of the HLO, and the sidecar."""
+    from hlo.lowering import lower  # not importable on TensorFlow 1
     from hlo.sidecar import column, describe
 
     original = read_graph(args.graph)

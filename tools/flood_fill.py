@@ -1,7 +1,8 @@
-"""graphmp's rewrite with a flood fill in the minimum cut's place, to see what the cut is worth.
+"""graphmp's rewrite with a flood fill in place of the minimum cut, to measure the cut's benefit.
 
-What painting left free becomes half where a half unit reaches it, either way along edges, through free units; a group is
-reached as one. A constant is half where all that read it are, as under the cut.
+A unit left free by painting becomes half if a half unit reaches it through free units, along edges
+in either direction; a group is reached as one. A constant is half if all its readers are, as under
+the cut.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def flooded(problem: Problem) -> Decisions:
 
 
 def _flood(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> List[Paint]:
-    """HALF or FLOAT for every unit that painting left free."""
+    """HALF or FLOAT for each unit left free by painting."""
     half = _reached(graph, groups, painted)
     decided = [
         p

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the programs in examples/, and writes what came of it into the table of examples/README.md.
+"""Measure the programs in examples/, and write the results into the table of examples/README.md.
 
 usage: gallery.py measure [NAME...] [-o FILE] [--seeds N,N,...] [--no_bench] [--again]
        gallery.py table [-o FILE] [--readme FILE]
@@ -8,13 +8,20 @@ usage: gallery.py measure [NAME...] [-o FILE] [--seeds N,N,...] [--no_bench] [--
     python tools/gallery.py measure lstm vgg --seeds=1 --no_bench
     python tools/gallery.py table
 
-`measure` takes the programs one after the other, at --smoke size under the TensorFlow of this Python, and says of each: whether it converts by
-the recipe and by the rewrite, and with how many casts; whether it trains by `graphmp run` (bfloat16; on TensorFlow 1, whose CPU has no bfloat16
-convolutions, float16), and how far its last losses then are from float32's, for each seed; and, on TensorFlow 2, how the times of a step in
-float32 and in bfloat16 compare by `graphmp bench`. Each program is merged into FILE (default examples/gallery.json) as soon as it is measured,
-and not measured again while its source and the seeds stay the same.
+`measure` runs the programs one at a time, at --smoke size, with the TensorFlow of this Python, and
+records for each:
 
-Exit status: 0, 1 where a program doesn't train in float32 or a graph isn't what its report says, 2 for bad usage.
+- whether it converts by the recipe and by the rewrite, and with how many casts;
+- whether it trains under `graphmp run`, and how far its last losses are from float32's, for each
+seed. The dtype is bfloat16; on TensorFlow 1, whose CPU kernels have no bfloat16 convolutions,
+float16;
+- on TensorFlow 2, the ratio of the step times in float32 and bfloat16, by `graphmp bench`.
+
+Each program's results are merged into FILE (default examples/gallery.json) as soon as they are
+measured. A program is not measured again while its source and the seeds are unchanged.
+
+Exit status: 0; 1 if a program doesn't train in float32 or a graph contradicts its report; 2 for bad
+usage.
 """
 
 from __future__ import annotations
@@ -52,9 +59,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 RESULTS = EXAMPLES / "gallery.json"
 COMPUTE_DTYPE = "bfloat16" if tf.__version__ > "2" else "float16"
-SHARE = 0.25  # of the steps, the last ones, whose mean loss is compared
-TIMED = (32, "--smoke")  # batch size and command line of a program that `graphmp bench` times
-TIMED_LARGER = {  # of those whose steps take less than a second in larger sizes
+SHARE = 0.25  # the share of the last steps whose mean loss is compared
+TIMED = (32, "--smoke")  # batch size and arguments of a program for `graphmp bench`
+TIMED_LARGER = {  # the programs whose steps are short enough to time at larger sizes
     "dqn": (32, ""),
     "fully_connected": (64, ""),
     "lstm": (32, "--smoke --length=32 --width=256 --vocabulary=1000"),
@@ -75,7 +82,7 @@ class Failed(Exception):
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Measures, or writes the table. Returns the exit status."""
+    """Measure, or write the table. Return the exit status."""
     argv = sys.argv[1:] if argv is None else argv
     args = parse(argv)
     try:
@@ -91,7 +98,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def parse(argv: List[str]) -> argparse.Namespace:
-    """The command line."""
+    """The parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     actions = parser.add_subparsers(dest="action", metavar="measure|table")
     actions.required = True
@@ -136,7 +143,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
 
 
 def numbers(text: str) -> List[int]:
-    """Whole numbers between commas."""
+    """Integers separated by commas."""
     return [int(part) for part in text.split(",")]
 
 
@@ -150,12 +157,12 @@ def programs() -> List[str]:
 
 
 def read(path: pathlib.Path) -> List[Row]:
-    """The rows of a file of results; none where there is no file."""
+    """The rows of a file of results; none if there is no file."""
     return json.loads(path.read_text(encoding="utf-8"))["programs"] if path.exists() else []
 
 
 def write(path: pathlib.Path, rows: Sequence[Row]) -> None:
-    """Writes a file of results, a line for each row, and never half of it."""
+    """Write a file of results atomically, one row per line."""
     ordered = sorted(rows, key=lambda row: (row["program"], row["tensorflow"]))
     write_atomic(
         path,
@@ -167,7 +174,7 @@ def write(path: pathlib.Path, rows: Sequence[Row]) -> None:
 
 
 def measure(args: argparse.Namespace, command: str) -> None:
-    """Measures the programs that are asked for and not there yet, and writes the file after each."""
+    """Measure the requested programs that have no results yet; write the file after each."""
     bench = not args.no_bench and COMPUTE_DTYPE == "bfloat16"
     names = args.names or programs()
     with progress(len(names)) as begin:
@@ -190,13 +197,17 @@ def measure(args: argparse.Namespace, command: str) -> None:
 
 
 def digest(name: str, seeds: Sequence[int]) -> str:
-    """What tells measurements of a program apart: its source, that of what the programs share, the seeds, the steps that are compared."""
+    """A digest that identifies the measurements of a program.
+
+    It covers the sources of the program and of the code shared by the programs, the seeds, and the
+    share of steps compared.
+    """
     sources = b"".join((EXAMPLES / (file + ".py")).read_bytes() for file in (name, "training"))
     return hashlib.sha256(sources + repr([*seeds, SHARE]).encode()).hexdigest()[:12]
 
 
 def about(name: str, seeds: Sequence[int], command: str) -> Row:
-    """What was measured, with what, when and where."""
+    """The program, versions, date and machine of a measurement."""
     row = {
         "program": name,
         "tensorflow": tf.__version__,
@@ -208,14 +219,14 @@ def about(name: str, seeds: Sequence[int], command: str) -> Row:
 
 
 def cpu(path: str = "/proc/cpuinfo") -> str:
-    """The processor's name; on a system without that file what Python knows of it."""
+    """The processor's name, from `path` or, without that file, from Python."""
     text = pathlib.Path(path).read_text() if os.path.exists(path) else ""
     names = re.findall(r"^model name\s*: (.*)$", text, re.MULTILINE)
     return names[0] if names else platform.processor() or platform.machine()
 
 
 def train_and_convert(name: str, seeds: Sequence[int]) -> Row:
-    """Converts a program both ways, and trains it in float32 and by `graphmp run`."""
+    """Convert a program both ways, and train it in float32 and by `graphmp run`."""
     with tempfile.TemporaryDirectory() as folder:
         row: Row = {
             engine: converted(name, engine, pathlib.Path(folder, engine))
@@ -235,7 +246,10 @@ def train_and_convert(name: str, seeds: Sequence[int]) -> Row:
 
 
 def python(*arguments: str) -> Tuple[int, str, str]:
-    """Runs `python ARGUMENTS` in the project's folder: exit status, stdout and stderr, without this machine's path."""
+    """Exit status, stdout and stderr of `python ARGUMENTS` in the project's folder.
+
+    The path of this checkout is removed from stderr.
+    """
     env = dict(
         os.environ,
         PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
@@ -247,7 +261,7 @@ def python(*arguments: str) -> Tuple[int, str, str]:
 
 
 def failure(status: int, err: str) -> Row:
-    """How a command failed: graphmp's code where it gave one, and what it or Python said."""
+    """The reason of a failed command: graphmp's error code if there is one, and its message."""
     found = REFUSED.search(err)
     code, text = (
         found.groups()
@@ -258,10 +272,12 @@ def failure(status: int, err: str) -> Row:
 
 
 def converted(name: str, engine: str, folder: pathlib.Path) -> Row:
-    """What `graphmp convert` makes of a program: matmuls and convolutions, those in half precision, casts put in, ops repaired.
+    """Counts from `graphmp convert` on a program.
+
+    They are matmuls and convolutions, those in half precision, casts added, and ops repaired.
 
     Raises:
-        Failed: where the graph's casts aren't as many as the report says.
+        Failed: the number of casts in the graph is not the report's.
     """
     flags = ["--engine=" + engine, "-o", str(folder), "--json"]
     status, out, err = python(
@@ -285,7 +301,7 @@ def converted(name: str, engine: str, folder: pathlib.Path) -> Row:
 
 
 def casts(path: pathlib.Path) -> int:
-    """Casts from float32 to half precision and back, in a file."""
+    """The number of casts in a file from float32 to half precision and back."""
     ends = [
         {node.attr["SrcT"].type, node.attr["DstT"].type}
         for node in nodes_of(read_graph(path).graph_def)
@@ -295,10 +311,10 @@ def casts(path: pathlib.Path) -> int:
 
 
 def losses(name: str, seed: int) -> List[Dict[str, float]]:
-    """The losses by name of each step that a program trains in float32.
+    """The losses by name of each step of a program trained in float32.
 
     Raises:
-        Failed: where it doesn't train.
+        Failed: it doesn't train.
     """
     status, out, err = python(
         "examples/%s.py" % name, "--smoke", "--log_every=1", "--seed=%d" % seed
@@ -309,7 +325,10 @@ def losses(name: str, seed: int) -> List[Dict[str, float]]:
 
 
 def mixed(name: str, seed: int) -> Tuple[Row, List[Dict[str, float]]]:
-    """How `graphmp run` did on a program: what it converted, or how it failed, and the losses by name of each step."""
+    """The result of `graphmp run` on a program.
+
+    It is what was converted, or the failure, and the losses by name of each step.
+    """
     flags = [
         "--compute_dtype=" + COMPUTE_DTYPE,
         "examples/%s.py" % name,
@@ -327,7 +346,7 @@ def mixed(name: str, seed: int) -> Tuple[Row, List[Dict[str, float]]]:
 
 
 def printed(out: str) -> List[Dict[str, float]]:
-    """The losses in the lines `step 3  loss 0.5  penalty 0.1`, by name."""
+    """The losses by name, parsed from lines such as `step 3  loss 0.5  penalty 0.1`."""
     return [
         {
             name: float(number)
@@ -338,7 +357,7 @@ def printed(out: str) -> List[Dict[str, float]]:
 
 
 def compared(exact: Sequence[Dict[str, float]], half: Sequence[Dict[str, float]]) -> Row:
-    """The means of each loss over the last steps, as (float32, mixed); None for what is not a finite number."""
+    """The mean of each loss over the last steps, as (float32, mixed); None if not finite."""
     last = math.ceil(SHARE * len(exact))
     means = {
         loss: [float(np.mean([step[loss] for step in steps[-last:]])) for steps in (exact, half)]
@@ -351,7 +370,7 @@ def compared(exact: Sequence[Dict[str, float]], half: Sequence[Dict[str, float]]
 
 
 def speed(name: str) -> Row:
-    """What `graphmp bench` says of the conversion to bfloat16, by "cpu" or "gpu"; nothing where it can't be timed."""
+    """The results of `graphmp bench` for bfloat16, by "cpu" or "gpu"; empty if it fails."""
     batch_size, flags = TIMED_LARGER.get(name, TIMED)
     arguments = [
         "--compute_dtype=bfloat16",

@@ -1,4 +1,4 @@
-"""The table of the gallery: what tools/gallery.py measured, as Markdown between two comments of a text."""
+"""The table of the gallery: measurements of tools/gallery.py as Markdown, between two comments."""
 
 from __future__ import annotations
 
@@ -8,27 +8,31 @@ import textwrap
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 Row = Dict[str, Any]
-WIDTH = 150  # characters in a line of text
+WIDTH = 150  # characters per line
 VERSIONS = ("2.21", "1.15.5")
 BEGIN, END = "<!-- gallery -->\n", "<!-- end -->\n"
 BETWEEN = re.compile("(?<=%s).*?(?=%s)" % (re.escape(BEGIN), re.escape(END)), re.DOTALL)
 NOTHING = "-"
 NOTES = """\
-`recipe` and `rewrite` are what `graphmp convert` makes of the program with that `--engine`, `run` is `graphmp run`: *whole* where all matmuls and
-convolutions are in half precision, *in part* where some stay float32, or the code of the error, which `graphmp explain GMP012` explains. Loss
-parity: how far the mean of the last quarter of the losses in mixed precision is from float32's, from the same initial values on the same batches,
-over all seeds; in brackets float32's own standard deviation from seed to seed; bfloat16 on TensorFlow 2 / float16 on 1.15.5. Coverage: matmuls
-and convolutions in half precision, of all, forward and backward, by the rewrite; casts: those that it puts in. Speed ratio: the time of a step in
-float32 over that in bfloat16, with its 95%% interval, from one run of `graphmp bench` on TensorFlow 2.21, in the sizes that `gallery.json` names;
-all else is at `--smoke` size. Where two numbers stand, TensorFlow 2.21's is the first. Made by `python tools/gallery.py measure`; %s.
+`recipe` and `rewrite` are what `graphmp convert` makes of the program with that `--engine`, `run`
+is `graphmp run`: *whole* where all matmuls and convolutions are in half precision, *in part* where
+some stay float32, or the code of the error, which `graphmp explain GMP012` explains. Loss parity:
+how far the mean of the last quarter of the losses in mixed precision is from float32's, from the
+same initial values on the same batches, over all seeds; in brackets float32's own standard
+deviation from seed to seed; bfloat16 on TensorFlow 2 / float16 on 1.15.5. Coverage: matmuls and
+convolutions in half precision, of all, forward and backward, by the rewrite; casts: those that it
+puts in. Speed ratio: the time of a step in float32 over that in bfloat16, with its 95%% interval,
+from one run of `graphmp bench` on TensorFlow 2.21, in the sizes that `gallery.json` names; all else
+is at `--smoke` size. Where two numbers stand, TensorFlow 2.21's is the first. Made by `python
+tools/gallery.py measure`; %s.
 """
 
 
 def replaced(text: str, rows: Sequence[Row]) -> str:
-    """A text with the table of these rows, and what is to be known of it, between its two comments.
+    """A copy of `text` with the table of these rows and its notes between the two comments.
 
     Raises:
-        ValueError: where the comments aren't there, once each.
+        ValueError: the text doesn't have each comment exactly once.
     """
     if not text.count(BEGIN) == text.count(END) == len(BETWEEN.findall(text)) == 1:
         raise ValueError(
@@ -39,7 +43,10 @@ def replaced(text: str, rows: Sequence[Row]) -> str:
 
 
 def table(rows: Sequence[Row]) -> List[str]:
-    """The rows as an aligned Markdown table, a line for each program; what differs between the TensorFlows is given for both."""
+    """The rows as an aligned Markdown table, one line per program.
+
+    A value that differs between the TensorFlow versions is given for both.
+    """
     columns = _columns(rows)
     programs = sorted({row["program"] for row in rows})
     cells = [[heading for heading, _ in columns]]
@@ -56,7 +63,10 @@ def table(rows: Sequence[Row]) -> List[str]:
 
 
 def _columns(rows: Sequence[Row]) -> List[Tuple[str, Callable[[str, Sequence[Row]], str]]]:
-    """Headings, and what makes a cell of a program's name and its row on each TensorFlow, empty where it wasn't measured."""
+    """Headings, each with the function that makes a cell.
+
+    The function takes a program's name and its row on each TensorFlow, empty if not measured.
+    """
     columns = [("program", lambda name, _: "[%s](%s.py)" % (name, name))]
     columns += [
         (
@@ -96,7 +106,7 @@ def _columns(rows: Sequence[Row]) -> List[Tuple[str, Callable[[str, Sequence[Row
 
 
 def _of(rows: Sequence[Row], name: str, version: str) -> Row:
-    """The newest row of a program on a TensorFlow; empty where there is none."""
+    """The newest row of a program on a TensorFlow; empty if there is none."""
     found = [
         row for row in rows if row["program"] == name and row["tensorflow"].startswith(version)
     ]
@@ -104,7 +114,7 @@ def _of(rows: Sequence[Row], name: str, version: str) -> Row:
 
 
 def _joined(cells: Sequence[str]) -> str:
-    """What the TensorFlows came to: once where it is the same."""
+    """The values of all TensorFlow versions; one value if they agree."""
     known = [cell for cell in cells if cell]
     return (
         " / ".join(cell or NOTHING for cell in cells)
@@ -114,7 +124,7 @@ def _joined(cells: Sequence[str]) -> str:
 
 
 def outcome(way: Row) -> str:
-    """Whether a conversion reached all matmuls and convolutions, or why there is none."""
+    """Whether a conversion covers all matmuls and convolutions, or the code of its error."""
     if "failed" in way:
         return way["failed"]
     return "whole" if way["converted_ops"] == way["tensor_core_ops"] else "in part"
@@ -128,12 +138,15 @@ def trains(row: Row) -> str:
 
 
 def coverage(way: Row) -> str:
-    """Matmuls and convolutions in half precision, of all."""
+    """The number of matmuls and convolutions in half precision, of all."""
     return "" if "failed" in way else "%(converted_ops)d of %(tensor_core_ops)d" % way
 
 
 def parity(row: Row) -> str:
-    """How far the losses of all seeds are from float32's, and how far float32's are from each other; of several losses the one that differs most."""
+    """The distance of the losses from float32's, over all seeds, and float32's own spread.
+
+    With several losses, the one with the largest distance.
+    """
     seeds = list(row["parity"]["seeds"].values()) if row else []
     if not seeds:
         return NOTHING
@@ -146,7 +159,10 @@ def parity(row: Row) -> str:
 
 
 def _parity(pairs: Sequence[Tuple[float, float]]) -> Tuple[float, str]:
-    """The relative difference of the means of (float32, mixed), and it in words with the deviation of float32's."""
+    """The relative difference of the means of (float32, mixed), and its text.
+
+    The text includes the deviation of the float32 values.
+    """
     exact, half = zip(*pairs)
     unit = abs(statistics.mean(exact)) / 100
     difference = (statistics.mean(half) - statistics.mean(exact)) / unit
@@ -157,7 +173,7 @@ def _parity(pairs: Sequence[Tuple[float, float]]) -> Tuple[float, str]:
 
 
 def ratio(speed: Row) -> str:
-    """The time of a step in float32 over that in bfloat16, with its interval."""
+    """The ratio of the step times in float32 and bfloat16, with its interval."""
     return "%.2f [%.2f, %.2f]" % (speed["value"], speed["low"], speed["high"]) if speed else NOTHING
 
 
@@ -171,7 +187,7 @@ def one_line(row: Row) -> str:
 
 
 def notes(rows: Sequence[Row]) -> List[str]:
-    """What the columns mean, and where their numbers come from."""
+    """The meaning of the columns, and the source of their numbers."""
     return textwrap.wrap(NOTES % "; ".join(_measured(rows)), WIDTH)
 
 

@@ -1,8 +1,9 @@
-"""Which kernels of the installed TensorFlow take half precision, as `graphmp/policy/half_kernels/` has it.
+"""The half-precision kernels of the installed TensorFlow, for `graphmp/policy/half_kernels/`.
 
     python tools/kernel_table.py        writes VERSION-CPU.txt and VERSION-GPU.txt there
 
-A device that the wheel was built without is left out: take `tensorflow-gpu==1.15.5` for the GPU of 1.15.5. No GPU is needed to ask.
+A device that the wheel was built without is left out: install `tensorflow-gpu==1.15.5` for the GPU
+kernels of 1.15.5. Needs no GPU.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from graphmp.policy.dtypes import FLOATS, HALF, dtype_text
 from graphmp.tf_hooks.op_definitions import registered
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "graphmp" / "policy" / "half_kernels"
-ENOUGH = 1000  # kernels of a device; a wheel that was built without it has fewer
-HEAD = """# Kernels of TensorFlow %s on the %s that take half precision: an op, and what floating-point types each attribute may be that the kernel
+ENOUGH = 1000  # kernels of a device; a wheel built without it has fewer
+HEAD = """\
+# Kernels of TensorFlow %s on the %s that take half precision: an op, and what floating-point \
+types each attribute may be that the kernel
 # restricts. Read off the registry by tools/kernel_table.py.
 """
 Types = Tuple[
@@ -27,7 +30,7 @@ Types = Tuple[
 
 
 def main() -> None:
-    """Writes the tables."""
+    """Write the tables."""
     found = list(kernels.get_all_registered_kernels().kernel)
     version = tf.__version__[:-2] if tf.__version__.endswith(".0") else tf.__version__
     for device in ("CPU", "GPU"):
@@ -43,7 +46,7 @@ def main() -> None:
 
 
 def spelled(found: Iterable[Any]) -> List[str]:
-    """The rows of a table. Kernels that restrict one attribute are one row."""
+    """The rows of a table. Kernels that restrict one attribute share a row."""
     rows: Set[Tuple[str, Types]] = set()
     single: Dict[Tuple[str, str], FrozenSet[int]] = {}
     for kernel in found:
@@ -62,7 +65,7 @@ def spelled(found: Iterable[Any]) -> List[str]:
 
 
 def restricted(kernel: Any) -> Types:
-    """The attributes whose floating-point types a kernel restricts."""
+    """The floating-point types of each attribute that a kernel restricts."""
     types = (
         (each.name, frozenset(each.allowed_values.list.type) & set(FLOATS))
         for each in kernel.constraint
@@ -79,7 +82,7 @@ def is_open(kernel: Any) -> bool:
 
 
 def spell(op: str, types: Types) -> str:
-    """A row: `FusedBatchNormV3 T=float16 U=float32`."""
+    """A row such as `FusedBatchNormV3 T=float16 U=float32`."""
     return " ".join(
         [
             op,

@@ -1,28 +1,34 @@
 #!/usr/bin/env python3
-"""Plants faults in converted graphs, and measures which share of each class a check catches.
+"""Plant faults in converted graphs, and measure the share of each class that a check catches.
 
-usage: mutate.py [--count=N] [--seed=S] [--subjects=NAME,...] [--classes=NAME,...] [--held_out] [--run] [--jobs=N]
-                 [--check=MODULE:FUNCTION] [--folder=FOLDER] [--expected=FILE [--write_expected]] [--numbers]
+usage: mutate.py [--count=N] [--seed=S] [--subjects=NAME,...] [--classes=NAME,...] [--held_out]
+                 [--run] [--jobs=N] [--check=MODULE:FUNCTION] [--folder=FOLDER]
+                 [--expected=FILE [--write_expected]] [--numbers]
                  [--only=SUBJECT:CLASS:NUMBER] [--list]
 
     python tools/mutate.py --count=2000 --subjects='shape/*' --jobs=2
     python tools/mutate.py --count=20000 --run --folder=/tmp/conversions
     python tools/mutate.py --only=shape/plain/clip:gate_swapped:3 --run
 
-A check is a function of the original and the converted MetaGraphDef that returns whether the conversion is right, itself or as `.ok`;
-by default `graphmp.verify`. A mutant that it says is right is, in this order:
+A check is a function of the original and the converted MetaGraphDef. It returns whether the
+conversion is correct, as a boolean or as an object with the attribute `ok`; the default is
+`graphmp.verify`. A mutant accepted by the check is, in this order:
 
-    equivalent   by a rule written down in tools/mutants/equivalence.py; it doesn't count
-    missed       where an order is lost that nothing implies, or, with --run, where running both graphs tells them apart
-    undecided    otherwise: it counts as missed
+    equivalent   if a rule of tools/mutants/equivalence.py says so; it isn't counted
+    missed       if an ordering is lost that nothing implies, or, with --run, if running both graphs
+                 shows a difference
+    undecided    otherwise; it counts as missed
 
-The share caught is of the mutants that aren't equivalent. In a conversion that the check doesn't prove every mutant would count as caught, so
-none is planted there; those that the recipe has made are named apart. --expected names a file of classes that are known to have holes and of the
-mutants of these that are caught (tools/mutants/expected.py); --write_expected writes the latter anew. --numbers prints how many were caught of how
-many and no fault, for what the held-out classes come to. GRAPHMP_CORPUS names the folder of recorded graphs.
+The share caught is that of the mutants that aren't equivalent. A conversion that the check doesn't
+prove is left out, since every mutant of it would count as caught; such conversions are listed
+separately if the recipe made them. --expected names a file with the classes known to have holes,
+and the mutants of these that are caught (tools/mutants/expected.py); --write_expected updates the
+latter. --numbers prints the counts of caught mutants but no fault, for results of the held-out
+classes. GRAPHMP_CORPUS names the folder of recorded graphs.
 
-Exit status: 0; 1 where the share of a class that isn't expected to be is below 99%, a mutant passes that was caught, the check doesn't hold for
-what the rewrite has made, or a conversion that was named without a pattern is of no use; 2 for bad usage.
+Exit status: 0; 1 if the share of a class without known holes is below 99%, if a mutant passes that
+was caught before, if the check fails on a conversion of the rewrite, or if a conversion named
+without a pattern is unusable; 2 for bad usage.
 """
 
 from __future__ import annotations
@@ -50,13 +56,16 @@ from mutants.plant import Mutant
 from mutants.report import BY_RECIPE, NOT_PROVED, RAISES, TOOL_FAILED, numbers, report
 from mutants.subject import Subject
 
-_TRIES = 3  # numbers that are tried for each mutant that is wanted
+_TRIES = 3  # numbers tried per mutant wanted
 
 Check = Callable[[Any, Any], bool]
 
 
 class Task(NamedTuple):
-    """Mutants of one subject that one process makes: of each class some numbers, those whose fault is not `known`."""
+    """Mutants of one subject for one process: some numbers of each class.
+
+    Faults in `known` are left out.
+    """
 
     subject: str
     classes: Tuple[str, ...]
@@ -66,7 +75,7 @@ class Task(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What all tasks share."""
+    """The settings shared by all tasks."""
 
     check: Check
     folder: pathlib.Path
@@ -75,7 +84,7 @@ class Settings(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of a task: outcomes, why the subject is of no use, seconds."""
+    """The result of a task: outcomes, the reason that the subject is unusable, and seconds."""
 
     task: Task
     outcomes: List[Outcome]
@@ -84,7 +93,7 @@ class Answer(NamedTuple):
 
 
 def named_check(text: str) -> Check:
-    """The check that MODULE:FUNCTION names."""
+    """The check named by MODULE:FUNCTION."""
     module, _, function = text.partition(":")
     found = getattr(importlib.import_module(module), function)
 
@@ -98,14 +107,14 @@ def named_check(text: str) -> Check:
 def judged(
     subject: Subject, mutant: Mutant, number: int, settings: Settings, comparison: Callable[[], Any]
 ) -> Outcome:
-    """What becomes of a mutant."""
+    """The outcome of a mutant."""
 
     def outcome(verdict: str, why: str = "") -> Outcome:
         return Outcome(subject.name, mutant.name, number, mutant.what, verdict, why)
 
     try:
         passes = settings.check(subject.original, mutant.graph)
-    except Exception as error:  # what isn't proved is caught, and the report counts these
+    except Exception as error:  # a conversion that isn't proved is caught; the report counts these
         return outcome(CAUGHT, "the check raised %s: %s" % (type(error).__name__, str(error)[:100]))
     if not passes:
         return outcome(CAUGHT)
@@ -129,7 +138,7 @@ def _difference(comparison: Callable[[], Any], mutant: Mutant) -> Tuple[bool, st
 
 
 def planted(subject: Subject, name: str, task: Task, seed: str) -> Iterator[Tuple[int, Mutant]]:
-    """As many mutants of a class as a task wants, no fault twice, as far as the subject has places for them."""
+    """Up to the wanted number of mutants of a class, without duplicate faults."""
     seen = set(task.known.get(name, ()))
     found = 0
     for number in range(task.first, task.first + _TRIES * task.wanted):
@@ -147,7 +156,11 @@ def planted(subject: Subject, name: str, task: Task, seed: str) -> Iterator[Tupl
 def done(
     task: Task, settings: Settings, note: Callable[[Outcome], None] = lambda outcome: None
 ) -> Answer:
-    """Does a task; notes for each mutant what becomes of it if the process ends now, then what became of it."""
+    """Do a task.
+
+    Calls `note` for each mutant first with the outcome in case the process dies, then with the real
+    one.
+    """
     start = time.time()
     try:
         subject = subjects.subject(task.subject, settings.folder)
@@ -187,7 +200,7 @@ def done(
 
 
 def _not_proved(subject: Subject, check: Check) -> str:
-    """Why mutants of a subject would count as caught whatever the fault; empty where they don't."""
+    """Why every mutant of a subject would count as caught; empty if they wouldn't."""
     try:
         holds = check(subject.original, subject.converted)
     except Exception as error:
@@ -200,7 +213,7 @@ def _guarded(
 ) -> Answer:
     try:
         return done(task, settings, note)
-    except Exception:  # one subject that this tool can't handle must not end a run of hours
+    except Exception:  # one unusable subject must not end a run of hours
         return Answer(
             task, [], "%s: %s" % (TOOL_FAILED, traceback.format_exc().strip().splitlines()[-1]), 0.0
         )
@@ -212,7 +225,11 @@ def _answer_into(pipe: Any, task: Task, settings: Settings) -> None:
 
 
 def answers(tasks: Sequence[Task], jobs: int, settings: Settings) -> Iterator[Answer]:
-    """Does tasks, where there is more than one job each in a fork of this process: a mutant that ends it ends one task, whose other classes go on."""
+    """The results of tasks.
+
+    With more than one job, each task runs in a fork: a mutant that crashes it ends only this task,
+    whose other classes are continued in another.
+    """
     if jobs == 1:
         yield from (_guarded(task, settings) for task in tasks)
         return
@@ -243,7 +260,7 @@ def answers(tasks: Sequence[Task], jobs: int, settings: Settings) -> Iterator[An
 
 
 def _ended(task: Task, noted: List[Outcome], status: int) -> Tuple[Answer, List[Task]]:
-    """What came of a task whose process has ended, and what is left to do of it."""
+    """The result of a task whose process has died, and the rest of its work."""
     if not noted:
         return Answer(
             task, [], "%s: its process ended with status %s" % (TOOL_FAILED, status), 0.0
@@ -255,7 +272,11 @@ def _ended(task: Task, noted: List[Outcome], status: int) -> Tuple[Answer, List[
 def measured(
     names: Sequence[str], faults: Sequence[str], count: int, jobs: int, settings: Settings
 ) -> Tuple[List[Outcome], Dict[str, str]]:
-    """Plants at least so many faults where there is place for them. Returns what came of them, and subjects of no use with the reason."""
+    """Plant at least `count` faults if the subjects have enough places.
+
+    Returns:
+        The outcomes, and the unusable subjects with the reason.
+    """
     outcomes: List[Outcome] = []
     unfit: Dict[str, str] = {}
     open_classes = {name: tuple(faults) for name in names}
@@ -289,7 +310,7 @@ def measured(
 
 
 def _parts(names: Tuple[str, ...], jobs: int, subject_count: int) -> List[Tuple[str, ...]]:
-    """Classes in as many parts as keep all processes busy."""
+    """The classes in enough parts to keep all processes busy."""
     parts = max(1, -(-2 * jobs // subject_count)) if jobs > 1 else 1
     return [names[part::parts] for part in range(parts) if names[part::parts]]
 
@@ -304,7 +325,7 @@ def _note(answer: Answer, total: int) -> None:
 
 
 def again(text: str, settings: Settings) -> int:
-    """Makes one mutant again and says what becomes of it. Returns the exit status."""
+    """Make one mutant again and print its outcome. Return the exit status."""
     name, fault, number = text.rsplit(":", 2)
     subject = subjects.subject(name, settings.folder)
     mutant = classes.planted(fault, subject, "%s %s" % (settings.seed, number))
@@ -317,7 +338,7 @@ def again(text: str, settings: Settings) -> int:
 
 
 def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
-    """The command line."""
+    """The parsed command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -391,7 +412,7 @@ def _listed(text: str) -> List[str]:
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """Plants and reports. Returns the exit status."""
+    """Plant faults and report. Return the exit status."""
     args = parse(argv)
     if tf.__version__ > "2":
         with quiet_stderr():

@@ -1,16 +1,19 @@
 """Mutation testing: which small faults, planted in the rules of conversion, the tests find.
 
-    python tools/mutation.py cover FOLDER       runs the tests once: the lines that each covers, the seconds that it takes
-    python tools/mutation.py run FOLDER         plants 300 faults, one at a time, and runs the tests that cover its line
+    python tools/mutation.py cover FOLDER       run the tests once: coverage and time of each
+    python tools/mutation.py run FOLDER         plant 300 faults, one at a time, and run the tests
+                                                that cover the line
     python tools/mutation.py show FOLDER        counts, and the faults that no test found
     python tools/mutation.py run FOLDER --again --budget=300   the survivors once more
     python tools/mutation.py run FOLDER --again=tests/rewrite  with these tests
-    python tools/mutation.py run FOLDER --first=EARLIER        what killed a mutant in the results there comes first
+    python tools/mutation.py run FOLDER --first=EARLIER        first the tests that killed a mutant
+                                                               in the results in EARLIER
 
-Cosmic Ray makes the mutants, one a place in the source, of which a seed draws 300. A mutant that only changes annotations,
-which nothing evaluates, is none. Each is planted in a copy of the project and tested in a fork of a process that has imported
-TensorFlow, the nearest and quickest tests first, until one fails or their time is spent. `run` goes on where it stopped.
-Needs Python 3.9 and the extras `test` and `dev`; `cover` takes what pytest takes behind `--`.
+Cosmic Ray makes the mutants, one per place in the source; a seed draws 300 of them. Mutants that
+only change annotations are left out, as annotations are not evaluated. Each mutant is planted in a
+copy of the project and tested in a fork of a process that has imported TensorFlow, nearest and
+quickest tests first, until a test fails or the time is up. `run` resumes an interrupted run. Needs
+Python 3.9 and the extras `test` and `dev`; `cover` passes the arguments after `--` to pytest.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Se
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("rewrite/placement.py", "rewrite/paint.py", "scaling", "loss_scale", "recipe/creation.py")
 SEED = 20161123
-STAGES = (8, 40, 10_000)  # tests at a time: most mutants end at the first
+STAGES = (8, 40, 10_000)  # tests at a time: most mutants die in the first stage
 REPORT = "MUTATION_FAILED_TEST"
 
 
@@ -52,7 +55,7 @@ class Mutant(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its place in words."""
+        """The place of the fault, in words."""
         return "%s:%d %s %d" % (self.path, self.line, self.operator.split("/")[-1], self.occurrence)
 
 
@@ -97,7 +100,7 @@ def _meaning(text: str) -> str:
 
 
 def _is_fault(mutant: Mutant) -> bool:
-    """Whether a mutant means anything else; one that Python can't read is none."""
+    """Whether a mutant changes the meaning; False if Python can't parse it."""
     try:
         return _meaning(_mutated(mutant)) != _meaning((ROOT / mutant.path).read_text())
     except SyntaxError:
@@ -122,7 +125,7 @@ def _places(path: pathlib.Path) -> Dict[Any, List[Mutant]]:
 
 
 def sample(count: int, seed: int = SEED) -> List[Mutant]:
-    """The mutants that are tested: `count` places of the rooms, one mutant each; the same ones for the same source."""
+    """`count` mutants of the tested rooms, at different places, determined by source and seed."""
     files = [
         path
         for room in ROOMS
@@ -140,7 +143,7 @@ def sample(count: int, seed: int = SEED) -> List[Mutant]:
 
 
 class Seconds:
-    """A pytest plugin that writes what each test takes, and the first that fails."""
+    """A pytest plugin that records the time of each test, and the first failure."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -157,20 +160,20 @@ class Seconds:
 
 
 class SecondsOfAll(Seconds):
-    """The same, of a whole run."""
+    """The same for a whole run."""
 
     def pytest_terminal_summary(self) -> None:
         pathlib.Path(self._path).write_text(json.dumps(self._seconds))
 
 
 def pytest_configure(config: Any) -> None:
-    """Adds the plugin, where pytest has loaded this file with `cover`."""
+    """Register the plugin if pytest loaded this file for `cover`."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SecondsOfAll(os.environ[REPORT]), "seconds of tests")
 
 
 def cover(folder: pathlib.Path, arguments: Sequence[str]) -> int:
-    """Runs pytest with coverage by test. Returns its exit status."""
+    """Run pytest with coverage by test. Return its exit status."""
     environment = dict(
         os.environ,
         COVERAGE_FILE=str(folder / "coverage"),
@@ -192,7 +195,10 @@ def cover(folder: pathlib.Path, arguments: Sequence[str]) -> int:
 
 
 def _covering(folder: pathlib.Path) -> Dict[str, Dict[int, Set[str]]]:
-    """For each file and line, the tests that cover it; at 0 those that cover any line in a test."""
+    """The tests that cover each line of each file; under line 0, all tests that cover the file.
+
+    A line counts only if it runs within a test.
+    """
     import coverage
 
     data = coverage.CoverageData(str(folder / "coverage"))
@@ -211,7 +217,7 @@ def _covering(folder: pathlib.Path) -> Dict[str, Dict[int, Set[str]]]:
 
 
 class Choice:
-    """Which tests a mutant gets, and in which order."""
+    """The tests to run for a mutant, and their order."""
 
     def __init__(
         self, folder: pathlib.Path, budget: float, earlier: Optional[pathlib.Path]
@@ -226,7 +232,11 @@ class Choice:
         )
 
     def tests(self, mutant: Mutant) -> List[str]:
-        """Those that cover its line, or its file where none does: half of the time for the nearest folder's, half for all others, quickest first."""
+        """The tests that cover its line, or its file if none does.
+
+        Half of the time goes to the tests in the nearest folder, half to the others, quickest
+        first.
+        """
         lines = self._covering.get(mutant.path, {})
         near = "tests/" + str(pathlib.PurePath(mutant.path).parent.relative_to("graphmp"))
         covering = lines.get(mutant.line) or lines.get(0, set())
@@ -243,10 +253,10 @@ class Choice:
         )
 
     def _quickest(self, tests: Sequence[str]) -> List[str]:
-        """As many as the time allows: of each file in turn its quickest three."""
+        """As many tests as the time allows: of each file in turn, its quickest three."""
         seconds = {
             test: self._seconds.get(test, 0.003) for test in tests
-        }  # less than 5 ms is not on record
+        }  # times below 5 ms are not recorded
         spent, chosen = 0.0, []
         for test in sorted(tests, key=lambda test: (seconds[test], test)):
             spent += seconds[test]
@@ -262,7 +272,7 @@ class Choice:
 
 
 def _import_all_but_ours() -> None:
-    """Imports what the project imports, and forgets the project: a fork takes it from its own copy."""
+    """Import all that the project imports, but not the project, which a fork imports itself."""
     sys.path.insert(0, str(ROOT))
     from graphmp.conversion.quiet import quiet_stderr
 
@@ -279,7 +289,7 @@ def _import_all_but_ours() -> None:
 
 
 def _test_in_fork(tree: str, tests: Sequence[str], report: str, limit: int) -> None:
-    """Runs tests on a tree in this process, a fork, and ends it; their words go nowhere."""
+    """Run tests on a tree in this forked process, without output, and exit."""
     os.setsid()
     signal.alarm(limit)
     os.chdir(tree)
@@ -300,7 +310,10 @@ def _test_in_fork(tree: str, tests: Sequence[str], report: str, limit: int) -> N
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-    """Writes a source file with a time of its own, in seconds: by it and the size Python tells stale bytecode."""
+    """Write a source file with a new modification time, in whole seconds.
+
+    Python recognises stale bytecode by this time and the size.
+    """
     later = path.stat().st_mtime + 1
     path.write_text(text)
     os.utime(path, (later, later))
@@ -309,7 +322,7 @@ def _write(path: pathlib.Path, text: str) -> None:
 def _outcome(
     mutant: Mutant, tests: Sequence[str], tree: pathlib.Path, limit: int
 ) -> Dict[str, Any]:
-    """Plants a mutant in a tree, tests it, and takes it out again."""
+    """Plant a mutant in a tree, test it, and remove it again."""
     path, report = tree / mutant.path, tree.parent / (tree.name + ".failed")
     text = path.read_text()
     start = time.time()
@@ -323,7 +336,7 @@ def _outcome(
         process.start()
         process.join()
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # what the tests have started
+            os.killpg(process.pid, signal.SIGKILL)  # includes processes started by the tests
     finally:
         _write(path, text)
     by = (
@@ -343,7 +356,7 @@ def _outcome(
 
 @contextlib.contextmanager
 def _trees(count: int) -> Iterator[List[pathlib.Path]]:
-    """Copies of the project, one for each mutant that is tested at a time."""
+    """Copies of the project, one per mutant tested in parallel."""
     with tempfile.TemporaryDirectory() as folder:
         trees = [pathlib.Path(folder) / str(number) / "project" for number in range(count)]
         for tree in trees:
@@ -367,7 +380,7 @@ def run(
     again: Optional[str],
     earlier: Optional[pathlib.Path],
 ) -> int:
-    """Tests the mutants that have no result yet; with `again` the survivors too. Returns 0."""
+    """Test the mutants without a result; with `again`, the survivors too. Return 0."""
     results = folder / "mutants.jsonl"
     known = _read(results)
     choice = Choice(folder, budget, earlier)
@@ -403,7 +416,7 @@ def run(
 
 
 def show(folder: pathlib.Path) -> int:
-    """Prints how many were killed, and what the others change. Returns 0."""
+    """Print how many mutants were killed, and the changes of the others. Return 0."""
     rows = _read(folder / "mutants.jsonl").values()
     survivors = [Mutant(**row["mutant"]) for row in rows if not row["killed by"]]
     for mutant in sorted(survivors):
@@ -419,7 +432,7 @@ def show(folder: pathlib.Path) -> int:
 
 
 def main() -> int:
-    """Does one of the three. Returns the exit status."""
+    """Run one of the three commands. Return the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Peak memory of a Python process above that of one that only imports TensorFlow and graphmp.
 
-usage: peak_memory.py of ARGUMENT...    runs `python ARGUMENT...` and prints the most bytes that it had at once
-       peak_memory.py imports           what is taken off
-       peak_memory.py rewrite GRAPH     what is measured of the rewrite alone
+usage: peak_memory.py of ARGUMENT...    run `python ARGUMENT...` and print its peak memory in bytes
+       peak_memory.py imports           the baseline that is subtracted
+       peak_memory.py rewrite GRAPH     the process measured for the rewrite alone
 
     python tools/peak_memory.py of -m graphmp convert train.meta
 """
@@ -21,16 +21,19 @@ _UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 
 
 def above_imports(arguments: Sequence[str]) -> int:
-    """The most bytes that `python ARGUMENTS` has at once above those of the imports.
+    """The peak memory of `python ARGUMENTS` above that of the imports, in bytes.
 
     Raises:
-        subprocess.CalledProcessError: where it fails.
+        subprocess.CalledProcessError: the process fails.
     """
     return _peak(arguments) - _peak([__file__, "imports"])
 
 
 def _peak(arguments: Sequence[str]) -> int:
-    """Measured from a process that is small: the count of a child starts with what its parent has."""
+    """The peak memory of a child, in bytes.
+
+    It is measured from a small process, as a child's count starts at its parent's memory.
+    """
     run = [sys.executable, __file__, "of", *arguments]
     return int(
         subprocess.run(
@@ -44,7 +47,7 @@ def _peak(arguments: Sequence[str]) -> int:
 
 
 def _measure(arguments: List[str]) -> int:
-    """Runs Python and prints its peak; returns its exit status."""
+    """Run Python and print its peak memory; return its exit status."""
     process = subprocess.Popen(
         [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -54,7 +57,7 @@ def _measure(arguments: List[str]) -> int:
 
 
 def _rewrite(paths: List[str]) -> int:
-    """Imports all that a conversion does, and rewrites graphs."""
+    """Import all that a conversion needs, and rewrite graphs."""
     from graphmp.config import Config
     from graphmp.conversion import convert
     from graphmp.graph.io.files import read_graph

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""What TensorFlow's own pass makes of training graphs, and how alike they train then: the rows that a check of a corpus compares with.
+"""Results of TensorFlow's own pass on training graphs: the rows that a corpus check compares with.
 
 usage: peer_rows.py [--compute_dtype bfloat16|float16] [--train_pair FILE] [--seconds N] GRAPH...
 
-    python tools/peer_rows.py --train_pair=../shared/tools/train_pair.py graphs/*.meta > bfloat16.jsonl
+    python tools/peer_rows.py --train_pair=../shared/tools/train_pair.py graphs/*.meta > rows.jsonl
 
-A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Needs TensorFlow 2, and no GPU. One JSON object a graph: `file`, `half` of `of` matmuls
-and convolutions in half precision, `casts` put in, `seconds`, `nodes`. With --train_pair, a program that trains two graphs side by side and prints
-JSON, also `cosine`: the median over the variables of the cosine between what they learn in the original and in the pass's graph; it is missing where
-the original can't be trained within --seconds, or becomes NaN.
+A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Needs TensorFlow 2, and no GPU. One JSON
+object per graph: `file`, `half` of `of` matmuls and convolutions in half precision, `casts` added,
+`seconds`, `nodes`. With --train_pair, a program that trains two graphs side by side and prints
+JSON, also `cosine`: the median over the variables of the cosine between their changes in the
+original and in the pass's graph. It is missing if the original can't be trained within --seconds or
+becomes NaN.
 
-Exit status: 0, 1 where a graph can't be read or converted, 2 for bad usage or TensorFlow 1.
+Exit status: 0; 1 if a graph can't be read or converted; 2 for bad usage or TensorFlow 1.
 """
 
 from __future__ import annotations
@@ -39,12 +41,12 @@ Row = Dict[str, Any]
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Converts, trains and prints. Returns the exit status."""
+    """Convert, train and print. Return the exit status."""
     args = parse(argv)
     if tf.__version__ < "2":
         print(
-            "peer_rows: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2"
-            % tf.__version__,
+            "peer_rows: found TensorFlow %s; its own pass can be called ahead of time on "
+            "TensorFlow 2" % tf.__version__,
             file=sys.stderr,
         )
         return 2
@@ -61,7 +63,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
-    """The command line."""
+    """The parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "graphs", nargs="+", metavar="GRAPH", help="a MetaGraphDef or GraphDef, binary or text"
@@ -89,7 +91,7 @@ def row(path: str, compute_dtype: str, train_pair: Optional[str], seconds: int) 
     """The row of one graph.
 
     Raises:
-        GraphmpError: where it can't be read.
+        GraphmpError: it can't be read.
     """
     original = read_graph(path)
     start = time.perf_counter()
@@ -113,7 +115,10 @@ def row(path: str, compute_dtype: str, train_pair: Optional[str], seconds: int) 
 def trained(
     original: tf.MetaGraphDef, converted: tf.MetaGraphDef, train_pair: str, seconds: int
 ) -> Optional[float]:
-    """The median cosine between what the two learn; None where that can't be said. The pass drops the collections, which name the variables."""
+    """The median cosine between the changes of the two graphs' variables; None if unknown.
+
+    The pass drops the collections, which name the variables.
+    """
     whole = tf.MetaGraphDef()
     whole.CopyFrom(original)
     whole.graph_def.CopyFrom(converted.graph_def)

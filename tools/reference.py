@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the reference pages of docs/ from the code: flags.md from the parsers of the commands, errors.md from the table of codes.
+"""Write the reference pages of docs/ from the code.
 
 usage: reference.py [-o docs] [--check]
 
     python tools/reference.py
-    python tools/reference.py --check     writes nothing; exit status 1 where a page is not what the code gives today
+    python tools/reference.py --check     write nothing; exit status 1 if a page is out of date
+
+flags.md comes from the parsers of the commands, errors.md from the table of codes.
 """
 
 from __future__ import annotations
@@ -26,18 +28,24 @@ DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 WIDTH = 150
 MADE = "<!-- Made by `python tools/reference.py`; change the code, not this page. -->"
 FLAGS = """\
-Every flag of every command, as `graphmp COMMAND --help` lists them. `graphmp --version` prints the version.
+Every flag of every command, as `graphmp COMMAND --help` lists them. `graphmp --version` prints \
+the version.
 
-All commands take `--help` and `--verbosity=N`: from 1 on it shows tracebacks, and what TensorFlow and a script print. Commands that convert also take
-`--flagfile=FILE`: a file with a flag a line, as the `flags.txt` that `graphmp convert` writes. Flags are written `--flag=value` or `--flag value`.
+All commands take `--help` and `--verbosity=N`: from 1 on it shows tracebacks, and what TensorFlow \
+and a script print. Commands that convert also take
+`--flagfile=FILE`: a file with a flag a line, as the `flags.txt` that `graphmp convert` writes. \
+Flags are written `--flag=value` or `--flag value`.
 """
 CONVERSION = """\
-They are the same on {commands}. In Python they are the arguments of `graphmp.convert`, `graphmp.Session` and
-`graphmp.mixed_precision`, under the same names; a flag that is repeatable takes a list there.
+They are the same on {commands}. In Python they are the arguments of `graphmp.convert`,
+`graphmp.Session` and `graphmp.mixed_precision`, under the same names; a flag that is repeatable
+takes a list there.
 """
 ERRORS = """\
-graphmp says what is wrong in one line, as `graphmp: error GMP003: ...`, with the file or node, what was found, what is accepted and what to do.
-In Python that is a `graphmp.GraphmpError` with `code`, `message` and `exit_status`. A code never changes its meaning. `graphmp explain GMP012`
+graphmp says what is wrong in one line, as `graphmp: error GMP003: ...`, with the file or node, \
+what was found, what is accepted and what to do.
+In Python that is a `graphmp.GraphmpError` with `code`, `message` and `exit_status`. A code never \
+changes its meaning. `graphmp explain GMP012`
 prints a row of this page. `--verbosity=1` adds the traceback.
 """
 GROUPS = (
@@ -48,7 +56,7 @@ GROUPS = (
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Writes the pages, or compares them. Returns the exit status."""
+    """Write the pages, or compare them. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "-o",
@@ -72,7 +80,7 @@ def main(argv: Optional[List[str]] = None) -> int:
             else "the reference is up to date"
         )
         return int(bool(stale))
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    with quiet_stderr():  # TensorFlow writes to stderr when imported
         from graphmp.graph.io.files import write_atomic
     for name in stale:
         write_atomic(args.output / name, PAGES[name]().encode("utf-8"))
@@ -85,7 +93,7 @@ def _holds(path: pathlib.Path, page: str) -> bool:
 
 
 def flags_page() -> str:
-    """flags.md."""
+    """The text of flags.md."""
     converting = [name for name in sorted(COMMANDS) if hasattr(COMMANDS[name], "FLAGS")]
     lines = ["# Flags", "", MADE, "", *FLAGS.splitlines(), "", "## Conversion flags", ""]
     lines += [
@@ -106,7 +114,10 @@ def flags_page() -> str:
 
 
 def conversion_flags(command: ModuleType) -> List[Tuple[str, List[Any]]]:
-    """The absl flags of a command in the groups of `--help`: those that are everyday flags of `graphmp convert` first."""
+    """The absl flags of a command, in the groups of `--help`.
+
+    The everyday flags of `graphmp convert` come first.
+    """
     flags = [
         command.FLAGS[name] for name in command.FLAGS if name not in ("flagfile", "undefok")
     ]  # absl's own
@@ -114,7 +125,7 @@ def conversion_flags(command: ModuleType) -> List[Tuple[str, List[Any]]]:
 
 
 def conversion_flag(flag: Any) -> Tuple[str, str, str]:
-    """How a conversion flag is written, its default, its meaning."""
+    """The syntax, default and meaning of a conversion flag."""
     return (
         "`--%s`" % flag.name if flag.boolean else "`--%s=`" % flag.name,
         _default(flag.default),
@@ -123,7 +134,10 @@ def conversion_flag(flag: Any) -> Tuple[str, str, str]:
 
 
 def command_section(name: str, command: ModuleType) -> List[str]:
-    """The section of one command: what it does, examples, what it takes besides the conversion flags."""
+    """The section of one command: its description, examples, and arguments.
+
+    Conversion flags are left out.
+    """
     examples, _, notes = command.EXAMPLE.partition("\n\n")
     lines = [
         "## graphmp %s" % name,
@@ -159,14 +173,14 @@ def in_groups(command: ModuleType) -> List[Any]:
 
 
 def actions(command: ModuleType) -> Iterator[Any]:
-    """What a command takes besides the conversion flags, as argparse has it, in order."""
+    """The argparse actions of a command in order, without the conversion flags."""
     parser = argparse.ArgumentParser(add_help=False)
     command.add_arguments(parser)
     yield from parser._actions
 
 
 def argument(action: Any) -> Tuple[str, str, str]:
-    """How an argument is written, its default, what it means."""
+    """The syntax, default and meaning of an argument."""
     shown = "|".join(action.choices) if action.choices else action.metavar or action.dest.upper()
     if not action.option_strings:
         written = action.metavar
@@ -183,7 +197,7 @@ def _default(value: Any) -> str:
 
 
 def errors_page() -> str:
-    """errors.md."""
+    """The text of errors.md."""
     lines = ["# Errors and warnings", "", MADE, "", *ERRORS.splitlines()]
     for status, title, text in GROUPS:
         rows = [

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the notebook in examples/ from its first cell to its last, and writes it back with what came out.
+"""Run the notebook in examples/ from its first cell to its last, and save it with its outputs.
 
 usage: run_notebook.py [NOTEBOOK]
 
     python tools/run_notebook.py
 
-Needs ipykernel and nbclient. What TensorFlow says on stderr while it starts is left out, and so are the times of the cells. Exit status 1 where a
-cell fails; then nothing is written.
+Needs ipykernel and nbclient. TensorFlow's startup messages on stderr and the times of the cells are
+left out. Exit status 1 if a cell fails; then nothing is written.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from nbclient.exceptions import CellExecutionError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "examples" / "review.ipynb"
-SECONDS = 300  # for one cell
+SECONDS = 300  # per cell
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Runs and writes. Returns the exit status."""
+    """Run the notebook and write it. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("notebook", nargs="?", type=pathlib.Path, default=NOTEBOOK)
     args = parser.parse_args(argv)
@@ -41,10 +41,12 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def executed(path: pathlib.Path, folder: pathlib.Path) -> Any:
-    """The notebook with fresh outputs, run in a folder by this Python, with graphmp of this checkout.
+    """The notebook with fresh outputs.
+
+    It runs in `folder` with this Python and graphmp of this checkout.
 
     Raises:
-        CellExecutionError: if a cell fails.
+        CellExecutionError: a cell fails.
     """
     notebook = nbformat.read(str(path), as_version=4)
     environment = dict(

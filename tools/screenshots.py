@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the pictures of the README and docs/ anew: the page of a diff, light and dark, and the diff on a terminal.
+"""Regenerate the pictures of the README and docs/: the page of a diff, light and dark, and the terminal.
 
 usage: screenshots.py [-o docs]
 
     python tools/screenshots.py
 
-Converts examples/simple_cnn.py with `python -m graphmp convert` in a temporary folder, opens the page in Chromium without a window (Debian's
-chromium and chromium-driver, and selenium), and prints what `graphmp diff` shows on a terminal. Beside the pictures, pictures.json has the
-text that each shows, by which tests compare them with today's output. Exit status 2 where there is no browser.
+Converts examples/simple_cnn.py with `python -m graphmp convert` in a temporary folder, opens the
+page in headless Chromium (Debian's chromium and chromium-driver, and selenium), and captures the
+output of `graphmp diff` on a terminal. pictures.json has the text in each picture, which tests
+compare with the current output. Exit status 2 if there is no browser.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "simple_cnn.py"
 CONVERT = ["convert", str(EXAMPLE), "-o", "out"]
 DIFF = ["diff", "out/original.meta", "out/converted.meta"]
-# Each picture of the page: light or dark, and what stands behind # in the address.
+# Each picture of the page: its colour scheme, and the URL fragment.
 PAGES = {
     "diff-page.png": ("light", "node=hidden/MatMul"),
     "diff-page-dark.png": ("dark", "node=graphmp/loss_scale/unscale_3&kind=scale,unscale"),
@@ -59,20 +60,21 @@ COLOURS = [
     FOREGROUND,
 ]
 TERMINAL = """<!DOCTYPE html><meta charset="utf-8"><style>
-body {{ margin: 0; padding: 16px 20px; overflow: hidden; background: {background}; color: {foreground}; }}
+body {{ margin: 0; padding: 16px 20px; overflow: hidden; }}
+body {{ background: {background}; color: {foreground}; }}
 pre {{ margin: 0; font: 13.5px/17.5px "DejaVu Sans Mono", monospace; }}
 </style><pre>{code}</pre>"""
 
 
 class Picture(NamedTuple):
-    """A picture as PNG, and the lines of text that the page in it has, its title first."""
+    """A picture as PNG, and the lines of text of its page, the title first."""
 
     data: bytes
     text: List[str]
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Makes the pictures. Returns the exit status."""
+    """Make the pictures. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "-o",
@@ -106,7 +108,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def converted(folder: pathlib.Path) -> str:
-    """Puts into a folder all that the pictures show. Returns the version of TensorFlow that converted."""
+    """Make all that the pictures show, in a folder. Return the version of TensorFlow."""
     subprocess.run(
         command(CONVERT),
         check=True,
@@ -123,12 +125,12 @@ def converted(folder: pathlib.Path) -> str:
 
 
 def command(arguments: List[str]) -> List[str]:
-    """A command of graphmp's, of this checkout."""
+    """A command line of graphmp, of this checkout."""
     return [sys.executable, "-m", "graphmp", *arguments]
 
 
 def environment() -> Dict[str, str]:
-    """Of the commands: this checkout, and a terminal of the size of the picture."""
+    """The environment of the commands: this checkout, and a terminal of the picture's size."""
     return dict(
         os.environ,
         PYTHONPATH=str(ROOT),
@@ -139,7 +141,7 @@ def environment() -> Dict[str, str]:
 
 
 def on_a_terminal(arguments: List[str], folder: pathlib.Path) -> str:
-    """What a command of graphmp's writes to a terminal, colours included."""
+    """The output of a graphmp command on a terminal, colours included."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         command(arguments),
@@ -155,10 +157,10 @@ def on_a_terminal(arguments: List[str], folder: pathlib.Path) -> str:
 
 
 def received(descriptor: int) -> bytes:
-    """The next bytes of a terminal; none once nobody writes to it."""
+    """The next bytes of a terminal; empty at the end."""
     try:
         return os.read(descriptor, 1 << 16)
-    except OSError:  # Linux says so
+    except OSError:  # the end, on Linux
         return b""
 
 
@@ -193,9 +195,10 @@ def photographed(folder: pathlib.Path) -> Dict[str, Picture]:
 
 
 def settled(driver: Any) -> Picture:
-    """A picture of the page, once nothing of it is left to paint."""
+    """A picture of the page once it is fully painted."""
     driver.execute_async_script(
-        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 100)));"
+        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => "
+        "setTimeout(done, 100)));"
     )
     text = driver.execute_script("return document.body.innerText").splitlines()
     return Picture(
@@ -205,16 +208,14 @@ def settled(driver: Any) -> Picture:
 
 
 def packed(png: bytes) -> bytes:
-    """The same picture in fewer bytes: text packs better without the filters that browsers use."""
-    with quiet_stderr():  # TensorFlow speaks while it is imported
+    """The same picture in fewer bytes: text packs better without the filters of browsers."""
+    with quiet_stderr():  # TensorFlow writes to stderr when imported
         import tensorflow.compat.v1 as tf
 
         with tf.Graph().as_default(), tf.Session() as session:
             pixels = session.run(tf.image.decode_png(png, channels=3))
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)  # 0: no filter
-    header = struct.pack(
-        ">2I5B", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 0
-    )  # 8 bits, red green blue
+    header = struct.pack(">2I5B", pixels.shape[1], pixels.shape[0], 8, 2, 0, 0, 0)  # 8 bits, RGB
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -1,13 +1,13 @@
 """Processor time of the tests by folder, file and kind of work.
 
     python tools/suite_times.py                        all tests
-    python tools/suite_times.py tests/rewrite -k loop  what pytest is told to run
-    python tools/suite_times.py --files=40             that many of the files that take longest
+    python tools/suite_times.py tests/rewrite -k loop  arguments for pytest
+    python tools/suite_times.py --files=40             the number of slowest files to list
     python tools/suite_times.py --json=FILE            also the seconds of each test, by kind
 
-Runs pytest with this file as a plugin. Seconds are those of the processor, over all worker processes and the processes
-that tests start, so that other work on the machine changes them little. A column counts what is spent in it and not in
-a column to its left that was entered from it.
+Runs pytest with this file as a plugin. Seconds are processor time over all worker processes and the
+processes started by tests, so that other load on the machine changes them little. A column doesn't
+count time spent in a column to its left that was entered from it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from table import print_table
 
 HERE = pathlib.Path(__file__).resolve()
 KINDS = ("import", "process", "session", "run", "convert", "compare", "build", "other")
-MEANINGS = "import: of TensorFlow; process: what tests start; session: made and closed; run: steps; build: ops and gradients made in Python"
+MEANINGS = (
+    "import: of TensorFlow; process: what tests start; session: made and closed; run: steps; "
+    "build: ops and gradients made in Python"
+)
 SPENT = "suite_times"
 
 
 class Clock:
-    """Processor seconds by kind: each moment counts for the kind that was entered last."""
+    """Processor seconds by kind: time counts for the kind that was entered last."""
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = collections.Counter()
@@ -53,7 +56,7 @@ class Clock:
 
     @contextlib.contextmanager
     def at(self, kind: str) -> Iterator[None]:
-        """Counts for a kind what happens inside."""
+        """Count the time inside for a kind."""
         self._count()
         self._kinds.append(kind)
         try:
@@ -79,7 +82,7 @@ def _timed(clock: Clock, kind: str, function: Callable[..., Any]) -> Callable[..
 
 
 def _watch(clock: Clock) -> None:
-    """Wraps the doors to each kind of work."""
+    """Wrap the entry points of each kind of work."""
     from tensorflow.python.client import session
     from tensorflow.python.framework import importer, op_def_library
     from tensorflow.python.ops import gradients_util
@@ -105,7 +108,7 @@ def _watch(clock: Clock) -> None:
 
 
 def _watch_everywhere(clock: Clock, kind: str, function: Callable[..., Any]) -> None:
-    """Wraps a function in every module that has imported it by name."""
+    """Wrap a function in every module that has imported it by name."""
     wrapped = _timed(clock, kind, function)
     for name, module in list(sys.modules.items()):
         if name.startswith("graphmp.") and vars(module).get(function.__name__) is function:
@@ -113,7 +116,7 @@ def _watch_everywhere(clock: Clock, kind: str, function: Callable[..., Any]) -> 
 
 
 def _of_living_children() -> float:
-    """Seconds of the processes that this one has started and not waited for, and of those that they have waited for."""
+    """Seconds of the child processes not yet waited for, and of those that they have waited for."""
     ticks = 0
     for children in pathlib.Path("/proc/self/task").glob("*/children"):
         for child in children.read_text().split():
@@ -131,7 +134,7 @@ def _of_living_children() -> float:
 
 
 class Plugin:
-    """Hangs the seconds of each test on its report, and adds them up where the reports come together."""
+    """A pytest plugin that adds the seconds of each test to its report, and collects them."""
 
     def __init__(self) -> None:
         self._clock = Clock()
@@ -139,12 +142,12 @@ class Plugin:
         self._by_test: Dict[str, Dict[str, float]] = {}
 
     def start(self) -> None:
-        """Imports TensorFlow, which is counted by itself, and begins to watch."""
+        """Import TensorFlow, counted separately, and start timing."""
         os.environ.setdefault(
             "OPENBLAS_NUM_THREADS", "1"
-        )  # as tests/support/started.py has it, for NumPy comes with TensorFlow
+        )  # as in tests/support/started.py, because TensorFlow imports NumPy
         with self._clock.at("import"):
-            import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its settings when it is imported
+            import graphmp.environment  # noqa: F401, I001  # first: TensorFlow reads its settings on import
             import tensorflow.compat.v1  # noqa: F401
         _watch(self._clock)
 
@@ -176,7 +179,7 @@ if __name__ != "__main__":
 
 
 def pytest_configure(config: Any) -> None:
-    """Adds the clock, where pytest has loaded this file as a plugin."""
+    """Add the clock if pytest has loaded this file as a plugin."""
     config.pluginmanager.register(_plugin, "clock of " + SPENT)
 
 
@@ -212,7 +215,7 @@ def _show(spent: Dict[str, Dict[str, float]], most: int) -> None:
 
 
 def main() -> int:
-    """Runs pytest in a process of its own and shows where its time went. Returns pytest's exit status."""
+    """Run pytest in another process and show where its time went. Return pytest's exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -10,7 +10,7 @@ from rich.table import Table
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Prints rows of text; the first column goes to the left, numbers to the right."""
+    """Print rows of text, with the first column left-aligned and numbers right-aligned."""
     if sys.stdout.isatty():
         _print_rich(headings, rows)
         return

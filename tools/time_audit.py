@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Times an audit of a graph beside its plain training steps, in one run.
+"""Time an audit of a graph beside its plain training steps, in one run.
 
-python tools/time_audit.py GRAPH.meta
-python tools/time_audit.py GRAPH.meta --steps 100 --batch_size 32 --json
+    python tools/time_audit.py GRAPH.meta
+    python tools/time_audit.py GRAPH.meta --steps 100 --batch_size 32 --json
 
-Seconds by the clock, and of the processor: those hardly depend on what else the machine does.
+Prints wall-clock and processor seconds; the latter hardly depend on other load on the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from graphmp.graph.structure.view import GraphView
 
 
 def main() -> int:
-    """Prints seconds and their ratio; random batches of the graph's placeholders."""
+    """Print seconds and their ratio, on random batches for the graph's placeholders."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graph", metavar="GRAPH.meta")
     parser.add_argument("--steps", type=int, default=50)
@@ -60,14 +60,17 @@ def main() -> int:
 
 
 def now() -> np.ndarray:
-    """Seconds by the clock, and those of the processor."""
+    """Wall-clock and processor seconds."""
     return np.array([time.perf_counter(), time.process_time()])
 
 
 def plain_seconds(
     path: str, updates: list[str], args: argparse.Namespace
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds of a session that imports the graph, initialises it and trains, and of its steps alone, the first one left out of those."""
+    """Seconds of a session that imports, initialises and trains the graph, and of its steps alone.
+
+    The steps leave out the first one.
+    """
     start = now()
     with tf.Graph().as_default() as graph, tf.Session() as session:
         tf.train.import_meta_graph(read_graph(path), clear_devices=True)

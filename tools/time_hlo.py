@@ -1,28 +1,32 @@
 #!/usr/bin/env python3
-"""Compiles and times training steps that export_hlo.py lowered, one beside the other in one run, on the device that is there.
+"""Compile and time training steps lowered by export_hlo.py, interleaved in one run.
 
 usage: time_hlo.py FILE.hlo... [--platform cpu|gpu] [--rounds N] [--steps N] [--seed N] [--json]
 
     python tools/time_hlo.py train.float32.hlo train.tf32.hlo train.float16.hlo
     python tools/time_hlo.py --json train.float32.hlo train.bfloat16.hlo
 
-Needs JAX and this folder, beside graphmp/ where kernels are to be known by their names; no TensorFlow. The first file is what the
-others are held against. Every file's .json lies beside it; parameters of one name start with the same values in all. After a warm-up
-of each, the files take turns for --rounds rounds of --steps steps (default: as many as take a tenth of a second); the
-variables that a step wrote are the next one's. Says of each:
+Needs JAX and this folder, but no TensorFlow; graphmp/ must lie beside it to classify kernels by
+name. The first file is the baseline. Each file's .json lies beside it; parameters of one name start
+with the same values in all files. After a warm-up of each, the files take turns for --rounds rounds
+of --steps steps (default: as many as take a tenth of a second); each step starts from the variables
+of the step before. For each file:
 
-    ms/step      the median of the rounds, and how far the quarter of the fastest and of the slowest lie off
-    times        how many times as fast as the first file: the median of the ratios within a round
-    GFLOP/s      matmuls and convolutions, by their shapes
-    of rate      the same as a share of what this device reaches in a large matmul of the column's dtype, measured in this run
-    loss         of the last step; a loss that isn't finite is no reason for another time, but the step is not one to train with
+    ms/step      the median of the rounds, with the distances of the quartiles
+    times        the speedup over the first file: the median of the ratios within a round
+    GFLOP/s      of matmuls and convolutions, by their shapes
+    of rate      the same as a share of this device's rate in a large matmul of the column's dtype,
+                 measured in this run
+    loss         of the last step; a loss that isn't finite doesn't change the time, but such a step
+                 can't train
 
-then what its matmuls and convolutions became (dtype of the result and op, in the program as compiled), and on a GPU its kernels with
-their time, those that multiply on Tensor Cores marked by *. A step shorter than a millisecond or so is bound by starting it: there
-the kernels' time says more. A float32 file's products keep all bits; a GPU since Ampere computes those of a tf32 file in
-TensorFloat-32; a CPU has one and the same for both.
+then the matmuls and convolutions of the compiled program (op and dtype of the result), and on a GPU
+its kernels with their time; * marks those that use Tensor Cores. The time of steps below about a
+millisecond is mostly launch overhead: the kernels' time says more then. The products of a float32
+file have full precision; a GPU since Ampere computes those of a tf32 file in TensorFloat-32; a CPU
+computes both the same way.
 
-Exit status: 0, 2 where a file can't be read, compiled or run, or JAX is missing.
+Exit status: 0; 2 if a file can't be read, compiled or run, or JAX is missing.
 """
 
 from __future__ import annotations
@@ -41,13 +45,13 @@ MOST_KERNELS = 12
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Measures and prints. Returns the exit status."""
+    """Measure and print. Return the exit status."""
     args = parse(argv)
     os.environ.setdefault(
         "TF_CPP_MIN_LOG_LEVEL", "3"
-    )  # XLA writes of an error what is said here in one line
+    )  # XLA logs the errors that are printed here in one line
     try:
-        import jax  # a tool of JAX alone says in one line where it is missing
+        import jax  # so that a missing JAX is reported in one line
         from hlo.program import ProgramError
     except ImportError as error:
         print(
@@ -74,7 +78,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
-    """The command line."""
+    """The parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "files",
@@ -108,7 +112,7 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
 
 
 def positive(text: str) -> int:
-    """A whole number above 0."""
+    """A positive integer."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("%s: accepted are whole numbers from 1" % text)
@@ -155,7 +159,7 @@ def measure(args: argparse.Namespace) -> Any:
 
 
 def turns(programs: List[Any], rounds: int, steps: int) -> List[List[float]]:
-    """Seconds a step of each program in each round: all take their turn in every round."""
+    """Seconds per step of each program in each round; in a round, programs run in turn."""
     counts = [steps or max(1, int(ENOUGH / program.seconds(2))) for program in programs]
     for program, count in zip(programs, counts):
         program.seconds(count)
@@ -173,7 +177,7 @@ def quartiles(times: List[float]) -> List[float]:
 
 
 def shown(found: Dict[str, Any]) -> str:
-    """The table, then what each file runs."""
+    """The table, then the products and kernels of each file, as text."""
     rates = ", ".join("%s %.0f" % item for item in found["matmul_gflops"].items())
     lines = [
         "%s (%s), JAX %s; large matmuls, GFLOP/s: %s"
@@ -216,7 +220,7 @@ def shown(found: Dict[str, Any]) -> str:
 
 
 def kernel_lines(kernels: List[Row]) -> List[str]:
-    """The kernels that take longest; * for Tensor Cores."""
+    """The slowest kernels; * marks Tensor Cores."""
     if not kernels:
         return []
     total = sum(kernel["milliseconds"] for kernel in kernels)

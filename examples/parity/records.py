@@ -1,4 +1,4 @@
-"""results.json: written anew after each run, so that a comparison that was stopped goes on where it was."""
+"""results.json, written after each run, so that an interrupted comparison can be resumed."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ import os
 import pathlib
 import platform
 
-import graphmp  # before TensorFlow, which reads its settings when it is imported
+import graphmp  # before TensorFlow, which reads its settings on import
 
 # isort: split
 import numpy as np
@@ -16,18 +16,21 @@ from summary import summarise
 
 
 def read(path):
-    """The runs in a results file; none where there is no file."""
+    """The runs in a results file; none if there is no file."""
     return json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
 
 
 def digest(name, how, steps):
-    """What tells runs apart that are of the same task, column and seed: the task's constants, arithmetic, TensorFlow."""
+    """A digest of the settings of a run: the task's constants, arithmetic, and TensorFlow.
+
+    Runs of the same task, column and seed with different settings have different digests.
+    """
     told = [trainer.settings(name), how, steps, tf.__version__]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def tasks():
-    """For each task what it measures, its margin and its constants."""
+    """The measure, the margin and the constants of each task."""
     modules = {name: trainer.task(name) for name in trainer.TASKS}
     return {
         name: {
@@ -40,7 +43,7 @@ def tasks():
 
 
 def document(runs, date, command, how):
-    """What results.json holds."""
+    """The content of results.json."""
     order = {key: number for number, key in enumerate((*trainer.TASKS, *trainer.COLUMNS))}
     known = tasks()
     return {
@@ -62,7 +65,7 @@ def document(runs, date, command, how):
 
 
 def write(path, content):
-    """Writes a document, a line for each element of its lists, and never half of it."""
+    """Write a document atomically, with a line for each element of its lists."""
     parts = []
     for key, value in content.items():
         if isinstance(value, list):

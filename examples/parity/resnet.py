@@ -1,7 +1,8 @@
 """A residual network of 20 layers for handwritten digits.
 
-It is the ResNet-20 of He et al. (2015, section 4.2: three stages of three blocks of two convolutions, then an average and a
-dense layer) with half the channels, 8, 16 and 32, and a first convolution of stride 2, to be affordable on a CPU.
+It is the ResNet-20 of He et al. (2015, section 4.2: three stages of three blocks of two
+convolutions, then an average and a dense layer) with half the channels, 8, 16 and 32, and a first
+convolution of stride 2, to be affordable on a CPU.
 """
 
 import data
@@ -16,11 +17,11 @@ WIDTHS = (8, 16, 32)
 BLOCKS = 3
 
 MEASURE = "accuracy"
-MARGIN = 1.5  # in points, for the reason given in cnn.py
+MARGIN = 1.5  # in percentage points, for the reason given in cnn.py
 
 
 def build():
-    """Builds the graph. Returns the loss, the training step and what is measured: points of right answers."""
+    """Build the graph. Return the loss, the train op, and the measure: accuracy in per cent."""
     images = tf.placeholder(tf.float32, [None, 28, 28, 1], name="images")
     labels = tf.placeholder(tf.int32, [None], name="labels")
     training = tf.placeholder_with_default(False, [], name="training")
@@ -53,7 +54,7 @@ def build():
 
 
 def _block(bottom, width, stride, training, name):
-    """Two convolutions around which the input goes, with its size halved and channels added where those change."""
+    """Two convolutions with a shortcut, downsampled and padded if the shape changes."""
     top = tf.nn.relu(_convolution(bottom, width, stride, training, name + "_a"))
     top = _convolution(top, width, 1, training, name + "_b")
     if stride > 1:
@@ -68,7 +69,7 @@ def _convolution(bottom, width, stride, training, name):
 
 
 def batches(seed):
-    """Endless training batches, by the names of placeholders."""
+    """Endless training batches, by placeholder names."""
     return data.labelled_batches(BATCH_SIZE, seed)
 
 

@@ -1,11 +1,12 @@
-"""Trains five small models in float32, float16 and bfloat16, from the same initial values on the same batches, and compares them.
+"""Train five small models in float32, float16 and bfloat16, and compare the results.
 
     pip install '.[parity]'
     python examples/parity/run.py --smoke
     python examples/parity/run.py
     python examples/parity/run.py --markdown
 
-Each run is written to results.json when it is done; those that are there with the same settings are not run again.
+The runs of a model start from the same initial values and use the same batches. Each run is written
+to results.json when it is done; runs already there with the same settings are skipped.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import pathlib
 import sys
 import warnings
 
-import graphmp  # noqa: F401  # before TensorFlow, which reads its settings when it is imported
+import graphmp  # noqa: F401  # before TensorFlow, which reads its settings on import
 from graphmp.cli.terminal import progress
 
 # isort: split
@@ -27,14 +28,17 @@ from summary import summarise, table
 RESULTS = pathlib.Path(__file__).resolve().parent / "results.json"
 SEEDS = tuple(
     range(1, 11)
-)  # 6 to 10 were added, for all tasks alike, when 1 to 5 had run: see README.md
+)  # 6 to 10 were added, for all tasks, after the runs of 1 to 5: see README.md
 SMOKE_STEPS = 4
 
 
 def parse_flags(arguments):
-    """The command line; --smoke is one seed and a few steps, and is written nowhere unless --results says where."""
+    """The parsed command line.
+
+    --smoke is one seed and a few steps, with results written only if --results is given.
+    """
     parser = argparse.ArgumentParser(
-        description="Trains small models in float32, float16 and bfloat16 and compares what they come to."
+        description="Train small models in float32, float16 and bfloat16 and compare the results."
     )
     parser.add_argument(
         "--smoke", action="store_true", help="one seed, a few steps: shows that everything runs"
@@ -81,7 +85,7 @@ def parse_flags(arguments):
 
 
 def wanted(flags):
-    """(task, column, seed) of each run that is asked for; a seed goes through all columns before the next one begins."""
+    """The requested runs as (task, column, seed), with all columns of a seed together."""
     return [
         (name, column, seed)
         for name in flags.tasks
@@ -91,7 +95,7 @@ def wanted(flags):
 
 
 def run(flags, how, command):
-    """Does the runs that are not there yet, and returns all there are."""
+    """Do the missing runs, and return all runs."""
     steps = {name: SMOKE_STEPS if flags.smoke else trainer.task(name).STEPS for name in flags.tasks}
     digests = {name: records.digest(name, how, steps[name]) for name in flags.tasks}
     runs = records.read(flags.results) if flags.results else []
@@ -131,7 +135,7 @@ def run(flags, how, command):
 
 
 def main(arguments):
-    """Trains what is missing, and prints the table."""
+    """Train the missing runs, and print the table."""
     flags = parse_flags(arguments)
     if flags.markdown:
         print("\n".join(table(summarise(records.read(flags.results or RESULTS), records.tasks()))))

@@ -1,4 +1,4 @@
-"""What the runs come to: means, deviations, and intervals of paired differences, as rows and as a table."""
+"""Summary of runs: means, deviations, and intervals of paired differences, in rows or a table."""
 
 import math
 
@@ -21,7 +21,10 @@ HEADINGS = (
 
 
 def interval(differences):
-    """The mean of paired differences and its 95% interval by Student's t: (mean, low, high); not a number for fewer than two."""
+    """The mean of paired differences and its 95% interval by Student's t: (mean, low, high).
+
+    NaN for fewer than two differences.
+    """
     number = len(differences)
     mean = float(np.mean(differences)) if number else math.nan
     if number < 2:
@@ -39,11 +42,12 @@ def summarise(runs, tasks):
 
     Args:
         runs: dicts as in results.json.
-        tasks: for a task's name what it measures and its margin: {"measure": "accuracy", "margin": 1.5}.
+        tasks: the measure and the margin by task name: {"measure": "accuracy", "margin": 1.5}.
 
     Returns:
-        Dicts. `difference`, `low`, `high` and `margin` are points where accuracy is measured, and per cent of float32's mean
-        where a loss is. None stands for what is not a finite number: a run that diverged leaves its column without a mean.
+        Dicts. `difference`, `low`, `high` and `margin` are percentage points for accuracy, and per
+        cent of float32's mean for losses. None stands for a number that is not finite: a column
+        with a run that diverged has no mean.
     """
     rows = []
     for task in TASKS:
@@ -94,7 +98,7 @@ def _finite(number):
 
 
 def table(rows):
-    """The rows as an aligned Markdown table, a line each."""
+    """The rows as an aligned Markdown table."""
     cells = [_cells(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *cells)]
     lines = [HEADINGS, ["-" * width for width in widths], *cells]

@@ -1,11 +1,11 @@
-"""One run: a task in one of the precisions that are compared, from the same initial values and on the same batches in each."""
+"""One run of a task in one precision, with the same initial values and batches in each."""
 
 import functools
 import importlib
 import itertools
 import time
 
-import graphmp  # before TensorFlow, which reads its settings when it is imported
+import graphmp  # before TensorFlow, which reads its settings on import
 from graphmp.audit.simulate import simulated
 
 # isort: split
@@ -29,7 +29,10 @@ def task(name):
 
 
 def settings(name):
-    """A task's constants but for the margin, which no run depends on: runs of equal settings are the same run."""
+    """A task's constants except the margin, which doesn't affect runs.
+
+    Runs with equal settings are the same run.
+    """
     constants = {
         key: value for key, value in vars(task(name)).items() if key.isupper() and key != "MARGIN"
     }
@@ -39,32 +42,33 @@ def settings(name):
 
 
 def arithmetic(wanted):
-    """`native` or `simulated`, where `auto` was asked for by whether there is a GPU."""
+    """`native` or `simulated`; `auto` is native if there is a GPU."""
     if wanted != "auto":
         return wanted
     return "native" if tf.config.experimental.list_physical_devices("GPU") else "simulated"
 
 
 def exact_float32():
-    """Keeps a GPU from computing float32 with TF32's 10 bits of mantissa, as TensorFlow 2.4 and later do by themselves."""
+    """Disable TF32, the default of TensorFlow 2.4 and later: float32 with 10 bits of mantissa."""
     switch = getattr(tf.config.experimental, "enable_tensor_float_32_execution", None)
     if switch is not None:
         switch(False)
 
 
 def train(name, column, seed, how, steps):
-    """Trains a task and measures it.
+    """Train a task and measure it.
 
     Args:
         name: of the task.
         column: of COLUMNS.
         seed: of the initial values, the batches and the graph's own random numbers.
         how: `native`, or `simulated` for half precision computed in float32 and rounded.
-        steps: how many to train.
+        steps: the number of training steps.
 
     Returns:
-        A dict: `value` is what the task measures after training, `first_loss` the loss of the first step, `half` how many of all
-        matmuls and convolutions are in half precision, `skipped` the steps left out for an overflow, and the seconds.
+        A dict: `value` is the measure after training, `first_loss` the loss of the first step,
+        `half` the number of matmuls and convolutions in half precision, of all, `skipped` the
+        number of steps skipped for an overflow, and the seconds.
     """
     start = time.time()
     config = _session_config(how)
@@ -80,7 +84,10 @@ def train(name, column, seed, how, steps):
 
 @functools.lru_cache(maxsize=1)
 def _built(name, seed):
-    """The float32 graph, the names of what `build` returned, and initial values of all variables by op name."""
+    """The float32 graph, the names of the values returned by `build`, and the initial values.
+
+    The initial values are by the op name of the variable.
+    """
     with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
         tf.set_random_seed(seed)
         fetches = [node.name for node in task(name).build()]
@@ -91,7 +98,10 @@ def _built(name, seed):
 
 
 def _session_config(how):
-    """With simulated arithmetic, graphs run as they are written, every rounding included: TensorFlow optimises none of them."""
+    """The session configuration; without graph optimisations for simulated arithmetic.
+
+    Every rounding in the graph is then executed.
+    """
     config = graphmp.session_config()
     config.graph_options.rewrite_options.disable_meta_optimizer = how == "simulated"
     return config

@@ -1,4 +1,7 @@
-"""A small Transformer that guesses the next character of English text: causal attention, dropout, a rate that warms up and decays."""
+"""A small Transformer that predicts the next character of English text.
+
+It has causal attention, dropout, and a learning rate with warmup and decay.
+"""
 
 import data
 import numpy as np
@@ -19,7 +22,10 @@ MARGIN = 0.01  # of float32's loss, for the reason given in char_lstm.py
 
 
 def build():
-    """Builds the graph. Returns the loss, in nats a character, the training step and what is measured: the loss."""
+    """Build the graph. Return the loss, the train op, and the measure: the loss.
+
+    The loss is in nats per character.
+    """
     inputs = tf.placeholder(tf.int32, [None, LENGTH], name="inputs")
     targets = tf.placeholder(tf.int32, [None, LENGTH], name="targets")
     training = tf.placeholder_with_default(False, [], name="training")
@@ -47,7 +53,7 @@ def build():
 
 
 def _attention(top):
-    """Each position reads itself and what was before it."""
+    """Causal attention: each position reads itself and earlier ones."""
     queries, keys, values = (
         _heads(tf.layers.dense(top, WIDTH, use_bias=False, name=name))
         for name in ("queries", "keys", "values")
@@ -72,7 +78,7 @@ def _norm(top, name):
 
 
 def batches(seed):
-    """Endless training batches, by the names of placeholders: random pieces of the text."""
+    """Endless training batches by placeholder names: random pieces of the text."""
     encoded = data.text()[0]
     random = np.random.RandomState(seed)
     while True:

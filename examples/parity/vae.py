@@ -1,4 +1,4 @@
-"""A variational autoencoder of handwritten digits (Kingma and Welling, 2013), with convolutions and their transposes."""
+"""A convolutional variational autoencoder of handwritten digits (Kingma and Welling, 2013)."""
 
 import data
 import tensorflow.compat.v1 as tf
@@ -11,12 +11,16 @@ WIDTHS = (16, 32)
 HIDDEN = 256
 
 MEASURE = "loss"
-# Of float32's loss. Bounds on the likelihood of digits are near 100 nats and are published to a nat or a tenth of one.
+# Of float32's loss. Bounds of the log-likelihood of digits are near 100 nats and are published with
+# a precision of 1 or 0.1 nats.
 MARGIN = 0.01
 
 
 def build():
-    """Builds the graph. Returns the loss, minus the evidence lower bound in nats a picture, the training step and the loss again."""
+    """Build the graph. Return the loss, the train op, and the measure: the loss.
+
+    The loss is the negative evidence lower bound, in nats per picture.
+    """
     images = tf.placeholder(tf.float32, [None, 28, 28, 1], name="images")
     mean, log_variance = _encoder(images)
     latent = mean + tf.exp(0.5 * log_variance) * tf.random_normal(tf.shape(mean))
@@ -54,7 +58,7 @@ def _decoder(latent):
 
 
 def batches(seed):
-    """Endless training batches, by the names of placeholders."""
+    """Endless training batches, by placeholder names."""
     images = data.digits()[0][0]
     for chosen in data.shuffled(len(images), BATCH_SIZE, seed):
         yield {"images:0": images[chosen]}

@@ -1,1 +1,1 @@
-"""How export_hlo.py gets from a graph file to serialised HLO: the step, resource variables, the lowering, what the file says of itself."""
+"""Modules of export_hlo.py: the step, resource variables, lowering to HLO, and the sidecar."""

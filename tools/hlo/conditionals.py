@@ -1,8 +1,11 @@
-"""Conditionals of TensorFlow 1 become selections: both branches run, which XLA can compile, and the predicate picks a result.
+"""Replacement of the conditionals of TensorFlow 1 by selections.
+
+Both branches run, which XLA can compile, and the predicate picks a result.
 
 1. Switch(x, p) -> x, on both sides.
-2. Merge(a, b) -> SelectV2(p, a, b), where p is the predicate that a and b hang on with opposite sides, by data or control edges.
-3. What writes in a branch can't run unasked: such a graph is refused.
+2. Merge(a, b) -> SelectV2(p, a, b), where p is the predicate on opposite sides of which a and b
+   run, by data or control edges.
+3. A write in a branch would run unconditionally: such a graph is refused.
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ _NO_GUARDS: FrozenSet[Tuple[Port, int]] = frozenset()
 
 
 def selected(graph_def: tf.GraphDef) -> tf.GraphDef:
-    """The graph itself where it has no conditional, else a copy without any.
+    """A copy without conditionals; the graph itself if it has none.
 
     Raises:
-        GraphmpError: GMP020 for a write in a branch, and for a Merge that is no conditional's.
+        GraphmpError: GMP020 for a write in a branch, and for a Merge of no conditional.
     """
     if not any(node.op in SWITCHES | MERGES for node in graph_def.node):
         return graph_def
@@ -38,7 +41,7 @@ def selected(graph_def: tf.GraphDef) -> tf.GraphDef:
 
 
 class _Selection:
-    """One graph's: `graph_def` is the graph as it was, `editor` changes the copy."""
+    """The conversion of one graph: `graph_def` is the original, `editor` changes the copy."""
 
     def __init__(self, graph_def: tf.GraphDef, editor: Editor):
         self._view, self._editor = GraphView(graph_def), editor
@@ -59,14 +62,14 @@ class _Selection:
                 predicate = sorted(guards)[0][0]
                 raise GraphmpError(
                     "GMP020",
-                    "node %s: it writes in a branch of a conditional, on %s, and XLA lowers no Switch"
-                    % (name, predicate),
+                    "node %s: it writes in a branch of a conditional, on %s, and XLA lowers no "
+                    "Switch" % (name, predicate),
                 )
             self._guards[name] = guards
             self._pass_by(name)
 
     def _in_order(self) -> List[str]:
-        """The nodes, each behind all that it reads and waits for."""
+        """The nodes, each after its data and control inputs."""
         order: Dict[str, None] = {}
         waiting = list(self._view.nodes)
         while waiting:
@@ -82,14 +85,14 @@ class _Selection:
         return list(order)
 
     def _guards_of(self, port: Port) -> FrozenSet[Tuple[Port, int]]:
-        """On which sides of which predicates an output is there."""
+        """The predicates, with their sides, under which an output is computed."""
         guards = self._guards[port.node]
         if self._view.nodes[port.node].op not in SWITCHES:
             return guards
         return guards | {(self._predicate(port.node), port.output)}
 
     def _predicate(self, switch: str) -> Port:
-        """What decides, behind its copies: the Switches of one conditional read different ones."""
+        """The predicate of a Switch, followed through copies, which differ between its Switches."""
         port = self._view.inputs(switch)[1]
         while self._view.nodes[port.node].op in _COPIES:
             port = self._view.inputs(port.node)[0]
@@ -98,7 +101,7 @@ class _Selection:
     def _select(
         self, name: str, inputs: List[FrozenSet[Tuple[Port, int]]]
     ) -> FrozenSet[Tuple[Port, int]]:
-        """Turns a Merge into a selection; returns on what this still hangs."""
+        """Turn a Merge into a selection; return the remaining guards of its result."""
         first, second = inputs if len(inputs) == 2 else (_NO_GUARDS, _NO_GUARDS)
         opposite = [
             (predicate, side) for predicate, side in first if (predicate, 1 - side) in second
@@ -123,7 +126,7 @@ class _Selection:
         return (first - {(predicate, side)}) & (second - {(predicate, 1 - side)})
 
     def _pass_by(self, name: str) -> None:
-        """Lets what reads a Switch read what that switches, and the Switch itself be a copy of it."""
+        """Connect the consumers of a Switch to its input, and turn it into a copy of that."""
         if self._view.nodes[name].op in MERGES:
             return
         for slot, port in enumerate(self._view.inputs(name)):

@@ -1,8 +1,9 @@
-"""Floating point operations of the matmuls and convolutions of an HLO module, by the dtype that they multiply in.
+"""Floating-point operations of the matmuls and convolutions of an HLO module, by operand dtype.
 
-A multiplication and its addition count as two; positions of a window that lie in padding, or between the elements of a dilated
-input, don't count, nor does what nothing reads, as the gradient by a fed tensor: XLA drops it. A loop's body counts once: HLO
-doesn't say how often it runs.
+A multiplication and its addition count as two. Positions of a window in the padding, or between the
+elements of a dilated input, don't count. Nor do instructions with unused results, such as the
+gradient of a fed tensor, as XLA removes them. A loop's body counts once, as HLO doesn't have its
+number of iterations.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ DTYPES = {
 
 
 class Work(NamedTuple):
-    """Operations and how many dots and convolutions there are, each by dtype."""
+    """The number of operations, and of dots and convolutions, each by dtype."""
 
     flops: Dict[str, int]
     products: Dict[str, int]
@@ -61,7 +62,7 @@ def work(module: Any) -> Work:
 
 
 def _read(instructions: Dict[int, Any], root: int) -> Set[int]:
-    """The instructions that the root depends on, by number, itself included."""
+    """The instructions that the root depends on, by number, including the root."""
     seen, waiting = {root}, [root]
     while waiting:
         fresh = set(instructions[waiting.pop()].operand_ids) - seen
@@ -78,7 +79,11 @@ def _dot(instruction: Any, left: Any, right: Any) -> int:
 
 
 def _convolution(instruction: Any, data: Any, kernel: Any) -> int:
-    """Multiplications: examples x output channels x input channels of a group x what each position of the window touches."""
+    """The multiplications of a convolution.
+
+    They are examples x output channels x input channels of a group x elements touched by the
+    positions of the window.
+    """
     numbers = instruction.convolution_dimension_numbers
     examples = data.dimensions[numbers.input_batch_dimension] // max(
         instruction.batch_group_count, 1
@@ -100,7 +105,7 @@ def _convolution(instruction: Any, data: Any, kernel: Any) -> int:
 
 
 def _touched(window: Any, size: int, positions: int) -> int:
-    """How many pairs of an output position and a place of the window meet an element of the input, in one dimension."""
+    """Pairs of an output position and a window place on an input element, in one dimension."""
     starts = np.arange(positions)[:, None] * window.stride - window.padding_low
     places = starts + np.arange(window.size)[None, :] * window.window_dilation
     base = window.base_dilation

@@ -1,4 +1,4 @@
-"""Lowers a step to HLO by XLA's front end, on any machine: nothing is compiled for a device yet."""
+"""Lowering of a step to HLO by XLA's front end, on any machine: it isn't compiled for a device."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def lower(
     train_op: Sequence[str],
     options: Options,
 ) -> Lowered:
-    """Lowers the training step of a graph.
+    """Lower the training step of a graph.
 
     Args:
-        original: where step, batch and first values are found.
-        meta_graph: the graph itself, or a conversion of it.
+        original: the graph in which step, batch and first values are found.
+        meta_graph: the same graph, or a conversion of it.
         train_op: the ops that train; empty for all losses.
         options: the data or the batch size, and the seed of the first values.
 
@@ -50,7 +50,7 @@ def lower(
 
 
 class Parameter(NamedTuple):
-    """A parameter of the program: a tensor that is fed or a variable, and the value that it starts with."""
+    """A parameter of the program: a fed tensor or a variable, with its first value."""
 
     name: str
     is_variable: bool
@@ -58,21 +58,21 @@ class Parameter(NamedTuple):
 
 
 class Lowered:
-    """A step as a function that XLA compiles, and as HLO.
+    """A step as a function compiled by XLA, and as HLO.
 
     Attributes:
         module: the HloModuleProto.
-        parameters: what it takes, in order: feeds, then variables.
-        constants: the feeds that decide on shapes, which XLA makes part of the program.
-        losses: the names of its first results.
-        written: the parameters that its other results are the new values of, by number.
+        parameters: the parameters in order: feeds, then variables.
+        constants: the feeds that determine shapes, which are constants of the program.
+        losses: the names of the first results.
+        written: the numbers of the parameters whose new values are the other results.
     """
 
     def __init__(self, graph_def: tf.GraphDef, step: Step, values: Values):
-        """Lowers a graph that has resource variables alone.
+        """Lower a graph in which all variables are resource variables.
 
         Raises:
-            GraphmpError: GMP020 where XLA doesn't take an op.
+            GraphmpError: GMP020 for an op that XLA can't lower.
         """
         self.losses = step.losses
         with context.eager_mode():
@@ -141,10 +141,10 @@ class Lowered:
         return tf.function(lambda *feeds: pruned(*feeds)[0], autograph=False, jit_compile=True)
 
     def _taken(self, fed: List[Parameter], held: List[Parameter]) -> List[Parameter]:
-        """The parameters that the program has: all, but for feeds that XLA wants to know.
+        """The parameters of the program: all except the feeds that XLA needs as constants.
 
         Raises:
-            GraphmpError: GMP020 where it isn't clear which.
+            GraphmpError: GMP020 if these can't be told apart.
         """
         wanted = [_kind(shape) for shape in self._entry.program_shape.parameters]
         offered = [(parameter.first.dtype.name, parameter.first.shape) for parameter in fed + held]
@@ -166,7 +166,7 @@ class Lowered:
         return next(c for c in self.module.computations if c.id == self.module.entry_computation_id)
 
     def run(self) -> Dict[str, Any]:
-        """Takes the step here, compiled by XLA: the losses, and the variables afterwards, by name."""
+        """Run the step here, compiled by XLA. Return the losses, and new values of variables."""
         with context.eager_mode():
             losses = {
                 name: loss.numpy() for name, loss in zip(self.losses, self._function(*self._feeds))
@@ -177,10 +177,13 @@ class Lowered:
             }
 
     def serialized(self, allow_tf32: bool) -> bytes:
-        """The program, without paths of this machine; its float32 products keep all 23 bits unless `allow_tf32`."""
+        """The program, without paths of this machine.
+
+        Its float32 products have full precision unless `allow_tf32`.
+        """
         module = hlo_pb2.HloModuleProto()
         module.CopyFrom(self.module)
-        module.id = 1  # its own, and its name, count what this process has lowered
+        module.id = 1  # its own, like its name, counts the lowerings of this process
         precision = xla.PrecisionConfig.DEFAULT if allow_tf32 else xla.PrecisionConfig.HIGHEST
         for computation in module.computations:
             if computation.id == module.entry_computation_id:
@@ -194,7 +197,10 @@ class Lowered:
 
 
 def _places(wanted: List[Any], offered: List[Any]) -> List[int]:
-    """Where each of those wanted comes first behind the one before; fewer where one doesn't come."""
+    """The first indices in `offered` at which the wanted values occur in order.
+
+    Fewer than wanted if one doesn't occur.
+    """
     found: List[int] = []
     for place, each in enumerate(offered):
         if len(found) < len(wanted) and each == wanted[len(found)]:
@@ -207,7 +213,7 @@ def _kind(shape: Any) -> Tuple[str, Tuple[int, ...]]:
 
 
 def _reason(text: str) -> str:
-    """XLA's words; of a list of ops that it has no kernel for, the ops and their nodes."""
+    """XLA's message, shortened to ops and nodes if it lists ops without a kernel."""
     missing = ["%s (node %s)" % found for found in _NO_KERNEL.findall(text)]
     return (
         "it has no kernel for %s" % ", ".join(missing)

@@ -1,4 +1,4 @@
-"""How fast a device multiplies matrices, measured in the same run as what is held against it. Needs JAX."""
+"""The matmul rate of a device, measured in the same run as the programs. Needs JAX."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ _REPEATS = 5
 
 
 def matmul_rate(column: str, device: Any) -> float:
-    """Operations a second of a large square product, the best of five runs; a multiplication and its addition count as two.
+    """Operations per second of a large square product, the best of five runs.
+
+    A multiplication and its addition count as two.
 
     Args:
-        column: float16, bfloat16, float32 or tf32, float32 that the device may round.
-        device: where.
+        column: float16, bfloat16, float32, or tf32: float32 that the device may round.
+        device: the JAX device.
     """
     dtype = jnp.float32 if column == "tf32" else jnp.dtype(column)
     size = _SIZE_ON_CPU if device.platform == "cpu" else _SIZE
     precision = (
         jax.lax.Precision.DEFAULT if column == "tf32" else jax.lax.Precision.HIGHEST
-    )  # which float32 alone heeds
+    )  # which has an effect on float32 only
     values = (
         jax.random.normal(jax.random.key(number), (size, size), jnp.float32).astype(dtype)
         for number in (0, 1)
@@ -39,7 +41,10 @@ def matmul_rate(column: str, device: Any) -> float:
 
 
 def share(flops: Dict[str, int], column: str, seconds: float, rates: Dict[str, float]) -> float:
-    """How much of the measured rates a step of so many seconds achieves: the time that its products would take at them, over its own."""
+    """The share of the measured rates that a step of `seconds` seconds achieves.
+
+    It is the time of its products at these rates, divided by the time of the step.
+    """
     ideal = sum(
         count / rates["tf32" if (column, dtype) == ("tf32", "float32") else dtype]
         for dtype, count in flops.items()
@@ -48,7 +53,7 @@ def share(flops: Dict[str, int], column: str, seconds: float, rates: Dict[str, f
 
 
 def _seconds(multiply: Callable[[], Any], count: int) -> float:
-    """Seconds of a product, of so many in a row, after one that warms up."""
+    """Seconds per product, over `count` products in a row after a warm-up."""
     jax.block_until_ready(multiply())
     start = time.perf_counter()
     results = [multiply() for _ in range(count)]

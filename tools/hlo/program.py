@@ -1,4 +1,7 @@
-"""A program that export_hlo.py wrote, compiled by JAX and stepped with its new variables fed back. Needs JAX, no TensorFlow."""
+"""A program of export_hlo.py, compiled by JAX and stepped with its new variables fed back.
+
+Needs JAX, but no TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ SCHEMA = "graphmp.hlo/1"
 
 
 class ProgramError(Exception):
-    """A file that can't be read, compiled or run, as one line."""
+    """A file can't be read, compiled or run; the text is one line."""
 
 
 class Program:
@@ -25,16 +28,16 @@ class Program:
 
     Attributes:
         path: the file.
-        sidecar: what lies beside it.
-        compile_seconds: how long compiling took.
-        text: the program as the device's compiler left it.
+        sidecar: the JSON object of the file beside it.
+        compile_seconds: the time of the compilation.
+        text: the program as compiled for the device.
     """
 
     def __init__(self, path: pathlib.Path, device: Any, seed: int):
-        """Reads, compiles and draws the first values, the same for a name and a seed in every file.
+        """Read, compile, and draw the first values, which depend on name and seed only.
 
         Raises:
-            ProgramError: where one of these fails.
+            ProgramError: one of these steps fails.
         """
         self.path = path
         self.sidecar = read_sidecar(path)
@@ -70,11 +73,11 @@ class Program:
 
     @property
     def column(self) -> str:
-        """float32, tf32, float16 or bfloat16."""
+        """The column: float32, tf32, float16 or bfloat16."""
         return str(self.sidecar["column"])
 
     def step(self) -> None:
-        """Starts a step; the variables that it writes are the next one's."""
+        """Start a step; the next one starts from its variables."""
         self._results = [
             shards[0]
             for shards in self._executable.execute_sharded(
@@ -85,11 +88,11 @@ class Program:
             self._arguments[parameter] = self._results[number]
 
     def wait(self) -> None:
-        """Waits until all that was started is done."""
+        """Wait until all started steps are done."""
         jax.block_until_ready(self._results)
 
     def seconds(self, steps: int) -> float:
-        """Seconds a step, of so many in a row."""
+        """Seconds per step, over `steps` steps in a row."""
         start = time.perf_counter()
         for _ in range(steps):
             self.step()
@@ -97,7 +100,7 @@ class Program:
         return (time.perf_counter() - start) / steps
 
     def losses(self) -> List[float]:
-        """The last step's losses, means where they are no scalars."""
+        """The losses of the last step; the mean of a loss that isn't a scalar."""
         named = zip(self.sidecar["results"], self._results)
         return [
             float(np.mean(np.asarray(value, np.float64)))
@@ -107,10 +110,10 @@ class Program:
 
 
 def read_sidecar(path: pathlib.Path) -> Dict[str, Any]:
-    """What lies beside a program.
+    """The JSON object beside a program.
 
     Raises:
-        ProgramError: where it is missing, or is not what export_hlo.py writes.
+        ProgramError: the file is missing, or not written by export_hlo.py.
     """
     beside = path.with_suffix(".json")
     try:
@@ -129,7 +132,7 @@ def read_sidecar(path: pathlib.Path) -> Dict[str, Any]:
 
 
 def drawn(parameter: Dict[str, Any], seed: int) -> np.ndarray:
-    """A value for a parameter, as its file describes it."""
+    """A value for a parameter, as the file describes it."""
     values, shape = parameter["values"], parameter["shape"]
     random = np.random.default_rng([seed, zlib.crc32(parameter["name"].encode("utf-8"))])
     if values["kind"] == "constant":
@@ -144,5 +147,5 @@ def drawn(parameter: Dict[str, Any], seed: int) -> np.ndarray:
 
 
 def one_line(error: Any) -> str:
-    """An error's first words."""
+    """The beginning of an error's message."""
     return " ".join(str(error).split())[:300]

@@ -1,11 +1,12 @@
-"""Reference variables become resource variables: XLA knows no references.
+"""Replacement of reference variables by resource variables: XLA supports no references.
 
 1. VariableV2 -> VarHandleOp, under its own name.
-2. An op that takes references -> its namesake for resources, by IRREGULAR, else `Resource` and its name: ApplyAdam(var, m, v, ...)
-   -> ResourceApplyAdam; the reference of another write becomes the handle, and waits for that write.
-3. A reference where a value is wanted -> a ReadVariableOp of its own, which waits for all that its reader waits for: the other
-   inputs too, for a reference is read when its reader runs.
-4. Attributes stay where the namesake has them; what is called T where the reference is may be called dtype there.
+2. An op on references -> the corresponding op on resources, named in IRREGULAR or else `Resource`
+   and its name: ApplyAdam(var, m, v, ...) -> ResourceApplyAdam. If its reference is the output of
+   another write, it takes the handle, and waits for that write.
+3. A reference read as a value -> a new ReadVariableOp, which waits for all other inputs of its
+   reader too, because a reference is read when its reader runs.
+4. Attributes are kept if the new op has them; T of the reference may be named dtype there.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ IRREGULAR = {
 
 
 class _Reference(NamedTuple):
-    """The variable that a reference is of, and the write that it comes out of; empty where it is the variable's own."""
+    """The variable of a reference, and the write that returned it, or "" for the variable's own."""
 
     variable: str
     write: str
 
 
 def with_resource_variables(graph_def: tf.GraphDef, op_defs: OpDefs) -> tf.GraphDef:
-    """A copy of a graph whose variables are all resource variables; names stay what they are.
+    """A copy of a graph with resource variables only; names are unchanged.
 
     Raises:
-        GraphmpError: GMP020 for an op that takes a reference and has no namesake that takes a resource.
+        GraphmpError: GMP020 for an op on a reference without a corresponding op on a resource.
     """
     result = tf.GraphDef()
     result.CopyFrom(graph_def)
@@ -50,7 +51,7 @@ def with_resource_variables(graph_def: tf.GraphDef, op_defs: OpDefs) -> tf.Graph
 
 
 class _Rewrite:
-    """One graph's rewrite: `view` is the graph as it was, `editor` changes the copy."""
+    """The conversion of one graph: `view` is the original, `editor` changes the copy."""
 
     def __init__(self, view: GraphView, op_defs: OpDefs, editor: Editor):
         self._view, self._op_defs, self._editor = view, op_defs, editor
@@ -91,7 +92,7 @@ class _Rewrite:
         )
 
     def _reference(self, port: Port) -> Optional[_Reference]:
-        """What an output refers to; None where it is a value."""
+        """The reference at an output; None if the output is a value."""
         write = ""
         while port.output >= 0:
             node = self._view.nodes[port.node]
@@ -109,14 +110,17 @@ class _Rewrite:
         return None
 
     def _namesake(self, name: str, signature: Signature) -> None:
-        """Turns an op on references into the same on resources."""
+        """Turn an op on references into the corresponding op on resources."""
         node = self._editor.nodes[name]
         definition = self._op_defs.get(IRREGULAR.get(node.op, "Resource" + node.op))
         if definition is None or not any(
             a.type == tf.resource.as_datatype_enum
             for a in (*definition.input_arg, *definition.output_arg)
         ):
-            text = "node %s: %s takes a reference to a variable, and no op of TensorFlow %s does the same to a resource variable, which XLA wants"
+            text = (
+                "node %s: %s takes a reference to a variable, and no op of TensorFlow %s does "
+                "the same to a resource variable, which XLA wants"
+            )
             raise GraphmpError("GMP020", text % (name, node.op, tf.__version__))
         kept = {a.name for a in definition.attr}
         if "dtype" in kept and "dtype" not in node.attr and "T" in node.attr:
@@ -125,15 +129,16 @@ class _Rewrite:
             del node.attr[attribute]
         if (
             node.op in VARIABLE_OPS and not node.attr["shared_name"].s
-        ):  # a handle without a name is that of all others without one
+        ):  # handles without a name share one variable
             node.attr["shared_name"].s = name.encode("utf-8")
         node.op = definition.name
 
 
 def reads_first(graph_def: tf.GraphDef) -> None:
-    """Lets each read of a variable that no edge sets before or after a write come before it, as it mostly does in a session.
+    """Order each read of a variable before the writes that no edge orders it with.
 
-    Without an order XLA takes any. Where that would close a cycle the pair stays as it is.
+    A session mostly runs them in this order; XLA takes any. A pair whose order would close a cycle
+    is left unordered.
     """
     view = GraphView(graph_def)
     nodes = {node.name: node for node in graph_def.node}
@@ -158,7 +163,7 @@ _READS = frozenset(
 
 
 def _closure(before: Mapping[str, AbstractSet[str]], name: str) -> Set[str]:
-    """A node and all that it depends on."""
+    """A node and all its dependencies."""
     seen, waiting = {name}, [name]
     while waiting:
         fresh = before[waiting.pop()] - seen

@@ -1,4 +1,4 @@
-"""What a compiled program runs: its matmuls and convolutions by its text, on a GPU also its kernels by JAX's profiler."""
+"""The products of a compiled program, from its text, and its GPU kernels, from JAX's profiler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import jax
 from hlo.program import Program
 
 _PRODUCT = re.compile(
-    r" = \(?(\w+)\[[\d,]*\][^=]*? (dot|convolution|custom-call)\((?:.*?custom_call_target=\"([^\"]+)\")?"
+    r" = \(?(\w+)\[[\d,]*\][^=]*? "
+    r"(dot|convolution|custom-call)\((?:.*?custom_call_target=\"([^\"]+)\")?"
 )
 _LIBRARY = re.compile(r"gemm|matmul|conv", re.IGNORECASE)
 _NAMES = pathlib.Path(__file__).resolve().parents[2] / "graphmp" / "performance" / "kernel_names.py"
@@ -26,8 +27,8 @@ class Kernel(NamedTuple):
 
     Attributes:
         name: its name.
-        milliseconds: how long it ran in a step, all its launches together.
-        tensor_core: whether it multiplies on Tensor Cores, by its name.
+        milliseconds: its time in a step, over all its launches.
+        tensor_core: whether it uses Tensor Cores, by its name.
     """
 
     name: str
@@ -36,7 +37,10 @@ class Kernel(NamedTuple):
 
 
 def products(text: str) -> Dict[str, int]:
-    """Dots, convolutions and calls of libraries in a compiled program, `f16 dot` or `f32 __cublas$gemm`, with the dtype of the result."""
+    """Counts of dots, convolutions and library calls in a compiled program.
+
+    Keys have the dtype of the result: `f16 dot` or `f32 __cublas$gemm`.
+    """
     found: Counter[str] = collections.Counter()
     for dtype, op, target in (
         match.groups() for match in map(_PRODUCT.search, text.splitlines()) if match
@@ -47,7 +51,7 @@ def products(text: str) -> Dict[str, int]:
 
 
 def kernels(program: Program) -> List[Kernel]:
-    """The kernels that a program runs on a GPU, those that take longest first, by a profile of three steps."""
+    """The kernels of a program on a GPU, slowest first, from a profile of three steps."""
     uses_tensor_cores = _classifier()
     spent: Dict[str, float] = collections.defaultdict(float)
     with tempfile.TemporaryDirectory() as folder:
@@ -67,9 +71,12 @@ def kernels(program: Program) -> List[Kernel]:
 
 
 def _classifier() -> Callable[[str, bool], bool]:
-    """`uses_tensor_cores` of graphmp's table, read as a file: importing the package would take what graphmp needs."""
+    """`uses_tensor_cores` of graphmp, loaded from its file.
+
+    Importing the package would need graphmp's dependencies.
+    """
     spec = importlib.util.spec_from_file_location("kernel_names", _NAMES)
-    assert spec is not None and spec.loader is not None  # there is a loader for the ending .py
+    assert spec is not None and spec.loader is not None  # the ending .py has a loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     classify: Callable[[str, bool], bool] = module.uses_tensor_cores

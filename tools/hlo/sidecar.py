@@ -1,4 +1,4 @@
-"""What lies beside a program as JSON: all that time_hlo.py has to know of it."""
+"""The JSON object beside a program, with all that time_hlo.py needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA = "graphmp.hlo/1"
 
 
 def describe(lowered: Lowered) -> Dict[str, Any]:
-    """The parameters and results in order, the work of a step, the feeds that became constants, and the versions."""
+    """The parameters and results in order, the work of a step, the constant feeds, the versions."""
     done = work(lowered.module)
     return {
         "schema": SCHEMA,
@@ -30,7 +30,10 @@ def describe(lowered: Lowered) -> Dict[str, Any]:
 
 
 def column(flops: Dict[str, int], allow_tf32: bool) -> str:
-    """What a program is a measurement of: the dtype of most of its products, tf32 for float32 ones that a GPU may round."""
+    """The column of a program: the dtype of most of its products.
+
+    It is tf32 for float32 products that a GPU may round.
+    """
     dtype = max(sorted(flops), key=lambda name: flops[name]) if flops else "float32"
     return "tf32" if dtype == "float32" and allow_tf32 else dtype
 
@@ -48,7 +51,7 @@ def _parameter(parameter: Any) -> Dict[str, Any]:
 
 
 def _results(lowered: Lowered) -> List[Dict[str, Any]]:
-    """Of a variable's new value the number of the parameter that takes it in the next step."""
+    """The results; a variable's new value has the number of the parameter that takes it next."""
     losses = [{"name": name, "role": "loss"} for name in lowered.losses]
     return losses + [
         {"name": lowered.parameters[number].name, "role": "variable", "parameter": number}

@@ -1,4 +1,4 @@
-"""The training step of a graph file: what it runs, and the part of the graph that this takes."""
+"""The training step of a graph file: its targets, and the subgraph that they need."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _REFUSED = "node %s: %s, and XLA lowers no %s"
 
 
 class Step(NamedTuple):
-    """What runs in a step, by node.
+    """The nodes run by a step.
 
     Attributes:
         updates: the writes that train.
-        losses: what is differentiated.
+        losses: the differentiated values.
     """
 
     updates: List[str]
@@ -33,7 +33,7 @@ class Step(NamedTuple):
 
     @property
     def targets(self) -> List[str]:
-        """All that is run."""
+        """All nodes that are run."""
         return self.updates + self.losses
 
 
@@ -41,7 +41,7 @@ def find_step(meta_graph: tf.MetaGraphDef, train_op: Sequence[str]) -> Step:
     """The step of all losses of a graph, or of those that `train_op` trains.
 
     Raises:
-        GraphmpError: GMP023 where the graph doesn't train, GMP002 for a train op that it has not.
+        GraphmpError: GMP023 if the graph doesn't train, GMP002 for an unknown train op.
     """
     config = Config.make(loss_scale="none", train_op=train_op)
     losses = find_losses(TrainingGraph(meta_graph, config, OpDefs(meta_graph)), config)
@@ -59,10 +59,13 @@ def find_step(meta_graph: tf.MetaGraphDef, train_op: Sequence[str]) -> Step:
 
 
 def step_graph(meta_graph: tf.MetaGraphDef, step: Step) -> tf.GraphDef:
-    """The nodes that a step runs, without devices and attributes that say nothing of what is computed; what brings its data reads nothing.
+    """The nodes that a step needs, without devices and attributes that don't affect values.
+
+    The nodes that supply its data have no inputs.
 
     Raises:
-        GraphmpError: GMP020 for while loops of TensorFlow 1 and for skipped steps, which XLA doesn't lower.
+        GraphmpError: GMP020 for while loops of TensorFlow 1 and for skipped steps, which XLA
+            doesn't lower.
     """
     view = GraphView(meta_graph.graph_def)
     run = needed(view, step.targets)

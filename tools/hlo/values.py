@@ -1,4 +1,4 @@
-"""What a step starts from: the first values of its variables and a batch, drawn here once, and how to draw their like elsewhere."""
+"""First values of a step: of its variables and a batch, with a description to draw similar ones."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Values(NamedTuple):
     """Arrays by name.
 
     Attributes:
-        batch: a batch that the step runs on, by tensor.
-        variables: the first values of the variables that the step needs.
+        batch: a batch on which the step runs, by tensor.
+        variables: the first values of the step's variables.
     """
 
     batch: Dict[str, np.ndarray]
@@ -38,7 +38,7 @@ class Values(NamedTuple):
 
 
 class _Session(NamedTuple):
-    """What `batches_for` asks of a session: its graph, what is to run, and what shows that it runs."""
+    """The session interface of `batches_for`: the graph, the fetches, and a trial run."""
 
     graph: tf.Graph
     session: tf.Session
@@ -47,11 +47,13 @@ class _Session(NamedTuple):
 
 
 def first_values(meta_graph: tf.MetaGraphDef, step: Step, options: Options) -> Values:
-    """Initialises the graph in a session and takes the first batch of the data, or one made up that its step runs on.
+    """Initialise the graph in a session, and take a batch on which its step runs.
+
+    The batch is the first one of the data, or made up.
 
     Raises:
-        GraphmpError: GMP002, GMP003 for data that can't be read or doesn't fit, GMP013 where no made-up batch runs, GMP024 for a
-            variable that no initialiser gives a value.
+        GraphmpError: GMP002 or GMP003 for data that can't be read or don't fit, GMP013 if no
+            made-up batch runs, GMP024 for a variable without an initial value.
     """
     view = GraphView(meta_graph.graph_def)
     run = needed(view, step.targets)
@@ -76,7 +78,8 @@ def first_values(meta_graph: tf.MetaGraphDef, step: Step, options: Options) -> V
 def described(array: np.ndarray) -> Dict[str, Any]:
     """How to draw an array like this one: a JSON value.
 
-    `constant` with its value, `integers` from low to high, both included, or `normal` with mean and std, clipped to low and high.
+    `constant` with its value, `integers` from low to high, both included, or `normal` with mean and
+    std, clipped to low and high.
     """
     if not array.size:
         return {"kind": "constant", "value": 0}
@@ -102,7 +105,10 @@ def described(array: np.ndarray) -> Dict[str, Any]:
 def _batch(
     running: _Session, view: GraphView, meta_graph: tf.MetaGraphDef, options: Options
 ) -> Batch:
-    """The first batch of the data, or one made up: with which unknown dimensions the step runs, a small batch shows."""
+    """The first batch of the data, or a made-up one.
+
+    A step with a small batch shows which unknown dimensions are the batch's.
+    """
     names = [op.name for op in running.targets]
     wanted = wanted_tensors(running.graph, view, names)
     guesses, small = (
@@ -122,7 +128,10 @@ def _batch(
 
 
 def _importable(graph_def: tf.GraphDef, seed: int) -> tf.GraphDef:
-    """A copy whose random numbers are the same each time, without devices and recorded shapes, which may contradict what is inferred here."""
+    """A copy that can be imported and draws the same random numbers each time.
+
+    It has no devices, and no recorded shapes, which may contradict the inferred ones.
+    """
     copy = tf.GraphDef()
     copy.CopyFrom(graph_def)
     for number, node in enumerate(copy.node):
@@ -143,7 +152,7 @@ def _value(graph: tf.Graph, node: tf.NodeDef) -> Any:
 
 
 def _initialise(session: tf.Session, initializers: Any) -> None:
-    """Runs all at once, where that fails one by one, as often as an initialiser may have to wait for another."""
+    """Run all initialisers together, or one by one in several rounds if that fails."""
     waiting = [session.graph.get_operation_by_name(name) for name in sorted(initializers)]
     for _ in range(_ROUNDS if waiting and not _runs(session, waiting) else 0):
         waiting = [op for op in waiting if not _runs(session, op)]
@@ -158,7 +167,7 @@ def _runs(session: tf.Session, ops: Any) -> bool:
 
 
 def _read(session: tf.Session, tensors: Dict[str, Any]) -> Dict[str, np.ndarray]:
-    """All values at once: each run of new fetches takes the time of a look at the whole graph."""
+    """All values in one run: each run of new fetches costs a pass over the whole graph."""
     try:
         return {name: np.asarray(value) for name, value in session.run(tensors).items()}
     except tf.errors.OpError as error:

@@ -1,16 +1,18 @@
-"""Faults that are planted in converted graphs: classes of them, conversions to plant them in, and what tells a mutant from the unmutated graph.
+"""Faults planted in converted graphs: their classes, the conversions, and comparisons of mutants.
 
-subject       one conversion, and what faults ask about it
+subject       one conversion, and its facts that faults need
 plant         a copy of its graph with a fault in it
 classes       the registry of classes of faults
-wiring, edges, constants, attributes, ops, added, casts, interface, functions    faults anywhere in a graph
-scaling, checking, gates, clipping, updating                                     faults of what graphmp puts in
+wiring, edges, constants, attributes, ops, added, casts, interface, functions
+              faults anywhere in a graph
+scaling, checking, gates, clipping, updating
+              faults in nodes added by graphmp
 several       several faults at once
 held_out      classes kept out of the verifier's development
 subjects      the conversions
 equivalence   the rules by which a mutant computes the same
 outcomes      verdicts and shares
-expected      the holes that a check is known to have
-report        what is printed
-executed      both graphs run, and what differs
+expected      the known holes of a check
+report        the printed report
+executed      runs of both graphs, and their differences
 """

@@ -1,4 +1,4 @@
-"""Faults of nodes that are added below graphmp/: on an edge, or as a write."""
+"""Faults that add nodes below graphmp/: on an edge, or as a write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mutants.subject import FLOAT32, Slot, Subject
 def on_an_edge(
     subject: Subject, random: Any, slots: List[Slot], made: Callable[[Plant, Port], Port], word: str
 ) -> Optional[Plant]:
-    """A node comes between one of some inputs and what it reads."""
+    """Insert a node on the edge to one of some inputs."""
     slot = pick(random, slots)
     if slot is None:
         return None
@@ -26,7 +26,7 @@ def on_an_edge(
 
 
 def float_edges(subject: Subject) -> List[Slot]:
-    """The inputs where the conversion was at work that are float32 or half precision."""
+    """The float32 and half-precision inputs at which the conversion changed the graph."""
     slots = subject.slots([*subject.rewired, *subject.outside, *subject.updates])
     return [s for s in slots if subject.is_float(subject.read(s))]
 
@@ -52,32 +52,32 @@ def _unary(op: str) -> Callable[[Plant, Port], Port]:
 
 @fault
 def doubled_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
-    """A value is read twice as large."""
+    """A value is read multiplied by 2."""
     return on_an_edge(subject, random, float_edges(subject), _times(2.0), "times 2")
 
 
 @fault
 def negated_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
-    """A value is read with the other sign."""
+    """A value is read negated."""
     return on_an_edge(subject, random, float_edges(subject), _unary("Neg"), "negated")
 
 
 @fault
 def zero_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
-    """Zeros are read in place of a value."""
+    """Zeros are read instead of a value."""
     return on_an_edge(subject, random, float_edges(subject), _unary("ZerosLike"), "as zeros")
 
 
 @fault
 def rounded_on_an_edge(subject: Subject, random: Any) -> Optional[Plant]:
-    """A value is read rounded to whole numbers, or without what isn't finite."""
+    """A value is read rounded to integers, or with non-finite elements replaced."""
     op = random.choice(["Floor", "Relu", "Abs"])
     return on_an_edge(subject, random, float_edges(subject), _unary(op), "through " + op)
 
 
 @fault
 def identity_of_another(subject: Subject, random: Any) -> Optional[Plant]:
-    """An added Identity hands on another tensor of the same kind."""
+    """An added Identity returns another tensor of the same kind."""
     slot = pick(random, float_edges(subject))
     other = slot and pick(random, subject.alike(subject.read(slot), slot.node))
     if not other:
@@ -96,7 +96,7 @@ def identity_of_another(subject: Subject, random: Any) -> Optional[Plant]:
 
 
 def write(plant: Plant, random: Any, variable: str) -> Optional[Port]:
-    """Adds a write of a float32 variable; None for one of another type or of unknown shape."""
+    """Add a write of a float32 variable; None for another type or an unknown shape."""
     node = plant.subject.view.nodes[variable]
     if node.attr["dtype"].type != FLOAT32:
         return None

@@ -1,4 +1,4 @@
-"""Faults of attributes: what an op is told beside its inputs."""
+"""Faults of attributes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from mutants.classes import fault, pick
 from mutants.plant import Plant
 from mutants.subject import Subject
 
-# What says where a node runs, what its outputs look like or how types and lists go: another value is no other computation, or no graph.
+# Attributes for placement, output shapes, types and lists: another value leaves the computation
+# unchanged, or makes the graph invalid.
 _SAY_NOTHING = frozenset(
     (
         "T",
@@ -36,7 +37,7 @@ _TEXTS = {
 
 
 def _values(subject: Subject, name: str) -> Dict[str, Any]:
-    """The attributes of a node that another value could be given, those that it leaves at their defaults included."""
+    """The attributes of a node that could have another value, including defaults."""
     node, definition = subject.view.nodes[name], subject.defs.get(subject.view.nodes[name].op)
     found = {
         a.name: a.default_value
@@ -52,7 +53,7 @@ def _values(subject: Subject, name: str) -> Dict[str, Any]:
 
 
 def _other(key: str, value: Any) -> Optional[Tuple[str, Any]]:
-    """The field of another value, and it; None where there is none to be found."""
+    """The field of another value, and that value; None if there is none."""
     field = value.WhichOneof("value")
     if field == "b":
         return "b", not value.b
@@ -104,7 +105,7 @@ def attribute_changed(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def own_attribute_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """An attribute of an op that graphmp has put in has another value."""
+    """An attribute of an op added by graphmp has another value."""
     return changed(subject, random, subject.outside)
 
 

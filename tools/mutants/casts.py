@@ -1,4 +1,4 @@
-"""Faults of precision: other half types, casts too many or too few."""
+"""Faults of precision: another half-precision type, missing casts and superfluous ones."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _HALVES = {FLOAT16: BFLOAT16, BFLOAT16: FLOAT16}
 
 
 def cast(plant: Plant, port: Port, source: int, target: int) -> Port:
-    """Adds a cast."""
+    """Add a cast."""
     return plant.add("cast", "Cast", [port], SrcT=source, DstT=target)
 
 
 def computed_in(subject: Subject, name: str, dtype: int) -> Optional[Plant]:
-    """A node whose attribute T is a float type computes in another, between casts; None where it can't."""
+    """A node whose float attribute T is replaced, between casts; None if impossible."""
     node, signature = subject.view.nodes[name], subject.signature(name)
     if "T" not in node.attr or signature is None or not subject.defs.allows(node.op, "T", dtype):
         return None
@@ -66,10 +66,11 @@ def _one(subject: Subject, random: Any, names: List[str], dtypes: List[int]) -> 
 
 @fault
 def computed_in_half(subject: Subject, random: Any) -> Optional[Plant]:
-    """A float32 op of the original computes in half precision where that is wrong whatever the policy.
+    """A float32 op of the original computes in half precision where every policy forbids it.
 
-    That is on the way of a variable's first value or of a checkpoint, in a loss, between an unscaling and an update, and between a variable's value
-    and an update of it. Elsewhere, in the sum of a variable's gradient for example, a conversion may choose, and no proof can say that it is wrong.
+    Such an op lies on the path of a variable's first value or of a checkpoint, in a loss, between
+    an unscaling and an update, or between a variable's value and its update. Elsewhere, for example
+    in the sum of a variable's gradient, a conversion may choose, and no proof can call it wrong.
     """
     return _one(
         subject,
@@ -103,7 +104,7 @@ def _shape(subject: Subject, variable: str) -> Tuple[int, ...]:
 
 
 def _stored(subject: Subject) -> Set[str]:
-    """What gives variables their first values, and what lies between them and checkpoints."""
+    """The nodes that compute first values, and those between variables and checkpoints."""
     view = subject.view
     restored = view.descendants(
         [n for n, node in view.nodes.items() if node.op == "RestoreV2"], control=False
@@ -116,14 +117,14 @@ def _stored(subject: Subject) -> Set[str]:
 
 
 def _losses(subject: Subject) -> Set[str]:
-    """The numbers that gradients are taken of, by the names of what reads the scaled seeds."""
+    """The nodes of the losses, found from the readers of the scaled seeds."""
     readers = (slot.node for name in subject.seeds for slot in subject.readers(Port(name, 0)))
     named = {differentiated(name, subject.before.nodes.keys()) for name in readers}
     return {name for name in named if name is not None and subject.shape(Port(name, 0)) == ()}
 
 
 def _model(subject: Subject) -> Set[str]:
-    """Matmuls, convolutions and what reads one, and what gradient code computes."""
+    """Matmuls, convolutions and their readers, and the values computed by gradient code."""
     products = [name for name, node in subject.view.nodes.items() if _PRODUCT.search(node.op)]
     code = gradient_nodes(subject.before)
     return {
@@ -136,7 +137,7 @@ def _model(subject: Subject) -> Set[str]:
 def _between(
     subject: Subject, starts: Sequence[str], ends: Sequence[str], through: Callable[[str], bool]
 ) -> Set[str]:
-    """What lies on ways of data between nodes, themselves left out."""
+    """The nodes on data paths between two sets of nodes, without these."""
     ahead = subject.view.followed(
         starts, lambda name: name in starts or (name not in ends and through(name))
     ) - set(starts)
@@ -157,7 +158,7 @@ def own_computed_in_half(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def computed_in_the_other_half(subject: Subject, random: Any) -> Optional[Plant]:
-    """A half-precision op computes in the other half type."""
+    """A half-precision op computes in the other half-precision type."""
     name = pick(random, _typed(subject, subject.view.nodes, tuple(_HALVES)))
     return (
         None
@@ -182,19 +183,19 @@ def _through(subject: Subject, random: Any, names: Any, dtypes: List[int]) -> Op
 
 @fault
 def rounded_to_half(subject: Subject, random: Any) -> Optional[Plant]:
-    """An input that the conversion left alone is rounded to half precision and back."""
+    """An input that the conversion left unchanged is rounded to half precision and back."""
     return _through(subject, random, subject.before.nodes, [FLOAT16, BFLOAT16])
 
 
 @fault
 def own_rounded_to_half(subject: Subject, random: Any) -> Optional[Plant]:
-    """An input of what graphmp has put in is rounded to half precision and back."""
+    """An input of a node added by graphmp is rounded to half precision and back."""
     return _through(subject, random, [*subject.outside, *subject.updates], [FLOAT16, BFLOAT16])
 
 
 @fault
 def cast_removed(subject: Subject, random: Any) -> Optional[Plant]:
-    """A half-precision op that casts lead to or away from computes in float32, without these casts."""
+    """A half-precision op computes in float32, without the casts before and after it."""
     near = {slot.node for name in subject.casts for slot in subject.readers(Port(name, 0))}
     near |= {subject.read(Slot(name, 0)).node for name in subject.casts}
     name = pick(random, _typed(subject, sorted(near), tuple(_HALVES)))

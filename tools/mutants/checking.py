@@ -1,4 +1,4 @@
-"""Faults of the finite check: which gradients it looks at, and what it comes to."""
+"""Faults of the finite check: the gradients that it covers, and its result."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mutants.wiring import list_is_shorter
 
 @fault
 def gradient_left_out_of_check(subject: Subject, random: Any) -> Optional[Plant]:
-    """A list of what is finite is one shorter."""
+    """A list of finite flags misses one."""
     return list_is_shorter(subject, random, subject.packs)
 
 
 @fault
 def gradient_checked_for_another(subject: Subject, random: Any) -> Optional[Plant]:
-    """A check looks at another gradient of any shape, which is then checked twice."""
+    """A check reads another gradient of any shape, which is then checked twice."""
     checks = [name for name in subject.own if subject.view.nodes[name].op == "IsFinite"]
     name = pick(random, checks)
     read = {subject.read(Slot(other, 0)) for other in checks}
@@ -42,7 +42,7 @@ def gradient_checked_for_another(subject: Subject, random: Any) -> Optional[Plan
 
 @fault
 def check_twice_in_list(subject: Subject, random: Any) -> Optional[Plant]:
-    """A list of what is finite has one entry twice, another not at all."""
+    """A list of finite flags has one entry twice, and another not at all."""
     name = pick(random, [name for name in subject.packs if len(subject.view.inputs(name)) > 1])
     if name is None:
         return None

@@ -1,4 +1,4 @@
-"""The classes of faults: each a function that plants one, drawn at random, in a copy of a subject's graph."""
+"""The classes of faults: functions that plant a random fault in a copy of a subject's graph."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ Planter = Callable[[Subject, random.Random], Optional[Plant]]
 FAULTS: Dict[str, Planter] = {}
 HELD_OUT: Dict[str, Planter] = {}
 _ATTEMPTS = 6
-_MODULES = "scaling checking gates clipping updating wiring edges constants attributes ops added casts interface functions several held_out"
+_MODULES = (
+    "scaling checking gates clipping updating wiring edges constants attributes ops added casts "
+    "interface functions several held_out"
+)
 _Value = TypeVar("_Value")
 
 
 def fault(plant: Planter) -> Planter:
-    """Registers a class of faults under its function's name; those of held_out.py are held out."""
+    """Register a class of faults under its function's name; those of held_out.py are held out."""
     held_out = plant.__module__.endswith("held_out")
     (HELD_OUT if held_out else FAULTS)[plant.__name__] = plant
     return plant
 
 
 def load() -> None:
-    """Imports all classes."""
+    """Import all classes."""
     for name in _MODULES.split():
         importlib.import_module("mutants." + name)
 
 
 def chosen(names: Sequence[str] = (), held_out: bool = False) -> List[str]:
-    """The classes asked for; without names all that aren't held out, or those that are."""
+    """The requested classes; without names, all that are held out or all that aren't."""
     load()
     unknown = sorted(set(names) - set(FAULTS) - set(HELD_OUT))
     if unknown:
@@ -43,7 +46,7 @@ def chosen(names: Sequence[str] = (), held_out: bool = False) -> List[str]:
 
 
 def planted(name: str, subject: Subject, seed: Any) -> Optional[Mutant]:
-    """A mutant of a class, the same one for the same seed; None where the subject has no place for it."""
+    """A mutant of a class, determined by the seed; None if the subject has no place for it."""
     load()
     planter = FAULTS.get(name) or HELD_OUT[name]
     chance = random.Random("%s %s %s" % (name, subject.name, seed))
@@ -57,12 +60,12 @@ def planted(name: str, subject: Subject, seed: Any) -> Optional[Mutant]:
 def first(
     chance: random.Random, values: Iterable[_Value], fits: Callable[[_Value], bool]
 ) -> Optional[_Value]:
-    """One of some values that fits, which is tried for a few of them; None where none did."""
+    """The first value that fits, among a few random ones; None if none does."""
     listed = list(values)
     tried = chance.sample(listed, min(len(listed), _ATTEMPTS))
     return next((value for value in tried if fits(value)), None)
 
 
 def pick(chance: random.Random, values: Sequence[_Value]) -> Optional[_Value]:
-    """One of some values; None where there are none."""
+    """A random value; None if there are none."""
     return chance.choice(values) if values else None

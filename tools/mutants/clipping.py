@@ -14,7 +14,7 @@ from mutants.wiring import list_is_shorter
 
 @fault
 def clip_norm_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """A number of the clip is another one."""
+    """A number of the clip is changed."""
     floats = [
         name
         for name in subject.clips
@@ -30,7 +30,7 @@ def clip_norm_changed(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def update_reads_unclipped_gradient(subject: Subject, random: Any) -> Optional[Plant]:
-    """Who should read a clipped gradient reads it as it was."""
+    """A reader of a clipped gradient reads the unclipped one."""
     muls = [
         name
         for name in subject.clips
@@ -63,7 +63,7 @@ def norm_leaves_out_a_gradient(subject: Subject, random: Any) -> Optional[Plant]
 
 @fault
 def norm_counts_a_gradient_twice(subject: Subject, random: Any) -> Optional[Plant]:
-    """The norm has one gradient in the place of another."""
+    """The norm has one gradient twice and misses another."""
     name = pick(random, [n for n in subject.clips if subject.view.nodes[n].op == "L2Loss"])
     others = name and [
         n

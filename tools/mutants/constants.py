@@ -1,4 +1,4 @@
-"""Faults in numbers: constants, what variables start with, what an optimizer multiplies with."""
+"""Faults in numbers: constants, initial values, and factors of an optimizer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def value_of(node: Any) -> Any:
 
 
 def set_value(node: Any, value: Any) -> None:
-    """Gives a constant another value of the same dtype and shape."""
+    """Give a constant another value of the same dtype and shape."""
     before = node.attr["value"].tensor
     after = tf.make_tensor_proto(
         value, tf.as_dtype(before.dtype), [dim.size for dim in before.tensor_shape.dim]
@@ -30,7 +30,7 @@ def set_value(node: Any, value: Any) -> None:
 
 
 def times(node: Any, factor: float) -> Tuple[str, str]:
-    """Multiplies a constant; what is 0 takes the factor itself. Returns it before and after in a few words."""
+    """Multiply a constant, or replace zeros by the factor; return the old and new value as text."""
     before = np.array(value_of(node))
     wide = before.astype(np.float64)
     set_value(node, np.where(wide == 0, factor, wide * factor))
@@ -38,7 +38,7 @@ def times(node: Any, factor: float) -> Tuple[str, str]:
 
 
 def add_to(node: Any, number: int) -> Tuple[str, str]:
-    """Adds to a constant; a boolean one is turned. Returns it before and after in a few words."""
+    """Add to a constant, or negate a boolean one; return the old and new value as text."""
     before = np.array(value_of(node))
     set_value(node, ~before if before.dtype == bool else before + before.dtype.type(number))
     return short(before), short(value_of(node))
@@ -50,7 +50,7 @@ def short(value: Any) -> str:
 
 
 def change(plant: Plant, name: str, random: Any) -> Optional[Plant]:
-    """Gives one element, or all, of a constant another value; None for what has none that is a number."""
+    """Change one element, or all, of a constant; None if it has no numbers."""
     node = plant.node(name)
     before = np.array(value_of(node))
     floats = plant.subject.is_float(Port(name, 0)) or before.dtype.kind == "f"
@@ -70,7 +70,7 @@ def change(plant: Plant, name: str, random: Any) -> Optional[Plant]:
 
 
 def constants(subject: Subject, names: Any) -> List[str]:
-    """Constants among nodes."""
+    """The constants among nodes."""
     return [
         name
         for name in names
@@ -79,7 +79,7 @@ def constants(subject: Subject, names: Any) -> List[str]:
 
 
 def numbers(subject: Subject, names: Any) -> List[str]:
-    """Constants that are numbers."""
+    """The numeric constants among nodes."""
     return [
         name
         for name in constants(subject, names)
@@ -94,13 +94,13 @@ def _one(subject: Subject, random: Any, names: List[str]) -> Optional[Plant]:
 
 @fault
 def constant_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """A constant of the original is another one."""
+    """A constant of the original is changed."""
     return _one(subject, random, constants(subject, subject.before.nodes))
 
 
 @fault
 def hyperparameter_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """A number that an update reads, such as the learning rate, is another one."""
+    """A number that an update reads, such as the learning rate, is changed."""
     scalars = [
         port.node
         for name in subject.writes

@@ -1,4 +1,4 @@
-"""Faults of order: control edges dropped, and added where what they come from may not run."""
+"""Faults of order: missing control edges, and control edges from nodes that may not run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def dropped(
     edges: Sequence[Tuple[str, str]],
     words: str = "no longer waits for",
 ) -> Optional[Plant]:
-    """One of some control edges, given by who waits for whom, is not there."""
+    """One of some control edges, given as (waiting node, awaited node), is missing."""
     edge = pick(random, edges)
     if edge is None:
         return None
@@ -27,13 +27,13 @@ def dropped(
 
 
 def control_edges(subject: Subject, names: Any) -> List[Tuple[str, str]]:
-    """Who waits for whom, by control inputs of some nodes."""
+    """The control edges into some nodes, as (waiting node, awaited node)."""
     return [(name, other) for name in names for other in subject.view.controls(name)]
 
 
 @fault
 def control_edge_dropped(subject: Subject, random: Any) -> Optional[Plant]:
-    """A control edge of the original's is dropped."""
+    """A control edge of the original is dropped."""
     return dropped(
         subject,
         random,
@@ -43,13 +43,13 @@ def control_edge_dropped(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def own_control_edge_dropped(subject: Subject, random: Any) -> Optional[Plant]:
-    """A control edge of what graphmp has put in is dropped."""
+    """A control edge of a node added by graphmp is dropped."""
     return dropped(subject, random, control_edges(subject, subject.outside))
 
 
 @fault
 def train_no_longer_waits(subject: Subject, random: Any) -> Optional[Plant]:
-    """What runs a step no longer waits for an update."""
+    """The ops that run a step no longer wait for an update."""
     writes = set(subject.writes)
     alive = {name for name in subject.own if name.endswith("/alive")}
     edges = [
@@ -62,7 +62,7 @@ def train_no_longer_waits(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def control_edge_from_a_conditional(subject: Subject, random: Any) -> Optional[Plant]:
-    """A node waits for one that runs on one side of a conditional only."""
+    """A node waits for one that runs on only one side of a conditional."""
     switches = [name for name, node in subject.view.nodes.items() if node.op in SWITCHES]
     sides = [c.node for name in switches for c in subject.view.consumers(name)]
     sides = [

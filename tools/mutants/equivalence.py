@@ -1,29 +1,40 @@
-"""The rules by which a mutant is the same program as the graph that it was made from. What no rule says is not equivalent.
+"""The rules by which a mutant is the same program as the unmutated graph.
 
-1. The same order. The two differ in control inputs alone, and each that is missing or new is implied by a path on which every node waits
-   for the one before it: a node that waits for all of its inputs runs, or is dead, only after they have run, or where one is dead. Merge,
-   which runs as soon as one input is there, ends a path unless the edge into it is a control edge; so does NextIteration.
+A mutant to which no rule applies is not equivalent.
+
+1. Same order. The graphs differ in control inputs only, and each missing or new one is implied by a
+   path on which every node waits for the one before it. A node that waits for all of its inputs
+   runs, or is dead, only after they have run, or if one is dead. Merge, which runs as soon as one
+   input is there, ends a path unless the edge into it is a control edge; so does NextIteration.
        b waits for x, x reads a, b waits for a  ->  b waits for x, x reads a
-   A node without state, and no group, that the conversion has put in may run sooner where all that read it or wait for it wait for the same,
-   or where there are none: nobody sees that.
+   A node without state that the conversion added, other than a group, may run sooner if all nodes
+   that read it or wait for it wait for the same, or if there are none: no node can observe the
+   difference.
        y reads x, both wait for a  ->  y reads x and waits for a
-2. The same values. Every node of the original, every op with state and every op of control flow does the same with the same values, in
-   the same order. Values are numbered: two ops without state have the same number where op, attributes, the numbers of their inputs
-   (in any order where the op commutes) and of what they wait for are the same. Furthermore
-   a. an Identity has its input's number where its input has waited for all that it waits for: by 1 it then runs, or is dead, with its input.
-       a reader of x reads Identity(x);  a reader of Identity(x) that waits for what x waits for reads x
-   b. All, Any, Max, Min and Sum of a list of scalars have the same number in whatever order the list is. The first four choose; of a Sum
-      TensorFlow promises no order: its kernels add in packets and shards that differ between machines.
+2. Same values. Every node of the original, every op with state and every op of control flow does
+   the same with the same values, in the same order. Values are numbered: two ops without state have
+   the same number if their ops, attributes, the numbers of their inputs (in any order if the op
+   commutes) and of the awaited nodes are the same. Furthermore
+   a. an Identity has its input's number if the input waits for all that the Identity waits for: by
+      1 it then runs, or is dead, with its input.
+       a reader of x reads Identity(x)
+       a reader of Identity(x) that waits for what x waits for reads x
+   b. All, Any, Max, Min and Sum of a list of scalars have the same number for any order of the
+      list. The first four choose; for Sum TensorFlow promises no order: its kernels add in packets
+      and shards that differ between machines.
        All(Pack(a, b))  ->  All(Pack(b, a))
-   c. a value that was computed in half precision has the same number in float32, which holds it exactly, and cast back to that type it is
-      itself; so an op that only moves values, or hands on zeros in their place, gives the same in both types. In float16, whose every number
-      is a normal one of float32, so do those that compare and those that change a sign; one of bfloat16 may be flushed to zero as subnormal.
+   c. a value computed in half precision has the same number in float32, which holds it exactly, and
+      when cast back to that type. So an op that only moves values, or replaces them by zeros, gives
+      the same in both types. In float16, all numbers of which are normal in float32, so do
+      comparisons and changes of sign; a bfloat16 number may be flushed to zero as subnormal.
        Relu in float16 of x  ->  a cast to float16 of Relu in float32 of a cast of x
-   What is left over is a node without readers below graphmp/, which may change.
-3. Where nobody looks. By 2, the two differ in values of the original's nodes that nothing reads or waits for but such nodes, that no collection
-   or signature names, and that are multiplied by a loss scale in the unmutated graph. Nothing that the graph does depends on them, and who
-   fetches one by its name gets another number than in the original from the unmutated graph too.
-       the gradient with respect to a constant, which nobody reads, starts from a seed that is not scaled
+   The remaining nodes are below graphmp/ and have no readers; these may change.
+3. Unobserved. By 2, the graphs differ in values of nodes of the original that only such nodes read
+   or wait for, that no collection or signature names, and that are multiplied by a loss scale in
+   the unmutated graph. No behaviour of the graph depends on them, and a fetch of one by its name
+   gives another number than in the original from the unmutated graph too.
+       the gradient with respect to a constant, which is unused, starts from a seed that is not
+       scaled
 """
 
 from __future__ import annotations
@@ -101,7 +112,7 @@ Edge = Tuple[str, str]
 
 
 def rule(subject: Subject, mutated: tf.MetaGraphDef) -> str:
-    """The rule by which a mutant is equivalent; empty where none says so."""
+    """The rule by which a mutant is equivalent; empty if none applies."""
     if not _same_beside_nodes(subject.converted, mutated):
         return ""
     view = GraphView(mutated.graph_def)
@@ -112,7 +123,10 @@ def rule(subject: Subject, mutated: tf.MetaGraphDef) -> str:
 
 
 def lost_order(subject: Subject, view: GraphView) -> List[Edge]:
-    """Control edges of the unmutated graph that a mutant of the same nodes neither has nor implies: (who waited, for whom)."""
+    """Control edges of the unmutated graph that a mutant of the same nodes neither has nor implies.
+
+    Each is (waiting node, awaited node).
+    """
     dropped = [
         (name, other) for name, other in _edges(subject.view) - _edges(view) if name in view.nodes
     ]
@@ -124,7 +138,7 @@ def lost_order(subject: Subject, view: GraphView) -> List[Edge]:
 
 
 def _is_read_later(subject: Subject, view: GraphView, name: str, other: str) -> bool:
-    """Whether a node that was put in is no more than its values, and whoever comes after it, if anybody, waits for another one."""
+    """Whether an added node is stateless, and all its successors, if any, wait for another one."""
     readers = {consumer.node for consumer in view.consumers(name)}.union(
         view.control_consumers(name)
     )
@@ -140,7 +154,7 @@ def _is_read_later(subject: Subject, view: GraphView, name: str, other: str) -> 
 
 
 def loses_order_alone(subject: Subject, mutated: tf.MetaGraphDef) -> bool:
-    """Whether a mutant differs in nothing but control edges that are missing and not implied."""
+    """Whether a mutant differs only in control edges that are missing and not implied."""
     view = GraphView(mutated.graph_def)
     return (
         _only_order_differs(subject.view, view)
@@ -194,7 +208,7 @@ def _without_order(node: Any) -> bytes:
 
 
 def _same_beside_nodes(one: tf.MetaGraphDef, other: tf.MetaGraphDef) -> bool:
-    """Whether two graphs differ in the nodes of the main graph alone."""
+    """Whether two graphs differ only in the nodes of the main graph."""
     return _beside_nodes(one) == _beside_nodes(other)
 
 
@@ -206,7 +220,7 @@ def _beside_nodes(meta_graph: tf.MetaGraphDef) -> bytes:
 
 
 def _different(subject: Subject, view: GraphView) -> Set[str]:
-    """Nodes of the original, and those that are more than their values, that don't do the same."""
+    """Nodes of the original, and those with effects, that behave differently."""
     numbers = _Numbers(subject)
     before, after = numbers.of(subject.view), numbers.of(view)
     wanted = {
@@ -219,7 +233,7 @@ def _different(subject: Subject, view: GraphView) -> Set[str]:
 
 
 def _unseen(subject: Subject, view: GraphView, names: Set[str]) -> bool:
-    """Whether nothing depends on some nodes, and the unmutated graph gives a multiple of what they are in the original."""
+    """Whether some nodes have no effect, and are multiples of the original's when unmutated."""
     numbers = _Numbers(subject)
     if not names <= _multiplied(subject) or names & _named(subject.converted):
         return False
@@ -233,7 +247,7 @@ def _unseen(subject: Subject, view: GraphView, names: Set[str]) -> bool:
 
 
 def _multiplied(subject: Subject) -> Set[str]:
-    """Nodes of the original that a scaled seed leads to by data and over no unscaling."""
+    """Nodes of the original that depend on a scaled seed by data, but on no unscaling."""
     found: Set[str] = set()
     waiting = list(subject.seeds)
     while waiting:
@@ -263,7 +277,7 @@ def _named(meta_graph: tf.MetaGraphDef) -> Set[str]:
 
 
 class _Numbers:
-    """Numbers of values, the same ones for several graphs."""
+    """Numbers of values, shared by several graphs."""
 
     def __init__(self, subject: Subject):
         self._subject, self._defs = subject, subject.defs
@@ -271,7 +285,7 @@ class _Numbers:
         self._halves: Dict[int, int] = {}  # of values that a half-precision type holds
 
     def stays(self, view: GraphView, name: str) -> bool:
-        """Whether a node is more than its values: it has state, a reference, a handle, or is of control flow."""
+        """Whether a node has effects: state, a reference, a handle, or control flow."""
         node = view.nodes[name]
         definition = self._defs.get(node.op)
         if (
@@ -344,7 +358,10 @@ class _Numbers:
         return bool(half) and {source, target} <= {half, FLOAT32}
 
     def _half(self, view: GraphView, port: Port, found: Dict[str, int]) -> Optional[int]:
-        """The half-precision type that holds an output: its own, or that of all that is moved into it; None where there is none."""
+        """The half-precision type that holds an output; None if there is none.
+
+        It is the output's own type, or that of all values that are moved into it.
+        """
         signature = self._defs.signature(view.nodes[port.node])
         dtype = (
             signature.outputs[port.output].dtype
@@ -369,7 +386,7 @@ class _Numbers:
         return len(halves) == 1 and None not in halves and (node.op in _MOVE or halves == {FLOAT16})
 
     def _in_any_order(self, view: GraphView, name: str, found: Dict[str, int]) -> Any:
-        """The inputs of a node that reduces a list of scalars to one, in an order of their own; None for any other."""
+        """The inputs, in canonical order, if a node reduces a list of scalars; else None."""
         node, ports = view.nodes[name], view.inputs(name)
         if (
             node.op not in _IN_ANY_ORDER
@@ -406,7 +423,7 @@ def _attributes(node: Any, without: Tuple[str, ...] = ()) -> Any:
 
 
 def _in_order(view: GraphView) -> List[str]:
-    """The nodes, each behind what it reads; what a NextIteration brings back doesn't count."""
+    """The nodes, each after its inputs, without the edges from a NextIteration."""
     order: List[str] = []
     left: Dict[str, int] = {}
     readers: Dict[str, List[str]] = {}

@@ -1,18 +1,21 @@
-"""A mutant and the unmutated graph run side by side, and whether that tells them apart.
+"""Runs of a mutant and the unmutated graph side by side, and whether they differ.
 
-Both start from the same values and go through the same steps on the same batches, in one thread and as the graphs are written:
+Both start from the same values and run the same steps on the same batches, in one thread and
+without graph optimisation:
 
-    init         the graph's own init op, then the initialisers of what it left out
+    init         the graph's own init op, then the initialisers of all that it left out
     growth       five good steps: with a growth interval of 2 the scale grows twice
-    overflow     two steps in a row in which one gradient is infinite, then a good one; then each gradient in turn, infinite and,
-                 in its last element, NaN
-    lower bound  as many overflows as it takes
-    upper bound  the scale is 2^127 and what it multiplies is small: it can't grow
-    checkpoint   what the Saver writes; what it restores after more steps, and in a session that initialised nothing; and the original's own file
+    overflow     two steps in a row in which one gradient is infinite, then a good one; then each
+                 gradient in turn, infinite and, in its last element, NaN
+    lower bound  as many overflows as needed
+    upper bound  the scale is 2^127 and its factors are small: it can't grow
+    checkpoint   the Saver's file; restoring it after more steps, and in a session that initialised
+                 nothing; and the original's own file
 
-What is compared after each step, by bytes: all variables, the losses, what step was refused with which error. What differs between
-two runs of the unmutated graph, its nodes in one order and in the other, isn't compared. A mutant that can't be told apart is
-undecided: nothing says that it is the same.
+All variables, the losses, and the errors of refused steps are compared after each step, byte by
+byte. Differences between two runs of the unmutated graph, with its nodes in one order and in the
+reverse, are ignored. A mutant without a difference is undecided: nothing proves that it is the
+same.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ class NotRun(Exception):
 
 
 class Plan(NamedTuple):
-    """What the unmutated graph says on how to run it, for all of its mutants.
+    """How to run the unmutated graph and all of its mutants.
 
     Attributes:
         init: names of the ops that initialise variables, together.
@@ -59,9 +62,9 @@ class Plan(NamedTuple):
         losses: scalars that are fetched ahead of a step.
         variables: the ops of all variables.
         gradients: tensors that are made to overflow.
-        seeds: what is small where the scale is large.
+        seeds: tensors that are made small while the scale is large.
         feeds: the batches.
-        shapes: of those gradients whose shapes are known.
+        shapes: the known shapes of gradients.
     """
 
     init: List[str]
@@ -76,10 +79,12 @@ class Plan(NamedTuple):
 
 
 class Comparison:
-    """The unmutated graph's observations, made once, and mutants held against them."""
+    """The unmutated graph's observations, made once, for comparison with mutants."""
 
     def __init__(self, subject: Subject):
-        """Runs the unmutated graph twice, once with its nodes in the other order: what no edge orders may come out otherwise.
+        """Run the unmutated graph twice, once with its nodes in reverse.
+
+        Results that no edge orders may differ between the two.
 
         Raises:
             NotRun: it can't be run.
@@ -101,7 +106,7 @@ class Comparison:
             raise NotRun("good steps on made-up batches change no variable")
 
     def _trains(self) -> bool:
-        """Whether the good steps change a variable of the original's: else every mutant would seem the same."""
+        """Whether the good steps change a variable of the original; else all mutants look equal."""
         ends = [
             {name: self._expected.get("%s: %s" % (label, name)) for name in self._subject.variables}
             for label in ("initialised", "growth 4")
@@ -109,7 +114,7 @@ class Comparison:
         return ends[0] != ends[1]
 
     def difference(self, mutated: tf.MetaGraphDef) -> str:
-        """Where a mutant is first seen to differ; empty where it isn't."""
+        """The first difference of a mutant; empty if there is none."""
         for field in ("collection_def", "saver_def", "signature_def"):
             if getattr(mutated, field) != getattr(self._subject.converted, field):
                 return field
@@ -130,7 +135,7 @@ def plan(subject: Subject) -> Plan:
     """How to run a conversion.
 
     Raises:
-        NotRun: no batch was found with which it runs.
+        NotRun: no batch was found on which it runs.
     """
     view = subject.view
     initializers = _initializers(subject)
@@ -172,7 +177,10 @@ def _known_shapes(subject: Subject, names: List[str]) -> Dict[str, Tuple[int, ..
 
 
 def _train(subject: Subject) -> List[str]:
-    """The ops of the collection `train_op`; else those at the end of updates, the original's where there are any."""
+    """The ops of the collection `train_op`, or else the last ops of updates.
+
+    Of these, only the original's, if there are any.
+    """
     collections = subject.converted.collection_def
     listed = [
         parse_input(name).node
@@ -222,7 +230,7 @@ def _feeds(subject: Subject, made: Plan) -> List[Dict[str, Any]]:
                     [graph.get_operation_by_name(name) for name in made.train],
                     random_attempts(graph, subject.view, targets, _BATCH, 1),
                 )
-        except Exception as error:  # TensorFlow raises what it likes
+        except Exception as error:  # TensorFlow raises errors of many types
             raise NotRun("%s: %s" % (type(error).__name__, str(error).splitlines()[0])) from error
         return [
             {name: np.array(value) for name, value in batches(step).items()} for step in range(3)
@@ -250,14 +258,14 @@ def _copy(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
 def observed(
     meta_graph: tf.MetaGraphDef, made: Plan, folder: pathlib.Path, old: bool
 ) -> Observations:
-    """What is seen of a graph that goes through all steps."""
+    """The observations of a graph that runs all steps."""
     found: Observations = {}
     with tf.Graph().as_default() as graph:
         copy = _copy(meta_graph)
         spoils = _spoiled(copy, made)
         try:
             imported(copy)
-        except Exception as error:  # TensorFlow raises what it likes
+        except Exception as error:  # TensorFlow raises errors of many types
             return {"import": type(error).__name__}
         reads = _reads(graph, made)
         with tf.Session(graph=graph, config=CONFIG) as session:
@@ -295,7 +303,7 @@ def _all_steps(run: _Run, made: Plan, saver: Any, folder: pathlib.Path) -> None:
 
 
 class _Run:
-    """A session of one graph, and what is seen of it."""
+    """A session of one graph, with its observations."""
 
     def __init__(
         self,
@@ -315,7 +323,7 @@ class _Run:
         self._number = 0
 
     def initialise(self) -> None:
-        """Runs the init op, and looks at what it has initialised."""
+        """Run the init op, and record what it has initialised."""
         self._guarded(
             "init",
             lambda: (
@@ -328,12 +336,12 @@ class _Run:
         self._look("init")
         rest = (
             _initialise if "init: error" in self._found else _initialise_rest
-        )  # a second time an initialiser may read what another one writes
+        )  # in the second round an initialiser may read a variable that another one writes
         self._guarded("initialisers", lambda: rest(self._session, self._plan))
         self._look("initialised")
 
     def step(self, label: str, spoilt: Any = None) -> None:
-        """Fetches the losses, runs a step with some values spoilt, and looks at the variables."""
+        """Fetch the losses, run a step with some values spoilt, and record the variables."""
         feed = dict(self._plan.feeds[self._number % len(self._plan.feeds)])
         self._number += 1
         graph = self._session.graph
@@ -357,7 +365,7 @@ class _Run:
         self._look(label)
 
     def _factor(self, name: str, number: float) -> Any:
-        """What a value is multiplied by; NaN is for its last element alone."""
+        """The factor of a value; NaN applies to its last element only."""
         if not np.isnan(number) or name not in self._plan.shapes:
             return np.float32(number)
         factor = np.ones(self._plan.shapes[name], np.float32)
@@ -369,7 +377,7 @@ class _Run:
             self._guarded("%s: %s" % (label, name), lambda read=read: self._session.run(read))
 
     def scale_is(self, value: float) -> None:
-        """Gives each scale a value."""
+        """Set each scale."""
         for name, (feed, assign) in _setters(self._session.graph, self._plan).items():
             self._guarded(
                 "setting " + name,
@@ -379,7 +387,7 @@ class _Run:
             )
 
     def save(self, label: str, saver: Any, path: pathlib.Path) -> None:
-        """Saves, and looks at the file."""
+        """Save, and record the file."""
         if not saver.save_tensor_name:
             return
         self._guarded(
@@ -392,7 +400,7 @@ class _Run:
         self._guarded(label + ", file", lambda: _content(path))
 
     def restored(self, label: str, saver: Any, path: pathlib.Path) -> None:
-        """Restores, and looks at the variables."""
+        """Restore, and record the variables."""
         if saver.restore_op_name and glob.glob(str(path) + "*"):
             self._guarded(
                 label,
@@ -408,7 +416,7 @@ class _Run:
     def _guarded(self, label: str, call: Callable[[], Any]) -> None:
         try:
             self._found[label] = _bytes(call())
-        except Exception as error:  # TensorFlow raises what it likes
+        except Exception as error:  # TensorFlow raises errors of many types
             self._found[label + ": error"] = type(error).__name__
 
 
@@ -433,13 +441,16 @@ def _is_there(graph: Any, name: str) -> bool:
 
 
 def _initialise(session: Any, made: Plan) -> None:
-    """Runs the init op where there is one, and the initialisers of what is still uninitialised."""
+    """Run the init op if there is one, and the initialisers of all that is still uninitialised."""
     session.run([session.graph.get_operation_by_name(name) for name in made.init])
     _initialise_rest(session, made)
 
 
 def _initialise_rest(session: Any, made: Plan) -> None:
-    """Runs the initialisers of tables and of what the init op leaves out, each once those before it have run."""
+    """Run the initialisers of tables and of variables that the init op leaves out, in order.
+
+    Each runs once those before it have run.
+    """
     graph = session.graph
     tables = tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS)
     session.run(tables)
@@ -463,7 +474,7 @@ def _controls(graph: Any, name: str) -> List[str]:
 
 
 def _reads(graph: Any, made: Plan) -> Dict[str, Any]:
-    """What reads each variable."""
+    """A read of each variable."""
     found = {}
     for name in made.variables:
         if _is_there(graph, name):
@@ -478,7 +489,7 @@ def _reads(graph: Any, made: Plan) -> Dict[str, Any]:
 
 
 def _setters(graph: Any, made: Plan) -> Dict[str, Tuple[Any, Any]]:
-    """For each scale a placeholder, and what assigns it."""
+    """For each scale a placeholder, and an op that assigns it."""
     found = {}
     with graph.as_default():
         for name in made.variables:
@@ -495,7 +506,11 @@ def _setters(graph: Any, made: Plan) -> Dict[str, Tuple[Any, Any]]:
 
 
 def _spoiled(meta_graph: tf.MetaGraphDef, made: Plan) -> Dict[str, Tuple[str, Any]]:
-    """Multiplies gradients and seeds by placeholders, in the graph itself; the placeholder and its dtype by the tensor."""
+    """Multiply gradients and seeds by placeholders, in the graph itself.
+
+    Returns:
+        The placeholder and its dtype by the tensor.
+    """
     view = GraphView(meta_graph.graph_def)
     defs, found = _types(meta_graph), {}  # type: Any, Dict[str, Tuple[str, Any]]
     for number, name in enumerate(dict.fromkeys([*made.gradients, *made.seeds])):
@@ -530,7 +545,7 @@ def _content(path: pathlib.Path) -> Dict[str, Any]:
 
 
 def _original_checkpoint(subject: Subject, made: Plan, path: pathlib.Path) -> bool:
-    """Writes a checkpoint of the original's; returns whether it could."""
+    """Write a checkpoint of the original; return whether this was possible."""
     saver = subject.original.saver_def
     if not saver.save_tensor_name:
         return False
@@ -547,6 +562,6 @@ def _original_checkpoint(subject: Subject, made: Plan, path: pathlib.Path) -> bo
                     ),
                 )
                 session.run(saver.save_tensor_name, {saver.filename_tensor_name: str(path)})
-        except Exception:  # TensorFlow raises what it likes: then there is none
+        except Exception:  # TensorFlow raises errors of many types: there is no checkpoint then
             return False
     return True

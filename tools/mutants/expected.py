@@ -1,10 +1,11 @@
-"""A file that says which classes of faults a check isn't expected to catch whole, and what it catches of these.
+"""Files of the classes of faults that a check catches incompletely, and of the caught mutants.
 
-    below CLASS                    a share below 99% is no failure; this line is written by hand
-    caught SUBJECT:CLASS  FAULT    of such a class: this mutant must not pass
+    below CLASS                    a share below 99% is no failure; written by hand
+    caught SUBJECT:CLASS  FAULT    this mutant, of such a class, must not pass
 
-Faults are drawn anew where a conversion changes, so that the share of a class that has holes goes up and down. What fails is a mutant
-that the file has as caught and that passes now, and a class without a line that falls below 99%.
+Faults are drawn anew when a conversion changes, so that the share of a class with holes varies. A
+run fails if a mutant passes that the file lists as caught, or if a class without a line falls below
+99%.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _Fault = Tuple[str, str]  # SUBJECT:CLASS, and the fault
 
 
 class Expected(NamedTuple):
-    """What such a file says; nothing by default.
+    """The content of such a file; empty by default.
 
     Attributes:
         below: classes.
@@ -29,7 +30,7 @@ class Expected(NamedTuple):
     caught: FrozenSet[_Fault] = frozenset()
 
     def escaped(self, outcomes: Iterable[Outcome]) -> List[Outcome]:
-        """What passes now and was caught."""
+        """The faults that pass now and were caught before."""
         return [
             outcome for outcome in outcomes if outcome.passed and _fault(outcome) in self.caught
         ]
@@ -39,10 +40,10 @@ NO_HOLES = Expected()
 
 
 def read(path: pathlib.Path) -> Expected:
-    """Reads a file.
+    """Read a file.
 
     Raises:
-        ValueError: a line is none of the two kinds.
+        ValueError: a line is of neither kind.
     """
     below, caught = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -61,7 +62,7 @@ def read(path: pathlib.Path) -> Expected:
 
 
 def write(path: pathlib.Path, outcomes: Sequence[Outcome]) -> None:
-    """Writes a file anew, with the lines `below` and the comments that it has."""
+    """Update a file, keeping its `below` lines and comments."""
     lines = path.read_text(encoding="utf-8").splitlines()
     below = read(path).below
     kept = [line for line in lines if not line.startswith("caught ")]

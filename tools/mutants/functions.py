@@ -34,7 +34,7 @@ def _places(subject: Subject) -> Iterator[Tuple[int, int, str]]:
 
 @fault
 def function_body_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """A constant, an op, the order of two inputs or a control edge in a function is another one."""
+    """A constant, an op, the order of two inputs or a control edge in a function is changed."""
     found = pick(random, list(_places(subject)))
     if found is None:
         return None

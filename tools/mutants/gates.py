@@ -1,4 +1,4 @@
-"""Faults of what keeps variables as they are on a skipped step."""
+"""Faults of the gates that keep variables unchanged on a skipped step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mutants.wiring import reads_another
 
 @fault
 def gate_swapped(subject: Subject, random: Any) -> Optional[Plant]:
-    """A choice takes what it should leave, or an update runs on the other side of its Switch."""
+    """A selection has its values exchanged, or an update runs on the other side of its Switch."""
     name = pick(random, subject.selects + subject.switches)
     if name is None:
         return None
@@ -36,7 +36,7 @@ def gate_swapped(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def gate_open(subject: Subject, random: Any) -> Optional[Plant]:
-    """The new value is written whatever the flag says."""
+    """The new value is written whatever the flag."""
     slots = [slot for name in subject.selects for slot in subject.readers(Port(name, 0))]
     slots += [
         Slot(c.node, c.slot)
@@ -56,12 +56,12 @@ def gate_open(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def gate_keeps_anothers_value(subject: Subject, random: Any) -> Optional[Plant]:
-    """On a skipped step a variable takes what another one holds."""
+    """On a skipped step a variable takes the value of another one."""
     return other_value(subject, random, 2)
 
 
 def other_value(subject: Subject, random: Any, place: int) -> Optional[Plant]:
-    """One of the two values of a gate is another one of the same kind."""
+    """One of the two values of a gate is replaced by another of the same kind."""
     name = pick(random, subject.selects)
     return reads_another(
         subject, random, Slot(name, place) if name else None, words="input {slot} of {node} is"
@@ -69,7 +69,7 @@ def other_value(subject: Subject, random: Any, place: int) -> Optional[Plant]:
 
 
 def predicates(subject: Subject) -> List[Slot]:
-    """The inputs of gates that decide."""
+    """The predicate inputs of gates."""
     return [Slot(name, 0) for name in subject.selects] + [
         Slot(name, 1) for name in subject.switches
     ]
@@ -77,7 +77,7 @@ def predicates(subject: Subject) -> List[Slot]:
 
 @fault
 def gate_by_another_flag(subject: Subject, random: Any) -> Optional[Plant]:
-    """A gate is decided on by another boolean."""
+    """The predicate of a gate is another boolean."""
     return reads_another(
         subject, random, pick(random, predicates(subject)), words="{node} is decided by"
     )
@@ -85,7 +85,7 @@ def gate_by_another_flag(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def gate_turned(subject: Subject, random: Any) -> Optional[Plant]:
-    """A gate is open where it should be closed."""
+    """The predicate of a gate is negated."""
     slot = pick(
         random, [slot for slot in predicates(subject) if subject.dtype(subject.read(slot)) == BOOL]
     )
@@ -98,7 +98,7 @@ def gate_turned(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def gate_always_open(subject: Subject, random: Any) -> Optional[Plant]:
-    """A gate is decided on by a constant."""
+    """The predicate of a gate is constant."""
     slot = pick(
         random, [slot for slot in predicates(subject) if subject.shape(subject.read(slot)) == ()]
     )
@@ -111,7 +111,7 @@ def gate_always_open(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def old_value_is_read_late(subject: Subject, random: Any) -> Optional[Plant]:
-    """What a gate keeps is read without waiting for what it waited for."""
+    """The kept value of a gate is read without waiting for the nodes that it waited for."""
     waits = [
         name
         for name in subject.own

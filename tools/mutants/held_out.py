@@ -1,7 +1,9 @@
-"""Classes of faults that are kept out of the verifier's development: whoever works on it neither reads nor runs these.
+"""Classes of faults that are kept out of the verifier's development.
 
-They are a fifth of all classes, of every kind. `tools/mutate.py --held_out` plants them, and shows how the verifier does on faults that it
-was not made for.
+Whoever works on it neither reads nor runs these.
+
+They are a fifth of all classes, of every kind. `tools/mutate.py --held_out` plants them, and shows
+how the verifier does on faults that it was not made for.
 """
 
 from __future__ import annotations

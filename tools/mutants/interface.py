@@ -1,4 +1,4 @@
-"""Faults of what a program sees of a graph: placeholders, collections, Savers, signatures, variables."""
+"""Faults of a graph's interface: placeholders, collections, Savers, signatures, variables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mutants.wiring import reads_another
 
 
 def collections(subject: Subject) -> List[str]:
-    """The names of collections that aren't graphmp's own."""
+    """The names of collections other than graphmp's own."""
     return sorted(key for key in subject.converted.collection_def if not key.startswith("graphmp"))
 
 
 @fault
 def placeholder_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """A placeholder has another shape, or one with a default another default."""
+    """A placeholder has another shape, or another default value."""
     with_default = [
         n for n, node in subject.view.nodes.items() if node.op == "PlaceholderWithDefault"
     ]
@@ -46,7 +46,7 @@ def placeholder_changed(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def collection_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """An entry of a collection is missing, there twice, or another one."""
+    """An entry of a collection is missing, duplicated or replaced."""
     key = pick(random, collections(subject))
     if key is None:
         return None
@@ -70,7 +70,7 @@ def collection_changed(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def collection_dropped(subject: Subject, random: Any) -> Optional[Plant]:
-    """A collection is not there."""
+    """A collection is missing."""
     key = pick(random, collections(subject))
     if key is None:
         return None
@@ -111,7 +111,7 @@ def saved_tensors_swapped(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def restored_tensors_swapped(subject: Subject, random: Any) -> Optional[Plant]:
-    """A variable takes another one's values from a checkpoint."""
+    """A variable takes the value of another one from a checkpoint."""
     restores = {
         name
         for name, node in subject.view.nodes.items()
@@ -158,7 +158,7 @@ def initializer_left_out(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def variable_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """An initialiser gives a variable what another one starts with."""
+    """An initialiser gives a variable the initial value of another one."""
     inits = [
         name
         for name in subject.state.initializers

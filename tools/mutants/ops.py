@@ -1,4 +1,4 @@
-"""Faults of ops: one exchanged for another that takes and gives the same types."""
+"""Faults of ops: one replaced by another of the same signature."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _GROUPS = {op: group for group in _ALIKE for op in group}
 
 
 def exchanged(subject: Subject, random: Any, names: Sequence[str]) -> Optional[Plant]:
-    """One of some nodes does something else with the same inputs."""
+    """One of some nodes is replaced by another op on the same inputs."""
     name = pick(random, [name for name in names if alike(subject, subject.view.nodes[name])])
     if name is None:
         return None
@@ -74,7 +74,7 @@ def exchanged(subject: Subject, random: Any, names: Sequence[str]) -> Optional[P
 
 
 def alike(subject: Subject, node: Any) -> List[str]:
-    """Ops that take as many inputs of the types that a node has, and give as many outputs."""
+    """Ops with the same input and output types as a node."""
     mine = subject.defs.get(node.op)
     found = []
     for op in _GROUPS.get(node.op, ()):
@@ -94,7 +94,7 @@ def alike(subject: Subject, node: Any) -> List[str]:
 
 @fault
 def op_exchanged(subject: Subject, random: Any) -> Optional[Plant]:
-    """An op of the original is another one."""
+    """An op of the original is replaced."""
     return exchanged(
         subject, random, [name for name in subject.before.nodes if name in subject.view.nodes]
     )
@@ -102,5 +102,5 @@ def op_exchanged(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def own_op_exchanged(subject: Subject, random: Any) -> Optional[Plant]:
-    """An op that graphmp has put in is another one."""
+    """An op added by graphmp is replaced."""
     return exchanged(subject, random, subject.outside)

@@ -1,4 +1,4 @@
-"""What came of mutants: a verdict for each, and shares."""
+"""Outcomes of mutants: verdicts and shares."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ ENOUGH = 0.99  # the share of a class that should be caught
 
 
 class Outcome(NamedTuple):
-    """What came of a mutant.
+    """The outcome of a mutant.
 
     Attributes:
-        subject: what it was planted in.
+        subject: the conversion in which it was planted.
         name: its class.
-        number: with these two, what makes it again.
+        number: identifies it, with the other two.
         what: the fault.
         verdict: one of the four.
-        why: what told.
+        why: the reason for the verdict.
     """
 
     subject: str
@@ -29,11 +29,11 @@ class Outcome(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """Whether the check let it pass and no rule says that it is equivalent."""
+        """Whether the check accepted it and no rule makes it equivalent."""
         return self.verdict in (MISSED, UNDECIDED)
 
     def __str__(self) -> str:
-        """In one line, with what makes it again."""
+        """One line, with the text that identifies it for `--only`."""
         return "%s %s:%s:%d  %s%s" % (
             self.verdict,
             self.subject,

@@ -1,4 +1,4 @@
-"""A copy of a converted graph with a fault in it, and whether TensorFlow would take it."""
+"""A copy of a converted graph with a fault in it, and whether TensorFlow accepts it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Plant:
     """A copy of a subject's graph that is being changed.
 
     Attributes:
-        subject: what it was copied from.
+        subject: the source of the copy.
         graph: the copy.
         touched: names of the nodes that were changed or added.
-        what: what was changed.
+        what: the description of the changes.
     """
 
     def __init__(self, subject: Subject):
@@ -50,7 +50,7 @@ class Plant:
         self._added: Any = {}
 
     def said(self, text: str, *values: Any) -> Plant:
-        """Says what was changed."""
+        """Describe a change; return self."""
         self.what.append(text % values)
         return self
 
@@ -68,16 +68,16 @@ class Plant:
         )
 
     def connect(self, slot: Slot, port: Port) -> None:
-        """Lets a data input read another output."""
+        """Connect a data input to another output."""
         self.node(slot.node).input[slot.slot] = str(port)
 
     def read_instead(self, slots: Iterable[Slot], port: Port) -> None:
-        """Lets data inputs read another output."""
+        """Connect data inputs to another output."""
         for slot in slots:
             self.connect(slot, port)
 
     def add(self, name: str, op: str, inputs: Iterable[Any] = (), **attributes: Any) -> Port:
-        """Adds a node below graphmp/; the name gets a number where it is taken."""
+        """Add a node below graphmp/, with a number added to a name that is taken."""
         name, number = "graphmp/" + name, 0
         while name in self.subject.place or name in self._added:
             number += 1
@@ -96,31 +96,31 @@ class Plant:
         return Port(name, 0)
 
     def constant(self, name: str, value: Any, dtype: int) -> Port:
-        """Adds a constant."""
+        """Add a constant."""
         attribute = tf.AttrValue()
         attribute.tensor.CopyFrom(tf.make_tensor_proto(value, tf.as_dtype(dtype)))
         return self.add(name, "Const", dtype=dtype, value=attribute)
 
     def drop_input(self, slot: Slot) -> None:
-        """Takes an input out of a list whose length the attribute N says."""
+        """Remove an input from a list whose length is the attribute N."""
         node = self.node(slot.node)
         del node.input[slot.slot]
         node.attr["N"].i -= 1
 
     def wait(self, name: str, other: str) -> None:
-        """Adds a control input."""
+        """Add a control input."""
         node = self.node(name)
         if "^" + other not in node.input:
             node.input.append("^" + other)
 
     def wait_no_longer(self, name: str, other: str) -> None:
-        """Drops a control input."""
+        """Drop a control input."""
         node = self.node(name)
         node.input[:] = [text for text in node.input if text != "^" + other]
 
 
 def finished(name: str, plant: Optional[Plant]) -> Optional[Mutant]:
-    """The mutant; None where the fault changes nothing, or TensorFlow wouldn't import or run the graph."""
+    """The mutant; None if the graph is unchanged, or TensorFlow wouldn't import or run it."""
     if (
         plant is None
         or serialize(plant.graph) == plant.subject.data
@@ -132,12 +132,15 @@ def finished(name: str, plant: Optional[Plant]) -> Optional[Mutant]:
 
 
 def _loads(graph_def: tf.GraphDef) -> bool:
-    """Whether TensorFlow imports a graph. A recorded shape that a fault has changed is dropped, as if the graph were exported anew."""
+    """Whether TensorFlow imports a graph.
+
+    Recorded shapes changed by a fault are dropped, as if the graph were exported anew.
+    """
     while True:
         try:
             load_graph(graph_def)
             return True
-        except Exception as error:  # TensorFlow raises what it likes
+        except Exception as error:  # TensorFlow raises errors of many types
             stale = _STALE.search(str(error))
             named = [
                 node
@@ -150,7 +153,10 @@ def _loads(graph_def: tf.GraphDef) -> bool:
 
 
 def _stay_in_their_loops(plant: Plant) -> bool:
-    """Whether all that each changed node reads and waits for lies in one while loop: the importer doesn't look at that."""
+    """Whether each changed node has all its inputs in its own while loop.
+
+    The importer doesn't check this.
+    """
     return not plant.subject.frames or all(_stays(plant, name) for name in plant.touched)
 
 
@@ -166,7 +172,7 @@ def _stays(plant: Plant, name: str) -> bool:
 
 
 def _frame(plant: Plant, name: str) -> Any:
-    """The while loop of a node's outputs; that of an added node is its inputs'."""
+    """The while loop of a node's outputs; for an added node, that of its inputs."""
     while name not in plant.subject.place:
         before = _before(plant, name)
         if not before:

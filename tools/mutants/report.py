@@ -1,4 +1,4 @@
-"""What a run of many mutants prints, and its exit status."""
+"""The printed report of a run of many mutants, and its exit status."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def report(
     expected: Expected = NO_HOLES,
     needed: Collection[str] = (),
 ) -> int:
-    """Prints tables by class and by kind of conversion, and what passed. Returns the exit status.
+    """Print tables by class and by kind of conversion, and the passed mutants. Return the status.
 
     Args:
         outcomes: of all mutants.
         faults: the classes.
-        unfit: conversions that were of no use, with the reason.
+        unfit: the unusable conversions, with the reason.
         names: all conversions.
-        expected: the holes that are known.
-        needed: conversions that must be of use.
+        expected: the known holes.
+        needed: conversions that must be usable.
     """
     counted = _counted(outcomes, lambda outcome: outcome.name)
     _table("class", faults, counted)
@@ -61,7 +61,7 @@ def report(
 
 
 def numbers(outcomes: Sequence[Outcome], unfit: Dict[str, str], names: Sequence[str]) -> int:
-    """Prints how many mutants were caught, and nothing of any. Returns the exit status."""
+    """Print the numbers of caught mutants, without any fault. Return the exit status."""
     counted = _counted(outcomes, lambda outcome: "all")["all"]
     print(
         "caught %d of %d, %.2f%%"
@@ -109,7 +109,7 @@ def _used(unfit: Dict[str, str], names: Sequence[str]) -> str:
 
 
 def _spoilt(unfit: Dict[str, str], needed: Collection[str] = ()) -> bool:
-    """Whether a conversion that should be of use is of none."""
+    """Whether a needed conversion is unusable."""
     return any(
         name in needed or why.startswith((NOT_PROVED, RAISES, TOOL_FAILED))
         for name, why in unfit.items()

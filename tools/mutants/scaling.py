@@ -1,4 +1,4 @@
-"""Faults of the scale: what gradients start from, and what is divided by it when they leave gradient code."""
+"""Faults of the scale: in the seeds of gradients, and in the unscaling after gradient code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mutants.wiring import reads_another
 
 @fault
 def unscale_divides_by_one(subject: Subject, random: Any) -> Optional[Plant]:
-    """A constant takes the place of the scale."""
+    """A constant replaces the scale."""
     name = pick(random, subject.unscales)
     if name is None:
         return None
@@ -24,13 +24,13 @@ def unscale_divides_by_one(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def unscale_divides_by_another_scale(subject: Subject, random: Any) -> Optional[Plant]:
-    """Another number below graphmp/ takes the place of the scale."""
+    """Another number below graphmp/ replaces the scale."""
     return _by_another(subject, random, subject.unscales)
 
 
 @fault
 def seed_multiplied_by_another_scale(subject: Subject, random: Any) -> Optional[Plant]:
-    """Another number below graphmp/ takes the place of the scale in a seed."""
+    """Another number below graphmp/ replaces the scale in a seed."""
     return _by_another(subject, random, subject.seeds)
 
 
@@ -65,7 +65,7 @@ def _passed_by(subject: Subject, random: Any, names: Any) -> Optional[Plant]:
 
 @fault
 def unscale_of_another_gradient(subject: Subject, random: Any) -> Optional[Plant]:
-    """An unscale reads what another of the same shape reads."""
+    """An unscale reads the input of another one of the same shape."""
     name = pick(random, subject.unscales)
     if name is None:
         return None
@@ -86,7 +86,7 @@ def seed_scaled_twice(subject: Subject, random: Any) -> Optional[Plant]:
 
 
 def once_more(subject: Subject, random: Any, names: Any) -> Optional[Plant]:
-    """A reader of one of some nodes reads what it computes with the scale taken twice."""
+    """A reader of one of some nodes reads its value with the scale applied twice."""
     name = pick(random, names)
     slot = name and pick(random, subject.readers(Port(name, 0)))
     if not slot:

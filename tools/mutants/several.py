@@ -10,7 +10,7 @@ from mutants.subject import Subject
 
 
 def together(subject: Subject, random: Any, count: int) -> Optional[Plant]:
-    """So many faults of single classes in one graph."""
+    """A number of faults of single classes in one graph."""
     names = sorted(set(FAULTS) - {"two_faults"})
     plant: Optional[Plant] = None
     for _ in range(6 * count):
@@ -25,7 +25,7 @@ def together(subject: Subject, random: Any, count: int) -> Optional[Plant]:
 
 
 def grown(plant: Plant) -> Subject:
-    """A subject whose converted graph has a fault already."""
+    """A subject whose converted graph already has a fault."""
     return Subject(plant.subject.name, plant.subject.original, plant.graph, plant.subject.train)
 
 

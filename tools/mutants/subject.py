@@ -1,4 +1,4 @@
-"""One conversion as faults look at it: each fact is found once, for all of its mutants."""
+"""One conversion with the facts that faults need, each found once for all of its mutants."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _SELECTS = ("Select", "SelectV2")
 
 
 class Slot(NamedTuple):
-    """One data input: of which node, and the how manieth."""
+    """One data input: its node, and its index."""
 
     node: str
     slot: int
 
 
 class Subject:
-    """A conversion that faults are planted in.
+    """A conversion in which faults are planted.
 
     Attributes:
-        name: what it is called.
-        original: the graph before.
-        converted: the graph that faults are planted in copies of.
-        train: names of the ops that a training step runs, one after the other; empty where they are looked for.
+        name: its name.
+        original: the graph before conversion.
+        converted: the graph; faults are planted in copies of it.
+        train: names of the ops that a training step runs in order; empty to find them.
         view: the nodes and edges of `converted`.
         before: those of `original`.
         defs: its op definitions.
@@ -59,7 +59,7 @@ class Subject:
         converted: tf.MetaGraphDef,
         train: Sequence[str] = (),
     ):
-        """Both graphs stay as they are."""
+        """Both graphs are left unchanged."""
         self.name, self.original, self.converted, self.train = (
             name,
             original,
@@ -81,17 +81,17 @@ class Subject:
 
     @once
     def engine(self) -> str:
-        """The engine that made it, by its mark."""
+        """The engine that converted it, from its mark."""
         return str((read_mark(self.converted) or {}).get("engine", ""))
 
     @once
     def own(self) -> List[str]:
-        """Nodes below graphmp/."""
+        """The nodes below graphmp/."""
         return [name for name in self.outside if name.startswith(OWN)]
 
     @once
     def casts(self) -> List[str]:
-        """Casts between float32 and half precision that the conversion put in."""
+        """The casts between float32 and half precision added by the conversion."""
         return [
             name
             for name in self.outside
@@ -100,7 +100,7 @@ class Subject:
 
     @once
     def rewired(self) -> List[str]:
-        """Nodes of the original that the conversion changed."""
+        """The nodes of the original changed by the conversion."""
         return [
             name
             for name, node in self.before.nodes.items()
@@ -109,12 +109,12 @@ class Subject:
 
     @once
     def state(self) -> State:
-        """Who writes what."""
+        """The writers of each variable."""
         return State(self.converted, self.view, self.defs.get)
 
     @once
     def writes(self) -> List[str]:
-        """Writes of the original's variables and accumulators, initialisers and what a Saver restores left out."""
+        """Writes of the original's variables and accumulators; no initialisers, no restores."""
         restores = {
             name
             for name, node in self.view.nodes.items()
@@ -127,7 +127,7 @@ class Subject:
 
     @once
     def updates(self) -> List[str]:
-        """Writes that are computed from gradients: those that something of the conversion's decides on or that come behind its unscaling."""
+        """The writes computed from gradients: those behind nodes added by the conversion."""
         marked = [
             name for name in self.outside if self.view.nodes[name].op not in ("Const", "NoOp")
         ]
@@ -141,32 +141,32 @@ class Subject:
 
     @once
     def unscales(self) -> List[str]:
-        """Divisions of gradients by a loss scale."""
+        """The divisions of gradients by a loss scale."""
         return self._own(UNSCALE, ("RealDiv", "Mul"))
 
     @once
     def seeds(self) -> List[str]:
-        """Products of what gradients start from with a loss scale."""
+        """The products of the seeds of gradients with a loss scale."""
         return self._own(SCALED, ("Mul",))
 
     @once
     def clips(self) -> List[str]:
-        """All that belongs to clips."""
+        """The nodes of clips."""
         return [name for name in self.own if CLIP.search(name)]
 
     @once
     def selects(self) -> List[str]:
-        """Gates that choose between a new value and one that changes nothing."""
+        """The gates that choose between a new value and one that changes nothing."""
         return self._own(_GATES, _SELECTS)
 
     @once
     def switches(self) -> List[str]:
-        """Gates behind which nothing runs on a skipped step."""
+        """The gates behind which nothing runs on a skipped step."""
         return self._own(_GATES, ("Switch",))
 
     @once
     def packs(self) -> List[str]:
-        """The lists of what a finite check looks at."""
+        """The lists of values of a finite check."""
         return [
             name
             for name in self.own
@@ -175,11 +175,11 @@ class Subject:
 
     @once
     def frames(self) -> Dict[str, Tuple[str, ...]]:
-        """The while frames of each node; empty where there are no loops."""
+        """The while frames of each node; empty if there are no loops."""
         return frames(self.view)
 
     def frame(self, name: str) -> Tuple[str, ...]:
-        """The while frames that the outputs of a node lie in."""
+        """The while frames of a node's outputs."""
         found = self.frames.get(name, ())
         return found[:-1] if self.view.nodes[name].op in EXITS else found
 
@@ -188,7 +188,7 @@ class Subject:
         return self.defs.signature(self.view.nodes[name])
 
     def port_type(self, port: Port) -> Optional[PortType]:
-        """The type of an output; None where nobody knows."""
+        """The type of an output; None if unknown."""
         found = self.signature(port.node)
         return (
             found.outputs[port.output]
@@ -197,7 +197,7 @@ class Subject:
         )
 
     def dtype(self, port: Port) -> int:
-        """The dtype of an output, as a number; 0 where nobody knows."""
+        """The dtype of an output, as a number; 0 if unknown."""
         found = self.port_type(port)
         return found.dtype if found else 0
 
@@ -211,14 +211,17 @@ class Subject:
         }
 
     def shape(self, port: Port) -> Optional[Tuple[int, ...]]:
-        """The static shape of an output, -1 for unknown dimensions; None where the rank is unknown."""
+        """The static shape of an output, -1 for unknown dimensions; None if the rank is unknown."""
         found = self._shapes.get(port.node, ())
         if port.output >= len(found) or found[port.output].unknown_rank:
             return None
         return tuple(int(dim.size) for dim in found[port.output].dim)
 
     def kind(self, port: Port) -> Optional[Tuple[Any, ...]]:
-        """What two outputs have in common that can stand for each other: dtype, reference, shape, loop; None where it isn't known."""
+        """The kind of an output: dtype, reference, shape and loop; None if unknown.
+
+        Outputs of the same kind can replace each other.
+        """
         found, shape = self.port_type(port), self.shape(port)
         if found is None or not found.dtype or shape is None:
             return None
@@ -237,7 +240,7 @@ class Subject:
         return found
 
     def alike(self, port: Port, reader: str) -> List[Port]:
-        """Other outputs of the same kind that a reader may read without waiting for itself."""
+        """Other outputs of the same kind that a reader may read without creating a cycle."""
         behind = self.descendants(reader)
         return [
             other
@@ -250,7 +253,7 @@ class Subject:
         return [Slot(name, slot) for name in names for slot in range(len(self.view.inputs(name)))]
 
     def read(self, slot: Slot) -> Port:
-        """What a data input reads."""
+        """The output that a data input reads."""
         return self.view.inputs(slot.node)[slot.slot]
 
     def readers(self, port: Port) -> List[Slot]:
@@ -276,7 +279,7 @@ class Subject:
         ]
 
     def is_own(self, port: Port) -> bool:
-        """Whether an output is of a node below graphmp/."""
+        """Whether an output is that of a node below graphmp/."""
         return port.node.startswith(OWN)
 
     def is_float(self, port: Port) -> bool:

@@ -1,14 +1,17 @@
-"""The conversions that faults are planted in: each a graph and a configuration, by a name such as `shape/plain/clip`.
+"""The conversions in which faults are planted.
+
+Each is a graph and a configuration, named for example `shape/plain/clip`:
 
     shape/NAME/CONFIG      the training shapes of tests/support/training_graphs.py
     program/NAME/CONFIG    the programs of tests/support/programs, with reference variables
     resource/NAME/CONFIG   the same, with resource variables
-    inside/NAME/CONFIG     training in functions, loops and branches, of tests/support/training_inside.py
+    inside/NAME/CONFIG     training in functions, loops and branches:
+                           tests/support/training_inside.py
     corpus/NAME/CONFIG     the recorded graphs below GRAPHMP_CORPUS
     gallery/NAME/CONFIG    examples/NAME.py at --smoke size, by the recipe
     rewrite/NAME/CONFIG    the same, by the rewrite
 
-A conversion is kept in a folder, where each process of a run finds it.
+Conversions are kept in a folder, shared by the processes of a run.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ CONFIGS: Dict[str, Dict[str, Any]] = {
 }
 _ROWS: Sequence[
     Tuple[str, Sequence[str], Sequence[str]]
-] = (  # of each kind: configurations of all its graphs, and those that its graphs take in turn
+] = (  # for each kind: configurations of all its graphs, and those that its graphs take in turn
     (
         "shape",
         ["dynamic", "clip"],
@@ -75,7 +78,7 @@ _ROWS: Sequence[
 
 
 class Unfit(Exception):
-    """A graph that can't be converted so, or in which nothing changes."""
+    """A graph that can't be converted so, or is not changed by it."""
 
 
 class _Built(NamedTuple):
@@ -94,7 +97,7 @@ def names() -> List[str]:
 
 
 def chosen(patterns: Sequence[str] = ()) -> List[str]:
-    """The subjects that one of some patterns fits; a name that is written out needn't be among `names`."""
+    """The subjects that match one of some patterns; a full name need not be among `names`."""
     known = (
         names() if not patterns or any(set("*?[") & set(pattern) for pattern in patterns) else []
     )
@@ -109,10 +112,10 @@ def chosen(patterns: Sequence[str] = ()) -> List[str]:
 
 
 def subject(name: str, folder: pathlib.Path) -> Subject:
-    """A subject, converted where the folder hasn't got it yet.
+    """A subject, converted if the folder doesn't have it yet.
 
     Raises:
-        Unfit: the graph isn't converted, or nothing is there to plant faults in; the text says why.
+        Unfit: the graph isn't converted, or has no place for faults; the text says why.
     """
     path = folder / name.replace("/", "__")
     if not path.exists():
@@ -151,9 +154,7 @@ def _write(name: str, folder: pathlib.Path) -> None:
         (folder / "converted").write_bytes(serialize(conversion.meta_graph))
         if not any("graphmp" in node.name for node in conversion.meta_graph.graph_def.node):
             unfit = "nothing was put in"
-    except (
-        Exception
-    ) as error:  # GraphmpError, and what TensorFlow raises where it can't import the graph
+    except Exception as error:  # GraphmpError, and TensorFlow's errors if it can't import the graph
         unfit = "%s: %s" % (type(error).__name__, str(error).splitlines()[0][:200])
     (folder / "about.json").write_text(json.dumps({"train": train, "unfit": unfit}))
 
@@ -190,7 +191,8 @@ def _graphs(kind: str) -> Iterator[str]:
 
 
 def _programs() -> Dict[str, Any]:
-    from tests.support.programs import chains, models, optimizers, several, state  # noqa: F401  # each registers its own
+    # Each registers its programs.
+    from tests.support.programs import chains, models, optimizers, several, state  # noqa: F401
     from tests.support.programs.registry import PROGRAMS
 
     return PROGRAMS

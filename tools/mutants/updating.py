@@ -1,4 +1,4 @@
-"""Faults of the scale's own state: when it grows and falls, what is written to it, who waits for whom."""
+"""Faults of the scale's state: its growth and backoff, the writes, and their order."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ def _changed(subject: Subject, random: Any, pattern: str, factors: Any) -> Optio
 
 @fault
 def backoff_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """The scale falls by another factor, or not."""
+    """The scale is reduced by another factor, or not at all."""
     return _changed(subject, random, r"/update/mul_1/y", [4.0, 2.0, 0.5, 0.0])
 
 
 @fault
 def growth_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """The scale grows by another factor, or not."""
+    """The scale grows by another factor, or not at all."""
     return _changed(subject, random, r"/update/mul/y", [2.0, 0.5, 0.25, 0.0])
 
 
 @fault
 def interval_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """The scale grows sooner or later."""
+    """The scale grows earlier or later."""
     return _changed(subject, random, r"/update/(GreaterEqual|add)/y", [1])
 
 
 @fault
 def bound_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """The smallest scale is another one."""
+    """The smallest scale is changed."""
     return _changed(subject, random, r"/(current|update/Maximum(_\d+)?)/y", [0.5, 2.0, 0.0, 1e10])
 
 
 @fault
 def own_constant_changed(subject: Subject, random: Any) -> Optional[Plant]:
-    """Any other number of the scale's arithmetic is another one."""
+    """Another number of the scale's arithmetic is changed."""
     return _changed(subject, random, r"graphmp/", [2.0, 0.5, 0.0, -1.0])
 
 
 @fault
 def state_starts_elsewhere(subject: Subject, random: Any) -> Optional[Plant]:
-    """The scale or a count starts at another number."""
+    """The scale or a count has another initial value."""
     return _changed(subject, random, r"/initial_value", [2.0, 0.5, 4096.0])
 
 
@@ -76,7 +76,7 @@ def own_assigns(subject: Subject) -> List[str]:
 
 @fault
 def state_keeps_its_old_value(subject: Subject, random: Any) -> Optional[Plant]:
-    """The scale or a count is assigned what it was."""
+    """The scale or a count is assigned its old value."""
     name = pick(random, [name for name in own_assigns(subject) if not name.endswith("/Assign")])
     if name is None:
         return None
@@ -101,7 +101,7 @@ def state_keeps_its_old_value(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def state_is_written_unordered(subject: Subject, random: Any) -> Optional[Plant]:
-    """A write of the scale's state no longer waits, or what reads it no longer waits for it."""
+    """A write of the scale's state no longer waits, or its readers no longer wait for it."""
     state = set(own_assigns(subject))
     edges = [
         (name, other)
@@ -114,7 +114,7 @@ def state_is_written_unordered(subject: Subject, random: Any) -> Optional[Plant]
 
 @fault
 def step_does_not_update_the_scale(subject: Subject, random: Any) -> Optional[Plant]:
-    """Nobody waits for the scale's update any more, but for one reader."""
+    """Nothing except one reader waits for the scale's update any more."""
     names = [
         name
         for name in subject.own

@@ -17,7 +17,10 @@ def reads_another(
     fits: Callable[[Port], bool] = lambda port: True,
     words: str = "input {slot} of {node} reads",
 ) -> Optional[Plant]:
-    """An input, where there is one, reads another tensor of the same kind that fits; the words begin the line that says so."""
+    """An input, if there is one, reads another tensor of the same kind that fits.
+
+    `words` is the beginning of the description.
+    """
     others = (
         [port for port in subject.alike(subject.read(slot), slot.node) if fits(port)]
         if slot
@@ -34,7 +37,7 @@ def reads_another(
 
 
 def list_is_shorter(subject: Subject, random: Any, names: Sequence[str]) -> Optional[Plant]:
-    """One of some nodes that take a list leaves out one of its inputs."""
+    """One of some nodes that take a list has one input fewer."""
     name = pick(random, [name for name in names if len(subject.view.inputs(name)) > 1])
     if name is None:
         return None
@@ -51,7 +54,7 @@ def rewired(subject: Subject, random: Any, slots: Sequence[Slot]) -> Optional[Pl
 
 @fault
 def input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
-    """An input of the original's reads another tensor."""
+    """An input of the original reads another tensor."""
     return rewired(
         subject,
         random,
@@ -61,13 +64,13 @@ def input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def own_input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
-    """An input of what graphmp has put in reads another tensor."""
+    """An input of a node added by graphmp reads another tensor."""
     return rewired(subject, random, subject.slots(subject.outside))
 
 
 @fault
 def changed_input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
-    """An input that the conversion has changed reads another tensor."""
+    """An input changed by the conversion reads another tensor."""
     return rewired(
         subject,
         random,
@@ -77,7 +80,7 @@ def changed_input_rewired(subject: Subject, random: Any) -> Optional[Plant]:
 
 @fault
 def conversion_undone(subject: Subject, random: Any) -> Optional[Plant]:
-    """An input that the conversion has changed reads what it read before."""
+    """An input changed by the conversion reads its original tensor again."""
     slots = [slot for slot in subject.slots(subject.rewired) if _changed(subject, slot)]
     slot = pick(random, [s for s in slots if s.slot < len(subject.before.inputs(s.node))])
     if slot is None:
@@ -139,7 +142,7 @@ def update_reads_another_gradient(subject: Subject, random: Any) -> Optional[Pla
 
 @fault
 def inputs_exchanged(subject: Subject, random: Any) -> Optional[Plant]:
-    """A node reads two of its inputs in the other order."""
+    """A node reads two of its inputs in exchanged order."""
     name = pick(random, [n for n in subject.view.nodes if len(set(subject.view.inputs(n))) > 1])
     if name is None:
         return None
