@@ -21,8 +21,8 @@ from parity.data import CHARACTERS, text, windows
 SIZES = {
     "batch_size": (50, 16, "pieces of text a step"),
     "steps": (200, 80, "training steps"),
-    "length": (50, 12, "characters in a piece, and turns of the loop"),
-    "layers": (2, 2, "of LSTM cells"),
+    "length": (50, 12, "characters in a piece, and iterations of the loop"),
+    "layers": (2, 2, "LSTM layers"),
     "width": (512, 32, "cells in a layer"),
     "learning_rate": (2e-3, 0.1, "of RMSProp"),
 }

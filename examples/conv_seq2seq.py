@@ -18,9 +18,9 @@ SIZES = {
     "batch_size": (64, 8, "sentences a step"),
     "steps": (100, 40, "training steps"),
     "length": (50, 8, "tokens in the longest sentences"),
-    "vocabulary": (40000, 32, "how many tokens there are in each language"),
-    "layers": (20, 2, "convolutions of the encoder, and as many of the decoder"),
-    "width": (512, 32, "numbers that represent a token, and channels of a layer"),
+    "vocabulary": (40000, 32, "tokens in each language"),
+    "layers": (20, 2, "convolutions in the encoder, and in the decoder"),
+    "width": (512, 32, "size of embeddings, and channels of a layer"),
     "learning_rate": (0.25, 0.25, "of the momentum optimizer"),
 }
 PADDING, START = range(training.FIRST_TOKEN)  # tokens that don't occur in sentences

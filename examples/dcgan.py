@@ -19,7 +19,7 @@ SIZES = {
     "steps": (100, 20, "training steps"),
     "image_size": (64, 16, "height and width of the images, 4 times a power of 2"),
     "classes": (10, 4, "kinds of images to imitate"),
-    "noise": (100, 16, "numbers of which the generator makes an image"),
+    "noise": (100, 16, "size of the generator's input"),
     "width": (
         128,
         8,

@@ -20,7 +20,7 @@ SIZES = {
     "batch_size": (32, 64, "moves a step"),
     "steps": (5000, 200, "training steps"),
     "screen_size": (84, 24, "height and width of a screen, 20 at least"),
-    "fields": (12, 4, "of the game, in height and width"),
+    "fields": (12, 4, "fields of the game, in height and width"),
     "width": (16, 8, "channels of the first convolution"),
     "learning_rate": (2.5e-4, 3e-2, "of RMSProp"),
     "memory": (

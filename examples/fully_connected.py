@@ -22,7 +22,7 @@ SIZES = {
     "batch_size": (64, 64, "samples"),
     "steps": (500, 60, "training steps"),
     "inputs": (1024, 32, "numbers in a sample"),
-    "outputs": (512, 16, "numbers wanted of a sample"),
+    "outputs": (512, 16, "targets of a sample"),
     "learning_rate": (1e-3, 1.0, "of gradient descent"),
 }
 

@@ -30,7 +30,7 @@ PICTURES = 9469  # in an epoch of made-up pictures: as many as Imagenette's trai
 SIZES = {
     "batch_size": (128, 16, "pictures a step"),
     "epochs": (20, 20, "how often each picture is seen"),
-    "steps": (100000, 30, "most training steps, whatever the epochs"),
+    "steps": (100000, 30, "largest number of training steps"),
     "image_size": (256, 32, "height and width of the pictures"),
     "width": (64, 8, "channels of the first convolution, half of the second's"),
     "learning_rate": (1e-3, 1e-2, "of Adam"),

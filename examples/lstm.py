@@ -16,10 +16,10 @@ import tensorflow.compat.v1 as tf
 SIZES = {
     "batch_size": (32, 8, "sentences a step"),
     "steps": (100, 30, "training steps"),
-    "length": (200, 12, "tokens in a sentence, and turns of the loop"),
-    "vocabulary": (10000, 64, "how many tokens there are"),
-    "layers": (2, 2, "of LSTM cells"),
-    "width": (1024, 32, "numbers that represent a token, and cells in a layer"),
+    "length": (200, 12, "tokens in a sentence, and iterations of the loop"),
+    "vocabulary": (10000, 64, "number of tokens"),
+    "layers": (2, 2, "LSTM layers"),
+    "width": (1024, 32, "size of embeddings, and cells in a layer"),
     "learning_rate": (1e-3, 1e-2, "of Adam"),
 }
 CLIP_NORM = 5.0

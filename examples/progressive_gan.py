@@ -21,7 +21,7 @@ SIZES = {
     "stage": (100, 8, "steps with coarse images, and steps that then fade in fine ones"),
     "image_size": (128, 16, "height and width of the fine images, 4 times a power of 2"),
     "classes": (10, 4, "kinds of images to imitate"),
-    "noise": (512, 16, "numbers of which the generator makes an image"),
+    "noise": (512, 16, "size of the generator's input"),
     "width": (512, 16, "channels of layers up to 16 x 16; half as many for twice the height"),
     "learning_rate": (1e-3, 1e-3, "of Adam, for both networks"),
 }

@@ -32,11 +32,11 @@ SIZES = {
     "image_size": (32, 16, "height and width of the images"),
     "classes": (10, 10, "classes to tell apart"),
     "vocabulary": (1000, 100, "words of the embedding"),
-    "width": (128, 32, "channels of the convolutions, numbers of a row of the embedding"),
+    "width": (128, 32, "channels of the convolutions, size of the embedding"),
     "learning_rate": (0.05, 0.05, "of the momentum optimizer"),
-    "restarts": (5, 5, "how often a process that dies is started again"),
-    "checkpoint_dir": ("", "", "where the chief, the first worker, keeps the state"),
-    "prefix": ("", "", "what stands before the command of each worker"),
+    "restarts": (5, 5, "restarts of processes that die"),
+    "checkpoint_dir": ("", "", "folder for the checkpoints of the chief, the first worker"),
+    "prefix": ("", "", "prefix of the command of each worker"),
 }
 LENGTH = 12  # words in a sentence
 MOMENTUM = 0.9

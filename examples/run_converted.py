@@ -89,7 +89,7 @@ def parse_flags():
     """The parsed command line."""
     parser = argparse.ArgumentParser(description="Trains a converted graph.")
     parser.add_argument(
-        "folder", metavar="DIR", type=pathlib.Path, help="what `graphmp convert` wrote"
+        "folder", metavar="DIR", type=pathlib.Path, help="output folder of `graphmp convert`"
     )
     parser.add_argument(
         "--data",
@@ -101,7 +101,7 @@ def parse_flags():
         "--batch_size",
         type=int,
         default=8,
-        help="for dimensions that the graph leaves open (default 8)",
+        help="size of unknown dimensions (default 8)",
     )
     parser.add_argument("--steps", type=int, default=20, help="training steps (default 20)")
     flags = parser.parse_args()

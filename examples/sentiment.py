@@ -18,8 +18,8 @@ import tensorflow.compat.v1 as tf
 SIZES = {
     "batch_size": (128, 32, "reviews a step"),
     "steps": (100, 60, "training steps"),
-    "length": (64, 32, "bytes that are read of a review, and turns of the loop"),
-    "embedding": (64, 16, "numbers that represent a byte"),
+    "length": (64, 32, "bytes read of a review, and iterations of the loop"),
+    "embedding": (64, 16, "size of the embedding of a byte"),
     "width": (4096, 32, "cells in the layer"),
     "learning_rate": (5e-4, 2e-3, "of Adam"),
 }

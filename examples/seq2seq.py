@@ -17,10 +17,10 @@ import tensorflow.compat.v1 as tf
 SIZES = {
     "batch_size": (128, 8, "sentences a step"),
     "steps": (100, 40, "training steps"),
-    "length": (50, 8, "tokens in the longest sentences, and turns of the loops"),
-    "vocabulary": (32000, 32, "how many tokens there are in each language"),
-    "layers": (8, 2, "of LSTM cells in the encoder, and as many in the decoder"),
-    "width": (1024, 32, "numbers that represent a token, and cells in a layer"),
+    "length": (50, 8, "tokens in the longest sentences, and iterations of the loops"),
+    "vocabulary": (32000, 32, "tokens in each language"),
+    "layers": (8, 2, "LSTM layers in the encoder, and in the decoder"),
+    "width": (1024, 32, "size of embeddings, and cells in a layer"),
     "learning_rate": (2e-4, 1e-2, "of Adam"),
 }
 PADDING, START = range(training.FIRST_TOKEN)  # tokens that don't occur in sentences

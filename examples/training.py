@@ -63,7 +63,7 @@ def _parse_flags(description, sizes, data_format):
     parser.add_argument(
         "--smoke",
         action="store_true",
-        help="small sizes and few steps, for a laptop; what is given beside it still counts",
+        help="small sizes and few steps, for a laptop; other flags override it",
     )
     for name, (full, smoke, text, *accepted) in sizes.items():
         parser.add_argument(
@@ -76,13 +76,13 @@ def _parse_flags(description, sizes, data_format):
     if data_format:
         parser.add_argument("--data_format", choices=["channels_last", "channels_first"])
     parser.add_argument(
-        "--seed", type=int, default=1, help="of the initial values and the data (default 1)"
+        "--seed", type=int, default=1, help="seed of the initial values and the data (default 1)"
     )
     parser.add_argument(
         "--log_every",
         type=int,
         default=10,
-        help="how many steps from one printed loss to the next (default 10)",
+        help="steps between printed losses (default 10)",
     )
     parser.add_argument(
         "--mixed_precision",
@@ -92,9 +92,11 @@ def _parse_flags(description, sizes, data_format):
     parser.add_argument(
         "--compute_dtype",
         choices=["float16", "bfloat16"],
-        help="for --mixed_precision (default float16)",
+        help="compute dtype of --mixed_precision (default float16)",
     )
-    parser.add_argument("--loss_scale", help="for --mixed_precision: dynamic, none or a number")
+    parser.add_argument(
+        "--loss_scale", help="loss scale of --mixed_precision: dynamic, none or a number"
+    )
     parser.add_argument(
         "--plot",
         metavar="FILE",

@@ -20,10 +20,10 @@ SIZES = {
     "batch_size": (32, 8, "sentences a step"),
     "steps": (100, 30, "training steps"),
     "length": (128, 16, "tokens in the longest sentences"),
-    "vocabulary": (30528, 64, "how many tokens there are"),
+    "vocabulary": (30528, 64, "number of tokens"),
     "layers": (12, 2, "layers of attention"),
-    "heads": (12, 4, "of the attention"),
-    "head_width": (64, 8, "numbers that a head reads and writes for each token"),
+    "heads": (12, 4, "attention heads"),
+    "head_width": (64, 8, "size of a head"),
     "learning_rate": (1e-4, 5e-3, "of Adam"),
 }
 PADDING, MASK = range(training.FIRST_TOKEN)  # tokens that don't occur in sentences

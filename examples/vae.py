@@ -21,7 +21,7 @@ SIZES = {
     "steps": (500, 80, "training steps"),
     "image_size": (28, 12, "height and width of the pictures"),
     "hidden": (500, 64, "neurons of the hidden layers"),
-    "code": (20, 4, "numbers that represent a picture"),
+    "code": (20, 4, "size of a picture's code"),
     "learning_rate": (1e-3, 1e-2, "of Adam"),
 }
 PATTERNS = 10  # pictures of which all others are noisy copies

@@ -18,9 +18,9 @@ import tensorflow.compat.v1 as tf
 SIZES = {
     "batch_size": (128, 64, "pairs of words a step"),
     "steps": (100, 60, "training steps"),
-    "vocabulary": (50000, 200, "how many words there are"),
-    "width": (128, 32, "numbers that represent a word"),
-    "sampled": (64, 16, "words that a step tells the right ones from"),
+    "vocabulary": (50000, 200, "number of words"),
+    "width": (128, 32, "size of embeddings"),
+    "sampled": (64, 16, "sampled words per step"),
     "learning_rate": (1.0, 0.3, "of gradient descent"),
 }
 LENGTH = 20  # words in a sentence

@@ -12,9 +12,9 @@ For each graph, for graphmp and for the pass:
 
 - matmuls and convolutions in half precision, and casts added;
 - bytes moved by casts, and by all float tensors, in a step (the latter for the original too), from
-static shapes with unknown dimensions taken as 32;
+  static shapes with unknown dimensions taken as 32;
 - bytes of activations kept for the backward pass (for the original too; casts of variables are a
-separate number, in --json);
+  separate number, in --json);
 - seconds. graphmp's include a check that TensorFlow loads the result.
 
 --flood_fill adds graphmp with a flood fill in place of the minimum cut. The last line has the
@@ -87,14 +87,14 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         "--compute_dtype",
         choices=("float16", "bfloat16"),
         default="float16",
-        help="what both convert to (default float16)",
+        help="compute dtype of both conversions (default float16)",
     )
     parser.add_argument(
         "--flood_fill",
         action="store_true",
         help="also graphmp with a flood fill in place of the minimum cut",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a graph")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per graph")
     return parser.parse_args(argv)
 
 

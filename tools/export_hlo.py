@@ -97,14 +97,14 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         "--output",
         type=program,
         metavar="FILE.hlo",
-        help="where to (default: here, GRAPH's name with its column)",
+        help="output file (default: GRAPH's name with the column, in the current folder)",
     )
     parser.add_argument(
         "--as",
         dest="column",
         choices=AS,
         default=AS[0],
-        help="what becomes of the graph (default float32: as it stands)",
+        help="the program to lower (default float32: the graph unchanged)",
     )
     parser.add_argument(
         "--batch_size",
@@ -123,13 +123,13 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         "--compute_dtype",
         choices=sorted(FIXED_SCALE),
         default="float16",
-        help="what --as converted converts to (default float16)",
+        help="compute dtype of --as converted (default float16)",
     )
     parser.add_argument(
         "--loss_scale",
         type=scale,
         metavar="NUMBER|none",
-        help="its fixed loss scale (default 128; none with bfloat16)",
+        help="fixed loss scale of --as converted (default 128; none with bfloat16)",
     )
     parser.add_argument(
         "--train_op",
@@ -143,7 +143,7 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         type=int,
         default=0,
         metavar="N",
-        help="of the batch and of the variables' first values (default 0)",
+        help="seed of the batch and of the variables' first values (default 0)",
     )
     args = parser.parse_args(argv)
     args.loss_scale = args.loss_scale or FIXED_SCALE[args.compute_dtype]

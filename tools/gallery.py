@@ -13,8 +13,8 @@ records for each:
 
 - whether it converts by the recipe and by the rewrite, and with how many casts;
 - whether it trains under `graphmp run`, and how far its last losses are from float32's, for each
-seed. The dtype is bfloat16; on TensorFlow 1, whose CPU kernels have no bfloat16 convolutions,
-float16;
+  seed. The dtype is bfloat16; on TensorFlow 1, whose CPU kernels have no bfloat16 convolutions,
+  float16;
 - on TensorFlow 2, the ratio of the step times in float32 and bfloat16, by `graphmp bench`.
 
 Each program's results are merged into FILE (default examples/gallery.json) as soon as they are
@@ -61,7 +61,7 @@ RESULTS = EXAMPLES / "gallery.json"
 COMPUTE_DTYPE = "bfloat16" if tf.__version__ > "2" else "float16"
 SHARE = 0.25  # the share of the last steps whose mean loss is compared
 TIMED = (32, "--smoke")  # batch size and arguments of a program for `graphmp bench`
-TIMED_LARGER = {  # the programs whose steps are short enough to time at larger sizes
+TIMED_LARGER = {  # for programs whose steps take less than a second at larger sizes
     "dqn": (32, ""),
     "fully_connected": (64, ""),
     "lstm": (32, "--smoke --length=32 --width=256 --vocabulary=1000"),
@@ -103,28 +103,28 @@ def parse(argv: List[str]) -> argparse.Namespace:
     actions = parser.add_subparsers(dest="action", metavar="measure|table")
     actions.required = True
     measuring = actions.add_parser(
-        "measure", help="measure programs and merge what came of it into FILE"
+        "measure", help="measure programs and merge the results into FILE"
     )
     measuring.add_argument(
-        "names", nargs="*", metavar="NAME", help="of a program, without .py (default: all)"
+        "names", nargs="*", metavar="NAME", help="program, without .py (default: all)"
     )
     measuring.add_argument(
         "--seeds",
         type=numbers,
         default=[1, 2, 3],
         metavar="N,N,...",
-        help="of the trainings (default 1,2,3)",
+        help="seeds of the training runs (default 1,2,3)",
     )
     measuring.add_argument("--no_bench", action="store_true", help="don't time steps")
     measuring.add_argument(
-        "--again", action="store_true", help="measure also what is in FILE already"
+        "--again", action="store_true", help="also measure programs whose results are in FILE"
     )
-    writing = actions.add_parser("table", help="write the table of what is in FILE")
+    writing = actions.add_parser("table", help="write the table of the results in FILE")
     writing.add_argument(
         "--readme",
         type=pathlib.Path,
         default=EXAMPLES / "README.md",
-        help="where the table is (default examples/README.md)",
+        help="file with the table (default examples/README.md)",
     )
     for action in (measuring, writing):
         action.add_argument(

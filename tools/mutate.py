@@ -342,8 +342,10 @@ def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=20000, help="mutants in all (default 20000)")
-    parser.add_argument("--seed", default="1", help="of the faults (default 1)")
+    parser.add_argument(
+        "--count", type=int, default=20000, help="total number of mutants (default 20000)"
+    )
+    parser.add_argument("--seed", default="1", help="seed of the faults (default 1)")
     parser.add_argument(
         "--subjects",
         type=_listed,
@@ -363,7 +365,7 @@ def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
     )
     parser.add_argument("--run", action="store_true", help="run the mutants that the check passes")
     parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)"
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)"
     )
     parser.add_argument(
         "--check",
@@ -374,16 +376,16 @@ def parse(argv: Optional[Sequence[str]]) -> argparse.Namespace:
     parser.add_argument(
         "--folder",
         type=pathlib.Path,
-        help="where conversions are kept (default: a temporary folder)",
+        help="folder of the conversions (default: a temporary folder)",
     )
     parser.add_argument(
         "--expected",
         type=pathlib.Path,
         metavar="FILE",
-        help="classes that have holes, and what of them is caught",
+        help="file of the classes with known holes and of their caught mutants",
     )
     parser.add_argument(
-        "--write_expected", action="store_true", help="write what is caught of them into that file"
+        "--write_expected", action="store_true", help="update the caught mutants in that file"
     )
     parser.add_argument(
         "--numbers", action="store_true", help="print how many were caught, and no fault"

@@ -437,16 +437,14 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", choices=["cover", "run", "show"])
-    parser.add_argument("folder", type=pathlib.Path, help="where the results are")
-    parser.add_argument("--count", type=int, default=300, help="mutants in all")
-    parser.add_argument(
-        "--budget", type=float, default=60, help="seconds of tests that a mutant gets"
-    )
+    parser.add_argument("folder", type=pathlib.Path, help="folder of the results")
+    parser.add_argument("--count", type=int, default=300, help="total number of mutants")
+    parser.add_argument("--budget", type=float, default=60, help="seconds of tests per mutant")
     parser.add_argument(
         "--again",
         nargs="?",
         const="",
-        help="test the survivors too, with these tests where some are given",
+        help="also test the survivors, with these tests if any are given",
     )
     parser.add_argument(
         "--first",

@@ -72,7 +72,7 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         "--compute_dtype",
         choices=sorted(grappler.PASSES),
         default="bfloat16",
-        help="what the pass converts to (default bfloat16)",
+        help="compute dtype of the pass (default bfloat16)",
     )
     parser.add_argument(
         "--train_pair", metavar="FILE", help="a program that takes two graphs and trains both"
@@ -82,7 +82,7 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         type=int,
         default=600,
         metavar="N",
-        help="what it may take a pair (default 600)",
+        help="time limit per pair (default 600)",
     )
     return parser.parse_args(argv)
 

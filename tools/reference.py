@@ -64,12 +64,12 @@ def main(argv: Optional[List[str]] = None) -> int:
         type=pathlib.Path,
         default=DOCS,
         metavar="FOLDER",
-        help="where to (default: docs)",
+        help="output folder (default: docs)",
     )
     parser.add_argument(
         "--check",
         action="store_true",
-        help="write nothing; exit 1 where a page is not what the code gives today",
+        help="write nothing; exit status 1 if a page is out of date",
     )
     args = parser.parse_args(argv)
     stale = [name for name, page in PAGES.items() if not _holds(args.output / name, page())]

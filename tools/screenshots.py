@@ -82,7 +82,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         type=pathlib.Path,
         default=ROOT / "docs",
         metavar="FOLDER",
-        help="where to (default: docs)",
+        help="output folder (default: docs)",
     )
     args = parser.parse_args(argv)
     reason = browser.missing()

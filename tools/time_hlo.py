@@ -85,7 +85,7 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         nargs="+",
         type=pathlib.Path,
         metavar="FILE.hlo",
-        help="what export_hlo.py wrote, the yardstick first",
+        help="output of export_hlo.py, the baseline first",
     )
     parser.add_argument(
         "--platform", choices=("cpu", "gpu"), help="the device (default: JAX's own choice)"
@@ -98,14 +98,14 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         type=int,
         default=0,
         metavar="N",
-        help="steps of a turn (default: a tenth of a second's)",
+        help="steps per turn (default: as many as take a tenth of a second)",
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=0,
         metavar="N",
-        help="of the values that parameters start with (default 0)",
+        help="seed of the first values of parameters (default 0)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser.parse_args(argv)

@@ -12,7 +12,7 @@ Chromium (Debian's chromium and chromium-driver, and selenium) and measures:
 
 - the time from the start of the navigation until the first rows are painted;
 - the time from a key press, or a letter in the search box, until the resulting rows are painted,
-the slowest of several;
+  the slowest of several;
 - the largest number of rows in the document at any time;
 - the requests, to any address.
 
@@ -86,7 +86,9 @@ def main(argv: Optional[List[str]] = None) -> int:
     parser.add_argument(
         "--nodes", type=int, default=50000, help="nodes of the original (default 50000)"
     )
-    parser.add_argument("--keep", type=pathlib.Path, metavar="FILE", help="where to keep the page")
+    parser.add_argument(
+        "--keep", type=pathlib.Path, metavar="FILE", help="file to keep the page in"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args(argv)
     if tf.__version__ > "2":

@@ -103,7 +103,7 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         choices=["rewrite", "verify"],
         help="also profile the rewrite of the largest graph, or its proof",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a size")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per size")
     return parser.parse_args(argv)
 
 

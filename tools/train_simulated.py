@@ -82,7 +82,7 @@ def parse(argv: Optional[List[str]]) -> argparse.Namespace:
         type=int,
         default=900,
         metavar="N",
-        help="what it may take a pair (default 900)",
+        help="time limit per pair (default 900)",
     )
     return parser.parse_args(argv)
 

@@ -41,7 +41,7 @@ def parse_flags(arguments):
         description="Train small models in float32, float16 and bfloat16 and compare the results."
     )
     parser.add_argument(
-        "--smoke", action="store_true", help="one seed, a few steps: shows that everything runs"
+        "--smoke", action="store_true", help="one seed and a few steps, as a quick test"
     )
     parser.add_argument(
         "--tasks",
@@ -66,7 +66,7 @@ def parse_flags(arguments):
         "--arithmetic",
         choices=["auto", "native", "simulated"],
         default="auto",
-        help="of half precision; auto: native on a GPU, else simulated",
+        help="arithmetic of half precision; auto: native on a GPU, else simulated",
     )
     parser.add_argument(
         "--results",
@@ -76,7 +76,7 @@ def parse_flags(arguments):
     parser.add_argument(
         "--markdown",
         action="store_true",
-        help="trains nothing, prints the table of what is in the file of results",
+        help="train nothing, and print the table of the file of results",
     )
     flags = parser.parse_args(arguments)
     flags.seeds = flags.seeds or (SEEDS[:1] if flags.smoke else SEEDS)

@@ -1,9 +1,9 @@
-"""Makes the recorded graphs of this folder: training graphs of four kinds, each by the TensorFlow that it is named after here.
+"""Make the recorded graphs of this folder: training graphs of four kinds.
 
-    python tests/data/make.py            # writes those that the TensorFlow that is installed makes
-    python tests/data/make.py --check    # says which of them are stale
+    python tests/data/make.py            # write those made by the installed TensorFlow
+    python tests/data/make.py --check    # print which of them are stale
 
-The same TensorFlow makes the same bytes in any process.
+Each graph is made by one version of TensorFlow, which makes the same bytes in any process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pathlib
 import sys
 from typing import Any, Callable, Dict, List, Tuple
 
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # TensorFlow reads it when it is imported
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # TensorFlow reads it on import
 
 import tensorflow.compat.v1 as tf
 from tensorflow.core.protobuf import control_flow_pb2
@@ -24,11 +24,14 @@ LATER = {
     "AssignVariableOp": ["validate_shape"],
     "MatMul": ["grad_a", "grad_b"],
     "VarHandleOp": ["debug_name"],
-}  # attributes that 1.15.5 has not
+}  # attributes unknown to 1.15.5
 
 
 def images() -> None:
-    """Reference variables, batch normalisation with its update ops, weight decay, Momentum, a summary and a Saver."""
+    """Reference variables, batch normalisation with update ops, weight decay, Momentum.
+
+    It has a summary and a Saver.
+    """
     x = tf.placeholder(tf.float32, [None, 8, 8, 3], "images")
     labels = tf.placeholder(tf.int32, [None], "labels")
     decay = tf.keras.regularizers.l2(1e-4)
@@ -47,7 +50,10 @@ def images() -> None:
 
 
 def words() -> None:
-    """Reference variables, a while loop of LSTM steps, the gradient of an embedding's rows, clipping by the global norm, Adam."""
+    """Reference variables, a while loop of LSTM steps, and the gradient of an embedding's rows.
+
+    It has clipping by the global norm, and Adam.
+    """
     tokens = tf.placeholder(tf.int32, [None, 6], "tokens")
     embedding = tf.get_variable("embedding", [40, 8])
     inputs = tf.nn.embedding_lookup(embedding, tokens)
@@ -81,7 +87,10 @@ def keras_layers() -> None:
 
 
 def gan() -> None:
-    """Resource variables, a data set's iterator, two losses with an Adam each and no collection that names them."""
+    """Resource variables, a data set's iterator, and two losses with an Adam each.
+
+    No collection names the losses.
+    """
     pictures = (
         tf.data.Dataset.from_tensor_slices([[0.0] * 16, [1.0] * 16])
         .repeat()
@@ -130,12 +139,12 @@ GRAPHS: Dict[str, Tuple[str, Callable[[], None]]] = {
 
 
 def made_here() -> List[str]:
-    """The names of the graphs that the TensorFlow that is installed makes."""
+    """The names of the graphs made by the installed TensorFlow."""
     return [name for name, (version, _) in GRAPHS.items() if version == tf.__version__]
 
 
 def built(name: str) -> tf.MetaGraphDef:
-    """A graph, as a TensorFlow of its time exports it; without attributes that TensorFlow 1.15.5 does not know."""
+    """A graph, as exported by its TensorFlow, without attributes unknown to TensorFlow 1.15.5."""
     with tf.Graph().as_default():
         tf.set_random_seed(1)
         GRAPHS[name][1]()
@@ -151,14 +160,14 @@ def built(name: str) -> tf.MetaGraphDef:
 
 
 def with_sorted_values(context: bytes) -> bytes:
-    """A WhileContextDef whose values, which TensorFlow keeps in a set, are in order."""
+    """A WhileContextDef with its values sorted; TensorFlow keeps them in a set."""
     message = control_flow_pb2.WhileContextDef.FromString(context)
     message.values_def.values.sort()
     return message.SerializeToString(deterministic=True)
 
 
 def main(flags: List[str]) -> int:
-    """Writes or checks the graphs; returns the exit status."""
+    """Write or check the graphs; return the exit status."""
     if tf.__version__ > "2":
         tf.disable_v2_behavior()
     stale = []

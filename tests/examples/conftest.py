@@ -11,7 +11,10 @@ from tests.support.places import EXAMPLES
 
 @pytest.fixture
 def module(monkeypatch):
-    """Imports a module of the folder by name, for one test: other folders have modules of the same names."""
+    """Import a module of the folder by name, for one test.
+
+    Other folders have modules of the same names.
+    """
     monkeypatch.syspath_prepend(str(EXAMPLES))
     names = ["training", *NAMES]
     others = {name: sys.modules.pop(name) for name in names if name in sys.modules}

@@ -1,4 +1,4 @@
-"""The examples: each trains in float32 by itself and in mixed precision alike, converts whole, and is in the list."""
+"""The examples: each trains in float32 and in mixed precision, converts fully, and is listed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.gallery import NAMES, build, path_of, pictures
 from tests.support.places import EXAMPLES
 
 IMAGES = [name for name in NAMES if "data_format=True" in (EXAMPLES / (name + ".py")).read_text()]
-CHANNELS_FIRST = {"dcgan", "vgg"}  # trained so always; the others with --slow
-# With --slow alone: the others have their layers, and fewer; or their parts, in another order.
+CHANNELS_FIRST = {"dcgan", "vgg"}  # always trained so; the others with --slow
+# With --slow only: the others have the same layers, and fewer, or the same parts.
 LONG = {
     "alexnet",
     "googlenet",
@@ -30,27 +30,27 @@ LONG = {
     "seq2seq",
 }
 LONG |= {"char_rnn", "conv_seq2seq", "dqn", "imagenette", "sentiment", "unet", "vae"}
-# By `graphmp convert` one of each kind: layers, two losses, matmuls alone, Keras, a loop, attention, an embedding; all with --slow.
-# `graphmp run` converts the others as well.
+# By `graphmp convert`, one of each kind: layers, two losses, matmuls only, Keras, a loop,
+# attention, an embedding; all with --slow. `graphmp run` converts the others as well.
 CONVERTED = {"vgg", "dcgan", "fully_connected", "keras_cifar10", "lstm", "transformer", "word2vec"}
-FEWER = dict.fromkeys(("lstm", "transformer"), "--layers=1")  # where one layer shows what two do
+FEWER = dict.fromkeys(("lstm", "transformer"), "--layers=1")  # if one layer shows the same as two
 ENGINES = {
     "vgg": "recipe",
     "lstm": "rewrite",
-}  # of `--engine=auto`: what the decorator builds in half precision, what it leaves to the session
+}  # of `--engine=auto`: graphs built in half precision by the decorator, and left to the session
 NEWEST = tf.__version__ > "2"
 HALF = "bfloat16" if NEWEST else "float16"  # 1.15.5's CPU has no bfloat16 convolutions
 CLOSE = (
     0.02 if NEWEST else 0.01
-)  # the first three losses: noise of bfloat16's 2^-9 in the weights moves float32's own by 1.2% (Inception v2)
+)  # the first three losses: bfloat16 noise in weights changes float32's by 1.2% (Inception v2)
 FEW = [] if NEWEST else ["--steps=2"]  # and emulates float16
 STEP = re.compile(r"^step +(\d+)((?:  \w*loss \S+)+)$", re.MULTILINE)
 
 
 def train(forks, name, *argv, flags=None):
-    """Runs an example at --smoke; by the number of the step a tuple of its losses, and how it ended.
+    """Train an example at --smoke; return a tuple of its losses by step, and how it ended.
 
-    An example has one loss, which falls, or several, by which networks learn against each other: those go up and down.
+    One loss falls; several, of networks that learn against each other, go up and down.
     """
     ended = forks.run(path_of(name), "--smoke", *argv, flags=flags)
     assert ended.status == 0, ended.err
@@ -61,7 +61,7 @@ def train(forks, name, *argv, flags=None):
 
 
 def assert_learns(losses):
-    """That all losses are finite and that one alone falls: thirds average out the batches."""
+    """Assert that all losses are finite and a single one falls, by the means of thirds."""
     values = np.array(list(losses.values()))
     third = len(values) // 3
     assert np.all(np.isfinite(values)), values
@@ -78,7 +78,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=NAMES)
 def trained(request, forks):
-    """An example's name, and what came of its training in float32."""
+    """An example's name, and the result of its training in float32."""
     if request.param in LONG and not request.config.getoption("--slow"):
         pytest.skip("takes half a minute: run with --slow")
     return request.param, train(forks, request.param, "--log_every=1")
@@ -177,7 +177,7 @@ def test_it_trains_alike_with_channels_first(trained, request, forks):
 @pytest.mark.unit
 @pytest.mark.parametrize("name", NAMES)
 def test_its_help_says_what_it_shows(name, module, monkeypatch, capsys):
-    module("training")  # to be forgotten afterwards
+    module("training")  # removed again afterwards
     monkeypatch.setattr(sys, "argv", [path_of(name), "--help"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(path_of(name), run_name="__main__")
@@ -217,7 +217,8 @@ def test_its_help_says_what_it_shows(name, module, monkeypatch, capsys):
         ),
         (
             ["--mixed_precision", "--loss_scale=lots"],
-            "GMP002: --loss_scale=lots: accepted are dynamic, none or a positive number that float32 can hold, from 1.2e-38 to 3.4e+38",
+            "GMP002: --loss_scale=lots: accepted are dynamic, none or a positive number that "
+            "float32 can hold, from 1.2e-38 to 3.4e+38",
         ),
         (["--width=wide"], "argument --width: invalid int value: 'wide'"),
     ],
@@ -235,7 +236,7 @@ def test_losses_are_printed_every_so_many_steps_and_repeat_by_the_seed(forks):
     assert train(forks, "fully_connected", "--steps=8", "--log_every=3")[0] == losses
     others, ended = train(forks, "fully_connected", "--steps=1", "--seed=2")
     assert others[1] != losses[1]
-    assert "samples/s" not in ended.out  # the first step counts for nothing
+    assert "samples/s" not in ended.out  # the first step doesn't count
 
 
 @pytest.mark.unit
@@ -353,7 +354,9 @@ def test_the_lstm_loops(module, graph):
         "While",
         "StatelessWhile",
     } & kinds
-    assert sum(op.type == "MatMul" for op in graph.get_operations()) == 9  # whatever the length
+    assert (
+        sum(op.type == "MatMul" for op in graph.get_operations()) == 9
+    )  # independent of the length
 
 
 @pytest.mark.unit

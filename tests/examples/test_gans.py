@@ -1,5 +1,4 @@
-"""The examples with two networks: their sizes, the fading in, a loss scale for each loss, the picture of both."""
-# fixtures that are imported
+"""The examples with two networks: sizes, fading in, a loss scale for each loss, and the plot."""
 
 from __future__ import annotations
 
@@ -123,7 +122,7 @@ def test_coarse_images_come_first(module, graph):
 
 
 def converted(build, *arguments):
-    """The training step of a graph that is rewritten, to be fetched by name, and the graph."""
+    """The training step of a graph that is rewritten, for fetches by name, and the graph."""
     train_op = build(*arguments)[-1].name
     meta_graph = graphmp.convert(tf.get_default_graph()).meta_graph
     graph = tf.Graph()
@@ -133,7 +132,7 @@ def converted(build, *arguments):
 
 
 def decorated(build, *arguments):
-    """The same of a graph that the recipe builds."""
+    """The same for a graph built by the recipe."""
     return graphmp.mixed_precision(engine="recipe")(build)(*arguments)[
         -1
     ].name, tf.get_default_graph()
@@ -150,7 +149,7 @@ def test_a_gans_losses_have_independent_scales(way, module, graph):
 
 
 def assert_one_is_skipped(graph, train_op, overflows):
-    """That the loss that overflows in a step, of the two, is the one that changes nothing."""
+    """Assert that a step changes nothing for the one of two losses that overflows."""
     with tf.Session(graph=graph, config=graphmp.session_config()) as session:
         session.run(tf.global_variables_initializer())
         variables = {scope: tf.trainable_variables(scope) for scope in SCOPES}

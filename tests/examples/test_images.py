@@ -1,5 +1,4 @@
-"""The examples that classify images: their sizes, the pictures that two of them read, the softmax that stays float32, and the recipe's steps."""
-# fixtures that are imported
+"""The examples that classify images: sizes, pictures read from files, softmax, recipe steps."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ VARIABLES = {
     "hidden/bias",
     "logits/kernel",
     "logits/bias",
-}  # of the recipe's model: those that float16 touches
+}  # of the recipe's model: the nodes that float16 affects
 NORM = {"norm/gamma", "norm/beta"}
 
 
@@ -47,7 +46,7 @@ def test_a_full_inception_v2_is_slims(module, graph):
     )  # slim's count has means and variances, and no scales
     assert (
         base == 10173112 + 2 * 64
-    )  # whose first convolution has a bias in place of the normalisation
+    )  # the first convolution has a bias instead of the normalisation
     assert images(graph) == {28: [256, 320], 14: [576] * 5, 7: [1024] * 3}
     depthwise = graph.get_operation_by_name("stem/separable_conv2d/depthwise")
     assert depthwise.outputs[0].shape.as_list() == [None, 112, 112, 24]
@@ -63,7 +62,7 @@ def test_a_full_inception_v3_is_torchvisions(module, graph):
 
 
 def images(graph):
-    """The channels of the Inception modules' images, by the height of these."""
+    """The channels of the Inception modules' images, by image height."""
     found = collections.defaultdict(list)
     for op in graph.get_operations():
         if op.type == "ConcatV2" and op.name.startswith("inception") and op.name.count("/") == 1:
@@ -72,7 +71,7 @@ def images(graph):
 
 
 def normalised():
-    """The channels that are normalised, all layers together."""
+    """The number of normalised channels, over all layers."""
     return sum(
         int(variable.shape[0])
         for variable in tf.trainable_variables()
@@ -112,7 +111,10 @@ def test_keras_final_activation_stays_float32_unasked(activation, kind, module, 
 
 
 def cifar10(folder, records=20):
-    """Writes CIFAR-10's files, of few images; a pixel says the file, the channel, the row and the column that it is of."""
+    """Write CIFAR-10's files with few images.
+
+    The value of a pixel encodes its file, channel, row and column.
+    """
     random = np.random.RandomState(0)
     channels, rows, columns = np.meshgrid(np.arange(3), np.arange(32), np.arange(32), indexing="ij")
     for number, name in enumerate(
@@ -182,7 +184,7 @@ def test_keras_trains_on_cifar10_and_is_tested(forks, tmp_path, monkeypatch):
 
 
 def spoilt(folder, name, data):
-    """Writes the files, one of them with other content; None removes it."""
+    """Write the files, one of them with other content; None removes it."""
     cifar10(folder)
     if data is None:
         (folder / name).unlink()
@@ -197,12 +199,14 @@ def spoilt(folder, name, data):
         (
             "data_batch_3.bin",
             None,
-            "data_batch_3.bin: there is no such file; --data_dir takes the folder with data_batch_1.bin, ",
+            "data_batch_3.bin: there is no such file; --data_dir takes the folder with "
+            "data_batch_1.bin, ",
         ),
         (
             "data_batch_2.bin",
             b"\1" * 5000,
-            "data_batch_2.bin: found 5000 bytes, accepted are records of 3073: the file is truncated, or not CIFAR-10's",
+            "data_batch_2.bin: found 5000 bytes, accepted are records of 3073: the file is "
+            "truncated, or not CIFAR-10's",
         ),
         ("data_batch_5.bin", b"", "data_batch_5.bin: found 0 bytes, accepted are records of 3073"),
         (
@@ -221,13 +225,16 @@ def test_bad_files_of_cifar10(name, data, words, module, tmp_path, capsys):
 
 
 def refused(ended, captured, words):
-    """That a program ended with status 2 and said so in one line."""
+    """Assert that a program ended with status 2 and an error in one line."""
     assert (ended.code, captured.out) == (2, "")
     assert captured.err.count("\n") == 1 and ": error: " in captured.err and words in captured.err
 
 
 def imagenette(folder, each=4, classes=3):
-    """Writes JPEG pictures of one colour a class, in Imagenette's folders; the heights and widths differ."""
+    """Write JPEG pictures in Imagenette's folders, with one colour per class.
+
+    Heights and widths differ.
+    """
     with tf.Graph().as_default(), tf.Session() as session:
         colours = tf.placeholder(tf.uint8, [None, None, 3])
         encoded = tf.image.encode_jpeg(colours, quality=95)
@@ -265,7 +272,7 @@ def test_imagenette_trains_by_epochs(forks, tmp_path, monkeypatch):
     assert ended.status == 0, ended.err
     assert [line.split()[:2] for line in ended.out.splitlines()[:-1]] == [
         ["step", str(step)] for step in range(1, 7)
-    ]  # 12 pictures, 4 a step
+    ]  # 12 pictures, 4 per step
     ended = forks.run(path_of("imagenette"), "--smoke", "--data_dir=" + folder, flags=None)
     assert (ended.status, ended.out) == (
         2,
@@ -295,13 +302,14 @@ def test_a_folder_without_pictures(module, tmp_path, capsys):
     refused(
         ended.value,
         capsys.readouterr(),
-        "found 0 pictures in 0 folders, accepted is a folder with train/CLASS/NAME.JPEG, 10 classes at most",
+        "found 0 pictures in 0 folders, accepted is a folder with train/CLASS/NAME.JPEG, 10 "
+        "classes at most",
     )
 
 
 @pytest.fixture(scope="module")
 def steps(forks, tmp_path_factory):
-    """The folder that talk_steps.py wrote, and what it printed."""
+    """The folder that talk_steps.py wrote, and its output."""
     folder = tmp_path_factory.mktemp("steps")
     argv = [
         "--image_size=8",
@@ -325,7 +333,7 @@ def step_graph(folder, number):
 
 
 def changes(folder, number):
-    """What a step changed, by category."""
+    """The changes of a step, by category."""
     return collections.defaultdict(
         list, graphmp.diff(step_graph(folder, number - 1), step_graph(folder, number)).groups()
     )

@@ -23,12 +23,12 @@ AGAINST = {
     "dcgan",
     "progressive_gan",
     "dqn",
-}  # against each other, or after a target that moves: in 20 steps such losses go up and down
-CLOSE = 0.1  # how far the mean of twenty losses may be from float32's
+}  # against each other, or towards a moving target: in 20 steps such losses go up and down
+CLOSE = 0.1  # the largest distance from float32's, of the mean of twenty losses
 STEP = re.compile(r"^step +\d+((?:  \w*loss \S+)+)", re.MULTILINE)
 LAYOUT = {
     "simple_cnn": ["--data_format=channels_last"]
-}  # its default is channels first, which 1.15.5's CPU doesn't run
+}  # its default is channels first, which 1.15.5's CPU doesn't support
 
 
 def losses(ended):
@@ -64,7 +64,7 @@ def test_twenty_steps_in_float16(name, forks, tmp_path, monkeypatch):
     tf.__version__ < "2", reason="1.15.5's CPU has no channels-first convolutions, and no bfloat16"
 )
 def test_the_first_example_as_it_stands(forks, tmp_path, monkeypatch):
-    """Without --smoke, in the sizes and the layout that the README converts."""
+    """Without --smoke, in the sizes and the layout of the README's conversion."""
     monkeypatch.chdir(tmp_path)
     argv = [str(FOLDER / "simple_cnn.py")]
     exact = losses(forks.run(*argv, flags=None))

@@ -1,4 +1,7 @@
-"""What examples/fully_connected.py is there to show, on small numbers: why variables, sums and losses stay float32."""
+"""The lessons of examples/fully_connected.py, on small numbers.
+
+Variables, sums and losses must stay float32.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ STEPS = 20
 
 
 def climbing(samples, update, dtype=tf.float32):
-    """A weight that begins at 1, in float32 or another dtype, and the operation that adds `update` to it in each step."""
+    """A weight that starts at 1, and the op that adds `update` to it in each step."""
     weight = tf.get_variable("weight", [1, 1], dtype, tf.ones_initializer(), use_resource=False)
     loss = -tf.reduce_mean(tf.matmul(samples, weight))
     return weight, tf.train.GradientDescentOptimizer(update).minimize(
@@ -28,7 +31,7 @@ def climbing(samples, update, dtype=tf.float32):
 
 
 def climb(build, update, **given):
-    """What the weight is after STEPS steps."""
+    """The value of the weight after STEPS steps."""
     samples = tf.ones([1, 1], given.get("dtype", tf.float32))
     _, train_op = build(samples, update, **given)
     stored = tf.global_variables("weight")[0]
@@ -47,7 +50,7 @@ def climb(build, update, **given):
         (2.0**-11, 0.0),
         (1.01 * 2.0**-11, 2.0**-10),
         (2.0**-10, 2.0**-10),
-    ],  # a tie goes to the even one, 1
+    ],  # ties round to even, 1
 )
 def test_an_update_below_2_to_the_minus_11_of_the_weight_is_lost_in_float16(
     graph, update, adds_in_float16
@@ -66,7 +69,10 @@ def test_it_is_kept_where_the_weight_is_stored_in_float32(graph, update):
 
 @pytest.mark.parametrize("number, total", [(4094, 65504.0), (4095, math.inf)])
 def test_sixteens_fit_into_float16_4094_times(graph, number, total):
-    """The exact sum, rounded to float16: it holds 65,504 and takes 65,520, the middle to 65,536, for infinite."""
+    """The exact sum, rounded to float16, which holds 65,504.
+
+    It rounds numbers from 65,520, halfway to 65,536, to infinity.
+    """
     sixteens = np.full(number, 16, np.float16)
     with tf.Session() as session:
         found, product, exact = session.run(
@@ -83,7 +89,7 @@ def test_sixteens_fit_into_float16_4094_times(graph, number, total):
 @pytest.mark.unit
 def test_added_up_one_by_one_in_float16_they_come_to_half_of_that():
     sums = np.add.accumulate(np.full(4094, 16, np.float16))
-    assert sums[2047] == sums[-1] == 32768  # above it float16 has every 32nd number only
+    assert sums[2047] == sums[-1] == 32768  # above it, float16 has only multiples of 32
 
 
 def test_a_conversion_adds_them_up_in_float32(graph):
@@ -105,7 +111,7 @@ def test_a_conversion_adds_them_up_in_float32(graph):
 
 @pytest.fixture(scope="module", params=["recipe", "rewrite"])
 def converted(request, tmp_path_factory):
-    """The program's graph at small size, converted to float16, by either engine."""
+    """The program's graph at small size, converted to float16 by either engine."""
     spec = importlib.util.spec_from_file_location("fully_connected", PROGRAM)
     with pytest.MonkeyPatch.context() as patch, tf.Graph().as_default():
         patch.syspath_prepend(str(EXAMPLES))
@@ -127,7 +133,7 @@ def converted(request, tmp_path_factory):
 
 
 def dtypes(graph_def, pattern):
-    """What the ops of these types compute in."""
+    """The dtypes of the ops of these types."""
     found = {compute_dtype(node) for node in graph_def.node if re.fullmatch(pattern, node.op)}
     assert found, pattern
     return {tf.as_dtype(number).name for number in found}
@@ -142,7 +148,7 @@ def test_the_mean_squared_error_is_float32(converted):
 
 
 def normalised(samples):
-    """A convolution, batch normalisation as one op and written out, a loss."""
+    """A convolution, batch normalisation as one op and by single ops, a loss."""
     top = tf.layers.conv2d(samples, 4, 3, name="first")
     top = tf.layers.batch_normalization(top, training=True)
     top = tf.layers.conv2d(top, 4, 3, name="second")

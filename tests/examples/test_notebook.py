@@ -1,4 +1,4 @@
-"""The notebook in examples/: it runs from its first cell to its last, and so did the one that is checked in."""
+"""The notebook in examples/: it runs from first to last cell, and so did the committed version."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ import pytest
 from tests.support.places import ROOT
 
 NOTEBOOK = ROOT / "examples" / "review.ipynb"
-VARIABLE = "GRAPHMP_NOTEBOOK"  # set where it must run
+VARIABLE = "GRAPHMP_NOTEBOOK"  # set if it must run
 MOST_BYTES = 600000
 SUMMARY = r"\d+ changes: .*; all explained"
 
 
 @pytest.fixture
 def tool(monkeypatch):
-    """tools/run_notebook.py; where what it needs is missing the test is skipped, and with GRAPHMP_NOTEBOOK set it fails."""
+    """tools/run_notebook.py; the test is skipped if a requirement is missing.
+
+    With GRAPHMP_NOTEBOOK set it fails instead.
+    """
     lacking = [name for name in ("ipykernel", "nbclient") if importlib.util.find_spec(name) is None]
     if lacking and VARIABLE in os.environ:
         pytest.fail("%s not installed" % " and ".join(lacking))
@@ -50,7 +53,11 @@ def text(value):
 
 
 def shows_what_it_should(notebook):
-    """The page in its frame, once for the conversion and once for the diff, the summary line there and as text, and that no change is left out."""
+    """Assert the expected outputs.
+
+    They are the page in its frame, for the conversion and for the diff, the summary line there and
+    as text, and that no change is left out.
+    """
     shown = [output["data"] for output in outputs(notebook) if "data" in output]
     frames = [text(data["text/html"]) for data in shown if "text/html" in data]
     assert len(frames) == 2

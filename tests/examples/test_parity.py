@@ -1,4 +1,4 @@
-"""The comparison in examples/parity: its programs train in every precision, its arithmetic is right, its published numbers are its own."""
+"""The comparison in examples/parity: training in every precision, arithmetic, published numbers."""
 
 import importlib
 import importlib.util
@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from tests.support.places import EXAMPLES
 
 FOLDER = EXAMPLES / "parity"
-VARIABLE = "GRAPHMP_PARITY"  # set where the digits must be there
+VARIABLE = "GRAPHMP_PARITY"  # set if the digits must be there
 ON_DIGITS = ("cnn", "resnet", "vae")
 TASKS = ON_DIGITS + ("char_lstm", "transformer")
 HALF = ("float16_128", "float16_dynamic", "bfloat16")
@@ -23,12 +23,12 @@ ROUNDING = {
     "float16_128": 1e-3,
     "float16_dynamic": 1e-3,
     "bfloat16": 4e-3,
-}  # a few roundings of 11 and of 8 bits
+}  # a few roundings to 11 and to 8 bits
 
 
 @pytest.fixture
 def module(monkeypatch):
-    """Imports a module of the example by name, as Python would from its folder."""
+    """Import a module of the example by name, as Python would from its folder."""
     monkeypatch.syspath_prepend(str(FOLDER))
     return importlib.import_module
 
@@ -192,7 +192,7 @@ def test_a_run_that_diverged_is_in_no_margin(module):
 
 @pytest.fixture
 def program(module, monkeypatch):
-    """run.py, with runs that take no time; `program.asked` has the runs that it asked for."""
+    """run.py, with runs that take no time; `program.asked` has the requested runs."""
     run = module("run")
     run.asked = []
 

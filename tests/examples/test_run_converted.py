@@ -1,4 +1,4 @@
-"""`examples/run_converted.py` trains the conversion of any graph, of losses, optimizers and data of any kind."""
+"""`examples/run_converted.py` trains any converted graph, with any losses, optimizers and data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRAIN_OPS = {
 
 
 def trained(forks, folder, *flags):
-    """How `run_converted.py` ended on a folder, three steps."""
+    """The result of `run_converted.py` on a folder, after three steps."""
     return forks.run(SCRIPT, str(folder), "--steps=3", *flags, flags=None)
 
 
@@ -52,7 +52,7 @@ def by_hand():
 
 
 def of_loss(make):
-    """A dense layer whose loss `make` makes of its output."""
+    """A dense layer with the loss that `make` computes from its output."""
     x = tf.placeholder(tf.float32, [None, 4], "x")
     rate = tf.get_variable("rate", [], initializer=tf.zeros_initializer(), trainable=False)
     loss = tf.identity(make(tf.layers.dense(x, 2)), name="loss")
@@ -127,7 +127,7 @@ def test_own_data(hand_made, forks, tmp_path):
 
 
 def refusal(ended):
-    """The one line of the script's own on stderr."""
+    """The script's own line on stderr."""
     (line,) = [line for line in ended.err.splitlines() if line.startswith("run_converted: ")]
     assert "Traceback" not in ended.err
     return line

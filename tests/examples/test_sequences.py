@@ -1,5 +1,4 @@
-"""The examples that read sequences: their sizes, what attention and convolutions may see, the state that goes from batch to batch."""
-# fixtures that are imported
+"""The examples on sequences: sizes, the windows of attention and convolutions, and kept states."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ def tokens(*shape):
 
 
 def started(graph):
-    """A session in which the variables have their initial values."""
+    """A session with the initial values of variables."""
     tf.set_random_seed(1)
     session = tf.Session(graph=graph)
     session.run(tf.global_variables_initializer())
@@ -82,7 +81,7 @@ def test_seq2seq_has_gnmts_layers(layers, module, graph):
     assert counts == {"encoder": encoder, "decoder": decoder}
     assert sum(op.type == "LoopCond" for op in graph.get_operations()) == 2 * (
         layers + 2
-    )  # loops of both directions, of what is above, of the decoder
+    )  # loops of both directions, of the layers above, of the decoder
 
 
 def test_the_translator_does_not_read_padding(module, graph):

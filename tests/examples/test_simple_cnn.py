@@ -13,11 +13,11 @@ EXAMPLE = EXAMPLES / "simple_cnn.py"
 CHANNELS_LAST = ["--data_format=channels_last"]
 CPU_FORMATS = (
     [[], CHANNELS_LAST] if tf.__version__ > "2" else [CHANNELS_LAST]
-)  # 1.15.5's CPU has no channels first
+)  # 1.15.5's CPU doesn't support channels first
 
 
 def losses(forks, flags):
-    """What the example prints, as numbers."""
+    """The printed losses, as numbers."""
     ended = forks.run(str(EXAMPLE), "--smoke", *flags, flags=None)
     assert ended.status == 0, ended.err
     return [float(line.split()[-1]) for line in ended.out.splitlines()]
@@ -75,7 +75,7 @@ def test_the_full_model(graph):
 
 
 def names_before(op):
-    """Names of an operation and of all that runs before it."""
+    """Names of an operation and of all operations that run before it."""
     seen, waiting = set(), [op]
     while waiting:
         at = waiting.pop()

@@ -1,4 +1,4 @@
-"""The gallery's small programs: their networks have the sizes of the papers, and their data are what they say."""
+"""The gallery's small programs: their sizes are the papers', and their data are as documented."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ("fully_connected", "word2vec", "unet", "vae", "dqn")
 
 @pytest.fixture
 def module(monkeypatch):
-    """Imports a program of the folder by name, for one test."""
+    """Import a program of the folder by name, for one test."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
     for name in ("training", *NAMES):
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -38,7 +38,7 @@ def floats(*shapes):
 
 
 def trainable(scope=None):
-    """How many trainable numbers there are."""
+    """The number of trainable elements."""
     return sum(int(np.prod(variable.shape.as_list())) for variable in tf.trainable_variables(scope))
 
 
@@ -86,7 +86,7 @@ def test_word2vecs_words_are_near_each_other(module):
     )
     assert pairs.dtype == np.int32 and pairs.min() >= 2 and pairs.max() < flags.vocabulary
     partners = [len(set(pairs[pairs[:, 0] == word, 1])) for word in np.unique(pairs[:, 0])]
-    assert np.median(partners) < flags.vocabulary / 10  # what is near a word tells of it
+    assert np.median(partners) < flags.vocabulary / 10  # a neighbour of a word depends on it
 
 
 @pytest.mark.unit
@@ -147,7 +147,10 @@ def test_a_full_vae_has_the_papers_layers(module, graph):
 
 
 def test_the_vaes_loss_is_the_bound(module, graph):
-    """The cross entropy and the closed form of the divergence (the paper's appendix B), by NumPy from what the network says."""
+    """The cross entropy and the closed form of the divergence (appendix B of the paper), in NumPy.
+
+    They are computed from the outputs of the network.
+    """
     program = module("vae")
     flags = flags_of(program, "smoke")
     pictures, loss, _ = program.build_training_model(
@@ -168,7 +171,7 @@ def test_the_vaes_loss_is_the_bound(module, graph):
 
 
 def network(program, size):
-    """A DQN's inputs, and what its build function returns."""
+    """A DQN's inputs, and the results of its build function."""
     flags = flags_of(program, size)
     screens = [flags.screen_size, flags.screen_size, program.SCREENS]
     first, following, rewards, ended = floats(screens, screens, [], [])
@@ -209,7 +212,10 @@ def test_the_target_is_copied_every_so_many_steps(module, graph):
 
 
 def test_dqns_wanted_values(module, graph):
-    """The reward, and beyond it the discounted best value of the target, unless the game is over; errors above 1 count once."""
+    """The reward plus, unless the game is over, the discounted best value of the target.
+
+    Errors above 1 are clipped.
+    """
     program = module("dqn")
     _, inputs, (values, copy, loss, _) = network(program, "smoke")
     random = np.random.RandomState(0)
@@ -242,5 +248,5 @@ def test_catch(module):
         assert len(outcomes) == 5 and all(reward == 0 for reward, _, _ in outcomes[:-1])
         assert outcomes[-1][0] == (
             1.0 if screen.sum() == 1 else -1.0
-        )  # caught: the ball is where the paddle is
+        )  # caught: the ball and the paddle are in the same place
     assert game.screens.shape == (24, 24, 4)

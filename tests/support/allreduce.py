@@ -1,4 +1,7 @@
-"""A stand-in for Horovod: an optimizer that averages gradients by TensorFlow's own collectives, and the processes that train with it."""
+"""A stand-in for Horovod: an optimizer that averages gradients by TensorFlow's own collectives.
+
+It has the processes that train with it.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +32,21 @@ OP = "CollectiveReduce"
 
 
 class AllReduceOptimizer(tf.train.Optimizer):
-    """Averages over all processes the gradients of another optimizer, which applies them."""
+    """An optimizer that averages the gradients of another one over all processes.
+
+    The other one applies them.
+    """
 
     def __init__(self, optimizer, processes=1, first_key=0, conditional=False, before=tf.identity):
-        """Wraps an optimizer.
+        """Wrap an optimizer.
 
         Args:
             optimizer: the other one.
-            processes: how many there are.
-            first_key: no other all-reduce of the processes has it or one of those behind it.
+            processes: the number of processes.
+            first_key: the first key of its all-reduces; no other all-reduce uses this or a
+                following one.
             conditional: whether a conditional asks if there are several, as Horovod's does.
-            before: is done to each gradient before it is averaged.
+            before: is applied to each gradient before averaging.
         """
         super().__init__(False, "AllReduce")
         self._optimizer, self._processes, self._first_key = optimizer, processes, first_key
@@ -86,8 +93,9 @@ def build(way, wrap):
     """A training step. Returns the loss and the train op.
 
     Args:
-        way: `around_loss` and `around_all` decorate the function of the loss or one that makes the train op too; others nothing.
-        wrap: makes an optimizer of another one.
+        way: `around_loss` decorates the function of the loss, `around_all` one that makes the train
+            op too; others decorate nothing.
+        wrap: makes an optimizer from another one.
     """
 
     def both(x, y, factor):
@@ -106,7 +114,7 @@ def build(way, wrap):
 
 @contextlib.contextmanager
 def functions():
-    """While it lasts, `tf.cond` makes functions."""
+    """A context in which `tf.cond` makes functions."""
     tf.enable_control_flow_v2()
     try:
         yield
@@ -118,14 +126,18 @@ OPTIONS = {"convert": {"engine": "rewrite"}, "in_half": {"allreduce_half": True}
 
 
 def converted(way, wrap, asked=""):
-    """A graph with a training step, converted by `graphmp.convert` where `way` is one of OPTIONS, and names of its loss and train op.
+    """A graph with a training step, and the names of its loss and train op.
+
+    It is converted by `graphmp.convert` if `way` is one of OPTIONS.
 
     Args:
         way: as for `build`.
         wrap: likewise.
-        asked: how the optimizer asks whether there are several processes: by a `conditional`, one made of `functions`, or not at all.
+        asked: how the optimizer asks whether there are several processes: by a `conditional`, by
+            one made of `functions`, or not at all if empty.
     """
-    with tf.Graph().as_default() as graph, functions() if asked == "functions" else contextlib.nullcontext():
+    conditionals = functions() if asked == "functions" else contextlib.nullcontext()
+    with tf.Graph().as_default() as graph, conditionals:
         names = [
             each.name
             for each in build(way, functools.partial(wrap, conditional=True) if asked else wrap)
@@ -138,10 +150,11 @@ def converted(way, wrap, asked=""):
 
 
 def train(way, wrap, x, bad_factor=np.inf, **session):
-    """Trains a few steps, then takes one of which the loss is multiplied by `bad_factor`, then another good one.
+    """Train a few steps, then one with the loss multiplied by `bad_factor`, then another good one.
 
     Returns:
-        The losses, the loss scale before and after the bad step, whether that changed anything else and the last one did, and all variables.
+        The losses, the loss scale before and after the bad step, whether the bad step changed
+        anything else and the last one did, and all variables.
     """
     way, _, asked = way.partition("+")
     graph, (loss, train_op) = converted(way, wrap, asked)
@@ -173,12 +186,14 @@ def state_of(sess):
 
 
 def results(ways, task, wrap, **session):
-    """Trains in each of some ways on a process's part of the batch; process 1's loss overflows. Yields what each way came to, as JSON.
+    """Train in several ways on a process's part of the batch; the loss of process 1 overflows.
+
+    Yields the results of each way, as JSON.
 
     Args:
         ways: as for `train`.
         task: the number of the process.
-        wrap: for the number of a way what makes an optimizer of another one.
+        wrap: for the number of a way, the function that makes an optimizer from another one.
         session: arguments of tf.Session.
     """
     if NEWEST:

@@ -29,7 +29,7 @@ def failing(step):
 
 
 def audited(capfd, *arguments, status=0):
-    """The JSON that is printed."""
+    """The printed JSON."""
     found, out, err = command(capfd, "audit", *arguments, STEPS, "--json")
     assert found == status and err == "", err
     return json.loads(out)

@@ -14,14 +14,14 @@ from graphmp.policy.dtypes import BY_NAME
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS
 
 HOSTILE = (
-    "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;`[b]\x1b[31m\u202e\n\u00e4\u4e2d"
-    + "x/" * 300
+    "</script><script>alert(1)</script><img src=x "
+    "onerror=alert(1)>\"'&amp;`[b]\x1b[31m\u202e\n\u00e4\u4e2d" + "x/" * 300
 )
 REASON = "allow: MatMul is worth half precision"
 
 
 def exponents(lowest, *counts, zeros=0, not_finite=0):
-    """Counts of the exponents from the lowest on."""
+    """Counts of the exponents from `lowest` upwards."""
     found = np.zeros(256, np.int64)
     found[lowest + EXPONENT_BIAS : lowest + EXPONENT_BIAS + len(counts)] = counts
     found[[0, -1]] = zeros, not_finite
@@ -29,7 +29,7 @@ def exponents(lowest, *counts, zeros=0, not_finite=0):
 
 
 def finding(name, role, counts, half=True, reason=REASON, op="MatMul", dtype="float16", **numbers):
-    """A tensor; `numbers` are those of its Range that are not zero."""
+    """A tensor's audit; `numbers` are the fields of its Range that are not zero."""
     values = dict(
         overflow=0,
         flushed=0,
@@ -69,7 +69,7 @@ def loss(
     skipped=0,
     name="loss",
 ):
-    """A loss with the advice that its gradients ask for."""
+    """A loss with the advice for its gradients."""
     advice = advise([each.range.exponents for each in gradients], FORMATS[dtype], scale)
     return LossFinding(
         [name], list(original), list(converted), [scale] * len(original), skipped, advice
@@ -98,7 +98,7 @@ def audit(findings, losses, dtype="float16", **others):
 
 
 def good(dtype="float16"):
-    """Four roles, gradients that want a loss scale in float16, nothing to repair."""
+    """Four roles, gradients that need a loss scale in float16, and no repairs."""
     gradients = [
         finding(
             "gradients/a/MatMul",
@@ -138,7 +138,7 @@ def good(dtype="float16"):
 
 
 def bad():
-    """Overflow, a loss and a gradient that disagree, tensors that can't be measured, and numbers that are none."""
+    """Overflows, a loss and a gradient that disagree, unmeasurable tensors, and NaN."""
     gradients = [
         finding(
             "g/worse",
@@ -182,7 +182,7 @@ def bad():
 
 
 def hostile():
-    """What somebody may have written into a graph file, wherever a name is shown."""
+    """Malicious strings in a graph file, in all displayed names."""
     each = finding(
         HOSTILE, WEIGHT_GRADIENT, exponents(-30, 4, 4), reason=HOSTILE, op=HOSTILE, overflow=1
     )
@@ -192,7 +192,7 @@ def hostile():
 
 
 def many(count):
-    """As many tensors as a large recurrent network has."""
+    """As many tensors as in a large recurrent network."""
     roles = (ACTIVATION, ACTIVATION_GRADIENT, WEIGHT_GRADIENT)
     numbers = np.random.RandomState(0)
     found = [

@@ -27,7 +27,7 @@ MEMORY = Memory(10**6, "run metadata", 10**8)
 
 
 def a_bench(*runs, **changes):
-    """A bench with such runs."""
+    """A bench with these runs."""
     fields = dict(
         source="model.meta",
         compute_dtype="bfloat16",
@@ -49,7 +49,7 @@ def a_bench(*runs, **changes):
 
 
 def timed(variant, size, factor=1.0, parts=FAST, **changes):
-    """A run that is so many times as fast as float32."""
+    """A run that is `factor` times as fast as float32."""
     rounds = [[second / factor for second in steps] for steps in ROUNDS]
     return Run(
         **dict(

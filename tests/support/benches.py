@@ -9,7 +9,7 @@ from graphmp.bench.child import Child
 
 
 class Local:
-    """In a process's place: the same orders, carried out here."""
+    """A replacement for the process: the same orders, carried out here."""
 
     def __init__(self, specification, folder):
         self._specification = json.loads(json.dumps(specification))

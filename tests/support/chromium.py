@@ -1,4 +1,7 @@
-"""Chromium without a window (tools/browser.py) for tests: where there is none, they are skipped, unless GRAPHMP_BROWSER is set."""
+"""Headless Chromium (tools/browser.py) for tests.
+
+Without one they are skipped, or fail if GRAPHMP_BROWSER is set.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,17 @@ __all__ = [
     "wait_for",
 ]
 
-VARIABLE = "GRAPHMP_BROWSER"  # set where there must be one
+VARIABLE = "GRAPHMP_BROWSER"  # set if there must be one
 
 
 def skip_without_one():
-    """Skips a whole module, in one line, where there is no browser."""
+    """Skip a whole module, in one line, if there is no browser."""
     if missing() and VARIABLE not in os.environ:
         pytest.skip(missing(), allow_module_level=True)
 
 
 def start_or_fail(profile):
-    """A browser; where something it needs is missing the test fails with that."""
+    """A browser; the test fails if a requirement is missing."""
     if missing():
         pytest.fail(missing())
     return start(profile)

@@ -1,4 +1,4 @@
-"""MetaGraphDefs of two classifiers that train: a small one, and one with whatever half precision needs care for."""
+"""MetaGraphDefs of two classifiers: a small one, and one with all that half precision affects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 
 def classifier(batch=None, units=16):
-    """A small classifier's MetaGraphDef, its batch open unless it is given."""
+    """A small classifier's MetaGraphDef, with an unknown batch size unless it is given."""
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [batch, 8], "x")
         labels = tf.placeholder(tf.int32, [batch], "labels")
@@ -21,7 +21,10 @@ def classifier(batch=None, units=16):
 
 
 def training_graph() -> tf.MetaGraphDef:
-    """A convolution, batch norm, attention under a mask of -1e9, an Exp between matmuls, a softmax loss, Adam; odd dimensions."""
+    """A convolution, batch norm, masked attention with -1e9, an Exp between matmuls, and more.
+
+    It has a softmax loss, Adam and odd dimensions.
+    """
     random = np.random.RandomState(0)
 
     def weight(name, *shape):

@@ -1,6 +1,7 @@
-"""Clusters of parameter servers and workers on this machine, each a forked process that runs examples/ps_cluster.py or a script of its own.
+"""Clusters of parameter servers and workers on this machine.
 
-Every process has a deadline, by an alarm, and none is left behind.
+Each is a forked process that runs examples/ps_cluster.py or another script. Every process has a
+deadline, set by an alarm, and none is left behind.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any, Dict, List, Optional, Pattern, Sequence
 from tests.support.forks import PATIENCE, Ended, Fork, Forks
 from tests.support.places import EXAMPLES
 
-# What the chief saves before it trains, where a cluster keeps checkpoints.
+# The checkpoint that the chief saves before training, if a cluster keeps checkpoints.
 START = "state/model.ckpt-0"
 
-# A worker that comes before the chief has made the variables asks again after 30 seconds, TensorFlow says. Here it asks at once,
-# but not before the chief has saved them: it would train them already.
+# A worker that starts before the chief has made the variables retries after 30 seconds by default.
+# Here it retries at once, but only after the chief has saved the variables, as it would train them
+# before.
 SOON = """
 import os, runpy, sys, time
 import tensorflow.compat.v1 as tf
@@ -30,7 +32,8 @@ def wait_for_session(self, *args, **kwargs):
     while "--checkpoint_dir=state" in sys.argv and not os.path.exists("state/checkpoint"):
         time.sleep(0.05)
     return waited(self, *args, **kwargs)
-tf.train.SessionManager.__init__, tf.train.SessionManager.wait_for_session = __init__, wait_for_session
+tf.train.SessionManager.__init__ = __init__
+tf.train.SessionManager.wait_for_session = wait_for_session
 sys.path.insert(0, {folder!r})
 """
 SCRIPT = (
@@ -53,19 +56,19 @@ class Cluster:
         flags: Optional[Sequence[str]] = None,
         script: str = "ps_cluster.py",
     ):
-        """Nothing runs yet.
+        """A cluster that isn't running yet.
 
         Args:
-            forks: what forks.
-            ps: how many servers.
-            workers: how many workers.
+            forks: the process that forks.
+            ps: the number of servers.
+            workers: the number of workers.
             *argv: flags of the example.
-            flags: of `graphmp run`, under which the workers are; None for plain Python.
+            flags: of `graphmp run` for the workers; None for plain Python.
             script: a file of the examples, or of the working folder.
         """
         sys.path.insert(0, str(EXAMPLES))
         try:
-            import cluster  # the examples' own
+            import cluster  # the module of the examples
         finally:
             sys.path.remove(str(EXAMPLES))
         self.addresses = {
@@ -95,7 +98,7 @@ class Cluster:
             self.kill(name)
 
     def start(self, job: str, task: int) -> Fork:
-        """Starts one process; again, if it has died."""
+        """Start one process; again, if it has died."""
         name = "%s%d" % (job, task)
         config = {"cluster": self.addresses, "task": {"type": job, "index": task}}
         flags = self._flags if job == "worker" else None
@@ -109,22 +112,22 @@ class Cluster:
             self.start("worker", task)
 
     def kill(self, name: str) -> None:
-        """SIGKILL."""
+        """Kill a process by SIGKILL."""
         self.ended.setdefault(name, []).append(self.running.pop(name).kill(signal.SIGKILL))
 
     def wait(self) -> List[Ended]:
-        """Waits until all workers have ended; how each did, by number."""
+        """Wait until all workers have ended; return their results by number."""
         names = sorted(name for name in self.running if name.startswith("worker"))
         for name in names:
             self.ended.setdefault(name, []).append(self.running.pop(name).end())
         return [self.ended[name][-1] for name in names]
 
     def until(self, name: str, text: str) -> None:
-        """Waits until a process has written this."""
+        """Wait until a process has written `text`."""
         self.running[name].until(text)
 
     def until_any(self, pattern: Pattern[str]) -> None:
-        """Waits until any process has written what matches this."""
+        """Wait until any process has written a match of `pattern`."""
         end = time.time() + PATIENCE
         while not any(pattern.search(fork.out) for fork in self.running.values()):
             assert time.time() < end, [fork.err for fork in self.running.values()]

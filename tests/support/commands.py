@@ -1,4 +1,4 @@
-"""Running the command in the test's process."""
+"""The command, run in the test's process."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from graphmp.cli.main import run_command
 
 
 def graphmp(capfd, *arguments):
-    """Runs the command. Returns exit status, stdout and stderr."""
+    """Run the command. Return exit status, stdout and stderr."""
     status = run_command(["graphmp"] + [str(argument) for argument in arguments])
     out, err = capfd.readouterr()
     return status, out, err
 
 
 def refused(capfd, *arguments):
-    """Runs a command that must fail; returns exit status and its one line."""
+    """Run a command that must fail. Return exit status and its one line."""
     status, out, err = graphmp(capfd, *arguments)
     assert out == "" and len(err.splitlines()) == 1 and err.startswith("graphmp: error GMP"), (
         out,

@@ -1,6 +1,7 @@
-"""Stored training graphs to test on: a few of our own making in tests/data, and the corpus, which is other people's.
+"""Recorded training graphs for tests: a few of our own in tests/data, and the corpus.
 
-The corpus is read where it lies, never copied, and a clone is without it: tests that need it are marked `corpus`, see `conftest.py`.
+The corpus has graphs of others. It is read in place, never copied, and not part of a clone: tests
+that need it are marked `corpus`, see `conftest.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def corpus_folder() -> pathlib.Path:
 
 
 def corpus_graphs() -> List[pathlib.Path]:
-    """The `.meta` files of the corpus, sorted; none where there is no corpus."""
+    """The `.meta` files of the corpus, sorted; none without a corpus."""
     return sorted(corpus_folder().joinpath("corpus", "meta").glob("*.meta"))
 
 
@@ -34,12 +35,12 @@ def own_graphs() -> List[pathlib.Path]:
 def recorded(
     part: slice = slice(None), slow: Optional[slice] = None, own: slice = slice(None)
 ) -> Any:
-    """Parametrises a test by `paths`: the graphs of tests/data, then some of the corpus.
+    """Parametrise a test by `paths`: the graphs of tests/data, then some of the corpus.
 
     Args:
-        part: which of the corpus.
-        slow: which of the corpus in a test of their own that is slow.
-        own: which of those of tests/data.
+        part: the graphs of the corpus.
+        slow: the graphs of the corpus in a slow test of their own.
+        own: the graphs of tests/data.
     """
     graphs = corpus_graphs()
     parts = [

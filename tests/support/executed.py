@@ -1,4 +1,4 @@
-"""Conversions that are run, and what is said of them."""
+"""Conversions that are run, and their verdicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.proved import converted
 
 
 def two_alike():
-    """Two layers of the same shape behind a batch normalisation, Momentum, a global step."""
+    """Two layers of the same shape after a batch normalisation, Momentum, a global step."""
     x = tf.placeholder(tf.float32, [4, 8], "x")
     with tf.variable_scope("net"):
         first, second = (
@@ -31,7 +31,7 @@ def two_alike():
 
 @functools.lru_cache(maxsize=None)
 def graphs(**flags):
-    """That model's graph, and its conversion; made once, and left as they are."""
+    """That model's graph, and its conversion; built once, don't change them."""
     with tf.Graph().as_default():
         tf.set_random_seed(1)
         two_alike()
@@ -40,7 +40,10 @@ def graphs(**flags):
 
 
 def verdicts(original, other, report=None, steps=3, tolerance=0.1, **options):
-    """The verdict of each claim that running two graphs makes, by name, and the texts of those that are open."""
+    """The verdict of each claim made by running two graphs, and the texts of open claims.
+
+    The verdicts are by name.
+    """
     claims = Executed(original, other, Options(steps=steps, **options), tolerance, report).claims()
     return {claim.name: claim.verdict for claim in claims}, {
         claim.name: claim.text for claim in claims if claim.verdict in ("failed", "not proved")

@@ -1,6 +1,8 @@
-"""Scripts in forks of one process that has imported TensorFlow: `graphmp run` from its start on, and plain Python, without the wait.
+"""Scripts in forks of a process that has imported TensorFlow, which saves the import time.
 
-A fork runs the script as its main program, so that uncaught exceptions, signals and exit hooks end it as they would end the real one.
+They run under `graphmp run`, from its start, or under plain Python. A fork runs the script as its
+main program, so that uncaught exceptions, signals and exit hooks end it as they would end the real
+one.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from graphmp.cli.main import COMMANDS
 from graphmp.cli.parser import build_parser
 from tests.support.places import ROOT
 
-PATIENCE = 100  # seconds; a script that hangs ends by SIGALRM
+PATIENCE = 100  # seconds; a script that hangs is ended by SIGALRM
 NET = """
 import sys, time
 import numpy as np
@@ -33,8 +35,10 @@ def build():
     tf.set_random_seed(1)
     x = tf.placeholder(tf.float32, [None, 8], "x")
     hidden = tf.layers.dense(x, 16, tf.nn.relu, name="hidden")
-    loss = tf.reduce_mean(tf.square(tf.layers.dense(hidden, 1, name="out") - x[:, :1] * 2), name="loss")
-    return x, loss, tf.train.AdamOptimizer(0.01).minimize(loss, tf.train.get_or_create_global_step(), name="train")
+    out = tf.layers.dense(hidden, 1, name="out")
+    loss = tf.reduce_mean(tf.square(out - x[:, :1] * 2), name="loss")
+    step = tf.train.get_or_create_global_step()
+    return x, loss, tf.train.AdamOptimizer(0.01).minimize(loss, step, name="train")
 """
 NUMBER = re.compile(r"\d+\.\d+")
 SERVER = """
@@ -56,10 +60,10 @@ while job is None:
         print(answer, flush=True)
 os.chdir(job["folder"])
 os.environ.update(job["env"])
-for number, flags in enumerate((os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)):
-    os.dup2(os.open(job["files"][number], flags), number)
+for number, path in enumerate(job["files"]):
+    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC if number else os.O_RDONLY), number)
 signal.alarm(job["patience"])
-signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the tests run in the background
 if job["spec"]:
     launcher.start(job["spec"])
 else:
@@ -70,12 +74,12 @@ else:
 threading._shutdown()
 atexit._run_exitfuncs()
 sys.stdout.flush(), sys.stderr.flush()
-os._exit(0)  # taking all modules down takes longer than most scripts; those that raise or exit are ended by Python
+os._exit(0)  # unloading modules is slower than most scripts; Python ends those that raise or exit
 """
 
 
 class Ended(NamedTuple):
-    """How a script ended: its exit status as `subprocess` has it, what it wrote, and what graphmp said."""
+    """The end of a script: exit status as in `subprocess`, output, and graphmp's messages."""
 
     status: int
     out: str
@@ -83,22 +87,22 @@ class Ended(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What it wrote, without its fractions."""
+        """Its output, without decimal numbers."""
         return NUMBER.sub("_", self.out)
 
     @property
     def numbers(self) -> List[float]:
-        """The fractions that it wrote."""
+        """The decimal numbers in its output."""
         return [float(text) for text in NUMBER.findall(self.out)]
 
     @property
     def said(self) -> List[str]:
-        """The lines of graphmp's own, behind what another thread may have begun to write."""
+        """graphmp's own lines, without the beginnings of other threads' output."""
         return re.findall("graphmp: (.*)", self.err)
 
 
 class Fork:
-    """A script that runs."""
+    """A running script."""
 
     def __init__(self, forks: Forks, pid: int, files: Sequence[str]):
         self._forks = forks
@@ -107,16 +111,16 @@ class Fork:
 
     @property
     def out(self) -> str:
-        """What it has written so far."""
+        """Its output so far."""
         return _read(self._files[1])
 
     @property
     def err(self) -> str:
-        """What it has written to stderr so far."""
+        """Its stderr so far."""
         return _read(self._files[2])
 
     def until(self, text: str) -> None:
-        """Waits till it has written this."""
+        """Wait until it has written `text`."""
         end = time.time() + PATIENCE
         while text not in self.out:
             assert time.time() < end, self.err
@@ -165,7 +169,10 @@ class Forks:
         env: Optional[Dict[str, str]] = None,
         folder: str = "",
     ) -> Fork:
-        """Starts a script of a folder, by default the working one, by `graphmp run`; by plain Python where flags are None."""
+        """Start a script of a folder, by default the working one.
+
+        It runs under `graphmp run`, or under plain Python if `flags` is None.
+        """
         spec = None
         if flags is not None:
             spec = json.dumps(
@@ -188,12 +195,15 @@ class Forks:
         return Fork(self, pid, files)
 
     def run(self, script: str, *argv: str, **options: Any) -> Ended:
-        """How a script ended; the options are those of `start`."""
+        """The end of a script; the options are those of `start`."""
         return self.start(script, *argv, **options).end()
 
 
 def builds_in_forks(forks: Forks, folder: pathlib.Path) -> Any:
-    """What stands for `subprocess` in `conversion/builds.py`: a script's graph is built in a fork. `folder` is where a file for it may be."""
+    """A replacement for `subprocess` in `conversion/builds.py` that builds a script's graph in a fork.
+
+    `folder` is for a temporary file.
+    """
     script = folder / "build_in_fork.py"
     script.write_text("import sys\nfrom graphmp.conversion.child import main\nmain(sys.argv[1])\n")
 

@@ -19,7 +19,7 @@ def path_of(name):
 
 @contextlib.contextmanager
 def without_training():
-    """Optimizers add nothing: a large model's gradients take most of the time."""
+    """Make optimizers add nothing, as the gradients of a large model take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             tf.train.Optimizer, "compute_gradients", lambda *_, **__: [(tf.zeros([]), None)]
@@ -30,7 +30,10 @@ def without_training():
 
 
 def build(example, *arguments, trains=False):
-    """Builds an example's model, with its gradients where it `trains`; trainable numbers by the first part of a variable's name."""
+    """Build an example's model, with gradients if it `trains`.
+
+    Returns the number of trainable elements by the first part of a variable's name.
+    """
     with contextlib.nullcontext() if trains else without_training():
         example.build_training_model(*arguments)
     counts = {}

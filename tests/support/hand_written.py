@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 
 class AdamWeightDecay(tf.train.Optimizer):
-    """Adam with decoupled weight decay, made of plain assignments."""
+    """Adam with decoupled weight decay, by plain assignments."""
 
     def __init__(self, rate):
         super().__init__(False, "AdamWeightDecay")

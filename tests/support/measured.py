@@ -77,7 +77,7 @@ def _initialised(graph):
 
 @functools.lru_cache(None)
 def measuring(format_):
-    """Of a tensor of any shape, times a scale; its value in bfloat16 and back beside it."""
+    """Measurements of a tensor of any shape, times a scale, and of its bfloat16 rounding."""
     with tf.Graph().as_default() as graph:
         x, scale = (
             tf.placeholder(tf.float32, None, "x"),
@@ -92,7 +92,7 @@ def measured(values, format_=FLOAT16, scale=1.0):
 
 
 def near(value):
-    """A float32 and those beside it, of both signs."""
+    """A float32 and its neighbours, of both signs."""
     value = np.float32(value)
     both = [np.nextafter(value, np.float32(0)), value, np.nextafter(value, np.float32(np.inf))]
     return [sign * v for v in both for sign in (1, -1)]
@@ -124,7 +124,7 @@ EDGES = np.array(
 
 @st.composite
 def tensors(draw):
-    """Any bits at all, or those of one range of exponents, with edge values among them."""
+    """Arbitrary bits, or bits of one range of exponents, including edge values."""
     size = draw(st.one_of(st.integers(0, 70), st.integers(0, MOST_COUNTED)))
     random = np.random.RandomState(draw(st.integers(0, 2**32 - 1)))
     low = draw(st.sampled_from([0, 90, 100, 130, 250]))

@@ -1,4 +1,4 @@
-"""Graphs whose memory is known, and the command on them."""
+"""Graphs of known memory, and the command on them."""
 
 from __future__ import annotations
 

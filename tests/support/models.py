@@ -1,4 +1,4 @@
-"""Small training models, one a shape of code that people write: each a build function and the batch it eats."""
+"""Small training models, one for each common form of code: a build function and its batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def two_layers(x, activation=tf.nn.relu):
 
 
 def regression(decorate):
-    """A hand-written loss, the optimizer inside."""
+    """A loss by hand, with the optimizer inside."""
 
     @decorate
     def build(x, y):
@@ -44,7 +44,7 @@ def regression(decorate):
 
 
 def loss_returned(decorate):
-    """The commonest shape of all: the optimizer outside, the loss returned."""
+    """The commonest form: the loss is returned, and the optimizer is outside."""
 
     @decorate
     def build(x, y):
@@ -134,7 +134,7 @@ def batch_norm(decorate, fused=True):
 
 
 def unfused_batch_norm(decorate):
-    """Batch norm out of elementwise ops."""
+    """Batch normalisation by elementwise ops."""
     return batch_norm(decorate, fused=False)
 
 
@@ -225,7 +225,7 @@ def recurrent_loop(decorate):
 
 
 def embedding(decorate):
-    """An embedding look-up: sparse gradients."""
+    """An embedding lookup: sparse gradients."""
 
     @decorate
     def build(ids, y):
@@ -266,7 +266,7 @@ def hand_written_optimizer(decorate):
 
 
 def accumulated(decorate):
-    """Gradients are added up in variables and applied from there."""
+    """Gradients accumulated in variables and applied from there."""
 
     @decorate
     def build(x, y):
@@ -298,7 +298,7 @@ def tensors_from_outside(decorate):
 
 
 def layers_from_outside(decorate):
-    """Layer objects that were made before the call."""
+    """Layer objects made before the call."""
     first, second = tf.layers.Dense(8, tf.nn.relu), tf.layers.Dense(1)
 
     @decorate
@@ -394,7 +394,7 @@ def conditional(decorate):
 
 
 def one_hot_labels(decorate):
-    """Labels as floats, which reach only the loss."""
+    """Labels as floats, used only in the loss."""
 
     @decorate
     def build(x, y, rate):
@@ -413,22 +413,23 @@ def one_hot_labels(decorate):
 MODELS = {
     model.__name__: model
     for model in (
-        regression, loss_returned, logits_returned, raw_variables, regularised, batch_norm, unfused_batch_norm, towers, gan,
-        gradients_by_hand, recurrent, recurrent_loop, embedding, float64, hand_written_optimizer, accumulated,
-        tensors_from_outside, layers_from_outside, partitioned, called_twice, resource_variables, shared_weight,
-        gradient_penalty, conditional, one_hot_labels,
+        regression, loss_returned, logits_returned, raw_variables, regularised, batch_norm,
+        unfused_batch_norm, towers, gan, gradients_by_hand, recurrent, recurrent_loop, embedding,
+        float64, hand_written_optimizer, accumulated, tensors_from_outside, layers_from_outside,
+        partitioned, called_twice, resource_variables, shared_weight, gradient_penalty, conditional,
+        one_hot_labels,
     )
 }  # fmt: skip
 
 
 def batch_for(name):
-    """What the model's two placeholders are fed."""
+    """The feeds of the model's two placeholders."""
     if name in ("regularised", "batch_norm", "unfused_batch_norm"):
         return PICTURES, CLASSES
     return (IDS if name == "embedding" else VECTORS), TARGETS
 
 
-# Without a decorator their graphs have nothing that those of the other models don't have.
+# Without a decorator, their graphs have the same features as those of the other models.
 LIKE_OTHERS = (
     "called_twice",
     "layers_from_outside",

@@ -1,4 +1,4 @@
-"""Every optimizer that TensorFlow 1 ships, and one that people write themselves."""
+"""The optimizers of TensorFlow 1, and a hand-written one."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ VARIANTS = {
     "Nesterov",
     "ProximalAdagrad",
     "ProximalGradientDescent",
-}  # of others; they differ in their kernels alone
-GRADIENTS_ALL_DENSE = {"AdamWeightDecay"}  # its arithmetic takes no IndexedSlices
+}  # of others; they differ in their kernels only
+GRADIENTS_ALL_DENSE = {"AdamWeightDecay"}  # its arithmetic doesn't support IndexedSlices
 TAKE_NO_STEP = {"AdamWeightDecay"}  # leaves global_step to its caller, as BERT's does
 
 
 def _kinds(one: bool) -> Iterator[Any]:
-    """Optimizer, sparse gradients, resource variables: two of an optimizer's four kinds always, the others with --slow.
+    """Optimizer, sparse gradients, resource variables: two of an optimizer's four kinds.
 
-    `one`: always one kind, and none of VARIANTS.
+    The others run with --slow. `one`: always one kind, and none of VARIANTS.
     """
     for (number, optimizer), sparse, use_resource in itertools.product(
         enumerate(sorted(OPTIMIZERS)), (False, True), (False, True)
@@ -59,4 +59,6 @@ def _kinds(one: bool) -> Iterator[Any]:
 
 
 KINDS = list(_kinds(one=False))
-ONE_KIND_EACH = list(_kinds(one=True))  # for what treats the updates of an optimizer as a whole
+ONE_KIND_EACH = list(
+    _kinds(one=True)
+)  # for tests that treat the updates of an optimizer as a whole

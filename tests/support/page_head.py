@@ -1,17 +1,19 @@
-"""The questions of the page in a browser."""
+"""The questions on the page in a browser."""
 
 from __future__ import annotations
 
 
 def focused(driver):
-    """The label of what has the focus."""
+    """The label of the focused element."""
     return driver.execute_script(
-        "return document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
+        "return document.activeElement.getAttribute('aria-label') || "
+        "document.activeElement.textContent"
     )
 
 
 def ask(driver, question):
     driver.execute_script(
-        "[...document.querySelectorAll('.question')].find((b) => b.innerText.startsWith(arguments[0])).click()",
+        "[...document.querySelectorAll('.question')].find((b) => "
+        "b.innerText.startsWith(arguments[0])).click()",
         question,
     )

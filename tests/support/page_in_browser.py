@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-ROWS = "return [...document.querySelectorAll('[role=treeitem]')].map((row) => row.getAttribute('aria-label').split(',')[0])"
+ROWS = (
+    "return [...document.querySelectorAll('[role=treeitem]')].map((row) => "
+    "row.getAttribute('aria-label').split(',')[0])"
+)
 
 
-SELECTED = "const row = document.querySelector('[role=treeitem][aria-selected=true]'); return row && row.getAttribute('aria-label').split(',')[0]"
+SELECTED = (
+    "const row = document.querySelector('[role=treeitem][aria-selected=true]'); return row && "
+    "row.getAttribute('aria-label').split(',')[0]"
+)
 
 
 def written(folder, name, diff):
@@ -40,7 +46,8 @@ def path_of(driver):
 
 CONTRAST = """
 const luminance = (rgb) => {
-  const [r, g, b] = rgb.map((part) => (part / 255 <= 0.03928 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  const [r, g, b] = rgb.map((part) => part / 255).map(
+    (part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
 const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
@@ -49,17 +56,21 @@ const behind = (element) => {
     const [r, g, b, a = 1] = parse(getComputedStyle(at).backgroundColor);
     if (a === 1) return [r, g, b];
   }
-  return parse(getComputedStyle(document.documentElement).colorScheme === 'dark' ? 'rgb(0,0,0)' : 'rgb(255,255,255)');
+  const dark = getComputedStyle(document.documentElement).colorScheme === 'dark';
+  return dark ? [0, 0, 0] : [255, 255, 255];
 };
 let worst = [99, ''];
 for (const element of document.querySelectorAll('body *')) {
   const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-  if (!own || !element.checkVisibility() || ['SCRIPT', 'STYLE', 'NOSCRIPT'].includes(element.tagName)) continue;
+  if (!own || !element.checkVisibility()) continue;
+  if (['SCRIPT', 'STYLE', 'NOSCRIPT'].includes(element.tagName)) continue;
   const style = getComputedStyle(element);
   const colour = element instanceof SVGElement ? style.fill : style.color;
-  const [light, dark] = [luminance(parse(colour).slice(0, 3)), luminance(behind(element))].sort((a, b) => b - a);
+  const both = [parse(colour).slice(0, 3), behind(element)];
+  const [light, dark] = both.map(luminance).sort((a, b) => b - a);
   const contrast = (light + 0.05) / (dark + 0.05);
-  if (contrast < worst[0]) worst = [contrast, `${element.tagName}.${element.getAttribute('class')} ${element.textContent}`];
+  const name = `${element.tagName}.${element.getAttribute('class')} ${element.textContent}`;
+  if (contrast < worst[0]) worst = [contrast, name];
 }
 return worst;
 """

@@ -1,4 +1,4 @@
-"""Diffs for tests of the page: a small one with everything on it, and layers without end."""
+"""Diffs for tests of the page: a small one with all features, and any number of layers."""
 
 from __future__ import annotations
 
@@ -154,7 +154,8 @@ def _changes():
     )
 
 
-# Two dense layers that train, and the same with a loss scale around the second one's gradient, a clip and a gate.
+# Two trained dense layers, and the same with a loss scale for the second one's gradient, a clip and
+# a gate.
 UNTRAINED = (
     "x Placeholder dtype=float32",
     "first/kernel VariableV2 dtype=float32",
@@ -183,12 +184,17 @@ TRAINED = (
     "graphmp/loss_scale/scaled_loss Mul loss graphmp/loss_scale/current T=float32",
     "gradients/first/MatMul MatMul graphmp/loss_scale/scaled_loss x T=float32",
     "gradients/second/MatMul MatMul graphmp/loss_scale/scaled_loss first/MatMul T=float32",
-    "graphmp/loss_scale/unscale RealDiv gradients/first/MatMul graphmp/loss_scale/current T=float32",
-    "graphmp/loss_scale/unscale_1 RealDiv gradients/second/MatMul graphmp/loss_scale/current T=float32",
+    "graphmp/loss_scale/unscale RealDiv gradients/first/MatMul graphmp/loss_scale/current "
+    "T=float32",
+    "graphmp/loss_scale/unscale_1 RealDiv gradients/second/MatMul graphmp/loss_scale/current "
+    "T=float32",
     "graphmp/loss_scale/all_finite IsFinite graphmp/loss_scale/unscale T=float32",
-    "graphmp/loss_scale/skip/selected Select graphmp/loss_scale/all_finite graphmp/loss_scale/unscale graphmp/loss_scale/unscale T=float32",
-    "train/update_first ApplyGradientDescent first/kernel rate graphmp/loss_scale/skip/selected T=float32",
-    "train/update_second ApplyGradientDescent second/kernel rate graphmp/loss_scale/unscale_1 ^graphmp/loss_scale/all_finite T=float32",
+    "graphmp/loss_scale/skip/selected Select graphmp/loss_scale/all_finite "
+    "graphmp/loss_scale/unscale graphmp/loss_scale/unscale T=float32",
+    "train/update_first ApplyGradientDescent first/kernel rate graphmp/loss_scale/skip/selected "
+    "T=float32",
+    "train/update_second ApplyGradientDescent second/kernel rate graphmp/loss_scale/unscale_1 "
+    "^graphmp/loss_scale/all_finite T=float32",
 )
 TRAINED_REPORT = {
     "source": "models/dense.py",
@@ -196,23 +202,32 @@ TRAINED_REPORT = {
     "coverage": {"tensor_core_ops": 4, "converted_ops": 1},
     "changes": [],
     "float32_nodes": [
-        {"body": "", "kind": "no gain", "reason": "no gain: a cast costs more", "nodes": ["loss", "second/Exp"]},
-        {"body": "", "kind": "pinned", "reason": "pinned by --keep_float32", "nodes": ["first/MatMul"]},
-        {"body": "", "kind": "variable kept", "reason": "variable: stored in float32", "nodes": ["first/kernel", "second/kernel"]},
+        {"body": "", "kind": "no gain", "reason": "no gain: a cast costs more",
+         "nodes": ["loss", "second/Exp"]},
+        {"body": "", "kind": "pinned", "reason": "pinned by --keep_float32",
+         "nodes": ["first/MatMul"]},
+        {"body": "", "kind": "variable kept", "reason": "variable: stored in float32",
+         "nodes": ["first/kernel", "second/kernel"]},
     ],
     "losses": [
         {
-            "loss": ["loss"], "scale": "graphmp/loss_scale/current", "seeds": [], "gradient_scope": "gradients", "clip": "",
-            "gradients": ["gradients/first/MatMul", "gradients/second/MatMul"], "finite": "graphmp/loss_scale/all_finite",
+            "loss": ["loss"], "scale": "graphmp/loss_scale/current", "seeds": [],
+            "gradient_scope": "gradients", "clip": "",
+            "gradients": ["gradients/first/MatMul", "gradients/second/MatMul"],
+            "finite": "graphmp/loss_scale/all_finite",
             "unscale": ["graphmp/loss_scale/unscale", "graphmp/loss_scale/unscale_1"],
-            "gated": ["train/update_first", "train/update_second"], "updates": ["train/update_first", "train/update_second"],
+            "gated": ["train/update_first", "train/update_second"],
+            "updates": ["train/update_first", "train/update_second"],
         }
     ],
 }  # fmt: skip
 
 
 def trained():
-    """A conversion with a loss scale, compared node by node: what the summary, the drawing of the scale and the map are made from."""
+    """A conversion with a loss scale, compared node by node.
+
+    It supplies the summary, the drawing of the scale and the map.
+    """
     before, after = (
         meta_graph(*UNTRAINED, rate=0.1),
         meta_graph(*TRAINED, rate=0.1, **{"graphmp/loss_scale/current": 128.0}),
@@ -221,7 +236,7 @@ def trained():
 
 
 def layers(count):
-    """So many layers of five nodes each, all changed alike."""
+    """`count` layers of five nodes each, all with the same changes."""
     before, after, changes = tf.GraphDef(), tf.GraphDef(), []
     for number in range(count):
         for part in ("kernel", "Conv2D", "bias", "BiasAdd", "Relu"):
@@ -244,7 +259,7 @@ def layers(count):
 
 
 def hostile():
-    """Names, ops, values and reasons that would do harm if they were more than text."""
+    """Names, ops, values and reasons that would be harmful if not escaped."""
     graph = tf.GraphDef()
     for name in (HOSTILE, HOSTILE + "/x", "javascript:alert(1)", "\u05d0\u05d1/\u202eevil"):
         graph.node.add(name=name, op=HOSTILE, device=HOSTILE).attr[HOSTILE].s = HOSTILE.encode(
@@ -263,6 +278,6 @@ def view(*lines):
 
 
 def page_json(page):
-    """The data inside a page."""
+    """The data embedded in a page."""
     packed = re.search(r'<script id="data" type="text/plain">([^<]*)</script>', page).group(1)
     return json.loads(gzip.decompress(base64.b64decode(packed)).decode("utf-8"))

@@ -1,7 +1,7 @@
-"""What the rewrite does to tiny graphs: tables of lines, chains of letters, and graphs that TensorFlow builds, before and after.
+"""The rewrite on tiny graphs, before and after: tables of lines, chains of letters, built graphs.
 
-A chain is a string, a letter a node, each reading the one before; a capital is a node that is to be half:
-`"xAIAd"` is a Placeholder, a MatMul (half), a Tanh (half), a MatMul (half), an Exp.
+A chain is a string with one letter per node, each reading the one before; a capital marks a node
+that is half: `"xAIAd"` is a Placeholder, a MatMul (half), a Tanh (half), a MatMul (half), an Exp.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ _LETTERS = {
 }
 _SHARED = (
     "weight Const", "zero Const", "start Const",
-    "bias VariableV2 dtype=float32 shape=[4]", "bias/Assign Assign bias start", "bias/read Identity bias",
+    "bias VariableV2 dtype=float32 shape=[4]", "bias/Assign Assign bias start",
+    "bias/read Identity bias",
 )  # fmt: skip
 
 
 class Painted(NamedTuple):
-    """What was decided for one graph body.
+    """The decisions for one graph body.
 
     Attributes:
         half: nodes with a unit in half.
-        reasons: why, by node; by `node.attribute` too.
-        because: the node that led to it, where there is one.
+        reasons: the reasons, by node, and by `node.attribute` too.
+        because: the node that caused the decision, if there is one.
     """
 
     half: Set[str]
@@ -61,7 +62,10 @@ class Painted(NamedTuple):
 
 
 def graph(*lines: str, **constants: Any) -> tf.MetaGraphDef:
-    """A MetaGraphDef of lines as `tiny.meta_graph` takes them, with JSON values too (`shape=[2,3]`); missing attributes follow the inputs."""
+    """A MetaGraphDef from lines as in `tiny.meta_graph`.
+
+    Values may also be JSON (`shape=[2,3]`); missing attributes follow the inputs.
+    """
     words = [line.split() for line in lines]
     values = [
         {w.split("=")[0]: json.loads(w.split("=", 1)[1]) for w in each if _is_value(w)}
@@ -94,8 +98,9 @@ def chain(letters: str) -> tf.MetaGraphDef:
     """The graph of a chain; node `a1` is the second letter, an `a`."""
     names = names_of(letters)
     lines = [
-        "%s %s" % (name, _LETTERS[letter].format(before=before)) for letter, name, before in zip(letters.lower(), names, [""] + names)
-    ]  # fmt: skip
+        "%s %s" % (name, _LETTERS[letter].format(before=before))
+        for letter, name, before in zip(letters.lower(), names, [""] + names)
+    ]
     weight = np.eye(SIZE, dtype=np.float32) * 0.75
     result = graph(*_SHARED, *lines, weight=weight, zero=np.int32(0), start=np.ones(SIZE))
     for node in result.graph_def.node:
@@ -110,7 +115,7 @@ def names_of(letters: str) -> List[str]:
 
 
 def spelled(letters: str, half: Set[str]) -> str:
-    """The chain with capitals where nodes are half."""
+    """The chain with capitals for half nodes."""
     return "".join(
         letter.upper() if name in half else letter
         for letter, name in zip(letters.lower(), names_of(letters))
@@ -120,7 +125,7 @@ def spelled(letters: str, half: Set[str]) -> str:
 def decide(
     meta_graph: tf.MetaGraphDef, body: str = "", policy: str = "", **options: Any
 ) -> Painted:
-    """What the rewrite decides for one body; `policy` is lines put behind the shipped lists."""
+    """The decisions of the rewrite for one body, with the lines of `policy` added to the lists."""
     config = Config.make(**options)
     decisions = pipeline.decide(
         meta_graph, config, Policy.default(config.compute_dtype).with_text(policy)
@@ -137,7 +142,7 @@ def decide(
 
 
 def rewrite(meta_graph: tf.MetaGraphDef, policy: str = "", **options: Any) -> pipeline.Rewriting:
-    """The rewrite with the shipped lists, and with lines behind them; nothing is scaled unless asked for."""
+    """The rewrite with the shipped lists and lines added to them; scales nothing by default."""
     config = Config.make(**{"loss_scale": "none", **options})
     return pipeline.rewrite(
         meta_graph, config, Policy.default(config.compute_dtype).with_text(policy)
@@ -150,7 +155,7 @@ def converted(meta_graph: tf.MetaGraphDef, policy: str = "", **options: Any) -> 
 
 
 def built(build: Callable[[], Any]) -> tf.MetaGraphDef:
-    """The MetaGraphDef of what a function builds in a fresh graph."""
+    """The MetaGraphDef of a fresh graph built by a function."""
     with tf.Graph().as_default():
         tf.set_random_seed(1)
         build()
@@ -180,12 +185,12 @@ def half_nodes(meta_graph: tf.MetaGraphDef, dtypes: Sequence[int] = tuple(HALF_N
 
 
 def inserted(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> Dict[str, Any]:
-    """Nodes that only the second graph has."""
+    """The names that are only in the second graph."""
     return {name: node for name, node in nodes(after).items() if name not in nodes(before)}
 
 
 def casts(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> List[str]:
-    """Inserted casts as `input -> dtype`, sorted."""
+    """The added casts as `input -> dtype`, sorted."""
     found = [node for node in inserted(before, after).values() if node.op == "Cast"]
     return sorted(
         "%s -> %s" % (node.input[0], tf.as_dtype(node.attr["DstT"].type).name) for node in found
@@ -194,7 +199,7 @@ def casts(before: tf.MetaGraphDef, after: tf.MetaGraphDef) -> List[str]:
 
 @contextlib.contextmanager
 def session(meta_graph: tf.MetaGraphDef):
-    """A session on the imported graph, its variables initialised."""
+    """A session on the imported graph, with initialised variables."""
     with tf.Graph().as_default() as imported:
         tf.import_graph_def(copy_of(meta_graph).graph_def, name="")
         with tf.Session(graph=imported) as sess:
@@ -208,7 +213,7 @@ def values(
     feeds: Dict[str, Any],
     first: Sequence[str] = (),
 ) -> List[Any]:
-    """What tensors evaluate to, as float64; `first` names ops to run before."""
+    """The values of tensors as float64; `first` names ops to run before."""
     with session(meta_graph) as sess:
         for name in first:
             sess.run(name, feeds)
@@ -223,7 +228,7 @@ def assert_close(
     rtol: float = 1e-2,
     **more: Any,
 ) -> None:
-    """Makes sure that both graphs compute the same, relative to the largest value of each tensor."""
+    """Assert that both graphs compute the same, relative to the largest value of each tensor."""
     for name, expected, found in zip(
         fetches, values(before, fetches, feeds, **more), values(after, fetches, feeds, **more)
     ):
@@ -244,7 +249,7 @@ def placeholders(meta_graph: tf.MetaGraphDef, seed: int = 0) -> Dict[str, Any]:
 
 
 def dtypes_agree(meta_graph: tf.MetaGraphDef) -> None:
-    """Makes sure of what `check` makes sure of, by TensorFlow: the graph imports."""
+    """Assert by TensorFlow what `check` asserts: the graph can be imported."""
     with tf.Graph().as_default():
         tf.import_graph_def(copy_of(meta_graph).graph_def, name="")
 
@@ -257,7 +262,10 @@ def verified(
     policy: str = "",
     **options: Any,
 ) -> Any:
-    """The converted graph, after a look at what holds for each: it imports, no node moved or lost its name, and it computes the same."""
+    """The converted graph, checked for the properties of all conversions.
+
+    It can be imported, no node is moved or renamed, and it computes the same.
+    """
     after = converted(before, policy, **options)
     names = list(nodes(before))
     assert [node.name for node in after.graph_def.node][: len(names)] == names
@@ -268,14 +276,14 @@ def verified(
 
 
 def copy_of(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
-    """A copy: TensorFlow's importer fills in attributes of what it is given."""
+    """A copy, as TensorFlow's importer adds attributes to its argument."""
     copy = tf.MetaGraphDef()
     copy.CopyFrom(meta_graph)
     return copy
 
 
 def _is_value(word: str) -> bool:
-    """Whether a word of a line is an attribute whose value is JSON, and no dtype."""
+    """Whether a word of a line is an attribute whose value is JSON, not a dtype."""
     _, equals, value = word.partition("=")
     return bool(equals) and (value[0] in '[{"-0123456789' or value in ("true", "false"))
 
@@ -298,14 +306,14 @@ def _set(attribute: Any, kind: str, value: Any) -> None:
 
 
 def _dtype(named: Dict[str, Any], op_defs: OpDefs, text: str) -> int:
-    """The dtype of an input; 0 where its op is unknown or stands further down."""
+    """The dtype of an input; 0 if its op is unknown or follows later."""
     name, _, index = text.partition(":")
     signature = op_defs.signature(named[name])
     return signature.outputs[int(index or 0)].dtype if signature is not None else 0
 
 
 def _complete(node: Any, definition: Any, inputs: List[int]) -> None:
-    """Attributes that a line leaves out: types and numbers by the inputs, else float32."""
+    """Add the missing attributes of a line: types and numbers from the inputs, else float32."""
     place = 0
     for argument in definition.input_arg:
         if argument.type_list_attr:

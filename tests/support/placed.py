@@ -1,4 +1,4 @@
-"""Problems for the minimum cut, and their colourings."""
+"""Minimum-cut problems, and their colourings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def colourings(vertices):
 
 @st.composite
 def problems(draw, capacities):
-    """Arcs among up to MOST_FREE free vertices; an infinite one never starts at the source, so that all float32 is possible."""
+    """Arcs among up to MOST_FREE free vertices.
+
+    An infinite arc never starts at the source, so that all float32 is a solution.
+    """
     vertices = list(range(2, 2 + draw(st.integers(1, MOST_FREE))))
     starts, ends = st.sampled_from([SOURCE, *vertices]), st.sampled_from([SINK, *vertices])
     finite = draw(st.lists(st.tuples(starts, ends, capacities), min_size=1, max_size=24))

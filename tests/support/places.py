@@ -13,5 +13,5 @@ DATA = ROOT / "tests" / "data"
 
 
 def environment() -> Dict[str, str]:
-    """This process's environment, graphmp importable from any working folder, Python's warnings off."""
+    """This process's environment, with graphmp importable from any folder and without warnings."""
     return dict(os.environ, PYTHONPATH=str(ROOT), PYTHONWARNINGS="ignore")

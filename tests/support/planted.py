@@ -1,4 +1,4 @@
-"""Small training models, each with one numerical fault of half precision planted in it, under the scope `fault`."""
+"""Small training models, each with one numerical fault of half precision in the scope `fault`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def dense(x, units, name, activation=tf.nn.relu):
 
 
 def held(name, value):
-    """A constant that the painter can't see: the value of a variable that isn't trained."""
+    """A constant unknown to the painter: the value of a variable that isn't trained."""
     return tf.get_variable(name, initializer=np.float32(value), trainable=False)
 
 
@@ -26,20 +26,23 @@ def nothing(h):
 
 
 def activation(h):
-    """Activations of 1e5, brought back behind a Relu."""
+    """Activations of 1e5, reduced after a Relu."""
     big = held("big", 1e5)
     return tf.nn.relu(h * big) / big
 
 
 def epsilon(h):
-    """Rows divided by their largest element and an epsilon of 1e-12: rows of padding are zeros, and 0 / 0 without it."""
+    """Rows divided by their largest element plus an epsilon of 1e-12.
+
+    Rows of padding are zeros: 0 / 0 without the epsilon.
+    """
     rows = h * np.float32(np.arange(BATCH) % 4 != 0)[:, np.newaxis]
     largest = tf.stop_gradient(tf.reduce_max(rows, 1, keepdims=True))
     return rows / (largest + held("epsilon", 1e-12))
 
 
 def mask(h):
-    """Attention whose mask subtracts 1e9 from the scores: in half precision infinity, times zero where nothing is masked."""
+    """Attention whose mask subtracts 1e9: infinity in half precision, times zero where unmasked."""
     far = np.float32(1 - np.tril(np.ones((BATCH, BATCH))))
     scores = tf.matmul(h, h, transpose_b=True) - tf.nn.relu(
         far * tf.reshape(held("far", 1e9), [1, 1])
@@ -48,7 +51,7 @@ def mask(h):
 
 
 def long_sum(h, times=100000 // WIDTH, each=30.0):
-    """A sum over 100,000 values, as a matmul with ones, and back to the size of one."""
+    """A sum over 100,000 values, as a matmul with ones, scaled to order 1."""
     many = tf.reshape(tf.tile(h, [1, times]), [BATCH, -1])
     return h + tf.matmul(many, np.full((times * WIDTH, 1), each, np.float32)) / held(
         "count", times * WIDTH * each
@@ -61,7 +64,7 @@ def short_sum(h):
 
 
 def identifiers(h):
-    """Row numbers above 2048, picked by a matmul from others."""
+    """Row numbers above 2048, selected by a matmul."""
     numbers = tf.cast(tf.range(BATCH) * 100 + 2049, tf.float32)[:, tf.newaxis]
     picked = tf.matmul(numbers, np.ones((1, 1), np.float32))
     table = tf.get_variable("table", [BATCH * 100 + 2049, WIDTH])
@@ -69,7 +72,7 @@ def identifiers(h):
 
 
 def tiny_gradients(h):
-    """Nothing here: the loss is."""
+    """The identity: the fault is in the loss."""
     return h
 
 
@@ -100,7 +103,7 @@ def planted(fault, optimizer=None):
 
 
 def batches(steps=4):
-    """What the placeholders are fed, an array a placeholder, a batch a step."""
+    """The feeds: an array per placeholder, with a batch for each step."""
     random = np.random.RandomState(0)
     return {
         "x": random.normal(size=(steps, BATCH, WIDTH)).astype(np.float32),

@@ -1,4 +1,4 @@
-"""Conversions and what the proof says of them."""
+"""Conversions and the results of their proofs."""
 
 import tensorflow.compat.v1 as tf
 
@@ -10,7 +10,7 @@ from graphmp.verify import verify
 
 
 def converted(original, **flags):
-    """The graph that the rewrite makes of an original."""
+    """The rewrite's conversion of a graph."""
     found = rewrite(original, Config.make(**flags), Policy.default("float16")).meta_graph
     return found.parsed() if hasattr(found, "parsed") else found
 
@@ -25,7 +25,7 @@ def open_claims(original, other, expected=None):
 
 
 def by_recipe(model, **options):
-    """The graph of a model whose build function is decorated by what it is given, without the recipe and by it."""
+    """The graph of a model without the recipe and by it, given its decorated build function."""
     return tuple(
         _graph(model, decorate)
         for decorate in (lambda build: build, graphmp.mixed_precision(**options))

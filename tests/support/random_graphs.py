@@ -1,10 +1,12 @@
-"""Random training graphs: a drawn program, and what it builds with TensorFlow's own functions, valid by construction.
+"""Random training graphs: random programs, built with TensorFlow's own functions, always valid.
 
-A program is a list of steps. Each takes one or two matrices of BATCH rows and WIDTH columns from a pool, and adds one to it.
+A program is a list of steps. Each takes one or two matrices of BATCH rows and WIDTH columns from a
+pool, and adds one to it.
 
-What a graph computes bends gently, so that half precision shows as noise of its own size: inputs lie in [-1, 1], weights are
-divided by the root of their inputs, and a bound of every matrix is known. Where a function has an edge (relu, comparisons,
-top_k) it stands away from it, or reads values that half precision holds exactly.
+The computed functions are smooth, so that half precision causes noise of its own size: inputs lie
+in [-1, 1], weights are divided by the root of the number of their inputs, and each matrix has a
+known bound. At discontinuities (relu, comparisons, top_k), values are kept away from the edge, or
+are exact in half precision.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from hypothesis import strategies as st
 
 BATCH, WIDTH, CLASSES, ROWS = 4, 8, 3, 5
 PICTURE = (-1, 2, 2, 2)  # a matrix as pictures, channels last
-LARGEST = 4.0  # a matrix that may hold more is squashed
-UNFIT = (1e9, 1e-12)  # float16 holds neither
+LARGEST = 4.0  # a matrix that may exceed it is squashed
+UNFIT = (1e9, 1e-12)  # not representable in float16
 
 _function = importlib.import_module(
     "tensorflow.python.framework.function"
@@ -28,7 +30,7 @@ _function = importlib.import_module(
 
 
 class Step(NamedTuple):
-    """One step: its name in STEPS, the two matrices that it may read, counted from the newest, and a choice of its own."""
+    """One step: its key in STEPS, its matrices, counted from the newest, and its own choice."""
 
     name: str
     first: int
@@ -37,7 +39,7 @@ class Step(NamedTuple):
 
 
 class Program(NamedTuple):
-    """All that a graph depends on."""
+    """All parameters of a graph."""
 
     steps: Tuple[Step, ...]
     loss: str
@@ -48,7 +50,7 @@ class Program(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A matrix of the pool; `exact` says that half precision holds all that it can be."""
+    """A matrix of the pool; `exact` says that its values are exact in half precision."""
 
     tensor: Any
     bound: float
@@ -56,10 +58,10 @@ class Value(NamedTuple):
 
 
 class TrainingGraph(NamedTuple):
-    """A graph and the names of what to look at in it.
+    """A graph, and the names of its nodes for tests.
 
     Attributes:
-        meta_graph: the graph, exported.
+        meta_graph: the exported graph.
         outputs: tensors to compare.
         loss: the loss.
         train: the training op.
@@ -77,7 +79,7 @@ class TrainingGraph(NamedTuple):
 
 @dataclass
 class Builder:
-    """A graph under construction; its values come from one source of random numbers."""
+    """A graph under construction, with one source of random numbers."""
 
     variables: str
     random: Any = field(default_factory=lambda: np.random.RandomState(0))
@@ -86,7 +88,7 @@ class Builder:
     constants: Dict[float, Any] = field(default_factory=dict)
 
     def variable(self, value: Any, name: str = "v", trainable: bool = True) -> Any:
-        """A variable of the program's kind; reference and resource in turn where it wants both."""
+        """A variable of the program's kind, or of both kinds in turn if the program wants both."""
         resource = self.variables == "resource" or (
             self.variables == "both" and len(tf.global_variables()) % 2 == 1
         )
@@ -95,7 +97,7 @@ class Builder:
         )
 
     def weight(self, shape: Tuple[int, ...], choice: int) -> Tuple[Any, Any]:
-        """A weight and its value; for some choices one that another step uses too."""
+        """A weight and its value; for some choices a weight shared with another step."""
         used = [(variable, value) for variable, value in self.weights if value.shape == shape]
         if used and choice % 3 == 2:
             return used[choice % len(used)]
@@ -104,14 +106,14 @@ class Builder:
         return self.weights[-1]
 
     def constant(self, value: float) -> Any:
-        """A scalar, one node however many read it."""
+        """A scalar: one node, however many read it."""
         if value not in self.constants:
             with tf.control_dependencies(None):
                 self.constants[value] = tf.constant(value, tf.float32, name="shared")
         return self.constants[value]
 
     def aside(self, x: Value) -> Any:
-        """Columns that move values away from 0, further than they can come back: half of them up, half down."""
+        """Columns that move values further from 0 than they can come back: half up, half down."""
         return tf.constant(
             np.where(self.random.rand(WIDTH) < 0.5, -1, 1) * (x.bound + 0.25), tf.float32
         )
@@ -123,14 +125,17 @@ class Builder:
 
 
 TAKEN_ONCE = frozenset(("custom_gradient", "in_function", "shared_function"))
-"""Steps whose gradient is a Python function of the graph that was built; `tf.gradients` can't follow them after an import."""
+"""Steps whose gradient is a Python function of the built graph.
+
+`tf.gradients` can't differentiate them after an import.
+"""
 
 StepFunction = Callable[[Builder, Value, Value, int], Value]
 STEPS: Dict[str, StepFunction] = {}
 
 
 def step(function: StepFunction) -> StepFunction:
-    """Puts a function into STEPS; the simplest come first, since hypothesis shrinks towards them."""
+    """Add a function to STEPS, simplest first, as hypothesis shrinks towards the first."""
     STEPS[function.__name__] = function
     return function
 
@@ -227,7 +232,7 @@ def conv_in_space(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def gated_cell(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """An LSTM's cell by hand: one matmul, four gates."""
+    """The cell of an LSTM by hand: one matmul, four gates."""
     weight, _ = b.weight((2 * WIDTH, 4 * WIDTH), choice)
     i, j, f, o = tf.split(
         tf.nn.bias_add(
@@ -243,7 +248,7 @@ def gated_cell(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def penalised(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """A gradient that is part of the model, as a gradient penalty's is."""
+    """A gradient that is part of the model, as in a gradient penalty."""
     inner = tf.gradients(tf.reduce_sum(tf.tanh(b.dense(x, choice).tensor)), x.tensor)[0]
     return Value(tf.tanh(tf.add(inner, y.tensor)), 1)
 
@@ -302,7 +307,7 @@ def layer_norm(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def normalised(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """By its length, whose epsilon half precision can't hold."""
+    """Rows divided by their norm, whose epsilon is not representable in half precision."""
     return Value(
         tf.nn.l2_normalize(tf.concat([x.tensor, tf.ones_like(x.tensor)], 1), 1)[:, :WIDTH], 1
     )
@@ -326,7 +331,7 @@ def _pow(x: Any) -> Any:
 
 
 def _unary(bound: float) -> Dict[str, Tuple[Callable[[Any], Any], float]]:
-    """Functions of one matrix and what bounds their result."""
+    """Functions of one matrix, with the bounds of their results."""
     return {
         "tanh": (tf.tanh, 1),
         "sigmoid": (tf.sigmoid, 1),
@@ -391,7 +396,10 @@ def shared_constant(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def unfit_constant(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """Constants that half precision can't hold, and whose loss shows in the result; between matmuls, where all else is half."""
+    """Constants not representable in half precision, whose loss shows in the result.
+
+    They are between matmuls, where everything else is half precision.
+    """
     x = Value(tf.tanh(b.dense(x, choice).tensor), 1)
     mask = tf.constant([0, 0, 0, 0, 0, 1, 1, 0], tf.float32)
     result = [
@@ -436,7 +444,7 @@ def dropped(b: Builder, x: Value, y: Value, choice: int) -> Value:
     return Value(tf.nn.dropout(x.tensor, rate=0.25, seed=choice), 1.4 * x.bound)
 
 
-# Moving values about
+# # Rearranging values
 
 
 @step
@@ -486,7 +494,7 @@ def moved(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def partitioned(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """Rows taken apart by ids and put back together, or added up."""
+    """Rows split by ids and merged again, or summed."""
     ids = tf.get_default_graph().get_tensor_by_name("labels:0")
     if choice % 2:
         return Value(
@@ -507,7 +515,7 @@ def partitioned(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def top_k(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """Sorted by a ramp that outweighs the noise; the indices gather from the other matrix."""
+    """Sorted by a ramp that exceeds the noise; the indices gather from the other matrix."""
     ramp = tf.constant(b.random.permutation(WIDTH) * 1.0, tf.float32)
     values, indices = tf.nn.top_k(tf.tanh(x.tensor) / 4 + ramp, WIDTH)
     if choice % 2:
@@ -530,7 +538,7 @@ def by_float64(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def masked(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """A bool mask: of values that are exact, or one that is always true."""
+    """A bool mask, of exact values or always true."""
     mask = tf.greater(x.tensor, 0.25 if x.exact else -x.bound - 1)
     if choice % 2:
         return Value(tf.where(mask, y.tensor, tf.zeros_like(y.tensor)), y.bound)
@@ -565,7 +573,7 @@ def counted(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """A recurrent cell whose weight and input are invariants."""
+    """A recurrent cell whose weight and input are loop invariants."""
     weight, _ = b.weight((WIDTH, WIDTH), choice)
     read = tf.identity(weight) if choice % 2 else weight
 
@@ -579,7 +587,7 @@ def loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def array_loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """A recurrent cell that reads its inputs from one TensorArray and writes its states to another."""
+    """A recurrent cell that reads inputs from one TensorArray and writes states to another."""
     weight, _ = b.weight((WIDTH, WIDTH), choice)
     inputs = tf.TensorArray(tf.float32, 3).unstack(tf.stack([x.tensor, y.tensor, x.tensor * 0.5]))
     denied = choice % 2
@@ -603,7 +611,7 @@ def array_loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def counting_loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """A float counter, a variable that never changes, and a running sum."""
+    """A float counter, a loop variable that never changes, and a running sum."""
     weight, _ = b.weight((WIDTH, WIDTH), choice)
 
     def body(count: Any, h: Any, same: Any, total: Any) -> Any:
@@ -635,7 +643,7 @@ def nested_loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def growing_loop(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """A variable whose shape changes from turn to turn."""
+    """A loop variable whose shape changes from iteration to iteration."""
     weight, _ = b.weight((WIDTH, WIDTH), choice)
 
     def body(i: Any, h: Any) -> Any:
@@ -662,7 +670,7 @@ def mapped(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def cond(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """A conditional by the flag that is fed, or by exact values; its sides differ in precision."""
+    """A conditional by the fed flag, or by exact values; its branches differ in precision."""
     flag = tf.get_default_graph().get_tensor_by_name("flag:0")
     predicate = (
         flag,
@@ -718,7 +726,7 @@ def case(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def in_function(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """A function of TensorFlow 2, called with the weight or over a while loop inside."""
+    """A function of TensorFlow 2, called with the weight, or with a while loop inside."""
     weight, _ = b.weight((WIDTH, WIDTH), choice)
 
     def body(h: Any, w: Any) -> Any:
@@ -734,7 +742,10 @@ def in_function(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def shared_function(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """A function of TensorFlow 2 that is called twice, calls another, and has a conditional and a variable of its own."""
+    """A function of TensorFlow 2 that is called twice and calls another.
+
+    It has a conditional and a variable of its own.
+    """
     weight, _ = b.weight((WIDTH, WIDTH), choice)
     scale = tf.Variable(0.5, use_resource=True, name="scale")
 
@@ -761,7 +772,7 @@ def shared_function(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def in_defun(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """A function of TensorFlow 1; its gradient is a symbolic one."""
+    """A function of TensorFlow 1, with a symbolic gradient."""
     weight, _ = b.weight((WIDTH, WIDTH), choice)
 
     @_function.Defun(
@@ -794,7 +805,7 @@ def custom_gradient(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def ordered(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """Control edges: from a tensor, from a write of a variable, from a node that stands for others."""
+    """Control edges from a tensor, from a write of a variable, and from a grouping node."""
     counter = b.variable(0.0, "counter", trainable=False)
     before = [
         tf.matmul(y.tensor, y.tensor, transpose_b=True),
@@ -809,7 +820,7 @@ def ordered(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def assigned(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """What an assignment gives back, as data; in a conditional too."""
+    """The output of an assignment as data, in a conditional too."""
     state = b.variable(np.ones(WIDTH), "state", trainable=False)
     flag = tf.get_default_graph().get_tensor_by_name("flag:0")
     mean = tf.reduce_mean(tf.stop_gradient(b.dense(y, choice).tensor), 0)
@@ -831,7 +842,7 @@ def placed(b: Builder, x: Value, y: Value, choice: int) -> Value:
 
 @step
 def named(b: Builder, x: Value, y: Value, choice: int) -> Value:
-    """Names close to those of inserted nodes: a longer one, and a scope."""
+    """Names similar to those of added nodes: a longer one, and a scope."""
     name = "%s%s_%d/" % (
         x.tensor.op.name,
         ("_graphmp_float16x", "_graphmp_float16/x")[choice % 2],
@@ -889,13 +900,13 @@ OPTIMIZERS: Dict[str, Callable[[], Any]] = {
     "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
     "adam": lambda: tf.train.AdamOptimizer(
         0.1, epsilon=0.1
-    ),  # so large that a gradient's noise isn't its update's sign
+    ),  # large, so that the noise of a gradient isn't the sign of its update
     "clipped": lambda: tf.train.GradientDescentOptimizer(0.1),
 }
 
 
 def programs(most_steps: int = 8) -> st.SearchStrategy:
-    """Programs of up to so many steps."""
+    """Programs of at most `most_steps` steps."""
     one = st.builds(
         Step,
         st.sampled_from(sorted(STEPS, key=list(STEPS).index)),
@@ -915,7 +926,7 @@ def programs(most_steps: int = 8) -> st.SearchStrategy:
 
 
 def tour(stride: int = 13) -> List[Program]:
-    """As many programs as `stride`, which together take every step; other things differ from one to the next."""
+    """`stride` programs that together contain every step, with varied other parameters."""
     names, losses, optimizers = list(STEPS), sorted(LOSSES), sorted(OPTIMIZERS)
     kinds = ["both", "reference", "resource"]
     return [
@@ -935,7 +946,7 @@ def tour(stride: int = 13) -> List[Program]:
 
 
 def build(program: Program) -> TrainingGraph:
-    """Builds a program's training graph in a graph of its own."""
+    """Build a program's training graph in a new graph."""
     with tf.Graph().as_default():
         tf.set_random_seed(1)
         b = Builder(program.variables)
@@ -960,7 +971,7 @@ def build(program: Program) -> TrainingGraph:
 
 
 def _inputs(b: Builder, batch: Any) -> Dict[str, Any]:
-    """Placeholders, two of them in the pool, and what to feed."""
+    """Placeholders, two of them in the pool, and their feeds."""
     grid = tf.placeholder(tf.float32, [batch, WIDTH], "grid")
     inputs = tf.placeholder(tf.float32, [batch, WIDTH], "inputs")
     for name, dtype, shape in (
@@ -986,7 +997,7 @@ def _take(b: Builder, each: Step) -> Value:
 
 
 def _head(b: Builder) -> Any:
-    """Three columns from the last two matrices."""
+    """Three columns computed from the last two matrices."""
     last = tf.concat([b.pool[-1].tensor, tf.stop_gradient(b.pool[-2].tensor)], 1)
     return tf.nn.bias_add(
         tf.matmul(last, b.weight((2 * WIDTH, CLASSES), 0)[0]), b.variable(np.zeros(CLASSES), "bias")

@@ -1,4 +1,4 @@
-"""Renaming nodes of a graph, and everything that names them."""
+"""Renaming nodes of a graph, and all references to them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from graphmp.rewrite.pipeline import rewrite
 
 
 class Conversion(NamedTuple):
-    """What a conversion did, by the names that the graph's nodes are given.
+    """The results of a conversion, with other names for the graph's nodes.
 
     Attributes:
         half: the nodes that compute in half precision.
-        losses: for each loss what it is of, what it updates, gates and doesn't skip, and how many seeds and gradients it has.
-        warnings: the codes of what was said.
+        losses: for each loss its tensors, updates, gates, unskipped writes, and the numbers of its
+            seeds and gradients.
+        warnings: the codes of the warnings.
     """
 
     half: AbstractSet[str]
@@ -27,7 +28,7 @@ class Conversion(NamedTuple):
 
 
 def conversion(meta_graph: tf.MetaGraphDef, names: Mapping[str, str]) -> Conversion:
-    """Converts a graph, and says by other names of its nodes what was done."""
+    """Convert a graph; return the results under other names of its nodes."""
     record = rewrite(meta_graph, Config.make(), Policy.default("float16")).record
     half = {names.get(node, node) for node, did, _ in record.done if did == "painted"}
     losses = sorted(_row(row, names) for row in record.losses)
@@ -48,7 +49,10 @@ def _row(row: Mapping[str, Any], names: Mapping[str, str]) -> List[Any]:
 
 
 def renamed(graph, names):
-    """A copy of a MetaGraphDef with nodes renamed, `names` from old to new, wherever an input or a colocation names them."""
+    """A copy of a MetaGraphDef with renamed nodes, including inputs and colocations.
+
+    `names` maps old names to new ones.
+    """
     result = tf.MetaGraphDef()
     result.CopyFrom(graph)
     for node in result.graph_def.node:
@@ -63,7 +67,7 @@ def renamed(graph, names):
 
 
 def random_names(graph, count, seed):
-    """New names for `count` nodes of a graph, from old to new; they tell nothing of the old ones."""
+    """New names for `count` nodes of a graph, by old name; they have no meaning."""
     rng = random.Random(seed)
     chosen = rng.sample(sorted(node.name for node in graph.graph_def.node), count)
     return {name: "renamed/%d" % rng.getrandbits(60) for name in chosen}

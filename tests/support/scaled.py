@@ -1,4 +1,4 @@
-"""Graphs that were built without graphmp, their sessions, and which variables a step changes."""
+"""Graphs built without graphmp, their sessions, and the variables that a step changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ BAD = dict(GOOD, **{"factor:0": np.inf})
 
 @functools.lru_cache(maxsize=None)
 def built(optimizer, sparse, use_resource):
-    """A graph with a loss, its train op, and placeholders of which `factor` multiplies the loss; made once, and left as it is."""
+    """A graph with a loss, its train op, and placeholders, of which `factor` multiplies the loss.
+
+    It is built once; don't change it.
+    """
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         x, ids = (
@@ -54,7 +57,7 @@ def built(optimizer, sparse, use_resource):
 
 @functools.lru_cache(maxsize=None)
 def shaped(name):
-    """A graph of one of the shapes that training code has; made once, and left as it is."""
+    """A graph of one of the common shapes of training code; built once, don't change it."""
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         SHAPES[name].build()
@@ -63,7 +66,7 @@ def shaped(name):
 
 
 def losses_of(meta_graph, **options):
-    """A graph as loss scaling looks at it, and its losses."""
+    """The loss-scaling view of a graph, and its losses."""
     config = Config.make(**options)
     read = TrainingGraph(meta_graph, config, OpDefs(meta_graph))
     return read, find_losses(read, config)
@@ -71,7 +74,10 @@ def losses_of(meta_graph, **options):
 
 @contextlib.contextmanager
 def session(meta_graph, start=None, as_written=False):
-    """A session of an imported graph, its own init op run, its variables given values; `as_written`: TensorFlow rewrites nothing."""
+    """A session of an imported graph, initialised by its own init op and the given values.
+
+    `as_written` disables TensorFlow's graph optimisations.
+    """
     with tf.Graph().as_default() as graph:
         imported(meta_graph)
         with tf.Session(graph=graph, config=AS_WRITTEN if as_written else None) as sess:

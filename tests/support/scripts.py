@@ -1,15 +1,18 @@
-"""Scripts that the capture is tried on, as people write them; each is written to a folder and run from there."""
+"""Scripts for tests of the capture, as users write them, each run from a folder."""
 
 from __future__ import annotations
 
-# The training script of the talk that made the recipe known, in its shape of 2018: everything at module level.
+# The training script of the talk that made the recipe known, in its form of 2018: everything at
+# module level.
 TALK = """
 import numpy as np
 import tensorflow as tf
 
 def build_forward_model(inputs):
     _, _, h, w = inputs.get_shape().as_list()
-    top = tf.layers.conv2d(inputs, 16, 7, use_bias=False, data_format="channels_first", padding="SAME")
+    top = tf.layers.conv2d(
+        inputs, 16, 7, use_bias=False, data_format="channels_first", padding="SAME"
+    )
     top = tf.contrib.layers.batch_norm(top, data_format="NCHW", fused=True)
     top = tf.layers.max_pooling2d(top, 2, 2, data_format="channels_first")
     top = tf.reshape(top, (-1, 16 * (h // 2) * (w // 2)))
@@ -36,7 +39,7 @@ for step in range(20):
     open("trained", "w").write("a step was trained")
 """
 
-# A net that runs channels last anywhere. What trains it is put in the place of TRAIN.
+# A channels-last net for any device. TRAIN is replaced by the training code.
 NET = """
 import atexit
 import threading
@@ -70,20 +73,44 @@ finally:
 """
 
 DOORS = {
-    "run": "    early.run(tf.global_variables_initializer()); early.run([loss, {'train': train}], {x: X, y: Y})",
-    "by_name": "    early.run(tf.global_variables_initializer()); early.run('Adam', {'x:0': X, 'y:0': Y})",
-    "control_edge": "    with tf.control_dependencies([train]):\n        wanted = tf.identity(loss)\n    early.run(tf.global_variables_initializer()); early.run(wanted, {x: X, y: Y})",
-    "thread": "    early.run(tf.global_variables_initializer()); t = threading.Thread(target=lambda: early.run(train, {x: X, y: Y})); t.start(); t.join()",
-    "make_callable": "    early.run(tf.global_variables_initializer()); early.make_callable([loss, train], [x, y])(X, Y)",
-    "callable_options": """    from tensorflow.core.protobuf.config_pb2 import CallableOptions
+    "run": """
     early.run(tf.global_variables_initializer())
-    early._make_callable_from_options(CallableOptions(fetch=[loss.name], target=[train.name], feed=[x.name, y.name]))(X, Y)""",
-    "partial_run": "    early.run(tf.global_variables_initializer()); h = early.partial_run_setup([loss, train], [x, y]); early.partial_run(h, [loss, train], {x: X, y: Y})",
-    "monitored": "    s = tf.train.MonitoredTrainingSession(); s.run(train, {x: X, y: Y})",
-    "interactive": "    s = tf.InteractiveSession(); tf.global_variables_initializer().run(); train.run({x: X, y: Y})",
+    early.run([loss, {'train': train}], {x: X, y: Y})""",
+    "by_name": """
+    early.run(tf.global_variables_initializer())
+    early.run('Adam', {'x:0': X, 'y:0': Y})""",
+    "control_edge": """
+    with tf.control_dependencies([train]):
+        wanted = tf.identity(loss)
+    early.run(tf.global_variables_initializer())
+    early.run(wanted, {x: X, y: Y})""",
+    "thread": """
+    early.run(tf.global_variables_initializer())
+    t = threading.Thread(target=lambda: early.run(train, {x: X, y: Y}))
+    t.start()
+    t.join()""",
+    "make_callable": """
+    early.run(tf.global_variables_initializer())
+    early.make_callable([loss, train], [x, y])(X, Y)""",
+    "callable_options": """
+    from tensorflow.core.protobuf.config_pb2 import CallableOptions
+    early.run(tf.global_variables_initializer())
+    options = CallableOptions(fetch=[loss.name], target=[train.name], feed=[x.name, y.name])
+    early._make_callable_from_options(options)(X, Y)""",
+    "partial_run": """
+    early.run(tf.global_variables_initializer())
+    h = early.partial_run_setup([loss, train], [x, y])
+    early.partial_run(h, [loss, train], {x: X, y: Y})""",
+    "monitored": """
+    s = tf.train.MonitoredTrainingSession()
+    s.run(train, {x: X, y: Y})""",
+    "interactive": """
+    s = tf.InteractiveSession()
+    tf.global_variables_initializer().run()
+    train.run({x: X, y: Y})""",
 }
 
-# Says how it was run; trains nothing.
+# Prints how it was run; trains nothing.
 CURIOUS = '''
 import json, os, sys
 import helper_beside_it
@@ -99,8 +126,10 @@ class Model:
 
 def main(argv):
     Model.build(tf.placeholder(tf.float32, (None, int(argv[1])), "x"))
-    json.dump(dict(argv=sys.argv, name=__name__, file=__file__, cwd=os.getcwd(), path=sys.path[0], package=__package__, doc=Model.build.__doc__,
-                   main=sys.modules["__main__"].Model is Model), open("facts.json", "w"))
+    facts = dict(argv=sys.argv, name=__name__, file=__file__, cwd=os.getcwd(), path=sys.path[0],
+                 package=__package__, doc=Model.build.__doc__,
+                 main=sys.modules["__main__"].Model is Model)
+    json.dump(facts, open("facts.json", "w"))
     sys.exit(0)
 
 if __name__ == "__main__":
@@ -113,7 +142,8 @@ def script(door):
     return NET.replace("TRAIN", DOORS[door])
 
 
-# A convolutional net whose losses move steadily, so that small differences stay small. Trains at module level.
+# A convolutional net whose losses change steadily, so that small differences stay small. Trains at
+# module level.
 STEADY = """
 import numpy as np
 import tensorflow as tf
@@ -124,10 +154,13 @@ def build_training_model(images, labels):
     small = tf.random_normal_initializer(stddev=0.05)
     h = tf.layers.conv2d(images, 8, 3, use_bias=False, padding="same")
     h = tf.nn.relu(tf.layers.batch_normalization(h, fused=True, training=True))
-    h = tf.layers.dense(tf.layers.flatten(tf.layers.max_pooling2d(h, 4, 4)), 16, activation=tf.nn.relu, kernel_initializer=small)
-    loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=tf.layers.dense(h, 10, kernel_initializer=small))
+    h = tf.layers.flatten(tf.layers.max_pooling2d(h, 4, 4))
+    h = tf.layers.dense(h, 16, activation=tf.nn.relu, kernel_initializer=small)
+    logits = tf.layers.dense(h, 10, kernel_initializer=small)
+    loss = tf.losses.sparse_softmax_cross_entropy(labels=labels, logits=logits)
     with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
-        train_op = tf.train.MomentumOptimizer(0.01, 0.9).minimize(loss, tf.train.get_or_create_global_step())
+        optimizer = tf.train.MomentumOptimizer(0.01, 0.9)
+        train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
     return images, labels, loss, train_op
 
 images, labels = tf.placeholder(tf.float32, (None, 16, 16, 3)), tf.placeholder(tf.int32, (None,))
@@ -137,7 +170,8 @@ with tf.Session() as sess:
     sess.run([loss, train_op], {images: np.zeros((4, 16, 16, 3)), labels: np.zeros(4)})
 """
 
-# A net that squares its hidden layer, so that a large input overflows; an open session, whose steps are to follow.
+# A net that squares its hidden layer, so that a large input overflows, and an open session for
+# further steps.
 OF_LARGE_VALUES = """
 import sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""How often hypothesis tries a search."""
+"""The number of examples of hypothesis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Half precision simulated on small graphs."""
+"""Checks of half precision simulated on small graphs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def dtypes_of(node):
 
 
 def assert_simulates(before, after):
-    """Every node is there in its place, and half precision is nowhere but in the casts that round."""
+    """Assert that all nodes are in place, and half precision occurs only in the rounding casts."""
     own = {node.name for node in before.graph_def.node}
     for nodes, others in zip(bodies(before), bodies(after)):
         assert [(node.name, node.op) for node in nodes] == [
@@ -64,7 +64,7 @@ def assert_simulates(before, after):
 
 
 def both(before, **options):
-    """The converted graph and its simulation, checked."""
+    """The converted graph and its simulation, which is checked."""
     half = converted(before, **options)
     simulation = simulated(half)
     assert_simulates(half, simulation.meta_graph)

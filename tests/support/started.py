@@ -1,4 +1,4 @@
-"""TensorFlow as the tests run it: one thread a session, TensorFlow 1's behaviour, and nothing of what it writes while it starts."""
+"""TensorFlow set up for tests: one thread per session, version 1 behaviour, no startup output."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import os
 
 os.environ.setdefault(
     "TF_NUM_INTRAOP_THREADS", "1"
-)  # a worker a core: sessions with more threads wait for each other
+)  # one worker per core: more threads per session would wait for each other
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
-os.environ.setdefault(
-    "OPENBLAS_NUM_THREADS", "1"
-)  # NumPy's: threads that wait for each other turn meanwhile
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for NumPy, whose waiting threads spin
 
-import graphmp.environment  # noqa: F401  # first: TensorFlow reads its settings when it is imported
+import graphmp.environment  # noqa: F401  # first: TensorFlow reads its settings on import
 from graphmp.conversion.quiet import quiet_stderr
 
 with quiet_stderr():
@@ -20,6 +18,6 @@ with quiet_stderr():
 
 if tf.__version__ > "2":
     verbosity = tf.logging.get_verbosity()
-    tf.logging.set_verbosity(tf.logging.ERROR)  # it warns of what is asked for
+    tf.logging.set_verbosity(tf.logging.ERROR)  # it warns of settings made on purpose
     tf.disable_v2_behavior()
     tf.logging.set_verbosity(verbosity)

@@ -19,7 +19,7 @@ EYE = np.eye(4, dtype=np.float32) * 0.75
 
 
 def of_op(meta_graph, *ops):
-    """Nodes of the main graph with one of the ops."""
+    """The nodes of the main graph with one of the ops."""
     return [node for node in meta_graph.graph_def.node if node.op in ops]
 
 
@@ -79,7 +79,7 @@ def codes(rewriting):
 
 
 def not_lowered(meta_graph):
-    """Loops and branches as TensorFlow's kernels run them."""
+    """Loops and branches as executed by TensorFlow's kernels, without lowering."""
     copy = type(meta_graph)()
     copy.CopyFrom(meta_graph)
     for nodes in [

@@ -1,4 +1,4 @@
-"""Tiny graphs from tables: one line a node."""
+"""Tiny graphs from tables of one line per node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def meta_graph(
     Args:
         lines: one node each; `T=float16` is a dtype attribute.
         order: positions of the lines in the graph's node list, to shuffle them.
-        constants: values of Const nodes by name; a value that is not of NumPy becomes a float32 one.
+        constants: values of Const nodes by name; a value that is not NumPy's becomes float32.
     """
     result = tf.MetaGraphDef()
     for index in order if order is not None else range(len(lines)):

@@ -1,4 +1,4 @@
-"""A model on several devices, each with a tower of its own, built and converted in every way."""
+"""A model on several devices, with a tower on each, built and converted in every way."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def variable(name, shape):
 
 
 def tower_loss(x, ids, y, sparse):
-    """The loss of a tower on its part of the batch; `sparse`: a table is looked up."""
+    """The loss of a tower on its part of the batch; `sparse`: with a table lookup."""
     if sparse:
         x = tf.concat(
             [
@@ -62,12 +62,15 @@ def tower_loss(x, ids, y, sparse):
 
 
 def stacked(gradients):
-    """The average of a variable's gradients, as TensorFlow's CIFAR-10 tutorial has it: sparse ones become dense."""
+    """The average of a variable's gradients, as in TensorFlow's CIFAR-10 tutorial.
+
+    Sparse ones become dense.
+    """
     return tf.reduce_mean(tf.concat([tf.expand_dims(g, 0) for g in gradients], 0), 0)
 
 
 def added(gradients):
-    """Their sum over their number; of sparse ones all rows."""
+    """The sum of gradients divided by their number; for sparse ones, all rows."""
     if isinstance(gradients[0], tf.IndexedSlices):
         values = tf.concat([g.values for g in gradients], 0) / len(gradients)
         return tf.IndexedSlices(
@@ -85,15 +88,17 @@ def build(average, sparse=False, use_resource=False, decorate=undecorated, whole
     """The graph of a training step.
 
     Args:
-        average: of a variable's gradients; None to take the gradients of the sum of the losses.
+        average: the average of a variable's gradients; None for the gradients of the sum of the
+            losses.
         sparse: whether a table is looked up.
         use_resource: the kind of the variables.
-        decorate: what the function of a tower's loss is decorated with; if `whole`, that of the step.
-        whole: see there.
+        decorate: the decorator of the function of a tower's loss or, if `whole`, of the step.
+        whole: see `decorate`.
         towers: their devices.
 
     Returns:
-        The mean of the losses, the train op, and placeholders for the batch and for a factor of each tower's loss.
+        The mean of the losses, the train op, and placeholders for the batch and for a factor of
+        each tower's loss.
     """
 
     def step(x, ids, y, factors):
@@ -130,7 +135,10 @@ def build(average, sparse=False, use_resource=False, decorate=undecorated, whole
 
 
 def build_gan(decorate=undecorated):
-    """The same of two losses, a discriminator's and a generator's, each averaged over the towers; the first result is the batch's sum."""
+    """The same for the losses of a discriminator and a generator, each averaged over the towers.
+
+    The first result is the batch's sum.
+    """
 
     def net(x, name, width):
         return tf.matmul(
@@ -182,9 +190,10 @@ Step = collections.namedtuple("Step", "graph loss train placeholders")
 
 @functools.lru_cache(maxsize=None)
 def step(way, model, **arguments):
-    """The graph of a training step, converted one way (`session`: later, in its session), and names of what is fetched and fed.
+    """The graph of a training step, converted in one way, and the names of fetches and feeds.
 
-    Made once: sessions add to it what initialises its variables, and nothing that a step runs.
+    The way `session` converts later, in its session. Built once: sessions add initialisers, but
+    nothing that a step runs.
     """
     if way in ("decorator", "decorated step"):
         arguments["decorate"] = graphmp.mixed_precision(**OPTIONS)
@@ -203,7 +212,7 @@ def step(way, model, **arguments):
 
 @contextlib.contextmanager
 def session(made, way=None):
-    """A session of two devices; variables have the values of START."""
+    """A session of two devices, with the values START of variables."""
     make, options = (graphmp.Session, OPTIONS) if way == "session" else (tf.Session, {})
     with made.graph.as_default(), make(graph=made.graph, config=CONFIG, **options) as sess:
         sess.run(tf.global_variables_initializer())
@@ -225,7 +234,7 @@ def losses_of(sess, made):
 
 @functools.lru_cache(maxsize=None)
 def expected(sparse, use_resource=False):
-    """Losses on one device with the whole batch, in float32."""
+    """The losses on one device with the whole batch, in float32."""
     made = step(
         None, build, average=stacked, towers=TWO[:1], sparse=sparse, use_resource=use_resource
     )
@@ -234,7 +243,10 @@ def expected(sparse, use_resource=False):
 
 
 def train():
-    """Trains towers, then takes a step that one of them overflows. Returns the losses, and whether that step left all variables alone."""
+    """Train towers, then take a step in which one of them overflows.
+
+    Returns the losses, and whether that step left all variables unchanged.
+    """
     made = step(None, build, average=added, sparse=True)
     with session(made) as sess:
         losses = losses_of(sess, made)
@@ -247,7 +259,10 @@ def train():
 
 
 def state_of(sess):
-    """Values of all variables by op name, of loss scales too: a session's Python knows nothing of those that it makes itself."""
+    """Values of all variables by op name, including loss scales.
+
+    The session's Python process has no Variable objects for those that it makes itself.
+    """
     own = [
         op for op in sess.graph.get_operations() if op.type == "VariableV2" and OWN.search(op.name)
     ]

@@ -1,4 +1,4 @@
-"""Building a model twice, as it is and decorated, and training both from the same values on the same batches."""
+"""Training of plain and decorated models from the same values on the same batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def undecorated(function):
 
 
 def train(model, decorate, batch, steps=4, start=None):
-    """Builds a model in a graph of its own and trains it. Returns losses and all variables, by op name, before and after."""
+    """Build a model in a new graph and train it.
+
+    Returns losses and all variables, by op name, before and after.
+    """
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         loss, train_op, placeholders = model(decorate)
@@ -29,25 +32,28 @@ def train(model, decorate, batch, steps=4, start=None):
 
 AS_WRITTEN = (
     tf.ConfigProto()
-)  # graphs run without TensorFlow's own rewrites, which take most of a short session's time
+)  # graphs run without TensorFlow's optimisations, which take most of a short session's time
 AS_WRITTEN.graph_options.rewrite_options.disable_meta_optimizer = True
 
 
 @functools.lru_cache(maxsize=None)
 def original(name, steps=4):
-    """One of MODELS as it is, trained; made once for all tests of a process, which leave it as it is."""
+    """One of MODELS, undecorated and trained; run once per process, don't change it."""
     return train(MODELS[name], undecorated, batch_for(name), steps)
 
 
 def imported(meta_graph):
-    """Imports a graph without the Saver that tf.train.import_meta_graph makes."""
+    """Import a graph without the Saver that tf.train.import_meta_graph makes."""
     importlib.import_module("tensorflow.python.framework.meta_graph").import_scoped_meta_graph(
         meta_graph
     )
 
 
 def rewritten(original, steps=4, session=None, **options):
-    """Converts the graph of one that was trained, imports that into a graph of its own and trains it from the same values; `session`: its config."""
+    """Convert the graph of a trained model, import it, and train it from the same values.
+
+    `session` is the session's config.
+    """
     converted = graphmp.convert(original.graph, **options)
     with tf.Graph().as_default() as graph:
         imported(converted.meta_graph)
@@ -55,7 +61,7 @@ def rewritten(original, steps=4, session=None, **options):
 
 
 def train_rewritten(model, batch, steps=4, start=None, **options):
-    """Builds a model, converts its graph as it stands, imports that into a graph of its own and trains it."""
+    """Build a model, convert its untrained graph, import it, and train it."""
     with tf.Graph().as_default() as built:
         tf.set_random_seed(1)
         loss, train_op, placeholders = model(undecorated)
@@ -67,7 +73,7 @@ def train_rewritten(model, batch, steps=4, start=None, **options):
 
 
 def run_steps(graph, fetches, feed, steps, start, config=None):
-    """Trains a graph from given values."""
+    """Train a graph from given values."""
     with tf.Session(graph=graph, config=config) as sess:
         initialise(sess, tf.global_variables_initializer(), start or {})
         before = state(sess)
@@ -80,20 +86,23 @@ def run_steps(graph, fetches, feed, steps, start, config=None):
 
 
 def initialise(sess, init, values):
-    """Runs an init op, with the values that are there for variables in place of those that it would give them."""
+    """Run an init op, with given values for variables in place of its own."""
     sess.run(init, _fed(values)[1])
 
 
 def load(sess, values):
-    """Gives variables the values that are there for them."""
+    """Assign values to variables."""
     sess.run(*_fed(values))
 
 
 def _fed(values):
-    """Initializers of the variables for which there are values, and these as their feeds: one run for all, where Variable.load takes one each."""
+    """Initializers of the variables with given values, and these as feeds.
+
+    One run sets all; Variable.load takes one run each.
+    """
     variables = [v for v in tf.global_variables() if v.op.name in values]
     feed = {v.initializer.inputs[1].name: values[v.op.name] for v in variables}
-    assert len(feed) == len(variables)  # no initial value is of two variables
+    assert len(feed) == len(variables)  # no initial value is shared by two variables
     return [v.initializer for v in variables], feed
 
 
@@ -113,6 +122,6 @@ def variable_dtypes(graph):
 
 
 def tensor_core_dtypes(graph):
-    """How many matmuls and convolutions compute in each dtype, forward and backward."""
+    """The number of matmuls and convolutions by dtype, forward and backward."""
     ops = [op for op in graph.get_operations() if op.type in tensor_core_ops()]
     return collections.Counter(op.get_attr("T").name for op in ops)

@@ -1,4 +1,4 @@
-"""Training graphs of many shapes, and what there is to find in each: written down by hand."""
+"""Training graphs of many shapes, each with the expected results, written by hand."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.support.models import two_layers
 
 
 class Expected(NamedTuple):
-    """One loss that is to be found.
+    """One expected loss.
 
     Attributes:
         scopes: name scopes of its gradient code.
-        gradients: how many outputs leave it for updates.
-        updates: how many updates of each op type.
-        loss: the forward nodes that gradients start from.
+        gradients: the number of gradients that leave it for updates.
+        updates: the number of updates of each op type.
+        loss: the forward nodes from which gradients start.
     """
 
     scopes: List[str]
@@ -26,7 +26,7 @@ class Expected(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A way to write training code, and what there is to find in it."""
+    """A form of training code, with the expected results."""
 
     build: Callable[[], Any]
     losses: List[Expected]
@@ -36,7 +36,7 @@ SHAPES: Dict[str, Shape] = {}
 
 
 def shape(*losses: Expected) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Registers a function that builds a graph."""
+    """Register a function that builds a graph."""
 
     def register(build: Callable[[], Any]) -> Callable[[], Any]:
         SHAPES[build.__name__] = Shape(build, list(losses))
@@ -54,7 +54,7 @@ def square(x: Any, name: str = "loss") -> Any:
 
 
 def net(x: Any, scope: str = "net", reuse: Any = None, width: int = 1) -> Any:
-    """Four variables."""
+    """A net with four variables."""
     with tf.variable_scope(scope, reuse=reuse):
         return tf.layers.dense(
             tf.layers.dense(x, 16, activation=tf.nn.relu, name="a"), width, name="b"
@@ -159,7 +159,7 @@ def gan() -> None:
     Expected(["G/gradients"], 4, {"ApplyAdam": 4}, ["G/loss"]),
 )
 def gan_in_turn() -> None:
-    """The generator's losses and gradients are computed behind the discriminator's update."""
+    """The generator's losses and gradients are computed after the discriminator's update."""
     x, step = vectors(), tf.train.get_or_create_global_step()
     fake = net(x, "G", width=12)
     with tf.name_scope("D/"):
@@ -193,7 +193,7 @@ def one_call_for_two_optimizers() -> None:
 
 @shape(Expected(["gradients_1"], 3, {"ApplyAdam": 3}, ["loss"]))
 def gradient_penalty() -> None:
-    """The penalty's gradient is a value inside the loss; the last bias has none in it."""
+    """The penalty's gradient is a value inside the loss, in which the last bias has no gradient."""
     x = vectors()
     with tf.variable_scope("net"):
         hidden = tf.layers.dense(x, 16, activation=tf.nn.tanh)
@@ -209,7 +209,7 @@ def gradient_penalty() -> None:
     )
 )
 def given_by_another_gradient() -> None:
-    """DDPG: the actor's gradients start from the critic's gradient by the action."""
+    """DDPG: the critic's gradient with respect to the action seeds the actor's gradients."""
     action = net(vectors())
     value = net(action, "critic")
     by_action = tf.gradients(value, action)[0]
@@ -248,7 +248,7 @@ def resource_variables_assigned_by_hand() -> None:
 
 @shape(Expected(["gradients"], 4, {"ApplyGradientDescent": 4}, ["loss"]))
 def applied_in_a_branch() -> None:
-    """Every other step, by the model's own conditional."""
+    """Every second step, by the model's own conditional."""
     steps = tf.get_variable(
         "steps", (), tf.int32, tf.zeros_initializer(), trainable=False, use_resource=False
     )
@@ -269,7 +269,7 @@ def scattered_by_hand() -> None:
 
 @shape(Expected(["gradients"], 4, {"ApplyAdam": 4}, ["loss"]))
 def fed_back() -> None:
-    """Gradients are fetched, worked on in Python, and fed."""
+    """Gradients are fetched, processed in Python, and fed."""
     loss = square(two_layers(vectors()))
     pairs = adam().compute_gradients(loss)
     fed = [tf.placeholder(tf.float32, v.shape, "fed_%d" % i) for i, (_, v) in enumerate(pairs)]
@@ -278,7 +278,7 @@ def fed_back() -> None:
 
 @shape(Expected(["gradients", "gradients_1"], 8, {"ApplyAdam": 4}, ["loss", "loss_1"]))
 def fed_to_another_copy() -> None:
-    """A3C: two workers' gradients are fetched, and fed to the update of a net that has none."""
+    """A3C: two workers' gradients are fetched, and fed to the update of a net without gradients."""
     x = vectors()
     net(x, "shared")
     fed = [
@@ -293,7 +293,7 @@ def fed_to_another_copy() -> None:
 
 @shape(Expected(["gradients"], 1, {"ApplyGradientDescent": 1}, ["loss"]))
 def summed_in_a_scope_of_its_own() -> None:
-    """A weight used four times, its gradients summed as a tree."""
+    """A weight used four times, with its gradients summed as a tree."""
     h, w = vectors(), tf.get_variable("w", (12, 12))
     for _ in range(4):
         h = tf.tanh(tf.matmul(h, w))
@@ -304,7 +304,7 @@ def summed_in_a_scope_of_its_own() -> None:
 
 @shape(Expected(["gradients"], 1, {"ResourceApplyGradientDescent": 1}, ["loss"]))
 def functions_for_loops() -> None:
-    """Control flow of TensorFlow 2: the loop's gradient goes through a list of tensors."""
+    """Control flow of TensorFlow 2: the loop's gradient passes through a list of tensors."""
     x = vectors()
     w = tf.get_variable("w", (12, 12), use_resource=True)
     tf.enable_control_flow_v2()
@@ -342,7 +342,7 @@ def below_an_import_scope() -> None:
 
 @shape(Expected(["imported/derivatives"], 4, {"ApplyGradientDescent": 4}, ["imported/loss"]))
 def another_name_below_an_import_scope() -> None:
-    """Nothing of its name says that `imported/derivatives/loss_grad` is of `imported/loss`."""
+    """No name relates `imported/derivatives/loss_grad` to `imported/loss`."""
     with tf.Graph().as_default():
         gradients_by_another_name()
         meta_graph = tf.train.export_meta_graph()
@@ -397,7 +397,7 @@ def gradients_for_a_picture() -> None:
 
 @shape()
 def gradients_into_an_average() -> None:
-    """What gradient norms are averaged in is no training."""
+    """A variable with the average of gradient norms is not trained."""
     x = vectors()
     norm = tf.norm(tf.gradients(square(two_layers(x)), x)[0])
     tf.train.ExponentialMovingAverage(0.9).apply([norm])

@@ -1,4 +1,7 @@
-"""Training code whose step, or whose gradients, lie in a function, a loop or a branch: each builds a graph with an init op and a Saver."""
+"""Training code with the step or the gradients in a function, a loop or a branch.
+
+Each builds a graph with an init op and a Saver.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ ROWS = 8
 
 @contextlib.contextmanager
 def functions_for_loops() -> Iterator[None]:
-    """Loops and conditionals are calls of functions."""
+    """Make loops and conditionals as calls of functions."""
     tf.enable_control_flow_v2()
     try:
         yield
@@ -43,7 +46,7 @@ class Model:
         return list(tf.gradients(loss, [w, v]))
 
     def write(self, gradients: List[Any]) -> List[Any]:
-        """A step of momentum, one of gradient descent, and a count; returns the ops."""
+        """A step of momentum, one of gradient descent, and a counter; returns the ops."""
         (w, v), (dw, dv) = self.variables, gradients
         moved = tf.raw_ops.ResourceApplyMomentum(
             var=w.handle, accum=self.momentum.handle, lr=0.1, grad=dw, momentum=0.9
@@ -57,14 +60,14 @@ class Model:
         return self.write(self.gradients(x))
 
     def apply(self, gradients: List[Any]) -> None:
-        """A step of the main graph."""
+        """A step in the main graph."""
         shaped = [tf.reshape(g, v.shape) for g, v in zip(gradients, self.variables)]
         tf.train.MomentumOptimizer(0.1, 0.9).apply_gradients(
             zip(shaped, self.variables), tf.train.get_or_create_global_step(), name="train"
         )
 
     def taking(self, clipped: bool = False) -> Callable[[Any], List[Any]]:
-        """A function that takes gradients; with `clipped`, what isn't finite comes out of it finite."""
+        """A function that computes gradients; with `clipped`, its results are always finite."""
         limit = (lambda g: tf.clip_by_value(g, -10.0, 10.0)) if clipped else tf.identity
         function = tf.function(lambda x: tuple(map(limit, self.gradients(x))))
         return lambda x: [tf.reshape(g, v.shape) for g, v in zip(function(x), self.variables)]
@@ -95,7 +98,7 @@ def step_in_a_legacy_function() -> None:
 
 
 def step_in_a_function_counted_outside() -> None:
-    """The same as the first, and a global step behind it."""
+    """A tf.function that trains, with a global step after it."""
     model, count = Model(), tf.train.get_or_create_global_step()
     step = tf.function(lambda x: [model.step(x), tf.reduce_sum(x)][1])
     with tf.control_dependencies([step(model.x)]):
@@ -103,7 +106,7 @@ def step_in_a_function_counted_outside() -> None:
 
 
 def step_in_a_branch() -> None:
-    """In a branch of a tf.cond of functions, in a function."""
+    """A branch of a functional tf.cond, in a function."""
     model = Model()
 
     def yes(x: Any) -> Any:
@@ -131,13 +134,13 @@ def steps_in_a_while_loop() -> None:
 
 
 def steps_in_a_loop_of_functions() -> None:
-    """One of TensorFlow 2."""
+    """A while loop of TensorFlow 2."""
     with functions_for_loops():
         _steps(Model())
 
 
 def step_of_another_functions_gradients() -> None:
-    """A tf.function that applies the gradients of one that takes them."""
+    """A tf.function that applies the gradients computed by another."""
     model = Model()
     gradients = model.taking(clipped=True)
 
@@ -150,13 +153,13 @@ def step_of_another_functions_gradients() -> None:
 
 
 def gradients_in_a_function() -> None:
-    """A tf.function that takes gradients."""
+    """A tf.function that computes gradients."""
     model = Model()
     model.apply(model.taking()(model.x))
 
 
 def gradients_in_functions() -> None:
-    """One in one, in which they are clipped by value."""
+    """A function in a function, with gradients clipped by value."""
     model = Model()
     inner = model.taking(clipped=True)
     model.apply(list(tf.function(lambda x: tuple(inner(x)))(model.x)))
@@ -177,7 +180,7 @@ def gradients_in_a_loop_of_functions() -> None:
 
 
 def function_in_a_while_loop() -> None:
-    """A tf.function that takes gradients, called in a while loop of TensorFlow 1, of rows that ask for it."""
+    """A tf.function that computes gradients of selected rows, in a while loop of TensorFlow 1."""
     model = Model(use_resource=False)
     gradients = model.taking(clipped=True)
 
@@ -203,7 +206,7 @@ def gradients_on_one_side() -> None:
 
 
 def function_on_either_side() -> None:
-    """A tf.function that takes gradients, called in both branches of a tf.cond of functions."""
+    """A tf.function that computes gradients, called in both branches of a functional tf.cond."""
     model = Model(use_resource=False)
     gradients = model.taking(clipped=True)
     with functions_for_loops():
@@ -212,18 +215,27 @@ def function_on_either_side() -> None:
 
 
 STEPS = [
-    step_in_a_function, step_in_a_legacy_function, step_in_a_function_counted_outside, step_in_a_branch, steps_in_a_while_loop,
-    steps_in_a_loop_of_functions, step_of_another_functions_gradients,
-]  # fmt: skip
+    step_in_a_function,
+    step_in_a_legacy_function,
+    step_in_a_function_counted_outside,
+    step_in_a_branch,
+    steps_in_a_while_loop,
+    steps_in_a_loop_of_functions,
+    step_of_another_functions_gradients,
+]
 GRADIENTS = [
-    gradients_in_a_function, gradients_in_functions, gradients_in_a_loop_of_functions, function_in_a_while_loop, gradients_on_one_side,
+    gradients_in_a_function,
+    gradients_in_functions,
+    gradients_in_a_loop_of_functions,
+    function_in_a_while_loop,
+    gradients_on_one_side,
     function_on_either_side,
-]  # fmt: skip
+]
 INSIDE: Dict[str, Callable[[], None]] = {build.__name__: build for build in (*STEPS, *GRADIENTS)}
 
 
 def built(name: str) -> tf.MetaGraphDef:
-    """The graph of one of them."""
+    """The graph built by a function of this module."""
     with tf.Graph().as_default():
         tf.set_random_seed(1)
         INSIDE[name]()

@@ -1,4 +1,4 @@
-"""Cross products of two parameters, of which a part runs by default."""
+"""Cross products of two parameters, a part of which runs by default."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import pytest
 
 
 def in_turn(cases: Sequence[Any], values: Sequence[Any]) -> Iterator[Any]:
-    """Each case with each value; by default each case has one of them, in turn, the others with --slow. A case may be a tuple."""
+    """Each case with each value; by default each case has only one value, in turn.
+
+    The others run with --slow. A case may be a tuple.
+    """
     for number, case in enumerate(cases):
         for place, value in enumerate(values):
             whole = (*case, value) if isinstance(case, tuple) else (case, value)

@@ -1,4 +1,4 @@
-"""tools/full_check, on a Python that only pretends: its steps end as they are told to, and a second run goes on behind the first."""
+"""tools/full_check, on a fake Python: its steps end as told, and a second run resumes the first."""
 
 import os
 import re
@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.places import TOOLS
 
-# Answers the script's questions; a step ends with the status that the file `outcomes` has for a word of its command.
+# Answers the script's questions; a step ends with the status in the file `outcomes` for a word of
+# its command.
 PYTHON = """#!/bin/sh
 case "$*" in
   *tf.__version__*) echo 1.15.5 ;;
@@ -33,7 +34,7 @@ def full_check(*argv, **environment):
 
 @pytest.fixture
 def pretend(tmp_path):
-    """Runs full_check with the outcomes of steps; returns its status, what it wrote, and how many commands it ran."""
+    """Run full_check with given outcomes of steps; return status, output, number of commands."""
     python = tmp_path / "python"
     python.write_text(PYTHON)
     python.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The gallery's table: it is what examples/gallery.json gives and misses no program; what tools/gallery.py measures and how it writes."""
+"""The gallery's table matches examples/gallery.json and is complete; tools/gallery.py."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def table(gallery):
 
 
 def row(program="b", tensorflow="2.21.0", seeds=None, **given):
-    """A row as it stands in the file of results."""
+    """A row as in the file of results."""
     whole = {"converted_ops": 9, "tensor_core_ops": 9, "casts": 4, "repaired": 0}
     seeds = {"1": {"loss": [2.0, 2.01]}, "2": {"loss": [4.0, 4.02]}} if seeds is None else seeds
     about = {"program": program, "tensorflow": tensorflow, "date": "2026-01-02", "cpu": "a CPU"}
@@ -188,8 +188,8 @@ def test_the_columns_are_aligned_and_the_notes_say_where_it_is_from(table):
     assert len({len(line) for line in table.table(rows)}) == 1
     text = " ".join(table.notes(rows))
     assert (
-        "TensorFlow 2.21.0: 2026-01-02, 2 seeds, a CPU; TensorFlow 1.15.5: 2026-01-02, 2 seeds, a CPU."
-        in text
+        "TensorFlow 2.21.0: 2026-01-02, 2 seeds, a CPU; TensorFlow 1.15.5: 2026-01-02, 2 seeds, "
+        "a CPU." in text
     )
     assert max(map(len, table.notes(rows))) <= 150
 
@@ -211,7 +211,8 @@ def test_the_command_writes_between_the_marks_alone(gallery, tmp_path, capsys):
     assert gallery.main(arguments) == 1 and readme.read_text() == "no place"
     assert (
         capsys.readouterr().err
-        == "gallery: no place for the table: accepted is one line <!-- gallery --> and one line <!-- end --> behind it\n"
+        == "gallery: no place for the table: accepted is one line <!-- gallery --> and one line "
+        "<!-- end --> behind it\n"
     )
 
 
@@ -231,12 +232,13 @@ def test_bad_usage(gallery, argv, words, capsys):
 
 @pytest.fixture
 def commands(gallery, monkeypatch):
-    """What the commands that are run would give, in place of running them, and their command lines."""
+    """Simulated results of commands, in place of running them, and their command lines."""
     given = {
         "run": (
             0,
             STEPS,
-            "graphmp: converted 9 nodes in 0.2 s: 8 of 9 matmuls and convolutions in bfloat16, 15 casts; loss scale none\n",
+            "graphmp: converted 9 nodes in 0.2 s: 8 of 9 matmuls and convolutions in bfloat16, "
+            "15 casts; loss scale none\n",
         )
     }
     given.update(
@@ -335,7 +337,8 @@ def test_a_program_that_does_not_train_in_float32_is_no_result(gallery, commands
 
 def test_losses_that_are_not_finite_and_several_losses(gallery):
     steps = gallery.printed(
-        "step    1  critic loss -1.5000  penalty nan\nnot a step 1  x 3\nstep  2  critic loss 0.5000  penalty 2.0\n"
+        "step    1  critic loss -1.5000  penalty nan\nnot a step 1  x 3\nstep  2  critic loss "
+        "0.5000  penalty 2.0\n"
     )
     assert [sorted(step) for step in steps] == [["critic loss", "penalty"]] * 2
     assert gallery.compared(steps[:1], steps[:1]) == {

@@ -31,15 +31,15 @@ FIXED_SCALE = dict(compute_dtype="float16", loss_scale=128)
 
 @pytest.fixture
 def tool(monkeypatch):
-    """Imports a tool or one of its modules by name, as Python would from its folder."""
+    """Import a tool or one of its modules by name, as Python would from its folder."""
     monkeypatch.syspath_prepend(str(TOOLS))
     return importlib.import_module
 
 
 def net(use_resource=False, steady=False):
-    """A convolution, a dense layer, momentum and a step counter, on batches of any size; with `steady` values the same in every run.
+    """A convolution, a dense layer, momentum and a step counter, on batches of any size.
 
-    Returns the MetaGraphDef.
+    With `steady`, the values are the same in every run. Returns the MetaGraphDef.
     """
     with tf.Graph().as_default(), tf.variable_scope("", use_resource=use_resource):
         image, label = (
@@ -72,7 +72,7 @@ def lowered(tool, meta_graph, **options):
 
 
 def session_step(meta_graph, step, updates):
-    """What a session makes of the same batch and the same variables: the losses, and the variables that the step writes."""
+    """A session's results on the same batch and variables: losses, and variables written."""
     with tf.Graph().as_default() as graph, tf.Session() as session:
         tf.train.import_meta_graph(meta_graph)
         variables = {variable.op.name: variable for variable in tf.global_variables()}
@@ -134,7 +134,8 @@ def test_export_writes_the_program_and_what_is_to_know_of_it(
     )
     path = pathlib.Path("net.%s.hlo" % column)
     sidecar = json.loads(path.with_suffix(".json").read_text())
-    # the convolution and its filter's gradient, 4 x 4 positions of 3 x 3 of which those in the padding don't count; three matmuls
+    # the convolution and its filter's gradient, 4 x 4 positions of 3 x 3 without padding; three
+    # matmuls
     flops = 2 * 2 * 4 * 4 * 8 * (3 * 4 - 1) ** 2 + 3 * 2 * 4 * 128 * 10
     dtype = "float32" if column == "tf32" else column
     assert (sidecar["flops"], sidecar["products"]) == ({dtype: flops}, {dtype: 5})
@@ -277,17 +278,20 @@ def skipping():
     [
         (
             looped,
-            "GMP020: node steps/Enter: the step goes through the while loop steps/while_context, and XLA lowers no while loop of TensorFlow 1",
+            "GMP020: node steps/Enter: the step goes through the while loop steps/while_context, "
+            "and XLA lowers no while loop of TensorFlow 1",
         ),
         (
             sampled,
-            "GMP020: XLA does not lower the step: it has no kernel for LogUniformCandidateSampler (node nce_loss/LogUniformCandidateSampler)",
+            "GMP020: XLA does not lower the step: it has no kernel for "
+            "LogUniformCandidateSampler (node nce_loss/LogUniformCandidateSampler)",
         ),
         (untrained, "GMP023: no training step was found in the graph; name it with --train_op=OP"),
         (uninitialised, "GMP024: variable weight: no initialiser in the graph gives it a value: "),
         (
             skipping,
-            "is skipped by a Switch, and XLA lowers no Switch; export the original with --as=converted, or convert it with --loss_scale=128",
+            "is skipped by a Switch, and XLA lowers no Switch; export the original with "
+            "--as=converted, or convert it with --loss_scale=128",
         ),
     ],
 )
@@ -319,7 +323,10 @@ def test_bad_flags(tool, flags, capsys):
 
 
 def stateful():
-    """Ops on reference variables of many kinds, in an order set by control edges. Returns the GraphDef, its initialisers, and what to run."""
+    """Ops on reference variables of many kinds, in an order set by control edges.
+
+    Returns the GraphDef, its initialisers, and the ops to run.
+    """
     with tf.Graph().as_default() as graph:
         v, m, n = (
             tf.get_variable(
@@ -332,7 +339,8 @@ def stateful():
         )
         gradient = tf.constant(np.arange(8.0).reshape(4, 2), tf.float32)
         ops = [lambda: tf.raw_ops.ApplyAdam(
-            var=v._ref(), m=m._ref(), v=n._ref(), beta1_power=0.9, beta2_power=0.99, lr=0.1, beta1=0.9, beta2=0.99, epsilon=1e-3, grad=gradient
+            var=v._ref(), m=m._ref(), v=n._ref(), beta1_power=0.9, beta2_power=0.99,
+            lr=0.1, beta1=0.9, beta2=0.99, epsilon=1e-3, grad=gradient,
         )]  # fmt: skip
         ops += [
             lambda: tf.assign_add(v, gradient),
@@ -475,7 +483,8 @@ def test_a_write_in_a_branch_is_refused(tool):
         )
     with pytest.raises(
         GraphmpError,
-        match="GMP020: node maybe/AssignAddVariableOp: it writes in a branch of a conditional, on predicate",
+        match="GMP020: node maybe/AssignAddVariableOp: it writes in a branch of a conditional, "
+        "on predicate",
     ):
         tool("hlo.conditionals").selected(graph.as_graph_def())
 
@@ -544,7 +553,7 @@ def test_the_table_of_timed_files(tool):
 
 
 def timed(*arguments):
-    """Runs time_hlo.py in a process of its own, without TensorFlow."""
+    """Run time_hlo.py in another process, without TensorFlow."""
     command = [
         sys.executable,
         str(TOOLS / "time_hlo.py"),
@@ -586,7 +595,7 @@ def test_files_are_timed_beside_each_other(tool, tmp_path):
 
 
 def third_loss(source):
-    """The loss of the third step: time_hlo.py takes one when it compiles, one to warm up and the timed one."""
+    """The loss of the third step: time_hlo.py compiles with one, warms up with one, times one."""
     with tf.Graph().as_default() as graph, tf.Session() as session:
         tf.train.import_meta_graph(source)
         session.run(tf.global_variables_initializer())
@@ -598,10 +607,12 @@ def third_loss(source):
 @pytest.mark.unit
 @needs_jax
 def test_products_of_a_program_for_a_gpu(tool):
-    """Lines as XLA writes them of what it hands to cuBLAS and cuDNN, shortened by hand."""
+    """XLA's lines for calls of cuBLAS and cuDNN, shortened by hand."""
     text = """
-  %cublas-gemm.1 = (f16[64,512]{1,0}, s8[4194304]{0}) custom-call(%a, %b), custom_call_target="__cublas$gemm", backend_config={"gemm":1}
-  %cudnn-conv.2 = (f16[8,8,8,16]{3,2,1,0}, u8[0]{0}) custom-call(%c, %d), window={size=3x3}, custom_call_target="__cudnn$convForward"
+  %cublas-gemm.1 = (f16[64,512]{1,0}, s8[4194304]{0}) custom-call(%a, %b), \
+custom_call_target="__cublas$gemm", backend_config={"gemm":1}
+  %cudnn-conv.2 = (f16[8,8,8,16]{3,2,1,0}, u8[0]{0}) custom-call(%c, %d), window={size=3x3}, \
+custom_call_target="__cudnn$convForward"
   %dot.3 = f32[8,8]{1,0} dot(%e, %f), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   %sort.4 = f32[8]{0} custom-call(%g), custom_call_target="__cub$DeviceRadixSort"
   %add.5 = f32[8,8]{1,0} add(%dot.3, %e)"""

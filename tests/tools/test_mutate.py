@@ -1,4 +1,4 @@
-"""tools/mutate.py: each class of faults plants mutants, what judges them, and what two checks of known worth come to."""
+"""tools/mutate.py: planting of each class of faults, verdicts, and two checks of known quality."""
 
 import importlib
 import os
@@ -84,7 +84,10 @@ def planted(mutate, name, subject, count=1):
 
 @pytest.mark.slow
 def test_each_class_plants_faults(mutate, clipped, square_ones):
-    """A class of function bodies needs functions, one of Savers' slices TensorFlow 2's: no class is without a mutant on both."""
+    """Every class has a mutant on some version of TensorFlow.
+
+    Classes of function bodies need functions, that of Savers' slices needs TensorFlow 2.
+    """
     before = [serialize(subject.converted) for subject in (clipped, square_ones)]
     none = []
     for name in every_class(mutate):
@@ -232,7 +235,7 @@ def test_rules_of_equivalence(mutate, clipped):
 
 @pytest.mark.unit
 def test_the_same_values_in_another_form(mutate, clipped):
-    """An Identity as early as its input, a list in another order, and what half precision holds in float32."""
+    """An early Identity, a reordered list, and values exact in half precision, in float32."""
     equivalence, casts = module(mutate, "equivalence"), module(mutate, "casts")
     slot, port = module(mutate, "subject").Slot, module(mutate, "plant").Port
     float32, float16 = tf.float32.as_datatype_enum, tf.float16.as_datatype_enum
@@ -289,7 +292,7 @@ def test_the_same_values_in_another_form(mutate, clipped):
 
 @pytest.mark.unit
 def test_a_scaled_value_that_nobody_reads(mutate):
-    """The gradient of a constant divisor: whoever fetches it gets it scaled, and nothing depends on it."""
+    """The gradient of a constant divisor: it is scaled if fetched, and otherwise unused."""
 
     def build():
         weights = tf.get_variable("w", (12, 1))
@@ -317,7 +320,7 @@ def test_a_scaled_value_that_nobody_reads(mutate):
 
 
 def test_a_merge_waits_for_no_single_input(mutate):
-    """What a path through a Merge leads from need not have run."""
+    """The start of a path through a Merge need not have run."""
     equivalence = module(mutate, "equivalence")
     graph_def = tf.GraphDef()
     for name, op, inputs in [
@@ -333,7 +336,7 @@ def test_a_merge_waits_for_no_single_input(mutate):
 
 @pytest.mark.unit
 def test_what_nobody_sees_may_run_sooner(mutate, clipped):
-    """Nobody reads it, or who does waits for the same; a gradient that has been divided by the scale is read."""
+    """Its readers, if any, wait for the same; but a gradient divided by the scale is read."""
     equivalence, port = module(mutate, "equivalence"), module(mutate, "plant").Port
     group, float32 = "gradients/dense/MatMul_grad/tuple/group_deps", tf.float32.as_datatype_enum
     (unscale,) = [name for name in clipped.view.control_consumers(group) if name in clipped.own]
@@ -372,7 +375,7 @@ def test_an_order_that_is_lost_is_missed_without_a_run(mutate, clipped):
     ]
     assert multiplied and set(multiplied) == {
         mutate.MISSED
-    }  # the beta powers are multiplied behind the last use of them
+    }  # the beta powers are multiplied after their last use
 
 
 @pytest.mark.parametrize("precision", [pytest.param("clipped", marks=pytest.mark.slow), "single"])
@@ -517,7 +520,7 @@ def outcome(mutate, name, verdict, number=0):
 
 @pytest.mark.unit
 def test_what_is_expected_of_a_check(mutate, tmp_path, capsys):
-    """A class that has holes may have more of them, but a mutant that was caught must not pass."""
+    """A class with holes may have more, but a mutant that was caught must not pass."""
     expected, path = module(mutate, "expected"), tmp_path / "expected.txt"
     path.write_text("# of a test\nbelow gate_open\n")
     before = [
@@ -557,7 +560,7 @@ def test_a_line_that_says_nothing_is_named(mutate, tmp_path, capsys, line):
 
 @pytest.mark.unit
 def test_what_ci_expects_is_of_classes_that_are_there(mutate):
-    """Of open ones: a file that is checked in says nothing of those that are held out."""
+    """Only classes that aren't held out: a committed file says nothing about the others."""
     expected, known = module(mutate, "expected"), set(mutate.classes.chosen())
     files = sorted((TOOLS / "mutants").glob("expected-*.txt"))
     assert [path.name for path in files] == ["expected-1.15.5.txt", "expected-2.21.txt"]
@@ -569,7 +572,7 @@ def test_what_ci_expects_is_of_classes_that_are_there(mutate):
 
 @pytest.mark.unit
 def test_numbers_alone(mutate, capsys):
-    """Of classes that are held out nobody should read a fault."""
+    """The faults of held-out classes are not shown."""
     outcomes = [
         outcome(mutate, "gate_open", verdict)
         for verdict in (mutate.CAUGHT, mutate.UNDECIDED, mutate.EQUIVALENT)
@@ -581,7 +584,10 @@ def test_numbers_alone(mutate, capsys):
 
 @pytest.mark.unit
 def test_conversions_that_are_not_proved_are_told_apart(mutate, clipped, monkeypatch, capsys):
-    """The recipe's can't be proved, and no mutant there counts; what the rewrite made must be, and what was named must be of use."""
+    """Unproved conversions of the recipe are skipped; those of the rewrite must be proved.
+
+    A named conversion must be usable.
+    """
     settings, task = (
         mutate.Settings(lambda *_: False, None, "1", False),
         mutate.Task("a/b/c", ("gate_open",), 0, 1, {}),

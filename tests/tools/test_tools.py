@@ -1,4 +1,4 @@
-"""The tools: what they measure on small graphs, and what they say where they can't."""
+"""The tools: their measurements on small graphs, and their errors."""
 
 import contextlib
 import importlib
@@ -34,14 +34,17 @@ needs_peer = pytest.mark.skipif(
 
 @pytest.fixture
 def tool(monkeypatch):
-    """Imports a tool by name, as Python would from its folder."""
+    """Import a tool by name, as Python would from its folder."""
     monkeypatch.syspath_prepend(str(TOOLS))
     return importlib.import_module
 
 
 @pytest.fixture
 def commands_here(tool, monkeypatch):
-    """Has `python -m graphmp` of `time_page` and `time_rewrite` run in this process; test_times_as_json starts one."""
+    """Run `python -m graphmp` of `time_page` and `time_rewrite` in this process.
+
+    test_times_as_json starts a process.
+    """
 
     def run(command, **_):
         with io.StringIO() as said, contextlib.redirect_stdout(said), contextlib.redirect_stderr(
@@ -57,7 +60,10 @@ def commands_here(tool, monkeypatch):
 
 
 def concatenated():
-    """A concat of one half-precision tensor and two float32 ones, which float32 ops read: a flood fill makes it half."""
+    """A concat of one half-precision tensor and two float32 ones, which float32 ops read.
+
+    A flood fill makes it half.
+    """
     with tf.Graph().as_default():
         x, w = tf.placeholder(tf.float32, [8, 8]), tf.placeholder(tf.float32, [8, 8])
         tf.reduce_sum(tf.concat([tf.matmul(x, w), tf.exp(x), tf.exp(w)], 0))
@@ -65,7 +71,7 @@ def concatenated():
 
 
 def calling():
-    """Two matmuls in a function that the graph calls."""
+    """Two matmuls in a function called by the graph."""
 
     @tf.function
     def twice(x, w):
@@ -188,9 +194,9 @@ def test_compare_says_that_it_needs_tensorflow_2(tool, capsys):
     assert (
         capsys.readouterr().err.splitlines(True)[
             -1
-        ]  # threads of other tests may have spoken before
-        == "compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on TensorFlow 2\n"
-        % tf.__version__
+        ]  # threads of other tests may have written before
+        == "compare_grappler: found TensorFlow %s; its own pass can be called ahead of time on "
+        "TensorFlow 2\n" % tf.__version__
     )
 
 
@@ -268,7 +274,7 @@ def test_tables_on_a_terminal(tool, capsys, monkeypatch):
 
 @pytest.fixture
 def needs_browser():
-    """Skips the test where there is none."""
+    """Skip the test without a browser."""
     if chromium.missing():
         pytest.skip(chromium.missing())
 

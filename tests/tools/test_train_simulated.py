@@ -1,4 +1,4 @@
-"""tools/train_simulated.py, with a program in the place of the one that trains: what it is given, and what is made of its answer."""
+"""tools/train_simulated.py with a fake training program: its input, and the use of its output."""
 
 import json
 

@@ -1,4 +1,7 @@
-"""Programs that take gradients on one side of a conditional, or apply them there: what the other side leaves out is no overflow."""
+"""Programs that compute or apply gradients in one branch of a conditional.
+
+The missing values of the other branch must not count as an overflow.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from tests.support.programs.registry import apply, data, error, net, program, tw
 
 
 def momentum(gradients, variables):
-    """Moves the weights on steps without gradients too, and counts them."""
+    """Update the weights, also in steps without gradients, and count the steps."""
     optimizer = tf.train.MomentumOptimizer(0.25, 0.9)
     optimizer.apply_gradients(
         zip(gradients, variables), name="train", global_step=tf.train.get_or_create_global_step()
@@ -17,7 +20,7 @@ def momentum(gradients, variables):
 
 
 def rises(x):
-    """A predicate that some batches fulfil."""
+    """A predicate that is true for some batches."""
     return x[0, 0] < x[1, 0]
 
 
@@ -26,7 +29,7 @@ def zeros(variables):
 
 
 def by_function(variables):
-    """A function that takes gradients."""
+    """A function that computes gradients."""
     function = tf.function(
         lambda x, y: tuple(tf.gradients(error(net(x, *variables), y), variables))
     )
@@ -68,7 +71,7 @@ def gradients_on_sides_of_sides(clip):
 
 @program()
 def more_gradients_on_one_side(clip):
-    """A second loss, now and then, for one of the weights."""
+    """A second loss, in some steps, for one of the weights."""
     x, y = data()
     variables = two_weights()
     first, second = tf.gradients(error(net(x, *variables), y), variables)
@@ -82,7 +85,7 @@ def more_gradients_on_one_side(clip):
 
 @program()
 def loop_on_one_side(clip):
-    """tf.map_fn over examples, now and then."""
+    """tf.map_fn over examples, in some steps."""
     x, y = data()
     variables = two_weights()
 
@@ -100,7 +103,7 @@ def loop_on_one_side(clip):
 
 @program(clips=False)
 def step_on_one_side_counted_outside(clip):
-    """All of the step in a branch, but for a count and a mean of the batch."""
+    """A step in a branch, except a counter and a mean of the batch."""
     x, y = data()
     variables = two_weights()
     count = tf.get_variable("count", (), initializer=tf.initializers.zeros, trainable=False)
@@ -123,7 +126,7 @@ def step_on_one_side_counted_outside(clip):
 
 @program()
 def function_on_either_side(clip):
-    """A tf.function that takes gradients, called in both branches."""
+    """A tf.function that computes gradients, called in both branches."""
     x, y = data()
     variables = two_weights()
     gradients = by_function(variables)
@@ -132,7 +135,7 @@ def function_on_either_side(clip):
 
 @program(clips=False)
 def function_that_applies_anothers_gradients(clip):
-    """A tf.function that calls one that takes gradients; a function writes no reference."""
+    """A tf.function that calls one that computes gradients; functions can't write references."""
     x, y = data()
     with tf.variable_scope(tf.get_variable_scope(), use_resource=True):
         variables = two_weights()
@@ -151,7 +154,7 @@ def function_that_applies_anothers_gradients(clip):
 
 @program()
 def function_in_a_loop(clip):
-    """A tf.function that takes gradients, called by tf.map_fn; of examples that ask for it."""
+    """A tf.function that computes gradients, called by tf.map_fn for selected examples."""
     x, y = data()
     variables = two_weights()
     gradients = by_function(variables)

@@ -1,4 +1,4 @@
-"""Programs whose functions are called with gradients and with activations, and whose losses are made of each other's gradients."""
+"""Programs with functions of gradients and activations, and losses of each other's gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def like(tensor, other):
 
 
 def layers(product):
-    """A matmul whose gradients are taken by a function."""
+    """A matmul whose gradients are computed by a function."""
 
     @tf.custom_gradient
     def layer(a, b):
@@ -48,7 +48,7 @@ def function_of_gradients_and_activations(clip):
 
 @program()
 def nested_function_of_gradients_and_activations(clip):
-    """A Defun that calls one."""
+    """A Defun that calls another."""
     x, y = data()
     variables = two_weights()
     inner = Defun(tf.float32, tf.float32, func_name="product")(lambda a, b: tf.matmul(a, b))
@@ -102,7 +102,7 @@ def function_of_two_losses_gradients(clip):
 
 @program(train=["train_other", "train"], scales=2, clips=False)
 def differentiated_by_another_loss(clip):
-    """A loss of a step of the other and of its gradients, trained by itself."""
+    """A loss of a step of the other one and of its gradients, with its own update."""
     x, y = data()
     variables, mix = two_weights(), weights("mix", 6, 6)
     gradients = tf.gradients(error(net(tf.matmul(x, mix), *variables), y), variables)
@@ -116,7 +116,7 @@ def differentiated_by_another_loss(clip):
 
 @program(train=["train_critic", "train"], scales=2, clips=False)
 def adversaries_that_match_gradients(clip):
-    """A GAN whose generator is trained for the critic's gradients to be those of data."""
+    """A GAN whose generator learns to match the critic's gradients on data."""
     _, _, of_data, of_made, generator, critic = adversaries()
     gradients = tf.gradients(cross_entropy(of_data, True) + cross_entropy(of_made, False), critic)
     apply(clip(gradients), critic, "train_critic")
@@ -129,7 +129,7 @@ def adversaries_that_match_gradients(clip):
 
 @program(train=["train_critic", "train"], scales=2, clips=False)
 def adversaries_that_follow_gradients(clip):
-    """A GAN whose generator's loss is a product with the critic's gradient, which stands still."""
+    """A GAN whose generator's loss is a product with the critic's gradient, held constant."""
     _, made, of_data, of_made, generator, critic = adversaries()
     by_made, *gradients = tf.gradients(
         cross_entropy(of_data, True) + cross_entropy(of_made, False), [made, *critic]
@@ -143,7 +143,7 @@ def adversaries_that_follow_gradients(clip):
 
 @program(train=["train_critic", "train"], clips=False)
 def adversaries_seeded_by_gradients(clip):
-    """A GAN whose generator's gradients start from the critic's: one loss, two train ops."""
+    """A GAN whose generator's gradients are seeded by the critic's: one loss, two train ops."""
     _, made, of_data, of_made, generator, critic = adversaries()
     by_made, *gradients = tf.gradients(
         cross_entropy(of_data, True) + cross_entropy(of_made, False), [made, *critic]
@@ -154,7 +154,7 @@ def adversaries_seeded_by_gradients(clip):
 
 @program(train=["train_first", "train_second", "train"], scales=3, clips=False)
 def three_losses_of_each_others_gradients(clip):
-    """Each loss is made of the gradients of the one before."""
+    """Each loss is a function of the gradients of the one before."""
     x, y = data()
     variables, mix, other = two_weights(), weights("mix", 6, 6), weights("other", 6, 6)
     first = tf.gradients(error(net(tf.matmul(tf.matmul(x, mix), other), *variables), y), variables)

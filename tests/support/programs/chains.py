@@ -1,4 +1,4 @@
-"""Programs in which several calls of `tf.gradients` make one step, or names look like gradient code."""
+"""Programs whose step has several calls of `tf.gradients`, or names like those of gradient code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.programs.registry import (
 
 @program()
 def plain(clip):
-    """What all others are measured by."""
+    """The baseline for all others."""
     x, y = data()
     variables = two_weights()
     apply(clip(tf.gradients(error(net(x, *variables), y), variables)), variables)
@@ -26,7 +26,7 @@ def plain(clip):
 
 @program()
 def consensus(clip):
-    """Row (a): g + a grad |g|^2."""
+    """g + a grad |g|^2."""
     x, y = data()
     variables = two_weights()
     gradients = tf.gradients(error(net(x, *variables), y), variables)
@@ -37,7 +37,7 @@ def consensus(clip):
 
 @program()
 def hessian_vector_step(clip):
-    """Row (a): a step corrected by the Hessian times a fixed vector."""
+    """A step corrected by the Hessian times a fixed vector."""
     x, y = data()
     variables = two_weights()
     gradients = tf.gradients(error(net(x, *variables), y), variables)
@@ -51,7 +51,7 @@ def hessian_vector_step(clip):
 
 @program()
 def hessian_times_its_gradient(clip):
-    """Row (a): the Hessian times the gradient, which stands still in it."""
+    """The Hessian times the gradient, which is held constant."""
     x, y = data()
     variables = two_weights()
     gradients = tf.gradients(error(net(x, *variables), y), variables)
@@ -63,7 +63,7 @@ def hessian_times_its_gradient(clip):
 
 @program()
 def meta_sgd(clip):
-    """Row (a): learned rates of an inner step whose gradient trains too."""
+    """Learned rates of an inner step whose gradient is trained through."""
     x, y = data()
     variables = two_weights()
     rates = [weights("rate_%d" % n, *v.shape.as_list()) for n, v in enumerate(variables)]
@@ -76,7 +76,7 @@ def meta_sgd(clip):
 
 @program()
 def seeded_by_a_gradient(clip):
-    """Row (a): a product with the first call's gradient is the second one's grad_ys, and both train."""
+    """A product with the first call's gradient is the second call's grad_ys; both train."""
     x, y = data()
     first, second = two_weights()
     hidden = tf.tanh(tf.matmul(x, first))
@@ -87,7 +87,7 @@ def seeded_by_a_gradient(clip):
 
 @program()
 def two_segments(clip):
-    """Row (b): the gradient of the first call is the seed of the second."""
+    """The gradient of the first call is the seed of the second."""
     x, y = data()
     first, second = two_weights()
     hidden = tf.tanh(tf.matmul(x, first))
@@ -98,7 +98,7 @@ def two_segments(clip):
 
 @program()
 def checkpointed_by_hand(clip):
-    """Row (b): three segments, each computed again from what it was given, with a global step."""
+    """Three segments, each recomputed from its input, with a global step."""
     x, y = data()
     parts = [
         weights("part_0", 6, 4),
@@ -127,7 +127,7 @@ def checkpointed_by_hand(clip):
 
 @program()
 def checkpointed_with_a_shared_weight(clip):
-    """Rows (a) and (b): all segments have one weight; its gradients are added up."""
+    """All segments share a weight; its gradients are summed."""
     x, y = data()
     first, shared, out = weights("first", 6, 4), weights("shared", 4, 4), weights("out", 4, 1)
     inputs = [tf.tanh(tf.matmul(x, first))]
@@ -147,7 +147,7 @@ def checkpointed_with_a_shared_weight(clip):
 
 @program()
 def glow(clip):
-    """Row (b): coupling layers that are inverted on the way back, so that no activation is kept."""
+    """Coupling layers that are inverted in the backward pass, so that no activation is kept."""
     x, y = data()
     layers = [weights("coupling_%d" % n, 3, 3) for n in range(3)]
 
@@ -174,7 +174,7 @@ def glow(clip):
 
 @program()
 def two_losses_one_apply(clip):
-    """Row (c): beta powers and the global step are written once for both."""
+    """Beta powers and the global step are written once for both."""
     x, y = data()
     a, b = weights("a", 6, 1), weights("b", 6, 1)
     (by_a,) = tf.gradients(error(tf.matmul(x, a), y, "loss_a"), a)
@@ -185,7 +185,7 @@ def two_losses_one_apply(clip):
 
 @program()
 def two_losses_of_one_weight(clip):
-    """Row (c): two calls, added up by hand."""
+    """Two calls, summed by hand."""
     x, y = data()
     variables = two_weights()
     output = net(x, *variables)
@@ -208,19 +208,19 @@ def clipped_below(names, clip):
 
 @program(clips=False)
 def one_gradient_clipped_below_its_name(clip):
-    """Row (c): one of the gradients passes a scope that is named like gradient code."""
+    """One of the gradients passes a scope named like gradient code."""
     clipped_below(["first"], clip)
 
 
 @program(clips=False)
 def gradients_clipped_below_their_names(clip):
-    """Row (d): all of them do."""
+    """All gradients pass a scope named like gradient code."""
     clipped_below(["first", "second"], clip)
 
 
 @program()
 def loss_below_a_gradients_name(clip):
-    """Row (d): a scope loss_grad around the loss."""
+    """A scope loss_grad around the loss."""
     x, y = data()
     variables = two_weights()
     output = net(x, *variables)
@@ -231,7 +231,7 @@ def loss_below_a_gradients_name(clip):
 
 @program(clips=False)
 def step_below_a_gradients_name(clip):
-    """Row (d): a scope loss_grad around what is done to the gradients."""
+    """A scope loss_grad around the processing of the gradients."""
     x, y = data()
     variables = two_weights()
     gradients = tf.gradients(error(net(x, *variables), y), variables)
@@ -242,7 +242,7 @@ def step_below_a_gradients_name(clip):
 
 @program()
 def model_below_gradients_names(clip):
-    """Row (d): layers, the loss and the step each stand in a scope that looks like gradient code."""
+    """Layers, the loss and the step are each in a scope named like gradient code."""
     x, y = data()
     with tf.variable_scope("gradients"):
         variables = two_weights()
@@ -260,14 +260,14 @@ def model_below_gradients_names(clip):
 
 @program()
 def variables_named_like_gradients(clip):
-    """Row (d): a variable is called what a gradient would be."""
+    """A variable has a name like a gradient's."""
     x, y = data()
     variables = [weights("gradients/MatMul_grad/MatMul", 6, 4), weights("weight_grad", 4, 1)]
     apply(clip(tf.gradients(error(net(x, *variables), y), variables)), variables)
 
 
 def averaged(clip, use):
-    """Averages of the gradients by variables that are named as tf.train.ExponentialMovingAverage names them."""
+    """Averages of the gradients, in variables named as by tf.train.ExponentialMovingAverage."""
     x, y = data()
     variables = two_weights()
     pairs = sgd().compute_gradients(error(net(x, *variables), y), variables)
@@ -287,19 +287,19 @@ def averaged(clip, use):
 
 @program()
 def averages_of_gradients(clip):
-    """Row (i): kept beside the step."""
+    """Averages kept beside the step."""
     averaged(clip, use=False)
 
 
 @program()
 def step_by_averages_of_gradients(clip):
-    """Row (i): the step is taken by them."""
+    """The step uses the averages."""
     averaged(clip, use=True)
 
 
 @program(clips=False)
 def tensorflows_averages_of_gradients(clip):
-    """Row (i): by tf.train.ExponentialMovingAverage."""
+    """By tf.train.ExponentialMovingAverage."""
     x, y = data()
     variables = two_weights()
     gradients = [g for g, _ in sgd().compute_gradients(error(net(x, *variables), y), variables)]

@@ -1,4 +1,7 @@
-"""Programs that take gradients in a loop of their own, a turn for each example, task or part of the batch, and apply them behind it."""
+"""Programs that compute gradients in a loop and apply them after it.
+
+An iteration computes those of one example, task or part of the batch.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from tests.support.programs.registry import apply, data, error, net, program, tw
 
 
 def of_one(variables):
-    """A function that takes the gradients of one example."""
+    """A function that computes the gradients of one example."""
 
     def one(example):
         features, target = example
@@ -37,7 +40,7 @@ def per_example_gradients_in_a_loop(clip):
 
 @program()
 def per_example_gradients_clipped_outside(clip):
-    """By tf.map_fn; by their norms outside."""
+    """By tf.map_fn; clipped by their norms outside."""
     x, y = data()
     variables = two_weights()
     found = tf.map_fn(
@@ -66,7 +69,7 @@ def gradients_added_by_scan(clip):
 
 @program()
 def gradients_of_parts_added_in_a_loop(clip):
-    """tf.while_loop over parts of the batch, the sum a loop variable, the losses in a TensorArray."""
+    """tf.while_loop over parts of the batch: the sum is a loop variable, losses an array."""
     x, y = data()
     variables = two_weights()
     losses = tf.TensorArray(tf.float32, 4, element_shape=())
@@ -85,7 +88,7 @@ def gradients_of_parts_added_in_a_loop(clip):
 
 @program()
 def descended_in_a_loop(clip):
-    """Reptile: a few steps by a loop variable each, in whose direction the weights go."""
+    """Reptile: a few steps on copies in a loop; the weights move in their direction."""
     x, y = data()
     variables = two_weights()
 
@@ -103,7 +106,7 @@ def descended_in_a_loop(clip):
 
 @program()
 def per_example_gradient_penalty(clip):
-    """By tf.map_fn, gradients of gradients in its loop."""
+    """By tf.map_fn, gradients of gradients in the loop."""
     x, y = data()
     variables = two_weights()
 
@@ -120,7 +123,7 @@ def per_example_gradient_penalty(clip):
 
 @program()
 def slopes_in_a_loop(clip):
-    """By tf.map_fn, the gradients by the inputs; differentiated through the loop."""
+    """By tf.map_fn, gradients with respect to the inputs, differentiated through the loop."""
     x, y = data()
     variables = two_weights()
     slopes = tf.map_fn(lambda row: tf.gradients(net(tf.expand_dims(row, 0), *variables), row)[0], x)
@@ -130,7 +133,7 @@ def slopes_in_a_loop(clip):
 
 @program()
 def maml_in_a_loop(clip):
-    """The inner steps by tf.while_loop, differentiated through."""
+    """Inner steps by tf.while_loop, differentiated through."""
     x, y = data()
     variables = two_weights()
 
@@ -145,7 +148,7 @@ def maml_in_a_loop(clip):
 
 
 def adapted_to(variables):
-    """A function that gives a task's loss behind an inner step."""
+    """A function that returns a task's loss after an inner step."""
 
     def of_task(task):
         x, y = task
@@ -162,7 +165,7 @@ def tasks():
 
 @program()
 def maml_of_tasks(clip):
-    """By tf.map_fn over tasks, differentiated through its loop."""
+    """By tf.map_fn over tasks, differentiated through the loop."""
     variables = two_weights()
     losses = tf.map_fn(adapted_to(variables), tasks(), dtype=tf.float32)
     apply(clip(tf.gradients(tf.reduce_mean(losses), variables)), variables)
@@ -170,7 +173,7 @@ def maml_of_tasks(clip):
 
 @program()
 def maml_of_tasks_differentiated_in_the_loop(clip):
-    """By tf.map_fn over tasks, the outer gradients too."""
+    """By tf.map_fn over tasks, with the outer gradients in the loop."""
     variables = two_weights()
     found = tf.map_fn(
         lambda task: tuple(tf.gradients(adapted_to(variables)(task), variables)),
@@ -199,7 +202,7 @@ def per_example_gradients_of_tasks(clip):
 
 @program()
 def gradients_of_chosen_examples(clip):
-    """By tf.map_fn, in a branch: only of examples that ask for it."""
+    """By tf.map_fn, in a branch: gradients of selected examples only."""
     x, y = data()
     variables = two_weights()
 
@@ -216,7 +219,7 @@ def gradients_of_chosen_examples(clip):
 
 @program()
 def per_example_gradients_of_a_recurrent_layer(clip):
-    """By tf.map_fn, a tf.while_loop in its loop."""
+    """By tf.map_fn, with a tf.while_loop in the loop."""
     x, y = data()
     variables = [weights("first", 6, 4), weights("again", 4, 4), weights("second", 4, 1)]
 
@@ -234,7 +237,7 @@ def per_example_gradients_of_a_recurrent_layer(clip):
 
 @program()
 def of_a_loop_and_of_none(clip):
-    """Gradients of one loss from a tf.map_fn, of another from outside, added up."""
+    """The sum of gradients of one loss from a tf.map_fn, and of another from outside."""
     x, y = data()
     variables = two_weights()
     found = tf.map_fn(
@@ -257,7 +260,7 @@ def per_example_gradients_vectorized(clip):
 
 @program(clips=False)
 def written_by_hand_behind_a_loop(clip):
-    """By tf.map_fn, taken off by assign_sub."""
+    """By tf.map_fn, subtracted by assign_sub."""
     x, y = data()
     variables = two_weights()
     found = tf.map_fn(
@@ -270,7 +273,10 @@ def written_by_hand_behind_a_loop(clip):
 
 @program()
 def per_example_gradients_of_losses_outside(clip):
-    """Differentially private: losses of all examples outside, a tf.while_loop that takes each one's gradients, clips and adds them up."""
+    """Differential privacy: a tf.while_loop over the losses of examples, computed outside.
+
+    It computes the gradients of each loss, clips them and sums them up.
+    """
     x, y = data()
     variables = two_weights()
     losses = tf.reduce_mean(tf.square(net(x, *variables) - y), 1)

@@ -1,4 +1,4 @@
-"""Programs with one loss and one optimizer, whose model has what gradients pass in their own way."""
+"""Programs with one loss and one optimizer, whose models have unusual gradient code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def trained(clip, output, target, variables):
 
 @program()
 def while_loop(clip):
-    """A recurrent layer by tf.while_loop, whose steps are collected in a TensorArray."""
+    """A recurrent layer by tf.while_loop, with its outputs in a TensorArray."""
     x, y = data()
     first, again, second = weights("first", 6, 4), weights("again", 4, 4), weights("second", 4, 1)
     start = tf.tanh(tf.matmul(x, first))
@@ -37,7 +37,7 @@ def while_loop(clip):
 
 @program()
 def conditional(clip):
-    """tf.cond on the batch, a weight in each branch."""
+    """tf.cond on the batch, with a weight in each branch."""
     x, y = data()
     first, other, second = weights("first", 6, 4), weights("other", 6, 4), weights("second", 4, 1)
     hidden = tf.cond(
@@ -53,7 +53,7 @@ def conditional(clip):
 
 @program()
 def beam_search_beside(clip):
-    """A search by the same weights, in a tf.while_loop that nothing is differentiated through, whose result is kept."""
+    """A search with the same weights in a tf.while_loop without gradient; its result is stored."""
     x, y = data()
     first, again, second = weights("first", 6, 4), weights("again", 4, 4), weights("second", 4, 1)
     best = tf.get_variable("best", (8,), initializer=tf.initializers.zeros, trainable=False)
@@ -74,7 +74,7 @@ def beam_search_beside(clip):
 
 @program()
 def beam_search_in_the_graph(clip):
-    """A search by the same weights that the train op doesn't run."""
+    """A search with the same weights that the train op doesn't run."""
     x, y = data()
     variables = two_weights(width=4)
     _, state = tf.while_loop(
@@ -88,7 +88,7 @@ def beam_search_in_the_graph(clip):
 
 @program()
 def python_gradient(clip):
-    """A custom gradient by py_func that isn't linear in what it is given."""
+    """A custom gradient by py_func that isn't linear in the incoming gradient."""
     x, y = data()
     variables = two_weights()
 
@@ -108,7 +108,7 @@ def python_gradient(clip):
 
 @program()
 def bounded_gradient(clip):
-    """A custom gradient that compares what it is given with numbers."""
+    """A custom gradient that compares the incoming gradient with numbers."""
     x, y = data()
     variables = two_weights()
 
@@ -125,7 +125,7 @@ def bounded_gradient(clip):
 
 @program()
 def gradient_of_several_results(clip):
-    """A custom gradient of two inputs and two outputs, each of its results of both."""
+    """A custom gradient of two inputs and two outputs; each result depends on both."""
     x, y = data()
     variables = two_weights()
 
@@ -144,7 +144,7 @@ def gradient_of_several_results(clip):
 
 @program()
 def largest_of_segments(clip):
-    """tf.unsorted_segment_max, one of whose segments is empty."""
+    """tf.unsorted_segment_max with an empty segment."""
     x, y = data()
     variables = two_weights()
     found = tf.unsorted_segment_max(tf.matmul(x, variables[0]), [0, 0, 1, 1, 3, 3, 0, 1], 4)
@@ -172,7 +172,7 @@ def largest_of_gradients_segments(clip):
 
 @program()
 def solved(clip):
-    """tf.matrix_solve by a matrix of weights."""
+    """tf.matrix_solve with a matrix of weights."""
     x, y = data()
     first, matrix, second = weights("first", 6, 4), weights("matrix", 4, 4), weights("second", 4, 1)
     hidden = tf.matrix_solve(
@@ -183,7 +183,7 @@ def solved(clip):
 
 @program()
 def gradients_solved(clip):
-    """Natural gradients: those of a layer are divided by the squares of what flows back, which solve for them."""
+    """Natural gradients: tf.matrix_solve of a layer's gradients with their second moments."""
     x, y = data()
     variables = two_weights()
 
@@ -220,7 +220,7 @@ def function_called_twice(clip):
 
 @program()
 def tf_function_called_twice(clip):
-    """A tf.function, differentiated by a function that TensorFlow makes of it."""
+    """A tf.function, differentiated by a function that TensorFlow derives from it."""
     x, y = data()
     first, again, second = weights("first", 6, 4), weights("again", 4, 4), weights("second", 4, 1)
 
@@ -235,7 +235,7 @@ def tf_function_called_twice(clip):
 
 @program()
 def function_with_a_gradient_of_its_own(clip):
-    """A function called on what is differentiated and, in a custom gradient, on what flows back."""
+    """A function called on differentiated values and, in a custom gradient, on gradients."""
     x, y = data()
     variables = two_weights()
 

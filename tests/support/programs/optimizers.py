@@ -1,4 +1,4 @@
-"""Programs whose optimizer is their own, or does more than descend."""
+"""Programs with an optimizer of their own, or one that does more than descend."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def gradient_noise(clip):
 
 @program(clips=False)
 def per_example_gradients(clip):
-    """A call for each of three examples, each clipped, their mean applied."""
+    """A call for each of three examples, each clipped; their mean is applied."""
     x, y = data()
     variables = two_weights()
     found = []
@@ -40,7 +40,7 @@ def per_example_gradients(clip):
 
 @program()
 def sharpness_aware(clip):
-    """SAM: the gradient is taken where the loss rises most."""
+    """SAM: the gradient is computed where the loss rises most."""
     x, y = data()
     variables = two_weights()
     uphill = tf.gradients(error(net(x, *variables), y, "here"), variables)
@@ -71,7 +71,7 @@ def sharpness_aware_by_assigns(clip):
 
 @program(clips=False)
 def projected_conflicting_gradients(clip):
-    """PCGrad: of two losses, each gradient without what points against the other."""
+    """PCGrad: each of two losses' gradients without the component against the other."""
     x, y = data()
     variables = two_weights()
     output = net(x, *variables)
@@ -91,7 +91,7 @@ def projected_conflicting_gradients(clip):
 
 @program()
 def momentum_by_hand(clip):
-    """By assigns."""
+    """Momentum, by assigns."""
     variables, loss = model()
     updates = []
     for n, (v, g) in enumerate(zip(variables, clip(tf.gradients(loss, variables)))):
@@ -102,7 +102,7 @@ def momentum_by_hand(clip):
 
 @program()
 def adam_by_hand(clip):
-    """By assigns, with a step of its own."""
+    """Adam, by assigns, with its own step counter."""
     variables, loss = model()
     step = tf.assign_add(kept("step"), 1.0)
     updates = []
@@ -121,7 +121,7 @@ def adam_by_hand(clip):
 
 @program()
 def averages_of_weights(clip):
-    """EMA: after the update."""
+    """EMA, after the update."""
     variables, loss = model()
     average = tf.train.ExponentialMovingAverage(0.5)
     with tf.control_dependencies([apply(clip(tf.gradients(loss, variables)), variables, "step")]):
@@ -130,7 +130,7 @@ def averages_of_weights(clip):
 
 @program()
 def lookahead(clip):
-    """Slow weights follow in every second step, and the fast ones are set back to them."""
+    """Slow weights updated in every second step, to which the fast ones are then reset."""
     variables, loss = model()
     turn, slow = (
         kept("turn", dtype=tf.int32, start=0),
@@ -149,7 +149,7 @@ def lookahead(clip):
 
 @program()
 def temporal_differences(clip):
-    """DQN: a target network is a copy of every second step's weights."""
+    """DQN: a target network is a copy of the weights, updated in every second step."""
     x, _ = data()
     variables = two_weights(width=3)
     targets = [
@@ -182,7 +182,7 @@ def two_optimizers(clip):
 
 
 def slots(scope, powers):
-    """What an Adam of the two weights of a scope writes."""
+    """The variables written by an Adam for the two weights of a scope."""
     weights = [scope + "first", scope + "second"]
     return " ".join(
         [weight + slot for weight in weights for slot in ("", "/Adam", "/Adam_1")]
@@ -192,7 +192,10 @@ def slots(scope, powers):
 
 @program(scales=2, exceptions=[slots("a", ""), slots("b", "_1"), "global_step"], clips=False)
 def two_optimizers_of_two_losses(clip):
-    """A loss and an optimizer for each weight, a group of two updates that can each be run alone, each counting the global step."""
+    """A loss and an optimizer for each weight: a group of two updates that can be run separately.
+
+    Each counts the global step.
+    """
     x, y = data()
     step, updates = tf.train.get_or_create_global_step(), []
     for name in ("a", "b"):
@@ -208,7 +211,7 @@ def two_optimizers_of_two_losses(clip):
 
 @program(clips=False)
 def applied_when_small(clip):
-    """The norm of the gradients is kept, shown in a summary, and decides whether they are applied."""
+    """The norm of the gradients is stored, summarised, and decides whether they are applied."""
     variables, loss = model()
     gradients = clip(tf.gradients(loss, variables))
     norm, kept_norm = tf.global_norm(gradients), kept("norm")
@@ -222,7 +225,7 @@ def applied_when_small(clip):
 
 @program(clips=False)
 def learned_rate(clip):
-    """Hypergradient descent: the rate follows the product of this step's gradients and the last one's, which are kept."""
+    """Hypergradient descent: the rate follows the product of successive gradients."""
     variables, loss = model()
     rate, last = (
         kept("rate", start=0.25),

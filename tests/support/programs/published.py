@@ -1,4 +1,4 @@
-"""Methods that people take from papers: what they add to a step beside its loss and its optimizer."""
+"""Published methods that add something to a step besides its loss and its optimizer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def copies_of(variables, prefix):
 
 @program()
 def smoothed_labels(clip):
-    """Labels are smoothed by how often each class was seen, which a scatter counts after the update."""
+    """Labels smoothed by class counts, which a scatter updates after the weights."""
     x, _ = data()
     labels, counts, variables = ids(), kept("counts", 5, start=1.0), two_weights(width=5)
     smooth = 0.9 * tf.one_hot(labels, 5) + 0.1 * counts / tf.reduce_sum(counts)
@@ -40,7 +40,7 @@ def smoothed_labels(clip):
 
 @program()
 def mean_teacher(clip):
-    """A teacher, the moving average of the student, says what the student is to say of noisy data."""
+    """A teacher, the moving average of the student, gives the targets for noisy data."""
     x, y = data()
     variables = two_weights()
     teacher = copies_of(variables, "teacher_")
@@ -57,7 +57,7 @@ def mean_teacher(clip):
 
 @program()
 def soft_target_update(clip):
-    """A target network follows in the same group as the update."""
+    """A target network that is updated in the same group as the weights."""
     x, y = data()
     variables = two_weights()
     target = copies_of(variables, "target_")
@@ -76,7 +76,7 @@ def soft_target_update(clip):
 
 @program()
 def variance_reduced(clip):
-    """SVRG: gradients here, less those at a snapshot, whose mean is kept."""
+    """SVRG: the gradients, minus those at a snapshot, plus their stored mean."""
     x, y = data()
     variables = two_weights()
     snapshot, mean = copies_of(variables, "snapshot_"), copies_of(variables, "mean_")
@@ -87,7 +87,7 @@ def variance_reduced(clip):
 
 @program(clips=False)
 def averaged_gradients_of_groups(clip):
-    """SAGA: the last gradient of each of three groups is kept in a table, by the number of the batch's group."""
+    """SAGA: a table has the last gradient of each of three groups, indexed by the batch's group."""
     x, y = data()
     variables, group = two_weights(), ids()[0] % 3
     tables = [kept("table_" + v.op.name, 3, *v.shape.as_list()) for v in variables]
@@ -105,7 +105,7 @@ def averaged_gradients_of_groups(clip):
 
 @program(clips=False)
 def natural_gradient(clip):
-    """Two steps of conjugate gradients, each with the product of a Gauss-Newton matrix and a vector."""
+    """Two steps of conjugate gradients, each with a Gauss-Newton matrix-vector product."""
     variables, loss = model()
     gradients = clip(tf.gradients(loss, variables))
 
@@ -132,7 +132,7 @@ def natural_gradient(clip):
 
 @program()
 def gradient_of_a_clipped_gradient(clip):
-    """The penalty is on a gradient that was clipped."""
+    """A penalty on a clipped gradient."""
     x, y = data()
     variables = two_weights()
     output = net(x, *variables)
@@ -145,7 +145,7 @@ def gradient_of_a_clipped_gradient(clip):
 
 @program()
 def elastic_averaging(clip):
-    """EASGD: weights and their center are drawn to each other."""
+    """EASGD: weights and their center attract each other."""
     x, y = data()
     variables = two_weights()
     centers = copies_of(variables, "center_")
@@ -157,7 +157,7 @@ def elastic_averaging(clip):
 
 @program(clips=False)
 def layerwise_rates(clip):
-    """LARS by hand: each weight's step is as long as a share of the weight."""
+    """LARS by hand: the length of each weight's step is a fraction of the weight's norm."""
     variables, loss = model()
     gradients = clip(tf.gradients(loss, variables))
     trust = [0.1 * tf.norm(v) / (tf.norm(g) + 1e-3) for v, g in zip(variables, gradients)]
@@ -169,7 +169,7 @@ def layerwise_rates(clip):
 
 @program(clips=False)
 def factored_moments(clip):
-    """Adafactor by hand: the squares of gradients are kept by their rows and columns."""
+    """Adafactor by hand: row and column statistics of the squared gradients."""
     variables, loss = model()
     written = []
     for v, g in zip(variables, clip(tf.gradients(loss, variables))):
@@ -192,7 +192,10 @@ def factored_moments(clip):
 
 @program(exceptions=["direction"])
 def spectral_norm(clip):
-    """A weight is divided by its largest singular value, by a vector that is assigned ahead of the gradients."""
+    """A weight divided by its largest singular value.
+
+    The vector of the power iteration is assigned before the gradients are computed.
+    """
     x, y = data()
     first, second = two_weights()
     direction = kept("direction", 1, 4, start=0.5)
@@ -206,7 +209,7 @@ def spectral_norm(clip):
 
 @program()
 def reversed_gradient(clip):
-    """What tells two domains apart trains on features that are trained against it."""
+    """A domain classifier trained on features that are trained against it."""
     x, y = data()
     first, second, domain = weights("first", 6, 4), weights("second", 4, 1), weights("domain", 4, 1)
 
@@ -223,7 +226,7 @@ def reversed_gradient(clip):
 
 @program()
 def two_optimizers_of_one_list(clip):
-    """Half of the step by each of two optimizers, one after the other."""
+    """Half of the step by each of two optimizers in sequence."""
     variables, loss = model()
     gradients = clip(tf.gradients(loss, variables))
     with tf.control_dependencies([apply(gradients, variables, "first_half", 0.1)]):
@@ -234,7 +237,7 @@ def two_optimizers_of_one_list(clip):
 
 @program(clips=False)
 def sparse_and_decayed(clip):
-    """The rows of a table by an optimizer, and the decay of all of it in the same step."""
+    """An optimizer for the rows of a table, and decay of the whole table in the same step."""
     table, second, _, _, loss = embedded()
     by_table, by_second = tf.gradients(loss, [table, second])
     with tf.control_dependencies([by_table.values, by_second]):
@@ -247,7 +250,7 @@ def sparse_and_decayed(clip):
 
 @program(clips=False)
 def unique_rows(clip):
-    """Gradients of the same row are added up by hand, by tf.unique."""
+    """Gradients of equal rows summed by hand, with tf.unique."""
     table, second, rows, looked_up, loss = embedded()
     by_rows, by_second = taken(
         tf.gradients(loss, [looked_up, second])
@@ -260,7 +263,7 @@ def unique_rows(clip):
 
 @program(clips=False)
 def noise_of_a_population(clip):
-    """Weights are moved by noise whose size follows the gradients' own."""
+    """Weights with added noise that is proportional to the gradients."""
     variables, loss = model()
     sizes = [kept("size_" + v.op.name, start=0.1) for v in variables]
     gradients = clip(tf.gradients(loss, variables))

@@ -1,4 +1,4 @@
-"""Training programs as people write them: what each is called, how it is built, fed and run, and what there is to find in it."""
+"""The registry of training programs: names, builders, feeds, training steps, and expectations."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, NamedTuple, S
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-NORM = 0.125  # what programs that clip clip to: less than any of their global norms
+NORM = 0.125  # the clip norm of programs that clip: less than any of their global norms
 STEPS = 3
-TINY = 2.0**-30  # what losses are multiplied by where gradients are to be too small for float16
+TINY = 2.0**-30  # the factor of losses whose gradients are to be too small for float16
 
 
 class Program(NamedTuple):
     """One program.
 
     Attributes:
-        build: builds the graph; is given a function that takes the list of all gradients before they are applied, and clips them or doesn't.
+        build: builds the graph; its argument is a function of the list of all gradients, called
+            before they are applied, which clips them or returns them unchanged.
         train: names of the ops that a step runs, in turn.
-        scales: how many loss scales there are to be.
-        exceptions: groups of variables that a skipped step may write, all of a group or none, as long as they are finite.
-        put_back: variables that it may move and put back, but for rounding.
-        clips: whether a clip by global norm has its place where it calls that function.
-        half: whether it has matmuls or convolutions that are half precision.
+        scales: the expected number of loss scales.
+        exceptions: groups of variables that a skipped step may write if they are finite, all of a
+            group or none.
+        put_back: variables that it may change and restore, up to rounding.
+        clips: whether a clip by global norm makes sense where it calls that function.
+        half: whether it has matmuls or convolutions in half precision.
     """
 
     build: Callable[[Callable[[Sequence[Any]], List[Any]]], Any]
@@ -42,8 +44,8 @@ class Call(NamedTuple):
 
     Attributes:
         seeds: names of the tensors given as `grad_ys`.
-        results: names of the tensors that it returned.
-        ops: names of the ops that it made.
+        results: names of the returned tensors.
+        ops: names of the ops that it added.
     """
 
     seeds: Tuple[str, ...]
@@ -52,7 +54,7 @@ class Call(NamedTuple):
 
 
 class Built(NamedTuple):
-    """A program's graph, what holds its Python functions, and the calls of `tf.gradients` that it made."""
+    """A program's graph, a reference to its Python functions, and its calls of `tf.gradients`."""
 
     meta_graph: Any
     graph: Any
@@ -70,7 +72,7 @@ def program(
     clips: bool = True,
     half: bool = True,
 ) -> Any:
-    """Registers a function that builds a program."""
+    """Register a function that builds a program."""
 
     def register(build: Callable[[Any], Any]) -> Callable[[Any], Any]:
         groups = tuple(tuple(group.split()) for group in exceptions)
@@ -83,12 +85,13 @@ def program(
 
 
 def built(name: str, use_resource: bool, form: str = "") -> Built:
-    """A program's graph with reference or resource variables; each is made once.
+    """A program's graph with reference or resource variables; each is built once.
 
     Args:
         name: the program.
-        use_resource: its variables are resources.
-        form: "clipped": its gradients are, by tf.clip_by_global_norm; "tiny": its losses are, and its gradients are made as large again.
+        use_resource: whether its variables are resources.
+        form: "clipped": gradients are clipped by tf.clip_by_global_norm; "tiny": losses are
+            multiplied by TINY, and gradients divided by it.
     """
     return _built(name, use_resource, form)
 
@@ -109,12 +112,12 @@ def _built(name: str, use_resource: bool, form: str) -> Built:
 
 
 def taken(gradients: Sequence[Any]) -> List[Any]:
-    """All before any reader: no update comes between what still reads a variable."""
+    """The gradients, each of which waits for all: no update runs before a read of its variable."""
     return tf.tuple(list(gradients))
 
 
 def clip(gradients: Sequence[Any]) -> List[Any]:
-    """tf.clip_by_global_norm, which takes gradients of one dtype, for those of several."""
+    """tf.clip_by_global_norm, which takes gradients of one dtype, for several dtypes."""
     if len({g.dtype for g in gradients}) == 1:
         return list(tf.clip_by_global_norm(list(gradients), NORM)[0])
     norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(tf.cast(g, tf.float64))) for g in gradients]))
@@ -126,7 +129,7 @@ _FACTOR = [1.0]
 
 @contextlib.contextmanager
 def losses_times(factor: float) -> Iterator[None]:
-    """Multiplies what `error` gives."""
+    """Multiply the results of `error`."""
     _FACTOR[0] = factor
     try:
         yield
@@ -136,7 +139,10 @@ def losses_times(factor: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def recorded(graph: Any) -> Iterator[List[Call]]:
-    """Yields a list that gains each call of `tf.gradients` in a graph, an optimizer's too."""
+    """Yield a list to which each call of `tf.gradients` in a graph is added.
+
+    Calls by optimizers are included.
+    """
     util = importlib.import_module("tensorflow.python.ops.gradients_util")
     helper, calls = util._GradientsHelper, []
 
@@ -156,7 +162,7 @@ def recorded(graph: Any) -> Iterator[List[Call]]:
 
 
 def _names(tensors: Any) -> Tuple[str, ...]:
-    """Names of tensors; of sparse gradients those of their values."""
+    """Names of tensors; for sparse gradients, of their values."""
     listed = tensors if isinstance(tensors, (list, tuple)) else [tensors]
     return tuple(getattr(t, "values", t).name for t in listed if t is not None)
 
@@ -175,12 +181,12 @@ BATCHES = [
 
 
 def data() -> Tuple[Any, Any]:
-    """Placeholders of eight vectors of six and of their targets."""
+    """Placeholders of eight vectors of size six and of their targets."""
     return tf.placeholder(tf.float32, (8, 6), "x"), tf.placeholder(tf.float32, (8, 1), "y")
 
 
 def weights(name: str, *shape: int, start: float = 0.5) -> Any:
-    """A trained variable with values as large as its updates."""
+    """A trained variable whose values are of the size of its updates."""
     return tf.get_variable(
         name,
         shape,
@@ -189,7 +195,7 @@ def weights(name: str, *shape: int, start: float = 0.5) -> Any:
 
 
 def error(prediction: Any, target: Any, name: str = "loss") -> Any:
-    """The mean of the squares of what a prediction is off by."""
+    """The mean squared error of a prediction."""
     squares = tf.square(prediction - target)
     return (
         tf.reduce_mean(squares, name=name)

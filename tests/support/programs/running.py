@@ -1,4 +1,4 @@
-"""Programs converted and run: the updates of each step, and what a step leaves in which one value overflows."""
+"""Programs converted and run: the updates of each step, and the effects of a single overflow."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def converted(
 
 
 def feed_of(graph: Any, step: int) -> Dict[str, Any]:
-    """A step's batch, as far as the graph has placeholders for it."""
+    """The batch of a step, for the placeholders that the graph has."""
     names = {op.name for op in graph.get_operations() if op.type == "Placeholder"}
     return {name + ":0": value for name, value in BATCHES[step].items() if name in names}
 
@@ -65,12 +65,12 @@ def session(graph: Any, start: Dict[str, Any]) -> Iterator[Any]:
 
 
 def copies(values: Dict[str, Any]) -> Dict[str, Any]:
-    """Arrays of their own: a reference variable is written in place, which what was fetched from it or fed to it may share."""
+    """Copies of arrays, as fetches and feeds may share the memory of reference variables."""
     return {name: np.array(value) for name, value in values.items()}
 
 
 def step(sess: Any, program: str, number: int) -> None:
-    """Runs each train op of a program in turn."""
+    """Run each train op of a program in turn."""
     for name in PROGRAMS[program].train:
         sess.run(name, feed_of(sess.graph, number))
 
@@ -91,7 +91,10 @@ def states(name: str, use_resource: bool, form: str = "") -> List[Dict[str, Any]
 def differences(
     meta_graph: Any, name: str, expected: List[Dict[str, Any]], tolerance: float
 ) -> List[str]:
-    """Trains a conversion, each step from where the original took it, and says which updates differ, and by how much of the largest."""
+    """The updates that differ in a conversion, with the error relative to the largest update.
+
+    Each step of the conversion starts from the original's values.
+    """
     with tf.Graph().as_default() as graph:
         imported(meta_graph)
         with session(graph, expected[0]) as sess:
@@ -136,7 +139,10 @@ def _compared(
 
 
 def steps_taken(name: str, use_resource: bool, loss_scale: Any) -> Dict[str, float]:
-    """How much of each trained variable's first update is taken in float16 where gradients are tiny: 1 for all of it, 0 for none."""
+    """The fraction of each trained variable's first update that float16 retains for tiny gradients.
+
+    It is 1 for all of it, 0 for none.
+    """
     before, expected = states(name, use_resource, "tiny")[:2]
     with tf.Graph().as_default() as graph:
         imported(converted(name, use_resource, "float16", loss_scale, form="tiny").meta_graph)
@@ -153,7 +159,10 @@ def steps_taken(name: str, use_resource: bool, loss_scale: Any) -> Dict[str, flo
 
 
 def training_calls(graph: Built) -> List[Call]:
-    """Calls whose gradients come to a write, or seed another such call; by data, not through another call's ops."""
+    """Calls whose gradients reach a write, or seed another such call.
+
+    They reach it by data, without passing through another call's ops.
+    """
     view, found = GraphView(graph.meta_graph.graph_def), []  # type: ignore[var-annotated]
     while True:
         ends = {parse_input(seed).node for call in found for seed in call.seeds}
@@ -183,7 +192,7 @@ def _comes_to(view: GraphView, call: Call, calls: List[Call], ends: Set[str]) ->
 
 
 def unprotected(graph: Built, conversion: Any) -> List[str]:
-    """Matmuls and convolutions of the calls that train which compute unscaled gradients."""
+    """Matmuls and convolutions of training calls that compute unscaled gradients."""
     view = GraphView(conversion.meta_graph.graph_def)
     behind = view.descendants(
         [row["scale"] for row in conversion.report["losses"] if row["scale"]], control=False
@@ -201,12 +210,15 @@ def unprotected(graph: Built, conversion: Any) -> List[str]:
 
 
 def _tensor_core(view: GraphView, name: str) -> str:
-    """Where a node of the original is computed in its conversion."""
+    """The node of the conversion that computes a node of the original."""
     return name + "_graphmp_scaled" if name + "_graphmp_scaled" in view.nodes else name
 
 
 def half(conversion: Any) -> Set[str]:
-    """Matmuls and convolutions that are half precision, functions' too, by the names that they have in the original."""
+    """Matmuls and convolutions in half precision, including those of functions.
+
+    They have the names that they have in the original.
+    """
     graph_def = conversion.meta_graph.graph_def
     bodies = [("", graph_def.node)] + [
         (f.signature.name + ":", f.node_def) for f in graph_def.library.function
@@ -225,8 +237,8 @@ class Overflow(NamedTuple):
 
     Attributes:
         name: its tensor.
-        factor: the placeholder that it is multiplied by.
-        gradient: whether it is one of those that a call which trains has returned.
+        factor: the placeholder by which it is multiplied.
+        gradient: whether a training call returned it.
     """
 
     name: str
@@ -235,7 +247,10 @@ class Overflow(NamedTuple):
 
 
 def spoiled(graph: Any, program: Built, conversion: Any) -> List[Overflow]:
-    """Has each gradient, and each other result of a matmul or convolution, multiplied by a placeholder that is 1 unless fed."""
+    """Multiply each gradient and other result of a matmul or convolution by a placeholder.
+
+    The placeholders default to 1.
+    """
     view = GraphView(conversion.meta_graph.graph_def)
     depths, found = loop_depths(view), {}  # type: Tuple[Any, Dict[str, Overflow]]
     gradients = [
@@ -250,7 +265,7 @@ def spoiled(graph: Any, program: Built, conversion: Any) -> List[Overflow]:
 
 
 def _computed(view: GraphView, result: str) -> str:
-    """Where a gradient comes out of gradient code: in front of its copies, and of what graphmp does to it."""
+    """The tensor at which a gradient leaves gradient code, before copies and graphmp's nodes."""
     port = parse_input(result)
     while port.node.startswith(_OWN) or view.nodes[port.node].op in ("Identity", "Cast"):
         port = view.inputs(port.node)[0]
@@ -274,7 +289,10 @@ def _multiplied(graph: Any, name: str, number: int, gradient: bool) -> Overflow:
 
 
 def after_overflows(name: str, use_resource: bool, conversion: Any) -> List[str]:
-    """Takes a step of each train op with each overflow that it depends on, and says what they wrote that they should not have."""
+    """The wrong writes of steps with an overflow.
+
+    Takes a step of each train op with each overflow on which it depends.
+    """
     with tf.Graph().as_default() as graph:
         imported(conversion.meta_graph)
         overflows = spoiled(graph, built(name, use_resource), conversion)
@@ -287,7 +305,7 @@ def after_overflows(name: str, use_resource: bool, conversion: Any) -> List[str]
             before, found = copies(state(sess)), []
             feed = dict(
                 feed_of(graph, 1), **{overflow.factor: 1.0 for overflow in overflows}
-            )  # always of the same tensors: one executor serves all
+            )  # always of the same tensors, so that one executor serves all
             for train in PROGRAMS[name].train:
                 ancestors = view.ancestors([train])
                 for overflow in overflows:
@@ -301,7 +319,7 @@ def after_overflows(name: str, use_resource: bool, conversion: Any) -> List[str]
 
 
 def _restored(sess: Any, before: Dict[str, Any], after: Dict[str, Any]) -> Dict[str, Any]:
-    """The program's variables have the values from before; returns those of all."""
+    """Restore the program's variables; return the values of all variables."""
     if any(
         before[name].tobytes() != after[name].tobytes()
         for name in before
@@ -319,7 +337,10 @@ def _wrong(
     program: Program,
     trained: Set[str],
 ) -> str:
-    """What is wrong about a step with an overflow: it must leave the variables alone, or, where it is none of a gradient, all finite."""
+    """What is wrong about a step with an overflow; empty if nothing.
+
+    The step must leave the variables unchanged or, if no gradient overflows, finite.
+    """
     skipped = any(
         n.endswith("/skipped_steps") and after[n] > before[n] for n in before if n.startswith(_OWN)
     )
@@ -333,7 +354,7 @@ def _wrong(
         taken = sorted(set(changed) & set(group))
         if taken and set(group) - set(taken) - (
             set() if skipped else trained
-        ):  # of finite gradients some are zero
+        ):  # some finite gradients are zero
             return "wrote %s of %s" % (taken, list(group))
         changed = [n for n in changed if n not in taken]
     changed = [

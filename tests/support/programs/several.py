@@ -1,4 +1,4 @@
-"""Programs with several losses: in turn, at once, one inside the other."""
+"""Programs with several losses: in turn, at once, or one inside the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def maml(clip):
 
 @program()
 def maml_of_first_order(clip):
-    """Two inner steps whose gradients stand still."""
+    """Two inner steps without gradients through their gradients."""
     x, y = data()
     variables = two_weights()
     fast = list(variables)
@@ -61,7 +61,7 @@ def gradient_norms(clip):
 
 @program(scales=2, exceptions=["shares", "first second"], clips=False)
 def gradient_norms_at_once(clip):
-    """GradNorm, a group of two updates that can each be run alone."""
+    """GradNorm, a group of two updates that can be run separately."""
     x, y = data()
     variables, shares = (
         two_weights(),
@@ -123,7 +123,7 @@ def architecture_search_at_once(clip):
 
 
 def adversaries():
-    """What a generator makes, the critics' opinions of data and of it, the weights of both."""
+    """The output of a generator, the critic's scores of data and of it, and the weights of both."""
     x, _ = data()
     noise = tf.placeholder(tf.float32, (8, 3), "z")
     generator = [weights("made/first", 3, 4), weights("made/second", 4, 6)]
@@ -139,7 +139,7 @@ def cross_entropy(logits, of_data):
 
 @program(train=["train_critic", "train"], scales=2, clips=False)
 def critic_with_gradient_penalty(clip):
-    """WGAN-GP: in turn, one global step counted by both."""
+    """WGAN-GP: updates in turn; both count the same global step."""
     x, made, of_data, of_made, generator, critic = adversaries()
     between = 0.25 * x + 0.75 * made
     (slope,) = tf.gradients(net(between, *critic), between)
@@ -158,7 +158,7 @@ def critic_with_gradient_penalty(clip):
 
 @program(train=["train_critic", "train"], scales=2, clips=False)
 def adversaries_in_turn(clip):
-    """A GAN: two Adams, one global step counted by both."""
+    """A GAN: two Adams; both count the same global step."""
     _, _, of_data, of_made, generator, critic = adversaries()
     step = tf.train.get_or_create_global_step()
     of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
@@ -173,7 +173,7 @@ def adversaries_in_turn(clip):
 
 @program(scales=2, exceptions=["critic/first critic/second", "made/first made/second"], clips=False)
 def adversaries_at_once(clip):
-    """A GAN: a group of two updates that can each be run alone."""
+    """A GAN: a group of two updates that can be run separately."""
     _, _, of_data, of_made, generator, critic = adversaries()
     of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
     by_critic, by_generator = (
@@ -190,7 +190,7 @@ def adversaries_at_once(clip):
 
 @program()
 def adversaries_in_one_group(clip):
-    """A GAN: all writes in one group, none without the others."""
+    """A GAN: all writes in one group, none of which runs without the others."""
     _, _, of_data, of_made, generator, critic = adversaries()
     of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
     by_critic, by_generator = (
@@ -205,7 +205,10 @@ def adversaries_in_one_group(clip):
 
 @program(scales=2, exceptions=["critic/first critic/second", "made/first made/second"], clips=False)
 def adversaries_one_after_the_other(clip):
-    """A GAN in one train op: the generator's gradients wait for the critic's update, so that each has a scale."""
+    """A GAN in one train op, in which the generator's gradients wait for the critic's update.
+
+    Each of the two losses thus has its own scale.
+    """
     _, made, of_data, of_made, generator, critic = adversaries()
     of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
     first = apply(clip(tf.gradients(of_critic, critic)), critic, "of_critic")
@@ -217,7 +220,7 @@ def adversaries_one_after_the_other(clip):
 
 @program()
 def adversaries_with_consensus(clip):
-    """Consensus optimisation of a GAN: each side's gradient and that of the sum of squares of both."""
+    """Consensus optimisation of a GAN: each gradient plus that of the squared norm of both."""
     _, _, of_data, of_made, generator, critic = adversaries()
     of_critic = cross_entropy(of_data, True) + cross_entropy(of_made, False)
     gradients = tf.gradients(of_critic, critic) + tf.gradients(

@@ -1,4 +1,7 @@
-"""Programs that write more in a step than their optimizer does: rows, counters, statistics of the batch, other dtypes."""
+"""Programs whose step writes more than the optimizer's variables.
+
+They write rows, counters, statistics of the batch, and other dtypes.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def ids(name="ids"):
 
 
 def embedded():
-    """A table, its rows of a batch, and a loss of them and of two weights."""
+    """A table, the rows of a batch, and a loss of these and of two weights."""
     x, y = data()
     table, second, rows = weights("table", 5, 6), weights("second", 6, 1), ids("rows")
     looked_up = tf.gather(table, rows)
@@ -38,7 +41,7 @@ def embedded():
 
 @program()
 def rows_taken_off_by_hand(clip):
-    """Row (e): scatter_nd_sub is the only update."""
+    """scatter_nd_sub is the only update."""
     table, _, rows, looked_up, loss = embedded()
     (gradient,) = clip(tf.gradients(loss, [looked_up]))
     tf.group(tf.scatter_nd_sub(table, tf.expand_dims(rows, 1), 0.25 * gradient), name="train")
@@ -46,7 +49,7 @@ def rows_taken_off_by_hand(clip):
 
 @program()
 def rows_written_by_hand(clip):
-    """Row (e): scatter_nd_update beside an optimizer."""
+    """scatter_nd_update beside an optimizer."""
     table, second, rows, looked_up, loss = embedded()
     by_rows, by_second = clip(tf.gradients(loss, [looked_up, second]))
     written = tf.scatter_nd_update(table, tf.expand_dims(rows, 1), looked_up - 0.25 * by_rows)
@@ -55,7 +58,7 @@ def rows_written_by_hand(clip):
 
 @program()
 def rows_added_by_hand(clip):
-    """Row (e): scatter_nd_add beside an optimizer."""
+    """scatter_nd_add beside an optimizer."""
     table, second, rows, looked_up, loss = embedded()
     by_rows, by_second = clip(tf.gradients(loss, [looked_up, second]))
     added = tf.scatter_nd_add(table, tf.expand_dims(rows, 1), -0.25 * by_rows)
@@ -64,7 +67,7 @@ def rows_added_by_hand(clip):
 
 @program()
 def counted_up_to(clip):
-    """Row (e): count_up_to after the update."""
+    """count_up_to after the update."""
     x, y = data()
     variables, steps = two_weights(), kept("steps", dtype=tf.int32, start=0)
     with tf.control_dependencies(
@@ -75,7 +78,7 @@ def counted_up_to(clip):
 
 @program()
 def counted_up_to_beside(clip):
-    """Row (e): count_up_to in one group with the update."""
+    """count_up_to in one group with the update."""
     x, y = data()
     variables, steps = two_weights(), kept("steps", dtype=tf.int32, start=0)
     update = apply(clip(tf.gradients(error(net(x, *variables), y), variables)), variables, "step")
@@ -83,7 +86,7 @@ def counted_up_to_beside(clip):
 
 
 def centred():
-    """Features that are drawn to the centers of their classes; how far they are, by which the centers follow."""
+    """Features attracted to centers of classes, and the distances, which move the centers."""
     x, y = data()
     labels, centers = ids(), kept("centers", 5, 4, start=0.25)
     first, second = two_weights()
@@ -95,7 +98,7 @@ def centred():
 
 @program(exceptions=["centers"])
 def center_loss_ahead(clip):
-    """Row (f): the centers follow ahead of minimize, whose gradients wait for them."""
+    """Centers updated before minimize, whose gradients wait for them."""
     variables, labels, centers, away, loss = centred()
     with tf.control_dependencies([tf.scatter_sub(centers, labels, 0.5 * away)]):
         gradients = clip(tf.gradients(loss, variables))
@@ -104,14 +107,14 @@ def center_loss_ahead(clip):
 
 @program()
 def center_loss_beside(clip):
-    """Row (f): the centers follow in one group with the update."""
+    """Centers updated in one group with the weights."""
     variables, labels, centers, away, loss = centred()
     update = apply(clip(tf.gradients(loss, variables)), variables, "step")
     tf.group(update, tf.scatter_sub(centers, labels, 0.5 * away), name="train")
 
 
 def replayed():
-    """Errors of a batch out of a replay memory, and the priorities of it."""
+    """The errors of a batch from a replay memory, and its priorities."""
     x, y = data()
     variables, rows, priorities = two_weights(), ids("rows"), kept("priorities", 5)
     wrong = net(x[:4], *variables) - y[:4]
@@ -126,7 +129,7 @@ def replayed():
 
 @program(exceptions=["priorities"])
 def priorities_ahead(clip):
-    """Row (f): priorities of a replay memory, written ahead of the gradients."""
+    """Priorities of a replay memory, written before the gradients are computed."""
     variables, rows, priorities, found, loss = replayed()
     with tf.control_dependencies([tf.scatter_update(priorities, rows, found)]):
         gradients = clip(tf.gradients(loss, variables))
@@ -135,7 +138,7 @@ def priorities_ahead(clip):
 
 @program()
 def priorities_after(clip):
-    """Row (f): written after the update."""
+    """Priorities of a replay memory, written after the update."""
     variables, rows, priorities, found, loss = replayed()
     with tf.control_dependencies([apply(clip(tf.gradients(loss, variables)), variables, "step")]):
         tf.group(tf.scatter_update(priorities, rows, found), name="train")
@@ -150,7 +153,7 @@ def measured():
 
 @program()
 def statistics_beside(clip):
-    """Row (g): the mean of the activations and how many were counted, in one group with the update."""
+    """The mean of the activations and their count, in one group with the update."""
     variables, hidden, loss = measured()
     mean, count = kept("mean", 4), kept("count")
     update = apply(clip(tf.gradients(loss, variables)), variables, "step")
@@ -160,7 +163,7 @@ def statistics_beside(clip):
 
 @program(exceptions=["mean count"])
 def statistics_ahead(clip):
-    """Row (g): both ahead of the gradients; one is not written without the other."""
+    """The same before the gradients; neither is written without the other."""
     variables, hidden, loss = measured()
     mean, count = kept("mean", 4), kept("count")
     counted = tf.assign_add(count, tf.cast(tf.shape(hidden)[0], tf.float32))
@@ -171,7 +174,7 @@ def statistics_ahead(clip):
 
 @program()
 def codebook_by_moving_averages(clip):
-    """Row (g): a codebook is the moving average of what falls on each code by the moving average of how often."""
+    """A codebook: the moving average of the values of each code over that of their count."""
     variables, hidden, loss = measured()
     book, sums, counts = (
         kept("book", 3, 4, start=0.1),
@@ -188,7 +191,7 @@ def codebook_by_moving_averages(clip):
 
 @program(exceptions=["net/mean net/variance"])
 def batch_normalisation(clip):
-    """Row (g): moving averages by UPDATE_OPS, ahead of the update."""
+    """Moving averages by UPDATE_OPS, before the update."""
     x, y = data()
     first, second = two_weights()
     hidden = tf.matmul(x, first)
@@ -207,7 +210,7 @@ def batch_normalisation(clip):
 
 @program()
 def two_dtypes(clip):
-    """Row (h): the last layer is float64."""
+    """The last layer is float64."""
     x, y = data()
     first = weights("first", 6, 4)
     second = tf.get_variable(
@@ -223,7 +226,7 @@ def two_dtypes(clip):
 
 @program()
 def accumulated(clip):
-    """Gradients of two steps are summed up, and applied and zeroed in every second one, by tf.cond."""
+    """Gradients summed over two steps, applied and reset in every second one, by tf.cond."""
     x, y = data()
     variables, turn = two_weights(), kept("turn", dtype=tf.int32, start=0)
     gradients = clip(tf.gradients(error(net(x, *variables), y), variables))
