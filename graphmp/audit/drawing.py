@@ -45,7 +45,7 @@ class Bin(NamedTuple):
     zone: str
 
 
-class Frame:
+class HistogramFrame:
     """What all histograms of a page share: the range of exponents and where each one stands.
 
     Attributes:
@@ -166,7 +166,7 @@ def superscript(number: int) -> str:
     )
 
 
-def drawn(frame: Frame, exponents: Any, ghost: Any = None, ghost_name: str = "") -> str:
+def drawn(frame: HistogramFrame, exponents: Any, ghost: Any = None, ghost_name: str = "") -> str:
     """Bars on a logarithmic and on a linear axis; the page shows one of them.
 
     Args:
@@ -243,7 +243,7 @@ def _linear_labels(top: float) -> str:
     return _labels([(part, "%.3g%%" % (100 * part * top)) for part in (0.5, 1.0)])
 
 
-def _bars(frame: Frame, heights: Sequence[float]) -> str:
+def _bars(frame: HistogramFrame, heights: Sequence[float]) -> str:
     """A path a zone."""
     paths = []
     for zone in dict.fromkeys(each.zone for each in frame.bins):
@@ -266,7 +266,7 @@ def _bar(each: Bin, height: float) -> str:
     )
 
 
-def _outline(frame: Frame, heights: Sequence[float], name: str) -> str:
+def _outline(frame: HistogramFrame, heights: Sequence[float], name: str) -> str:
     """The steps of a histogram, from its first bar to its last, and its name at the top."""
     shown = [
         number for number, height in enumerate(heights) if height and 0 < number < len(heights) - 1

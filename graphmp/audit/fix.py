@@ -10,11 +10,11 @@ from graphmp.audit.agreement import LOSSES, disagreeing, loss_difference
 from graphmp.audit.audit import Audit
 from graphmp.audit.options import Options
 from graphmp.audit.paired import PairedGraph
-from graphmp.audit.repair import Repair, Rule
+from graphmp.audit.repair import KeepRule, Repair
 from graphmp.audit.rows import WEIGHT_GRADIENT
 from graphmp.audit.run import batches_for, chosen_arithmetic
 from graphmp.audit.search import Search, by_scope
-from graphmp.audit.stepping import Step, Stepper
+from graphmp.audit.stepping import PairedStep, Stepper
 from graphmp.audit.tally import Tally
 from graphmp.config import Config
 from graphmp.conversion.built_graph import Identity, convert_graph
@@ -91,7 +91,9 @@ class Fixer:
         before, after = self._conversion.report, self._converted(frozenset(kept)).report
         return Repair(
             [
-                Rule(node, _half_ops(before) - _half_ops(self._converted(frozenset([node])).report))
+                KeepRule(
+                    node, _half_ops(before) - _half_ops(self._converted(frozenset([node])).report)
+                )
                 for node in kept
             ],
             passes,
@@ -138,7 +140,7 @@ class Fixer:
         self._progress(self._runs)
         return False
 
-    def _losses_agree(self, step: Step) -> bool:
+    def _losses_agree(self, step: PairedStep) -> bool:
         return all(
             loss_difference(a, b) <= LOSSES * self._tolerance
             for a, b in zip(step.original, step.converted)

@@ -11,12 +11,12 @@ import numpy as np
 from graphmp.audit import text
 from graphmp.audit.advice import advise
 from graphmp.audit.agreement import loss_difference
-from graphmp.audit.audit import Audit, Finding, LossFinding
+from graphmp.audit.audit import Audit, LossFinding, TensorFinding
 from graphmp.audit.drawing import (
     BOTTOM,
     DECADES,
     TOP,
-    Frame,
+    HistogramFrame,
     drawn,
     loss_chart,
     scaled,
@@ -85,7 +85,7 @@ class _Figures:
             if self._scales()
             else {}
         )
-        self.frame = Frame(self._format, [*self._sums.values(), *self._ghosts.values()])
+        self.frame = HistogramFrame(self._format, [*self._sums.values(), *self._ghosts.values()])
 
     def _scales(self) -> Dict[int, float]:
         """The advised scale of each loss that needs one; nothing where none of them moves a value."""
@@ -96,7 +96,7 @@ class _Figures:
         }
         return found if any(scale != 1 for scale in found.values()) else {}
 
-    def _ghost(self, findings: Sequence[Finding]) -> Any:
+    def _ghost(self, findings: Sequence[TensorFinding]) -> Any:
         """What the exponents of gradients are with the loss scale that is advised."""
         factors = self._scales()
         return _sum(
@@ -153,7 +153,7 @@ class _Figures:
     def _factors(self) -> str:
         return ", ".join(dict.fromkeys(text.power(scale) for scale in self._scales().values()))
 
-    def tensor(self, finding: Finding) -> str:
+    def tensor(self, finding: TensorFinding) -> str:
         """A tensor of the list that needs no script."""
         row = finding.range.row
         rows = [

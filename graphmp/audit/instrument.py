@@ -31,7 +31,7 @@ LEAST_ELEMENTS = 2**10
 _WITHOUT_CONTROL = MERGES | EXITS | {"LoopCond"}  # what must not wait inside a loop
 
 
-class Measured(NamedTuple):
+class MeasuredTensor(NamedTuple):
     """A tensor to measure.
 
     Attributes:
@@ -57,7 +57,7 @@ class Instrument:
         left_out: numbers of tensors that can't be measured: in a loop where nothing reads them in the same step of it.
     """
 
-    def __init__(self, graph_def: tf.GraphDef, format_: Format, measured: List[Measured]):
+    def __init__(self, graph_def: tf.GraphDef, format_: Format, measured: List[MeasuredTensor]):
         """Adds the measurements to the graph.
 
         Args:

@@ -6,8 +6,8 @@ from typing import Dict, Iterable, Iterator, List, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.audit.instrument import Instrument, Measured
-from graphmp.audit.rows import Pair, Row
+from graphmp.audit.instrument import Instrument, MeasuredTensor
+from graphmp.audit.rows import GraphPair, TensorRow
 from graphmp.audit.simulate import Simulation, simulated
 from graphmp.conversion.conversion import Conversion
 from graphmp.errors import GraphmpError
@@ -65,7 +65,9 @@ class PairedGraph:
             )
         original, converted = seeded(conversion.original), seeded(conversion.meta_graph)
         _mark_drawing(converted.graph_def)
-        pair = Pair(original, converted, found, powers(conversion.original, conversion.meta_graph))
+        pair = GraphPair(
+            original, converted, found, powers(conversion.original, conversion.meta_graph)
+        )
         self.rows = [row for row in pair.rows() if row.role in roles]
         simulation = Simulation(converted, {}) if native else simulated(converted)
         rounded = [simulation.rounded.get(row.converted, row.converted) for row in self.rows]
@@ -105,7 +107,7 @@ class PairedGraph:
             self.meta_graph.graph_def, FORMATS[conversion.report["compute_dtype"]], measured
         )
         self.measurement = instrument.target
-        self.left_out: List[Row] = [
+        self.left_out: List[TensorRow] = [
             self.rows[number] for number in instrument.left_out if number < len(self.rows)
         ]
         _keep_from_xla(self.meta_graph.graph_def)
@@ -115,17 +117,21 @@ class PairedGraph:
         port = parse_input(text)
         return str(port._replace(node=self._clones.get(port.node, port.node))) if text else ""
 
-    def _originals(self, pair: Pair) -> Iterator[Measured]:
+    def _originals(self, pair: GraphPair) -> Iterator[MeasuredTensor]:
         for row in self.rows:
             scale = self.scales[row.loss] if row.power else ""
-            yield Measured(
+            yield MeasuredTensor(
                 row.name, pair.dtype(pair.before, row.name), scale, pair.elements(row.name)
             )
 
-    def _converted(self, pair: Pair, texts: Sequence[str], native: bool) -> Iterator[Measured]:
+    def _converted(
+        self, pair: GraphPair, texts: Sequence[str], native: bool
+    ) -> Iterator[MeasuredTensor]:
         for row, text in zip(self.rows, texts):
             dtype = FLOAT32 if row.dtype and not native else pair.dtype(pair.after, row.converted)
-            yield Measured(self._clone(text), dtype, "", pair.elements(row.name), compared=True)
+            yield MeasuredTensor(
+                self._clone(text), dtype, "", pair.elements(row.name), compared=True
+            )
 
 
 def _names(before: tf.GraphDef, after: GraphView, run: Iterable[str]) -> Dict[str, str]:

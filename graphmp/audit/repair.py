@@ -9,7 +9,7 @@ from typing import List, NamedTuple, Tuple
 from graphmp.wording import plural, printable
 
 
-class Rule(NamedTuple):
+class KeepRule(NamedTuple):
     """A node to keep in float32.
 
     Attributes:
@@ -36,7 +36,7 @@ class Repair:
         loss_scale: the loss scale that repairs it without a rule; empty where that is not the cure.
     """
 
-    rules: List[Rule]
+    rules: List[KeepRule]
     passes: bool
     runs: int
     half_before: int

@@ -25,7 +25,7 @@ ROLES = (ACTIVATION, ACTIVATION_GRADIENT, WEIGHT_GRADIENT, WEIGHT)
 _MOVES = ("Stack", "TensorArray", "TensorList")  # ops that begin so hand values on
 
 
-class Row(NamedTuple):
+class TensorRow(NamedTuple):
     """A tensor of the original and what stands for it in the converted graph.
 
     Attributes:
@@ -49,7 +49,7 @@ class Row(NamedTuple):
     power: float = 0
 
 
-class Pair:
+class GraphPair:
     """An original and its conversion, looked at from the training step."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Pair:
             for loss, gradients in zip(losses, self._gradients)
         ]
 
-    def rows(self) -> List[Row]:
+    def rows(self) -> List[TensorRow]:
         """What to measure, in the order of the graph; of a value that several nodes hand on, where it was computed.
 
         Values of other powers of the scale than 0 and 1 are left out: these are always float32.
@@ -120,7 +120,7 @@ class Pair:
         after = self.before.descendants(map(_node, seeds), control=False)
         return after & self.before.ancestors((port.node for port in gradients), control=False)
 
-    def _computed(self, name: str, role: str, loss: int) -> Iterator[Row]:
+    def _computed(self, name: str, role: str, loss: int) -> Iterator[TensorRow]:
         node = self.before.nodes[name]
         if (
             node.op in MOVES_NOTHING | KEEPS_VALUES | FORGETS_VALUES | VARIABLE_OPS
@@ -136,7 +136,7 @@ class Pair:
     def _is_read(self, port: Port) -> bool:
         return any(consumer.output == port.output for consumer in self.before.consumers(port.node))
 
-    def _weights(self, forward: AbstractSet[str]) -> Iterator[Row]:
+    def _weights(self, forward: AbstractSet[str]) -> Iterator[TensorRow]:
         """One row a variable that training writes, or that is read in half precision: what is read of it, and the half-precision copy."""
         written = {
             variable_behind(self.before, port.node)
@@ -169,7 +169,7 @@ class Pair:
         )
         return next((cast for cast in casts if self._dtypes(self.after, cast)[0] in HALF), name)
 
-    def _weight_gradients(self) -> Iterator[Row]:
+    def _weight_gradients(self) -> Iterator[TensorRow]:
         """One row a gradient, compared with what the converted graph divides by the scale."""
         for number, loss in enumerate(self.losses):
             divided = {
@@ -207,10 +207,10 @@ class Pair:
             port = self.before.inputs(port.node)[0]
         return port
 
-    def _row(self, name: str, role: str, converted: str, loss: int) -> Row:
+    def _row(self, name: str, role: str, converted: str, loss: int) -> TensorRow:
         dtype = self.dtype(self.after, converted)
         power = self._powers.get(parse_input(converted), 1) if loss >= 0 else 0
-        return Row(
+        return TensorRow(
             name,
             role,
             self.before.nodes[_node(name)].op,
@@ -220,7 +220,7 @@ class Pair:
             power=power,
         )
 
-    def _ordered(self, rows: List[Row]) -> List[Row]:
+    def _ordered(self, rows: List[TensorRow]) -> List[TensorRow]:
         """The rows with their places in a step."""
         places = {
             name: place

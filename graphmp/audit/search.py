@@ -13,7 +13,7 @@ from typing import Callable, FrozenSet, List, NamedTuple, Optional, Sequence
 Test = Callable[[FrozenSet[str]], bool]
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search found.
 
     Attributes:
@@ -34,7 +34,7 @@ class Search:
         self._known = {frozenset(): False}  # type: dict[FrozenSet[str], bool]
         self.runs = 0
 
-    def smallest(self, nodes: Sequence[str], guess: Sequence[str] = ()) -> Found:
+    def smallest(self, nodes: Sequence[str], guess: Sequence[str] = ()) -> SearchResult:
         """A small set of nodes that passes; keeping none is known not to.
 
         Args:
@@ -43,13 +43,13 @@ class Search:
         """
         suspects = list(guess) if guess and self._tried(guess) else list(nodes)
         if not self._tried(suspects):
-            return Found(None, self.runs)
+            return SearchResult(None, self.runs)
         kept: List[str] = []
         while not self._tried(kept):
             end = self._shortest(kept, suspects)
             kept.append(suspects[end - 1])
             suspects = suspects[: end - 1]
-        return Found(kept, self.runs)
+        return SearchResult(kept, self.runs)
 
     def _shortest(self, kept: List[str], suspects: List[str]) -> int:
         """How many of the suspects, from the first on, have to be kept with `kept`."""

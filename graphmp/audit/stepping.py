@@ -15,7 +15,7 @@ from graphmp.session.steps.as_written import unoptimised
 from graphmp.session.steps.training_session import TrainingSession
 
 
-class Step(NamedTuple):
+class PairedStep(NamedTuple):
     """What one step gave, for each of the report's losses.
 
     Attributes:
@@ -93,7 +93,7 @@ class Stepper(TrainingSession):
         self.initialise(self._paired.initializers, checkpoint)
         self.session.run(self._clear)  # measurements in while loops run with every step
 
-    def settled(self, feeds: Dict[str, Any], measured: bool) -> Step:
+    def settled(self, feeds: Dict[str, Any], measured: bool) -> PairedStep:
         """As `compare`; where that would be skipped, again while the loss scales come down, so that a skipped step is one that no scale helps."""
         step = self.compare(feeds, measured)
         if all(step.finite) or not self.adapts:
@@ -104,14 +104,14 @@ class Stepper(TrainingSession):
             step = self.compare(feeds, False)
         return self.compare(feeds, True) if measured else step
 
-    def compare(self, feeds: Dict[str, Any], measured: bool) -> Step:
+    def compare(self, feeds: Dict[str, Any], measured: bool) -> PairedStep:
         """Computes a step of both graphs; nothing is trained. Where it is measured, `tables` has the rows afterwards."""
         targets = self.ops([self._paired.measurement] if measured else [])
         if measured:
             self.session.run(self._clear)
         found, _ = self.session.run([self._fetches, targets], feeds)
         count = range(len(self._paired.losses))
-        return Step(
+        return PairedStep(
             [_sum(values) for values in found["original"]],
             [_sum(values) for values in found["converted"]],
             [bool(found["finite"].get(number, True)) for number in count],

@@ -7,7 +7,7 @@ from typing import Any, List, NamedTuple, Sequence
 import numpy as np
 
 from graphmp.audit.measure import Stats, stats
-from graphmp.audit.rows import Row
+from graphmp.audit.rows import TensorRow
 from graphmp.policy.formats import Format
 
 EXPONENTS = 256
@@ -32,7 +32,7 @@ class Range(NamedTuple):
         converted_norm: that of the converted graph's.
     """
 
-    row: Row
+    row: TensorRow
     exponents: Any
     elements: int
     counted: int
@@ -54,7 +54,7 @@ class Range(NamedTuple):
 class Tally:
     """Adds up the tables of measured steps."""
 
-    def __init__(self, rows: Sequence[Row], format_: Format):
+    def __init__(self, rows: Sequence[TensorRow], format_: Format):
         """Starts at nothing.
 
         Args:

@@ -8,7 +8,7 @@ import shlex
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 
 from graphmp.audit.agreement import LOSSES
-from graphmp.audit.audit import Audit, Finding, LossFinding
+from graphmp.audit.audit import Audit, LossFinding, TensorFinding
 from graphmp.audit.rows import ROLES, WEIGHT_GRADIENT
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS, Format
 from graphmp.wording import plural, printable
@@ -31,7 +31,7 @@ _MOST_CHARACTERS = 160  # of a name
 _COLUMNS = 64
 
 
-class Line(NamedTuple):
+class StyledLine(NamedTuple):
     """A line and what it is, for whoever colours it."""
 
     kind: str
@@ -58,20 +58,24 @@ def can_draw(encoding: str) -> bool:
     return True
 
 
-def lines(audit: Audit, most: int = 10, ascii_only: bool = False) -> Iterator[Line]:
+def lines(audit: Audit, most: int = 10, ascii_only: bool = False) -> Iterator[StyledLine]:
     """The lines of the text. Names are untrusted: what can't be seen in them is shown escaped."""
     yield from _head(audit)
     for loss in audit.losses[:_MOST_LOSSES]:
         yield from _loss(loss, audit)
     if len(audit.losses) > _MOST_LOSSES:
-        yield Line(ROW, labelled("", "and %s more" % format(len(audit.losses) - _MOST_LOSSES, ",")))
-    yield Line(PASSED if audit.agrees else FAILED, labelled("agreement", agreement_of_all(audit)))
+        yield StyledLine(
+            ROW, labelled("", "and %s more" % format(len(audit.losses) - _MOST_LOSSES, ","))
+        )
+    yield StyledLine(
+        PASSED if audit.agrees else FAILED, labelled("agreement", agreement_of_all(audit))
+    )
     yield from _roles(audit)
     yield from _histograms(audit, _ASCII_BLOCKS if ascii_only else _BLOCKS)
     yield from _worst(audit, most)
     yield from _left_out(audit)
-    yield Line(ROW, "")
-    yield Line(NEXT, labelled("next", next_step(audit)))
+    yield StyledLine(ROW, "")
+    yield StyledLine(NEXT, labelled("next", next_step(audit)))
 
 
 def labelled(label: str, text: str) -> str:
@@ -190,7 +194,7 @@ def range_advice(loss: LossFinding, dtype: str) -> str:
     )
 
 
-def wrong(finding: Finding) -> str:
+def wrong(finding: TensorFinding) -> str:
     """What half precision does to a tensor."""
     r = finding.range
     parts = []
@@ -295,65 +299,69 @@ ROLE_TITLES = (
 )
 
 
-def _head(audit: Audit) -> Iterator[Line]:
+def _head(audit: Audit) -> Iterator[StyledLine]:
     source = printable(audit.source)
-    yield Line(
+    yield StyledLine(
         HEAD,
         labelled(
             source.rstrip("/").split("/")[-1],
             "%s against float32, on the same batches" % audit.compute_dtype,
         ),
     )
-    yield Line(ROW, labelled("source", source))
-    yield Line(ROW, labelled("arithmetic", arithmetic(audit)))
-    yield Line(ROW, labelled("data", printable(audit.data)))
-    yield Line(ROW, labelled("steps", measured(audit)))
+    yield StyledLine(ROW, labelled("source", source))
+    yield StyledLine(ROW, labelled("arithmetic", arithmetic(audit)))
+    yield StyledLine(ROW, labelled("data", printable(audit.data)))
+    yield StyledLine(ROW, labelled("steps", measured(audit)))
 
 
-def _loss(loss: LossFinding, audit: Audit) -> Iterator[Line]:
+def _loss(loss: LossFinding, audit: Audit) -> Iterator[StyledLine]:
     kind = PASSED if loss.agrees(audit.tolerance) else FAILED
-    yield Line(
+    yield StyledLine(
         kind, labelled("loss", "%s: %s; %s" % (loss_name(loss), agreement(loss), scale_now(loss)))
     )
-    yield Line(ROW, labelled("gradients", range_used(loss, audit.compute_dtype)))
+    yield StyledLine(ROW, labelled("gradients", range_used(loss, audit.compute_dtype)))
     if loss.advice.largest is not None:
-        yield Line(ROW, labelled("advice", scale_advice(loss)))
+        yield StyledLine(ROW, labelled("advice", scale_advice(loss)))
     if loss.advice.too_wide:
-        yield Line(NOTE, labelled("vanishing", range_advice(loss, audit.compute_dtype)))
+        yield StyledLine(NOTE, labelled("vanishing", range_advice(loss, audit.compute_dtype)))
 
 
-def _roles(audit: Audit) -> Iterator[Line]:
+def _roles(audit: Audit) -> Iterator[StyledLine]:
     rows = [list(ROLE_TITLES), *role_rows(json.loads(audit.to_json()))]
     widths = [max(map(len, column)) for column in zip(*rows)]
-    yield Line(ROW, "")
+    yield StyledLine(ROW, "")
     for number, row in enumerate(rows):
         cells = [row[0].ljust(widths[0])] + [
             cell.rjust(width) for cell, width in zip(row[1:], widths[1:])
         ]
-        yield Line(ROW if number else HEADING, "  " + "  ".join(cells))
+        yield StyledLine(ROW if number else HEADING, "  " + "  ".join(cells))
 
 
-def _histograms(audit: Audit, blocks: str) -> Iterator[Line]:
+def _histograms(audit: Audit, blocks: str) -> Iterator[StyledLine]:
     """A line a role, a column an exponent, or several of a format with many."""
     format_ = FORMATS[audit.compute_dtype]
     low, high = min(LOWEST, format_.bottom - 2), format_.top + 1
     step = -(-(high - low + 1) // _COLUMNS)
     high += (low - high - 1) % step  # whole columns
     width = max(map(len, ROLES))
-    yield Line(ROW, "")
+    yield StyledLine(ROW, "")
     many = "" if step == 1 else ", %d a column" % step
     legend = "%s 10%% or more of the values, %s less than 0.0001%%" % (blocks[-1], blocks[0])
-    yield Line(HEADING, "exponents from 2^%d to 2^%d%s, not scaled; %s" % (low, high, many, legend))
+    yield StyledLine(
+        HEADING, "exponents from 2^%d to 2^%d%s, not scaled; %s" % (low, high, many, legend)
+    )
     for role, findings in audit.by_role().items():
         exponents = [sum(int(f.range.exponents[n]) for f in findings) for n in range(256)]
         total = sum(exponents)
         if total:
             columns = _columns(exponents, low, high, step)
             drawn = "".join(_block(count / total, blocks) for count in columns)
-            yield Line(
+            yield StyledLine(
                 ROW, "  %-*s |%s|  %s zero" % (width, role, drawn, share(exponents[0] / total))
             )
-    yield Line(ROW, "  %-*s %s" % (width, audit.compute_dtype, _ruler(format_, low, high, step)))
+    yield StyledLine(
+        ROW, "  %-*s %s" % (width, audit.compute_dtype, _ruler(format_, low, high, step))
+    )
 
 
 def _columns(exponents: Sequence[int], low: int, high: int, step: int) -> List[int]:
@@ -391,22 +399,22 @@ def _ruler(format_: Format, low: int, high: int, step: int) -> str:
     )
 
 
-def _worst(audit: Audit, most: int) -> Iterator[Line]:
+def _worst(audit: Audit, most: int) -> Iterator[StyledLine]:
     count = len(audit.offenders)
-    findings: Sequence[Finding] = audit.findings[:most]
-    yield Line(ROW, "")
+    findings: Sequence[TensorFinding] = audit.findings[:most]
+    yield StyledLine(ROW, "")
     if not findings:
-        yield Line(
+        yield StyledLine(
             HEADING,
             "no tensor was measured"
             if not audit.findings
             else "%s measured" % plural(len(audit.findings), "tensor"),
         )
         return
-    yield Line(FAILED if count else HEADING, "%s; the worst first" % verdict(audit))
+    yield StyledLine(FAILED if count else HEADING, "%s; the worst first" % verdict(audit))
     first = audit.first_not_finite
     if first is not None:
-        yield Line(
+        yield StyledLine(
             NOTE,
             "  not finite first in a step: %s  %s"
             % (shown(first.range.row.name), printable(first.range.row.op)),
@@ -414,17 +422,17 @@ def _worst(audit: Audit, most: int) -> Iterator[Line]:
     for finding in findings:
         yield from _tensor(finding)
     if len(audit.findings) > len(findings):
-        yield Line(ROW, "  and %s more" % format(len(audit.findings) - len(findings), ","))
+        yield StyledLine(ROW, "  and %s more" % format(len(audit.findings) - len(findings), ","))
 
 
-def _tensor(finding: Finding) -> Iterator[Line]:
+def _tensor(finding: TensorFinding) -> Iterator[StyledLine]:
     row = finding.range.row
     bad = finding.severity[0] or finding.severity[1]
-    yield Line(
+    yield StyledLine(
         NOTE if bad else ROW,
         "  %s  %s, %s: %s" % (shown(row.name), printable(row.op), row.role, wrong(finding)),
     )
-    yield Line(
+    yield StyledLine(
         ROW,
         "      %s: %s"
         % (
@@ -433,18 +441,18 @@ def _tensor(finding: Finding) -> Iterator[Line]:
         ),
     )
     if finding.flag:
-        yield Line(ROW, "      keep float32: %s" % printable(finding.flag))
+        yield StyledLine(ROW, "      keep float32: %s" % printable(finding.flag))
 
 
-def _left_out(audit: Audit) -> Iterator[Line]:
+def _left_out(audit: Audit) -> Iterator[StyledLine]:
     if not audit.left_out:
         return
-    yield Line(ROW, "")
-    yield Line(
+    yield StyledLine(ROW, "")
+    yield StyledLine(
         NOTE,
         "%s of while loops not measured: nothing reads them in the same step of the loop"
         % plural(len(audit.left_out), "tensor"),
     )
-    yield from (Line(ROW, "  " + shown(name)) for name in audit.left_out[:_MOST_LEFT_OUT])
+    yield from (StyledLine(ROW, "  " + shown(name)) for name in audit.left_out[:_MOST_LEFT_OUT])
     if len(audit.left_out) > _MOST_LEFT_OUT:
-        yield Line(ROW, "  and %s more" % format(len(audit.left_out) - _MOST_LEFT_OUT, ","))
+        yield StyledLine(ROW, "  and %s more" % format(len(audit.left_out) - _MOST_LEFT_OUT, ","))

@@ -20,7 +20,7 @@ from graphmp.feeds.wanted import Wanted, wanted_tensors
 BATCHES = 4  # different ones, fed in turn
 
 
-class Made(NamedTuple):
+class BatchFile(NamedTuple):
     """The batches for one size.
 
     Attributes:
@@ -38,7 +38,7 @@ class Made(NamedTuple):
 
 def make(
     original: TimedSession, data: str, sizes: Sequence[int], seed: int, folder: pathlib.Path
-) -> List[Made]:
+) -> List[BatchFile]:
     """Makes the batches of all sizes; one where graph or data have a batch size of their own.
 
     Args:
@@ -111,7 +111,7 @@ def _resized(guess: Guess, before: int, size: int) -> Guess:
 
 def _write(
     source: Batches, wanted: List[Wanted], asked: int, given: bool, folder: pathlib.Path
-) -> Made:
+) -> BatchFile:
     path, first, seconds = folder / ("batches_%d.pickle" % asked), source(0), []
     with path.open("wb") as file:
         for step in range(BATCHES):
@@ -119,7 +119,7 @@ def _write(
             batch = source(step)
             seconds.append(time.perf_counter() - start)
             pickle.dump(batch, file, protocol=4)
-    return Made(
+    return BatchFile(
         asked,
         _batch_size(first, wanted, asked),
         str(path),

@@ -19,7 +19,7 @@ _PYPROF = "NVIDIA/PyProf, pyprof/prof/tc.py"
 _CUTLASS = "NVIDIA/cutlass, media/docs/cpp/functionality.md: opcode classes, and issue 981: the instruction's shape"
 
 
-class Pattern(NamedTuple):
+class KernelPattern(NamedTuple):
     """A regular expression that is searched in a kernel's name.
 
     Attributes:
@@ -36,60 +36,60 @@ class Pattern(NamedTuple):
 
 
 # The first that matches decides; what none matches runs on CUDA cores.
-PATTERNS: Tuple[Pattern, ...] = (
-    Pattern("simt", NO, "cutlass_80_simt_sgemm_256x128_8x4_nt_align1", _CUTLASS),
-    Pattern(
+PATTERNS: Tuple[KernelPattern, ...] = (
+    KernelPattern("simt", NO, "cutlass_80_simt_sgemm_256x128_8x4_nt_align1", _CUTLASS),
+    KernelPattern(
         r"ffma|xmma_\w*_f32f32_f32f32_f32",  # the library is xmma's, the instruction a plain multiply-add; profilers may cut the name
         NO,
         "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute_kernel__5x_cublas",
         "public Nsight Systems reports of float32 training; float32 products take it where TF32 is off",
     ),
-    Pattern(
+    KernelPattern(
         "[his]884",
         YES,
         "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn",
         _TENSORFLOW + "; NVIDIA/DeepLearningExamples issue 32",
     ),
-    Pattern(
+    KernelPattern(
         "[hisc]1688",
         YES,
         "turing_fp16_s1688cudnn_fp16_128x128_ldg8_relu_f2f_exp_small_nhwc_tn_v1",
         _TENSORFLOW,
     ),
-    Pattern(
+    KernelPattern(
         "16816|16832|i8816|161616",
         YES,
         "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x3_nn",
         _TENSORFLOW + "; " + _CUTLASS,
     ),
-    Pattern(
+    KernelPattern(
         "hmma|imma|wgmma|gmma",
         YES,
         "Volta_hmma_implicit_gemm_fprop_fp32_nhwc_128x128x64x1_1x3x3x0x1",
         _TENSORFLOW,
     ),
-    Pattern(
+    KernelPattern(
         "tensorop", YES, "cutlass_tensorop_f16_s16816gemm_f16_256x128_32x3_nn_align8", _CUTLASS
     ),
-    Pattern(
+    KernelPattern(
         "xmma_",
         YES,
         "sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_cublas",
         _TENSORFLOW + "; NVIDIA/TensorRT-LLM issue 1541",
     ),
-    Pattern(
+    KernelPattern(
         "nvjet_",
         YES,
         "nvjet_hsh_256x128_64x4_2x1_v_bz_TNN",
         "cuBLAS since Hopper: GindaChen/nsys-ai pull request 582",
     ),
-    Pattern(
+    KernelPattern(
         "dgrad_1x1_stride_2x2|first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group",
         YES,
         "first_layer_wgrad_kernel",
         _PYPROF,
     ),  # of cuDNN
-    Pattern(
+    KernelPattern(
         "gemm_fusion|triton_gemm",
         IF_REDUCED,
         "gemm_fusion_dot_234",

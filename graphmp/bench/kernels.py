@@ -22,7 +22,7 @@ _FUSED = "_Fused"  # TensorFlow's optimizers put a product and what follows it i
 _FUSED_BEHIND = 3
 
 
-class Row(NamedTuple):
+class KernelRow(NamedTuple):
     """A matmul or convolution of the graph.
 
     Attributes:
@@ -55,7 +55,7 @@ class Verdict(NamedTuple):
             in half precision; NOTHING_SEEN where the profile shows no kernel of a GPU for any of them.
     """
 
-    rows: List[Row]
+    rows: List[KernelRow]
     exit_status: int
 
 
@@ -133,14 +133,14 @@ def _kernels_of(view: GraphView, name: str, kernels: Kernels) -> Sequence[Kernel
     return kernels.get(name, ())
 
 
-def _row(view: GraphView, name: str, kernels: Iterable[Kernel]) -> Row:
+def _row(view: GraphView, name: str, kernels: Iterable[Kernel]) -> KernelRow:
     node = view.nodes[name]
     dtype = tf.as_dtype(compute_dtype(node)).name if compute_dtype(node) else ""
     ordered = sorted(kernels, key=lambda kernel: -kernel.microseconds)
     names = tuple(kernel.name for kernel in ordered)
     on = any(uses_tensor_cores(kernel, dtype in _HALF) for kernel in names)
     advice = "" if on else _advice(view, name, bool(names))
-    return Row(
+    return KernelRow(
         name,
         node.op,
         _shape(view, name),

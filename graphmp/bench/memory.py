@@ -10,17 +10,17 @@ from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.bench.bench import Memory
+from graphmp.bench.bench import ProcessMemory
 
 _UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
 _SCORE = pathlib.Path("/proc/self/oom_score_adj")
 
 
-def measured(in_trace: int) -> Memory:
+def measured(in_trace: int) -> ProcessMemory:
     """The peaks since the process began; of TensorFlow's tensors on a GPU, else as given, from the trace of a step."""
     peak = allocator_peak()
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _UNIT
-    return Memory(
+    return ProcessMemory(
         in_trace if peak is None else peak, "run metadata" if peak is None else "allocator", rss
     )
 

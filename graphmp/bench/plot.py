@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Optional, Tuple
 from matplotlib.figure import Figure
 
 from graphmp.bench import text
-from graphmp.bench.bench import TIMED, VARIANTS, Bench, Run
+from graphmp.bench.bench import TIMED, VARIANTS, Bench, BenchRun
 from graphmp.bench.causes import ENOUGH
 
 FORMATS = ("png", "svg")
@@ -59,7 +59,7 @@ def render(bench: Bench, form: str) -> bytes:
     return buffer.getvalue()
 
 
-def _panel(axes: Any, bench: Bench, title: str, value: Callable[[Bench, Run], Bars]) -> None:
+def _panel(axes: Any, bench: Bench, title: str, value: Callable[[Bench, BenchRun], Bars]) -> None:
     """Points with their intervals, a variant each, the batch sizes at equal distances; what was not measured is not drawn."""
     sizes, top = bench.batch_sizes, 0.0
     placed = [
@@ -159,7 +159,7 @@ def _threshold(axes: Any, value: float, meaning: str, **style: Any) -> None:
     )
 
 
-def _step(bench: Bench, run: Run) -> Bars:
+def _step(bench: Bench, run: BenchRun) -> Bars:
     spread = run.spread
     return (
         (1000 * (run.step or 0.0), 1000 * spread.first_quartile, 1000 * spread.third_quartile)
@@ -168,7 +168,7 @@ def _step(bench: Bench, run: Run) -> Bars:
     )
 
 
-def _faster(bench: Bench, run: Run) -> Bars:
+def _faster(bench: Bench, run: BenchRun) -> Bars:
     ratio = bench.speedup(run)
     if ratio is None:
         return None
@@ -179,12 +179,12 @@ def _faster(bench: Bench, run: Run) -> Bars:
     )
 
 
-def _memory(bench: Bench, run: Run) -> Bars:
+def _memory(bench: Bench, run: BenchRun) -> Bars:
     return (run.memory.peak / 1e6,) * 3 if run.memory else None
 
 
 _SPEEDUP = 1
-_PANELS: List[Tuple[str, Callable[[Bench, Run], Bars]]] = [
+_PANELS: List[Tuple[str, Callable[[Bench, BenchRun], Bars]]] = [
     ("ms/step; bars: quartiles of single steps", _step),
     ("times as fast as float32; bars: 95% interval", _faster),
     ("peak memory of TensorFlow's tensors, MB", _memory),

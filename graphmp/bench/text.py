@@ -6,7 +6,7 @@ import shlex
 from typing import Callable, Dict, List, Optional, Tuple
 
 from graphmp.bench import causes
-from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, TENSORFLOW, TIMED, Bench, Run
+from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, TENSORFLOW, TIMED, Bench, BenchRun
 from graphmp.bench.timings import Ratio
 from graphmp.wording import plural, printable
 
@@ -78,7 +78,7 @@ def missing(bench: Bench) -> List[str]:
     ]
 
 
-def trouble(run: Run) -> str:
+def trouble(run: BenchRun) -> str:
     """What a run without times says in their place."""
     return "%s: %s" % (run.status, printable(run.message)) if run.message else run.status
 

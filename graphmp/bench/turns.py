@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Callable, Dict, List, Sequence
 
 from graphmp.bench import schedule
-from graphmp.bench.bench import Run
+from graphmp.bench.bench import BenchRun
 from graphmp.bench.options import Options
 from graphmp.bench.processes import Process, Trouble
 from graphmp.bench.timings import order
@@ -16,8 +16,13 @@ Left = Callable[[float], None]
 
 
 def timed(
-    runs: Sequence[Run], path: str, process: Process, options: Options, share: float, tell: Left
-) -> List[Run]:
+    runs: Sequence[BenchRun],
+    path: str,
+    process: Process,
+    options: Options,
+    share: float,
+    tell: Left,
+) -> List[BenchRun]:
     """The runs of one batch size, with their seconds.
 
     Args:
@@ -61,7 +66,7 @@ class _Turns:
 
     def __init__(
         self,
-        runs: Sequence[Run],
+        runs: Sequence[BenchRun],
         path: str,
         process: Process,
         options: Options,

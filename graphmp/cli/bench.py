@@ -26,7 +26,7 @@ from graphmp.conversion.source import names_a_graph
 from graphmp.errors import GraphmpError
 
 if TYPE_CHECKING:
-    from graphmp.bench.bench import Bench, Run
+    from graphmp.bench.bench import Bench, BenchRun
     from graphmp.doctor.devices import Device
 
 HELP = "time a training graph, its conversion and TensorFlow's own rewrite in one run, and say why it isn't faster"
@@ -328,7 +328,7 @@ def _table(found: Bench) -> List[Line]:
     return lines + [("note", "  " + line) for line in [*troubles, *text.missing(found)]]
 
 
-def _row(found: Bench, run: Run) -> List[str]:
+def _row(found: Bench, run: BenchRun) -> List[str]:
     from graphmp.bench import text
 
     seconds, memory = run.spread, run.memory

@@ -13,7 +13,7 @@ from graphmp.audit.drawing import (
     SUBNORMAL,
     VANISHES,
     ZERO,
-    Frame,
+    HistogramFrame,
     drawn,
     linear_top,
     loss_chart,
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.unit
 
 
 def test_bars_lie_in_the_zone_that_their_values_end_in():
-    frame = Frame(FLOAT16, [exponents(-30, 1)])
+    frame = HistogramFrame(FLOAT16, [exponents(-30, 1)])
     zones = {
         exponent: frame.bins[frame.fields[exponent + EXPONENT_BIAS]].zone
         for exponent in (-26, -25, -15, -14, 15, 16)
@@ -45,7 +45,7 @@ def test_bars_lie_in_the_zone_that_their_values_end_in():
 
 @pytest.mark.parametrize("format_", [FLOAT16, BFLOAT16])
 def test_bars_stand_beside_each_other_inside_the_drawing(format_):
-    frame = Frame(format_, [exponents(-126, *[1] * 254)])
+    frame = HistogramFrame(format_, [exponents(-126, *[1] * 254)])
     edges = [(each.x, each.x + each.width) for each in frame.bins]
     assert all(end <= start + 1e-6 for (_, end), (start, _) in zip(edges, edges[1:]))
     assert edges[0][0] >= 0 and edges[-1][1] <= 560
@@ -53,12 +53,15 @@ def test_bars_stand_beside_each_other_inside_the_drawing(format_):
 
 
 def test_a_range_as_wide_as_the_values_need():
-    assert (Frame(FLOAT16, [exponents(-3, 1)]).low, Frame(FLOAT16, [exponents(-3, 1)]).high) == (
+    assert (
+        HistogramFrame(FLOAT16, [exponents(-3, 1)]).low,
+        HistogramFrame(FLOAT16, [exponents(-3, 1)]).high,
+    ) == (
         -40,
         22,
     )
-    assert Frame(FLOAT16, [exponents(-50, 1)]).low == -50
-    assert Frame(FLOAT16, [exponents(-100, 1)]).low == -64
+    assert HistogramFrame(FLOAT16, [exponents(-50, 1)]).low == -50
+    assert HistogramFrame(FLOAT16, [exponents(-100, 1)]).low == -64
 
 
 def test_a_scale_moves_values_and_leaves_zeros():
@@ -69,7 +72,7 @@ def test_a_scale_moves_values_and_leaves_zeros():
 
 def test_the_outline_of_scaled_values_is_drawn_once_an_axis():
     counts = exponents(-30, 3, 4)
-    frame = Frame(FLOAT16, [counts])
+    frame = HistogramFrame(FLOAT16, [counts])
     picture = drawn(frame, counts, scaled(counts, 256.0), "\u00d7 256")
     assert picture.count('class="ghost"') == picture.count("\u00d7 256") == 2
     assert drawn(frame, counts).count('class="ghost"') == 0

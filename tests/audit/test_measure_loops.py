@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.audit.instrument import PREFIX, Instrument, Measured
+from graphmp.audit.instrument import PREFIX, Instrument, MeasuredTensor
 from graphmp.graph.structure.branches import conditional
 from graphmp.graph.structure.view import GraphView
 from graphmp.policy.dtypes import FLOAT32
@@ -194,7 +194,7 @@ def test_names_of_what_is_added(graph):
     x = tf.placeholder(tf.float32, [2], "x")
     before = graph.as_graph_def()
     after = graph.as_graph_def()
-    instrument = Instrument(after, FLOAT16, [Measured("x:0", FLOAT32, "")])
+    instrument = Instrument(after, FLOAT16, [MeasuredTensor("x:0", FLOAT32, "")])
     assert list(after.node[: len(before.node)]) == list(before.node)
     assert all(node.name.startswith(PREFIX + "/") for node in after.node[len(before.node) :])
     assert instrument.target == PREFIX + "/measured" and x.op.name == "x"

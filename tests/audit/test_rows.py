@@ -9,7 +9,14 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.audit.rows import ACTIVATION, ACTIVATION_GRADIENT, ROLES, WEIGHT, WEIGHT_GRADIENT, Pair
+from graphmp.audit.rows import (
+    ACTIVATION,
+    ACTIVATION_GRADIENT,
+    ROLES,
+    WEIGHT,
+    WEIGHT_GRADIENT,
+    GraphPair,
+)
 from graphmp.graph.structure.view import GraphView, parse_input
 from graphmp.policy.dtypes import FLOAT16
 from tests.support.audited import graph_of
@@ -22,7 +29,7 @@ pytestmark = pytest.mark.unit
 
 def rows_of(meta_graph, **options):
     conversion = graphmp.convert(meta_graph, **options)
-    return Pair(conversion.original, conversion.meta_graph, conversion.report["losses"]).rows()
+    return GraphPair(conversion.original, conversion.meta_graph, conversion.report["losses"]).rows()
 
 
 def test_rows_stand_behind_all_that_they_depend_on():

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from graphmp.bench.bench import FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, Run
+from graphmp.bench.bench import FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, BenchRun
 from tests.support.benched import a_bench, timed
 
 
@@ -19,7 +19,7 @@ def test_a_picture_marks_what_leaves_it_and_suggests_nothing():
         *(timed(FLOAT32, size) for size in (32, 64)),
         timed(GRAPHMP, 32, 1.5),
         timed(GRAPHMP, 64, rounds=wild),
-        Run(TENSORFLOW, 64, OUT_OF_MEMORY),
+        BenchRun(TENSORFLOW, 64, OUT_OF_MEMORY),
     )
     drawn = plot.render(found, "svg").decode()
     ratio = found.speedup(found.run(GRAPHMP, 64))

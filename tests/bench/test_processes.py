@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import graphmp
 from graphmp.bench import graphs, memory, processes
-from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY, Memory
+from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY, ProcessMemory
 from graphmp.bench.child import Child
 from graphmp.bench.processes import Process, Starter, Trouble, death
 from graphmp.bench.shares import Shares
@@ -87,8 +87,8 @@ def test_a_process_out_of_memory_is_an_answer_and_the_next_one_starts_anew(tmp_p
             assert caught.value.status == OUT_OF_MEMORY
             found, parts, seconds = process.ask("fit", FLOAT32, small[2], 1.0)
             assert (
-                Memory(*found).peak > 0
-                and Memory(*found).rss > 10**8
+                ProcessMemory(*found).peak > 0
+                and ProcessMemory(*found).rss > 10**8
                 and Shares(*parts).products > 0
                 and 0 < seconds < 10
             )

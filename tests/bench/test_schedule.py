@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphmp.bench import schedule, text, turns
-from graphmp.bench.bench import FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED, Run
+from graphmp.bench.bench import FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED, BenchRun
 from graphmp.bench.options import Options
 from graphmp.bench.schedule import LEAST_ROUNDS, Schedule
 from tests.support.benched import a_bench, timed
@@ -37,7 +37,8 @@ class Machine:
 def rounds_of(monkeypatch, seconds, share, **options):
     machine = Machine(monkeypatch, seconds)
     runs = [
-        Run(name, 8, TIMED, alone=seconds(name, 0.0)) for name in (FLOAT32, GRAPHMP, TENSORFLOW)
+        BenchRun(name, 8, TIMED, alone=seconds(name, 0.0))
+        for name in (FLOAT32, GRAPHMP, TENSORFLOW)
     ]
     left = []
     found = turns.timed(
@@ -110,7 +111,7 @@ def test_how_it_was_timed_is_said_by_batch_size():
     other = a_bench(
         *one.runs,
         timed(FLOAT32, 64, warmup=1, rounds=[[1.0], [1.0]]),
-        Run(GRAPHMP, 64, OUT_OF_MEMORY),
+        BenchRun(GRAPHMP, 64, OUT_OF_MEMORY),
     )
     assert (
         text.methods(other)[1]

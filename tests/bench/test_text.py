@@ -8,11 +8,11 @@ import pytest
 from scipy import stats
 
 from graphmp.bench import text
-from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, Input, Run
+from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, BenchRun, Input
 from graphmp.bench.causes import CASTS, INPUT, KERNELS
 from tests.support.benched import FAST, PLAIN_CPU, ROUNDS, a_bench, timed
 
-OUT = Run(FLOAT32, 64, OUT_OF_MEMORY, "OOM when allocating")
+OUT = BenchRun(FLOAT32, 64, OUT_OF_MEMORY, "OOM when allocating")
 
 
 @pytest.mark.unit
@@ -22,14 +22,14 @@ def test_batch_sizes_that_only_the_conversion_runs():
         timed(GRAPHMP, 32),
         OUT,
         timed(GRAPHMP, 64),
-        Run(FLOAT32, 128, OUT_OF_MEMORY),
+        BenchRun(FLOAT32, 128, OUT_OF_MEMORY),
     )
     assert found.only_converted == [64]
     assert text.memory_lines(found) == [
         "batch size 64: float32 runs out of memory, the converted graph runs"
     ]
     assert found.speedup(found.run(GRAPHMP, 64)) is None and found.run(FLOAT32, 64).spread is None
-    assert a_bench(OUT, Run(GRAPHMP, 64, OUT_OF_MEMORY)).only_converted == []
+    assert a_bench(OUT, BenchRun(GRAPHMP, 64, OUT_OF_MEMORY)).only_converted == []
 
 
 @pytest.mark.unit
@@ -157,9 +157,9 @@ SLOW, OTHER = FAST._replace(casts=0.005, products=0.001), FAST._replace(products
             "graphmp bench model.meta --rounds=12",
         ),
         ([OUT, timed(GRAPHMP, 64)], {}, "graphmp convert model.meta --compute_dtype=bfloat16"),
-        ([OUT, Run(GRAPHMP, 64, OUT_OF_MEMORY)], {}, "smaller --batch_sizes"),
+        ([OUT, BenchRun(GRAPHMP, 64, OUT_OF_MEMORY)], {}, "smaller --batch_sizes"),
         (
-            [timed(FLOAT32, 32), Run(GRAPHMP, 32, FAILED, "no kernel")],
+            [timed(FLOAT32, 32), BenchRun(GRAPHMP, 32, FAILED, "no kernel")],
             {},
             "graphmp audit model.meta --random_data",
         ),
@@ -239,7 +239,7 @@ def test_pictures(form, start):
         timed(TENSORFLOW, 32, 1.4),
         OUT,
         timed(GRAPHMP, 64),
-        Run(TENSORFLOW, 64, FAILED),
+        BenchRun(TENSORFLOW, 64, FAILED),
     )
     drawn = plot.render(found, form)
     assert drawn.startswith(start)

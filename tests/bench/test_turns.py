@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphmp.bench import turns
-from graphmp.bench.bench import FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED, Run
+from graphmp.bench.bench import FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED, BenchRun
 from graphmp.bench.options import Options
 from graphmp.bench.processes import Trouble
 
@@ -29,7 +29,7 @@ class Script:
         self.asked.append(("ended", ""))
 
 
-FIT = [Run(FLOAT32, 8, TIMED), Run(GRAPHMP, 8, TIMED), Run(TENSORFLOW, 8, TIMED)]
+FIT = [BenchRun(FLOAT32, 8, TIMED), BenchRun(GRAPHMP, 8, TIMED), BenchRun(TENSORFLOW, 8, TIMED)]
 
 
 BOTH = FIT[:2]
