@@ -9,8 +9,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graphmp.audit.advice import Advice
 from graphmp.audit.agreement import LOSSES, disagreeing, loss_difference
-from graphmp.audit.rows import ROLES, WEIGHT_GRADIENT
-from graphmp.audit.tally import Range
+from graphmp.audit.measure.rows import ROLES, WEIGHT_GRADIENT
+from graphmp.audit.measure.tally import Range
 from graphmp.rewrite.calibration import SCHEMA
 
 

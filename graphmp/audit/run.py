@@ -10,11 +10,11 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.audit.advice import Advice, advise
 from graphmp.audit.audit import Audit, LossFinding, TensorFinding
+from graphmp.audit.measure.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
+from graphmp.audit.measure.tally import Range, Tally
 from graphmp.audit.options import Options
-from graphmp.audit.paired import PairedGraph
-from graphmp.audit.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
-from graphmp.audit.stepping import PairedStep, Stepper
-from graphmp.audit.tally import Range, Tally
+from graphmp.audit.pair.paired import PairedGraph
+from graphmp.audit.pair.stepping import PairedStep, Stepper
 from graphmp.conversion.conversion import Conversion
 from graphmp.errors import GraphmpError
 from graphmp.feeds.asked import asked_batches

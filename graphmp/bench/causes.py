@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, List, NamedTuple, Optional
 
-from graphmp.bench.shares import Shares
+from graphmp.bench.kernels.shares import Shares
 
 INPUT, IDLE, KERNELS, FEW_PRODUCTS, CASTS, SCALING, SHAPES = (
     "input pipeline", "GPU idle", "kernels", "few matmuls", "casts", "loss scaling", "shapes",

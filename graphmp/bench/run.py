@@ -14,7 +14,7 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Uni
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.bench import graphs, processes, schedule, turns
+from graphmp.bench import graphs
 from graphmp.bench.bench import (
     FAILED,
     FLOAT32,
@@ -26,10 +26,12 @@ from graphmp.bench.bench import (
     Input,
     ProcessMemory,
 )
-from graphmp.bench.feeds import BatchFile
+from graphmp.bench.kernels.shares import Shares
 from graphmp.bench.options import Options
-from graphmp.bench.processes import Process, Starter, Trouble
-from graphmp.bench.shares import Shares
+from graphmp.bench.processes import processes
+from graphmp.bench.processes.feeds import BatchFile
+from graphmp.bench.processes.processes import Process, Starter, Trouble
+from graphmp.bench.timing import schedule, turns
 from graphmp.conversion.conversion import Conversion
 from graphmp.doctor import devices
 from graphmp.doctor.devices import Device

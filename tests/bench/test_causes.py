@@ -16,7 +16,7 @@ from graphmp.bench.causes import (
     MeasuredStep,
     causes,
 )
-from graphmp.bench.shares import Shares, is_product, shares
+from graphmp.bench.kernels.shares import Shares, is_product, shares
 from tests.support.benched import FAST
 from tests.support.classifiers import classifier
 

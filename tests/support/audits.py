@@ -8,8 +8,14 @@ import numpy as np
 
 from graphmp.audit.advice import advise
 from graphmp.audit.audit import Audit, LossFinding, TensorFinding
-from graphmp.audit.rows import ACTIVATION, ACTIVATION_GRADIENT, WEIGHT, WEIGHT_GRADIENT, TensorRow
-from graphmp.audit.tally import Range
+from graphmp.audit.measure.rows import (
+    ACTIVATION,
+    ACTIVATION_GRADIENT,
+    WEIGHT,
+    WEIGHT_GRADIENT,
+    TensorRow,
+)
+from graphmp.audit.measure.tally import Range
 from graphmp.policy.dtypes import BY_NAME
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS
 

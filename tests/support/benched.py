@@ -14,7 +14,7 @@ from graphmp.bench.bench import (
     Input,
     ProcessMemory,
 )
-from graphmp.bench.shares import Shares
+from graphmp.bench.kernels.shares import Shares
 from graphmp.doctor.devices import Device
 
 TF1 = tf.__version__ < "2"

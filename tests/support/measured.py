@@ -9,10 +9,10 @@ import tensorflow.compat.v1 as tf
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from graphmp.audit.instrument import MAXIMA, SUMS, Instrument, MeasuredTensor
-from graphmp.audit.measure import COLUMNS, stats
-from graphmp.audit.reduction import MOST_COUNTED
-from graphmp.audit.rows import ACTIVATION, TensorRow
+from graphmp.audit.measure.instrument import MAXIMA, SUMS, Instrument, MeasuredTensor
+from graphmp.audit.measure.reduction import MOST_COUNTED
+from graphmp.audit.measure.rows import ACTIVATION, TensorRow
+from graphmp.audit.measure.statistics import COLUMNS, stats
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.formats import BFLOAT16, FLOAT16
 
