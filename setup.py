@@ -42,7 +42,7 @@ setup(
     license_files=["LICENSE"],
     packages=find_packages(include=["graphmp", "graphmp.*"]),
     package_data={
-        "graphmp.audit": ["page/*"],
+        "graphmp.audit.render": ["page/*"],
         "graphmp.compare": ["schema/*"],
         "graphmp.compare.render": ["page/*"],
         "graphmp.policy": ["*.txt"],

@@ -29,7 +29,7 @@ with quiet_stderr():  # TensorFlow writes to stderr when imported
     import tensorflow.compat.v1 as tf
 
     from graphmp.bench.graphs import write
-    from graphmp.bench.timed_session import TimedSession
+    from graphmp.bench.processes.timed_session import TimedSession
     from graphmp.feeds.attempts import first_line, first_that_runs, random_attempts
     from graphmp.feeds.batches import from_function, from_npz
     from graphmp.feeds.wanted import wanted_tensors

@@ -246,7 +246,7 @@ def test_the_doctor_names_who_provides_tensorflow(beside):
 @pytest.mark.slow
 def test_data_files_are_installed(beside):
     environment, _ = beside
-    for pattern in ("policy/*.txt", "compare/render/page/*", "audit/page/*"):
+    for pattern in ("policy/*.txt", "compare/render/page/*", "audit/render/page/*"):
         there = {path.name for path in (environment.site / "graphmp").glob(pattern)}
         assert there == {path.name for path in (ROOT / "graphmp").glob(pattern)}
         assert there

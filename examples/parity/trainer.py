@@ -6,7 +6,7 @@ import itertools
 import time
 
 import graphmp  # before TensorFlow, which reads its settings on import
-from graphmp.audit.simulate import simulated
+from graphmp.audit.pair.simulate import simulated
 
 # isort: split
 import numpy as np

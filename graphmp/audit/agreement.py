@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import List, Sequence
 
-from graphmp.audit.tally import Range
+from graphmp.audit.measure.tally import Range
 
 LOSSES = 0.1  # of the tolerance
 _SMALL = 1e-3  # of all gradients of the loss: what is looked at for noise

@@ -9,13 +9,13 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from graphmp.audit.advice import Advice
 from graphmp.audit.agreement import LOSSES, disagreeing, loss_difference
-from graphmp.audit.rows import ROLES, WEIGHT_GRADIENT
-from graphmp.audit.tally import Range
+from graphmp.audit.measure.rows import ROLES, WEIGHT_GRADIENT
+from graphmp.audit.measure.tally import Range
 from graphmp.rewrite.calibration import SCHEMA
 
 
 @dataclass(frozen=True)
-class Finding:
+class TensorFinding:
     """One measured tensor.
 
     Attributes:
@@ -104,36 +104,36 @@ class Audit:
     steps: int
     measured: int
     losses: List[LossFinding]
-    findings: List[Finding]
+    findings: List[TensorFinding]
     left_out: List[str]
     seconds: Dict[str, float]
     flags: Dict[str, Any]
     tolerance: float = 0.1
 
-    def by_role(self) -> Dict[str, Sequence[Finding]]:
+    def by_role(self) -> Dict[str, Sequence[TensorFinding]]:
         """The findings of each role, in half precision or not."""
         return {role: [f for f in self.findings if f.range.row.role == role] for role in ROLES}
 
     @property
-    def offenders(self) -> List[Finding]:
+    def offenders(self) -> List[TensorFinding]:
         """Those that overflow or are not finite where the original is, worst first."""
         return [finding for finding in self.findings if finding.severity[0] or finding.severity[1]]
 
     @property
-    def first_not_finite(self) -> Optional[Finding]:
+    def first_not_finite(self) -> Optional[TensorFinding]:
         """Where a step first gives what isn't finite though the original does not; None where it never does."""
         broken = [finding for finding in self.findings if finding.severity[0]]
         return min(broken, key=lambda finding: finding.range.row.order, default=None)
 
     @property
-    def disagreeing(self) -> List[Finding]:
+    def disagreeing(self) -> List[TensorFinding]:
         """Weight gradients that are not what the original's are."""
         gradients = self.by_role()[WEIGHT_GRADIENT]
         bad = {r.row for r in disagreeing([finding.range for finding in gradients], self.tolerance)}
         return [finding for finding in gradients if finding.range.row in bad]
 
     @property
-    def suspects(self) -> List[Finding]:
+    def suspects(self) -> List[TensorFinding]:
         """Possible causes.
 
         Half-precision tensors that overflow, lose a tenth of their values, or aren't finite.
@@ -192,7 +192,7 @@ def _loss(loss: LossFinding) -> Dict[str, Any]:
     return dict(value, difference=loss.difference)
 
 
-def _tensor(finding: Finding) -> Dict[str, Any]:
+def _tensor(finding: TensorFinding) -> Dict[str, Any]:
     r = finding.range
     first = next((n for n, count in enumerate(r.exponents) if count), 0)
     return {
@@ -225,7 +225,7 @@ def _trimmed(exponents: Any, first: int) -> List[int]:
     return [int(count) for count in exponents[first : last + 1]]
 
 
-def _role(findings: Sequence[Finding]) -> Dict[str, Any]:
+def _role(findings: Sequence[TensorFinding]) -> Dict[str, Any]:
     """Sums over the tensors of a role that are in half precision."""
     half = [finding.range for finding in findings if finding.half]
     counted = sum(r.counted for r in half)

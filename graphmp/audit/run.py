@@ -9,12 +9,12 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 import tensorflow.compat.v1 as tf
 
 from graphmp.audit.advice import Advice, advise
-from graphmp.audit.audit import Audit, Finding, LossFinding
+from graphmp.audit.audit import Audit, LossFinding, TensorFinding
+from graphmp.audit.measure.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
+from graphmp.audit.measure.tally import Range, Tally
 from graphmp.audit.options import Options
-from graphmp.audit.paired import PairedGraph
-from graphmp.audit.rows import ACTIVATION_GRADIENT, ROLES, WEIGHT_GRADIENT
-from graphmp.audit.stepping import Step, Stepper
-from graphmp.audit.tally import Range, Tally
+from graphmp.audit.pair.paired import PairedGraph
+from graphmp.audit.pair.stepping import PairedStep, Stepper
 from graphmp.conversion.conversion import Conversion
 from graphmp.errors import GraphmpError
 from graphmp.feeds.asked import asked_batches
@@ -103,7 +103,7 @@ def _run(
     measured: Sequence[int],
     tally: Tally,
     progress: Callable[[int], None],
-) -> Tuple[List[Step], Dict[str, float]]:
+) -> Tuple[List[PairedStep], Dict[str, float]]:
     """The steps. A dynamic scale finds where to start in one that doesn't count."""
     steps, seconds = [], {"plain_steps": 0.0, "measured_steps": 0.0}
     try:
@@ -135,7 +135,9 @@ def measured_steps(steps: int, tensors: int) -> Sequence[int]:
     return sorted({round(n * (steps - 1) / (most - 1)) for n in range(most)})
 
 
-def _losses(conversion: Conversion, steps: List[Step], ranges: List[Range]) -> List[LossFinding]:
+def _losses(
+    conversion: Conversion, steps: List[PairedStep], ranges: List[Range]
+) -> List[LossFinding]:
     found = []
     for number, loss in enumerate(fetchable(conversion.report["losses"])):
         finite = [step.finite[number] for step in steps]
@@ -159,9 +161,9 @@ def _advice(ranges: List[Range], loss: int, compute_dtype: str, scale: float) ->
     return advise([r.exponents for r in half or gradients], FORMATS[compute_dtype], scale)
 
 
-def _finding(found: Range, reasons: Dict[str, str]) -> Finding:
+def _finding(found: Range, reasons: Dict[str, str]) -> TensorFinding:
     half, node = found.row.dtype != 0, parse_input(found.row.name).node
-    return Finding(
+    return TensorFinding(
         found,
         half,
         reasons.get(node, ""),

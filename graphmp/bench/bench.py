@@ -33,9 +33,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from graphmp.bench.causes import ENOUGH, Cause, Measured, causes
-from graphmp.bench.shares import Shares
-from graphmp.bench.timings import NARROW, Ratio, Spread, speedup, spread, step_time
+from graphmp.bench.causes import ENOUGH, Cause, MeasuredStep, causes
+from graphmp.bench.kernels.shares import Shares
+from graphmp.bench.timing.timings import NARROW, Ratio, Spread, speedup, spread, step_time
 from graphmp.doctor.devices import Device
 
 SCHEMA = "graphmp.bench/1"
@@ -47,7 +47,7 @@ _ONE_ROUND = "a single round says nothing of the noise; take more --rounds"
 _NO_DIFFERENCE = "the interval includes 1, so no difference is shown; %s"
 
 
-class Memory(NamedTuple):
+class ProcessMemory(NamedTuple):
     """The most bytes that a variant took.
 
     Attributes:
@@ -76,7 +76,7 @@ class Input(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Run:
+class BenchRun:
     """A variant at a batch size.
 
     Attributes:
@@ -97,7 +97,7 @@ class Run:
     status: str
     message: str = ""
     rounds: Sequence[Sequence[float]] = ()
-    memory: Optional[Memory] = None
+    memory: Optional[ProcessMemory] = None
     shares: Optional[Shares] = None
     apart: bool = False
     alone: float = 0.0
@@ -134,7 +134,7 @@ class Bench:
     seed: int
     memory_limit: int
     variants: Mapping[str, str]
-    runs: Sequence[Run]
+    runs: Sequence[BenchRun]
     input: Input
     accumulation: Mapping[str, Optional[str]]
     environment: Mapping[str, Optional[str]]
@@ -148,14 +148,14 @@ class Bench:
         """Those that were timed, in order."""
         return list(dict.fromkeys(run.batch_size for run in self.runs))
 
-    def run(self, variant: str, batch_size: Optional[int]) -> Optional[Run]:
+    def run(self, variant: str, batch_size: Optional[int]) -> Optional[BenchRun]:
         """A variant at a batch size; None where it is missing."""
         return next(
             (run for run in self.runs if (run.variant, run.batch_size) == (variant, batch_size)),
             None,
         )
 
-    def speedup(self, run: Run) -> Optional[Ratio]:
+    def speedup(self, run: BenchRun) -> Optional[Ratio]:
         """How many times as fast as float32; None for float32 itself and where one of them isn't timed."""
         base = self.run(FLOAT32, run.batch_size)
         both = base is not None and base.status == run.status == TIMED and run.variant != FLOAT32
@@ -197,7 +197,7 @@ class Bench:
         if ratio is None or ratio.value >= ENOUGH:
             return None
         return causes(
-            Measured(
+            MeasuredStep(
                 ours.step,
                 self.compute_dtype,
                 base.shares,
@@ -233,7 +233,7 @@ class Bench:
             % (100 * NARROW)
         )
 
-    def _waiting(self, base: Run) -> Optional[float]:
+    def _waiting(self, base: BenchRun) -> Optional[float]:
         """Seconds that a step waits for input: for batches of --data, and for the graph's own pipeline as long as float32 does."""
         found = []
         if self.input.seconds_a_batch is not None:
@@ -277,7 +277,7 @@ class Bench:
         }
         return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
-    def _run_json(self, run: Run) -> Dict[str, Any]:
+    def _run_json(self, run: BenchRun) -> Dict[str, Any]:
         ratio, seconds = self.speedup(run), run.spread
         return {
             "variant": run.variant,

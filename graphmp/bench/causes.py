@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, List, NamedTuple, Optional
 
-from graphmp.bench.shares import Shares
+from graphmp.bench.kernels.shares import Shares
 
 INPUT, IDLE, KERNELS, FEW_PRODUCTS, CASTS, SCALING, SHAPES = (
     "input pipeline", "GPU idle", "kernels", "few matmuls", "casts", "loss scaling", "shapes",
@@ -24,7 +24,7 @@ _LEAST_OTHER_WORK = 0.25  # of the float32 step
 _AS_SLOW = 0.9  # of the float32 kernels' seconds
 
 
-class Measured(NamedTuple):
+class MeasuredStep(NamedTuple):
     """Facts about the steps at one batch size.
 
     Attributes:
@@ -58,13 +58,13 @@ class Cause(NamedTuple):
     text: str
 
 
-def causes(measured: Measured) -> List[Cause]:
+def causes(measured: MeasuredStep) -> List[Cause]:
     """Notable parts of a step, largest first."""
     found = [cause for look in _LOOKS for cause in look(measured)]
     return sorted(found, key=lambda cause: -cause.share)
 
 
-def _input(m: Measured) -> Iterator[Cause]:
+def _input(m: MeasuredStep) -> Iterator[Cause]:
     if m.waiting is None or not m.waiting:
         return
     share = m.waiting / (m.waiting + m.step)
@@ -77,7 +77,7 @@ def _input(m: Measured) -> Iterator[Cause]:
         )
 
 
-def _idle(m: Measured) -> Iterator[Cause]:
+def _idle(m: MeasuredStep) -> Iterator[Cause]:
     if not m.on_gpu or not m.converted.gpu:
         return
     busy = min(1.0, m.converted.gpu / m.step)
@@ -90,7 +90,7 @@ def _idle(m: Measured) -> Iterator[Cause]:
         )
 
 
-def _kernels(m: Measured) -> Iterator[Cause]:
+def _kernels(m: MeasuredStep) -> Iterator[Cause]:
     before, after = m.float32.products, m.converted.products
     share = m.converted.share("products")
     if before and after >= _AS_SLOW * before and share >= _LEAST:
@@ -102,7 +102,7 @@ def _kernels(m: Measured) -> Iterator[Cause]:
         )
 
 
-def _few_products(m: Measured) -> Iterator[Cause]:
+def _few_products(m: MeasuredStep) -> Iterator[Cause]:
     if not m.float32.total:
         return
     share = m.float32.share("products")
@@ -120,7 +120,7 @@ def _few_products(m: Measured) -> Iterator[Cause]:
         )
 
 
-def _casts(m: Measured) -> Iterator[Cause]:
+def _casts(m: MeasuredStep) -> Iterator[Cause]:
     added = max(0.0, m.converted.casts - m.float32.casts)
     share = added / m.converted.total if m.converted.total else 0.0
     if share >= _LEAST:
@@ -132,7 +132,7 @@ def _casts(m: Measured) -> Iterator[Cause]:
         )
 
 
-def _scaling(m: Measured) -> Iterator[Cause]:
+def _scaling(m: MeasuredStep) -> Iterator[Cause]:
     share = m.converted.share("scaling")
     if share >= _LEAST:
         yield Cause(
@@ -143,14 +143,14 @@ def _scaling(m: Measured) -> Iterator[Cause]:
         )
 
 
-def _shapes(m: Measured) -> Iterator[Cause]:
+def _shapes(m: MeasuredStep) -> Iterator[Cause]:
     share = m.converted.share("misfits")
     if m.on_gpu and share >= _LEAST:
         text = "%s of %s in matmuls and convolutions are spent on dimensions that are no multiples of 8"
         yield Cause(SHAPES, share, text % (_ms(m.converted.misfits), _ms(m.converted.products)))
 
 
-_LOOKS: List[Callable[[Measured], Iterator[Cause]]] = [
+_LOOKS: List[Callable[[MeasuredStep], Iterator[Cause]]] = [
     _input,
     _idle,
     _kernels,

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from graphmp.bench import grappler
 from graphmp.bench.bench import FLOAT32, GRAPHMP, TENSORFLOW
-from graphmp.bench.timed_session import TrainingFile
+from graphmp.bench.processes.timed_session import TrainingFile
 from graphmp.conversion.conversion import Conversion
 from graphmp.conversion.quiet import quiet_stderr
 from graphmp.errors import GraphmpError

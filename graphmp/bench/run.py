@@ -14,12 +14,24 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Uni
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.bench import graphs, processes, schedule, turns
-from graphmp.bench.bench import FAILED, FLOAT32, NAMES, TIMED, TOO_SLOW, Bench, Input, Memory, Run
-from graphmp.bench.feeds import Made
+from graphmp.bench import graphs
+from graphmp.bench.bench import (
+    FAILED,
+    FLOAT32,
+    NAMES,
+    TIMED,
+    TOO_SLOW,
+    Bench,
+    BenchRun,
+    Input,
+    ProcessMemory,
+)
+from graphmp.bench.kernels.shares import Shares
 from graphmp.bench.options import Options
-from graphmp.bench.processes import Process, Starter, Trouble
-from graphmp.bench.shares import Shares
+from graphmp.bench.processes import processes
+from graphmp.bench.processes.feeds import BatchFile
+from graphmp.bench.processes.processes import Process, Starter, Trouble
+from graphmp.bench.timing import schedule, turns
 from graphmp.conversion.conversion import Conversion
 from graphmp.doctor import devices
 from graphmp.doctor.devices import Device
@@ -123,7 +135,7 @@ class _Bencher:
         self._trainings, missing = graphs.make(conversion, folder)
         self.variants = dict(dict.fromkeys(self._trainings, ""), **missing)
 
-    def prepared(self, dtype: str) -> Tuple[List[Made], Input, Dict[str, Optional[str]]]:
+    def prepared(self, dtype: str) -> Tuple[List[BatchFile], Input, Dict[str, Optional[str]]]:
         """The batches; the wait for the graph's own input; what products add up in."""
         options = self._options
         self._say("making batches")
@@ -143,7 +155,7 @@ class _Bencher:
                 "%s: the step does not run: %s: %s"
                 % (self._source, trouble.status, trouble.message),
             ) from None
-        made = [Made(*each) for each in answer[0]]
+        made = [BatchFile(*each) for each in answer[0]]
         seconds = [each.seconds for each in made if each.seconds is not None]
         return (
             made,
@@ -151,13 +163,13 @@ class _Bencher:
             devices.accumulation(errors, dtype),
         )
 
-    def fitting(self, made: Sequence[Made]) -> List[Run]:
+    def fitting(self, made: Sequence[BatchFile]) -> List[BenchRun]:
         """Each variant alone; those that fit have status TIMED and no times yet.
 
         Raises:
             GraphmpError: GMP024 where the original doesn't run.
         """
-        found: List[Run] = []
+        found: List[BenchRun] = []
         limit = max(_PATIENCE, self._options.seconds) if self._options.fits_the_time else None
         share = _FITS * self._left(self._options.seconds) / (len(self._trainings) * len(made))
         for variant in self._trainings:
@@ -182,11 +194,11 @@ class _Bencher:
                 )
         return found
 
-    def timed(self, made: Sequence[Made], fitting: Sequence[Run]) -> List[Run]:
+    def timed(self, made: Sequence[BatchFile], fitting: Sequence[BenchRun]) -> List[BenchRun]:
         """All runs, those that fit with their times."""
         runs = [[run for run in fitting if run.batch_size == each.batch_size] for each in made]
         costs = [schedule.cost(self._options, sum(run.alone for run in those)) for those in runs]
-        found: List[Run] = []
+        found: List[BenchRun] = []
         with self._process(0) as process:
             for number, each in enumerate(made):
                 rest = sum(costs[number:])
@@ -196,12 +208,12 @@ class _Bencher:
 
     def _timed_at(
         self,
-        made: Made,
-        runs: Sequence[Run],
+        made: BatchFile,
+        runs: Sequence[BenchRun],
         process: Process,
         share: float,
         later: Sequence[float],
-    ) -> List[Run]:
+    ) -> List[BenchRun]:
         """The same for one batch size; `later` is what the others cost at least."""
         good = [run for run in runs if run.status == TIMED]
         if not good:
@@ -229,30 +241,37 @@ class _Bencher:
         return Process(processes.spec(self._trainings, memory_limit, self._on_gpu), self.starter)
 
 
-def _size(one: Union[Made, Run]) -> int:
+def _size(one: Union[BatchFile, BenchRun]) -> int:
     return one.batch_size or 0
 
 
-def _at(made: Made) -> str:
+def _at(made: BatchFile) -> str:
     return "" if made.batch_size is None else " at batch size %d" % made.batch_size
 
 
-def _fit(variant: str, made: Made, process: Process, seconds: float, limit: Optional[float]) -> Run:
+def _fit(
+    variant: str, made: BatchFile, process: Process, seconds: float, limit: Optional[float]
+) -> BenchRun:
     try:
         memory, shares, alone = process.ask("fit", variant, made.path, seconds, limit=limit)
     except Trouble as trouble:
-        return Run(variant, made.batch_size, trouble.status, trouble.message)
-    return Run(
-        variant, made.batch_size, TIMED, memory=Memory(*memory), shares=Shares(*shares), alone=alone
+        return BenchRun(variant, made.batch_size, trouble.status, trouble.message)
+    return BenchRun(
+        variant,
+        made.batch_size,
+        TIMED,
+        memory=ProcessMemory(*memory),
+        shares=Shares(*shares),
+        alone=alone,
     )
 
 
-def _are_fixed(made: Sequence[Made], options: Options) -> bool:
+def _are_fixed(made: Sequence[BatchFile], options: Options) -> bool:
     """Whether batches don't have the sizes that were asked for."""
     return [each.batch_size for each in made] != list(options.batch_sizes)
 
 
-def _about_sizes(made: Sequence[Made], options: Options) -> List[str]:
+def _about_sizes(made: Sequence[BatchFile], options: Options) -> List[str]:
     """Remarks on batches that don't fit."""
     if not _are_fixed(made, options):
         return []

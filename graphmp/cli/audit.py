@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 def repair(args: argparse.Namespace, conversion: Conversion, found: Audit, options: Options) -> int:
     """Searches for the nodes to keep in float32, writes them into the policy file and says what they cost."""
-    from graphmp.audit.fix import Fixer
+    from graphmp.audit.repair.fix import Fixer
     from graphmp.graph.io.files import write_atomic
 
     config = Config.make(**options_for_graphs())
@@ -106,7 +106,7 @@ def options_for_graphs() -> Dict[str, Any]:
 
 def present(args: argparse.Namespace, found: Audit) -> None:
     """Writes what was asked for and prints the findings."""
-    from graphmp.audit import html, text
+    from graphmp.audit.render import html, text
     from graphmp.graph.io.files import write_atomic
 
     for name, render in ((args.output, found.to_json), (args.html, lambda: html.render(found))):

@@ -26,7 +26,7 @@ from graphmp.conversion.source import names_a_graph
 from graphmp.errors import GraphmpError
 
 if TYPE_CHECKING:
-    from graphmp.bench.bench import Bench, Run
+    from graphmp.bench.bench import Bench, BenchRun
     from graphmp.doctor.devices import Device
 
 HELP = "time a training graph, its conversion and TensorFlow's own rewrite in one run, and say why it isn't faster"
@@ -215,7 +215,7 @@ def _conversion_options(device: Device) -> Dict[str, Any]:
 
 def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
     """Prints which matmuls and convolutions of one step ran on Tensor Cores."""
-    from graphmp.bench import kernels, tensor_cores
+    from graphmp.bench.kernels import products, tensor_cores
     from graphmp.graph.io.files import read_graph
 
     tensor_cores.check(device)
@@ -226,7 +226,7 @@ def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
         with progress(3) as begin:
             conversion = convert_source(args, _conversion_options(device), begin)
         meta_graph, training = conversion.meta_graph, conversion.report["losses"]
-    verdict = kernels.verify(*tensor_cores.traced(meta_graph, training, args.source, options))
+    verdict = products.verify(*tensor_cores.traced(meta_graph, training, args.source, options))
     following = (
         "graphmp bench %s" % shlex.quote(args.source)
         if not verdict.exit_status
@@ -243,7 +243,7 @@ def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
     else:
         show(
             [
-                *(("row", line) for line in kernels.text(verdict).splitlines()),
+                *(("row", line) for line in products.text(verdict).splitlines()),
                 ("row", ""),
                 ("next", labelled("next", following)),
             ]
@@ -253,12 +253,12 @@ def _verify(args: argparse.Namespace, options: Options, device: Device) -> int:
 
 def _present(args: argparse.Namespace, found: Bench, picture: str) -> None:
     """Draws what was asked for and prints the findings."""
-    from graphmp.bench import text
+    from graphmp.bench.render import text
     from graphmp.graph.io.files import write_atomic
 
     following = text.next_step(found, names_a_graph(args.source))
     if picture:
-        from graphmp.bench import plot
+        from graphmp.bench.render import plot
 
         write_atomic(pathlib.Path(args.plot), plot.render(found, picture))
     if args.json:
@@ -279,7 +279,7 @@ def _present(args: argparse.Namespace, found: Bench, picture: str) -> None:
 
 def _head(found: Bench) -> List[Line]:
     """What was timed and how."""
-    from graphmp.bench import text
+    from graphmp.bench.render import text
 
     name = found.source.rstrip("/").split("/")[-1]
     rows = [
@@ -306,7 +306,7 @@ def _head(found: Bench) -> List[Line]:
 
 def _table(found: Bench) -> List[Line]:
     """A row a graph and batch size, numbers to the right; below it what isn't in it."""
-    from graphmp.bench import text
+    from graphmp.bench.render import text
 
     rows = [_row(found, run) for run in found.runs]
     widths = [max(map(len, column)) for column in zip(_TITLES, *rows)]
@@ -328,8 +328,8 @@ def _table(found: Bench) -> List[Line]:
     return lines + [("note", "  " + line) for line in [*troubles, *text.missing(found)]]
 
 
-def _row(found: Bench, run: Run) -> List[str]:
-    from graphmp.bench import text
+def _row(found: Bench, run: BenchRun) -> List[str]:
+    from graphmp.bench.render import text
 
     seconds, memory = run.spread, run.memory
     cells = [text.batch(run.batch_size), text.variant(found, run.variant)]
@@ -353,7 +353,7 @@ def _row(found: Bench, run: Run) -> List[str]:
 
 def _conclusions(found: Bench) -> List[Line]:
     """Which batch sizes only the conversion can run, and likely causes where it is hardly faster."""
-    from graphmp.bench import text
+    from graphmp.bench.render import text
 
     lines: List[Line] = [("passed", line) for line in text.memory_lines(found)]
     if lines:

@@ -15,7 +15,7 @@ from graphmp.errors import GraphmpError
 
 if TYPE_CHECKING:
     from graphmp.inspect.memory.comparison import Comparison
-    from graphmp.inspect.memory.measured import Measured
+    from graphmp.inspect.memory.measured import MeasuredPeaks
     from graphmp.inspect.memory.memory import Memory, Tensor
     from graphmp.policy.policy import Policy
 
@@ -103,7 +103,9 @@ def run(args: argparse.Namespace, config: Config, policy: Policy) -> int:
     )
 
 
-def _lines(found: Comparison, measured: Optional[Measured], name: str, dtype: str) -> List[Line]:
+def _lines(
+    found: Comparison, measured: Optional[MeasuredPeaks], name: str, dtype: str
+) -> List[Line]:
     last, title = (found.converted, dtype) if found.converted else (found.original, "as it is")
     lines = _head(found, name) + section(
         "memory of a step",
@@ -152,7 +154,7 @@ def _head(found: Comparison, name: str) -> List[Line]:
     return lines
 
 
-def _sums(found: Comparison, measured: Optional[Measured]) -> List[Sequence[str]]:
+def _sums(found: Comparison, measured: Optional[MeasuredPeaks]) -> List[Sequence[str]]:
     """The rows of the table: original, converted, and the share that is left."""
     graphs = [found.original] + ([found.converted] if found.converted else [])
     rows = [(label, [value(memory) for memory in graphs]) for label, value in _SUMS]

@@ -13,7 +13,7 @@ from typing import AbstractSet, Dict, Iterable, List, Sequence, Set
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.executed.scales import Dynamic, Found
+from graphmp.executed.scales import Dynamic, FoundScales
 from graphmp.graph.structure.view import Port
 from graphmp.once import once
 from graphmp.policy.dtypes import BOOL, FLOATS
@@ -22,7 +22,7 @@ from graphmp.policy.dtypes import BOOL, FLOATS
 class Allowed:
     """The writes of a step of a converted graph, and their dependencies."""
 
-    def __init__(self, found: Found, train: Iterable[str], counts_skipped: bool):
+    def __init__(self, found: FoundScales, train: Iterable[str], counts_skipped: bool):
         """Looks at nothing yet.
 
         Args:

@@ -20,8 +20,8 @@ from graphmp.executed.agreement import AGREES, agreement
 from graphmp.executed.allowed import Allowed
 from graphmp.executed.order import open_order
 from graphmp.executed.ranges import out_of_range
-from graphmp.executed.scales import Found, find_scales
-from graphmp.executed.skips import Seen, Skips
+from graphmp.executed.scales import FoundScales, find_scales
+from graphmp.executed.skips import SkipFindings, SkipTrial
 from graphmp.executed.variables import VariableSession
 from graphmp.executed.widened import plain, widened
 from graphmp.feeds.asked import asked_batches
@@ -200,7 +200,7 @@ class Executed:
             self._wanted,
         )
 
-    def _same_given(self, found: Found) -> Claim:
+    def _same_given(self, found: FoundScales) -> Claim:
         wide = plain(widened(self._original, self._converted, found), found)
         interval = min([scale.interval for scale in found.dynamic], default=self._steps.number)
         few = (
@@ -260,7 +260,7 @@ class Executed:
         )
         return Claim(name, FAILED, why, tuple(differing))
 
-    def _skips(self, found: Found) -> Claim:
+    def _skips(self, found: FoundScales) -> Claim:
         if not found.dynamic:
             if self._config().loss_scale != "dynamic":
                 return Claim(_SKIPS, NOT_APPLICABLE, "the graph has no dynamic loss scale")
@@ -277,10 +277,12 @@ class Executed:
         steps = self._steps._replace(train=train)
         simulates = chosen_arithmetic(self._options.arithmetic) == "simulated"
         try:
-            seen = Skips(found, allowed, steps, self._wanted.start, self._listed(), simulates).run()
+            seen = SkipTrial(
+                found, allowed, steps, self._wanted.start, self._listed(), simulates
+            ).run()
             if simulates and not seen.faults:
                 wide = widened(self._original, self._converted, found)
-                others = Skips(
+                others = SkipTrial(
                     found.of(wide), allowed, steps, self._wanted.start, self._listed()
                 ).run()
                 seen = others._replace(unsettled=seen.unsettled or others.unsettled)
@@ -387,7 +389,7 @@ def _equal(wanted: same.Expected) -> str:
     )
 
 
-def _state(found: Found, scale: float) -> Mapping[str, np.ndarray]:
+def _state(found: FoundScales, scale: float) -> Mapping[str, np.ndarray]:
     """Values of the scales' variables in the middle of a training."""
     state: Dict[str, Any] = {}
     for each in found.dynamic:
@@ -395,7 +397,7 @@ def _state(found: Found, scale: float) -> Mapping[str, np.ndarray]:
     return state
 
 
-def _with_adaptions(found: Found, train: Sequence[str]) -> List[str]:
+def _with_adaptions(found: FoundScales, train: Sequence[str]) -> List[str]:
     """The ops of a step, and what adapts a scale where no step waits for that."""
     view, state = found.after.view, found.after.state
     step = [name for name in train if name in view.nodes]
@@ -411,7 +413,7 @@ def _with_adaptions(found: Found, train: Sequence[str]) -> List[str]:
     ]
 
 
-def _skipped(seen: Seen, simulated: bool) -> Claim:
+def _skipped(seen: SkipFindings, simulated: bool) -> Claim:
     if seen.faults:
         more = " and %d more" % (len(seen.faults) - 1) if len(seen.faults) > 1 else ""
         first = seen.faults[0]

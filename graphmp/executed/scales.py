@@ -41,7 +41,7 @@ class Place(NamedTuple):
     scale: str
 
 
-class Source(NamedTuple):
+class GradientSource(NamedTuple):
     """A gradient that may be infinite.
 
     Attributes:
@@ -55,7 +55,7 @@ class Source(NamedTuple):
     reader: Optional[Tuple[str, int]]
 
 
-class Found(NamedTuple):
+class FoundScales(NamedTuple):
     """The loss scales of a converted graph.
 
     Attributes:
@@ -76,27 +76,29 @@ class Found(NamedTuple):
     copies: Dict[str, str]
     clips: List[str]
 
-    def of(self, other: tf.MetaGraphDef) -> Found:
+    def of(self, other: tf.MetaGraphDef) -> FoundScales:
         """The same of a graph with the same nodes, of other types."""
         return self._replace(after=Side(other, other.graph_def))
 
-    def sources(self, scale: Dynamic) -> List[Source]:
+    def sources(self, scale: Dynamic) -> List[GradientSource]:
         """Where infinities come from: what is divided by a scale, and what its flag looks at beside that, fed or taken out of an accumulator."""
         view = self.after.view
         divided = [place for place in self.divided if place.scale == scale.variables[0]]
         behind = view.descendants([place.node for place in divided], control=False)
         found = [
-            Source(place.node, view.inputs(place.node)[place.slot], (place.node, place.slot))
+            GradientSource(
+                place.node, view.inputs(place.node)[place.slot], (place.node, place.slot)
+            )
             for place in divided
         ]
         return found + [
-            Source(port.node, port, None)
+            GradientSource(port.node, port, None)
             for port in sorted(scale.checked)
             if port.node not in behind
         ]
 
 
-def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Found:
+def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> FoundScales:
     """Finds the scales of a converted graph, outside of functions."""
     body, _ = compared(
         Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)), DEVICES
@@ -132,7 +134,7 @@ def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> Found:
     copies = {
         name: old for name, old in body.erasure.copies.items() if view.nodes[name].op == "Const"
     }
-    return Found(
+    return FoundScales(
         body.sides.after,
         dynamic,
         multiplied,

@@ -13,7 +13,7 @@ import numpy as np
 from graphmp.executed.allowed import Allowed
 from graphmp.executed.infinities import Infinities, Spot
 from graphmp.executed.same import Steps
-from graphmp.executed.scales import Dynamic, Found, Source
+from graphmp.executed.scales import Dynamic, FoundScales, GradientSource
 from graphmp.executed.variables import Values, VariableSession, changed, not_finite
 from graphmp.graph.structure.frames import frames
 from graphmp.graph.structure.order import in_order
@@ -25,14 +25,14 @@ _MOST_TO_SETTLE = 48  # steps until a dynamic scale fits
 _TRIED = 5  # activation gradients of a loss
 
 
-class Fault(NamedTuple):
+class SkipFault(NamedTuple):
     """A fault, and the node of the converted graph that shows it."""
 
     node: str
     text: str
 
 
-class Seen(NamedTuple):
+class SkipFindings(NamedTuple):
     """The observations.
 
     Attributes:
@@ -44,7 +44,7 @@ class Seen(NamedTuple):
         unsettled: whether no good step was found.
     """
 
-    faults: List[Fault]
+    faults: List[SkipFault]
     gradients: int
     activations: List[str]
     idle: List[str]
@@ -52,12 +52,12 @@ class Seen(NamedTuple):
     unsettled: bool
 
 
-class Skips:
+class SkipTrial:
     """The steps with infinities of one graph."""
 
     def __init__(
         self,
-        found: Found,
+        found: FoundScales,
         allowed: Allowed,
         steps: Steps,
         start: Mapping[str, np.ndarray],
@@ -96,17 +96,17 @@ class Skips:
         spots = list(_spots(found, [source for _, source in self._sources]))
         spots += [_whole(found, name) for _, name in self._middles]
         self._infinities = Infinities(found.after, spots)
-        self._faults: List[Fault] = []
+        self._faults: List[SkipFault] = []
         self._written: Set[str] = set()
 
-    def run(self) -> Seen:
+    def run(self) -> SkipFindings:
         """Runs all steps."""
         with VariableSession(
             self._infinities.meta_graph, self._steps.train, self._start, on_gpu=True
         ) as self._session:
             before = self._settled()
             if before is None:
-                return Seen([], 0, [], [], set(), True)
+                return SkipFindings([], 0, [], [], set(), True)
             after = self._stepped(before)
             idle = [
                 number
@@ -129,7 +129,7 @@ class Skips:
                         numbers, list(first), self._sources[numbers[0]][1].node, before, after
                     )
         names = [self._sources[number][1].node for number in idle]
-        return Seen(
+        return SkipFindings(
             self._faults,
             len(self._sources) - len(idle),
             list(filter(None, activations)),
@@ -208,7 +208,7 @@ class Skips:
         for text in self._wrong(scales, before, good, bad) or self._stuck(
             scales, before, good, bad
         ):
-            self._faults.append(Fault(node, text))
+            self._faults.append(SkipFault(node, text))
 
     def _wrong(self, scales: List[Dynamic], before: Values, good: Values, bad: Values) -> List[str]:
         for scale in scales:
@@ -269,7 +269,7 @@ class Skips:
         return any(name in (self._listed or ()) for name in self._allowed.writers(variable))
 
 
-def _spots(found: Found, sources: Sequence[Source]) -> Iterator[Spot]:
+def _spots(found: FoundScales, sources: Sequence[GradientSource]) -> Iterator[Spot]:
     view = found.after.view
     inside = frames(view)
     for source in sources:
@@ -279,14 +279,14 @@ def _spots(found: Found, sources: Sequence[Source]) -> Iterator[Spot]:
         yield Spot(source.port, tuple(readers), inside.get(source.node, ()))
 
 
-def _whole(found: Found, name: str) -> Spot:
+def _whole(found: FoundScales, name: str) -> Spot:
     """A node's first output, outside of loops, for all who read it."""
     return Spot(
         Port(name, 0), tuple(c for c in found.after.view.consumers(name) if c.output == 0), ()
     )
 
 
-def _middles(found: Found, scale: str) -> List[str]:
+def _middles(found: FoundScales, scale: str) -> List[str]:
     """Some nodes between where a scale is multiplied in and where it is divided out, outside of loops, from the middle outwards."""
     side, view = found.after, found.after.view
     divided = [

@@ -12,13 +12,15 @@ from typing import Any, Dict, Iterable, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from graphmp.executed.scales import Found
+from graphmp.executed.scales import FoundScales
 from graphmp.policy.dtypes import FLOAT32, HALF
 
 _Nodes = Dict[str, tf.NodeDef]
 
 
-def widened(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, found: Found) -> tf.MetaGraphDef:
+def widened(
+    original: tf.MetaGraphDef, converted: tf.MetaGraphDef, found: FoundScales
+) -> tf.MetaGraphDef:
     """A copy of a converted graph that computes in float32 what its original does: types are all that differs.
 
     Args:
@@ -41,7 +43,7 @@ def widened(original: tf.MetaGraphDef, converted: tf.MetaGraphDef, found: Found)
     return result
 
 
-def plain(converted: tf.MetaGraphDef, found: Found) -> tf.MetaGraphDef:
+def plain(converted: tf.MetaGraphDef, found: FoundScales) -> tf.MetaGraphDef:
     """A copy of a converted graph without its clips, whose scales that are numbers are powers of two: those next to them."""
     result = tf.MetaGraphDef()
     result.CopyFrom(converted)

@@ -1,1 +1,1 @@
-"""Conversion of the graph of a running session, and sessions that run graphs as they are."""
+"""Sessions: `live` converts the graph of a running one, `steps` trains graphs in sessions of their own."""

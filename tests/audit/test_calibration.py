@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.audit.fix import half_nodes
+from graphmp.audit.repair.fix import half_nodes
 from graphmp.audit.run import audit
 from graphmp.errors import GraphmpError
 from graphmp.graph.structure.view import GraphView

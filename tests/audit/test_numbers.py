@@ -9,8 +9,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.audit.measure.rows import ROLES, WEIGHT
 from graphmp.audit.options import Options
-from graphmp.audit.rows import ROLES, WEIGHT
 from graphmp.audit.run import MOST_MEASURED, audit, measured_steps
 from graphmp.policy.dtypes import FLOAT16
 from tests.support import painting

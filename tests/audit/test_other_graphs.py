@@ -9,8 +9,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
+from graphmp.audit.measure.rows import ACTIVATION, WEIGHT_GRADIENT
 from graphmp.audit.options import Options
-from graphmp.audit.rows import ACTIVATION, WEIGHT_GRADIENT
 from graphmp.audit.run import audit
 from graphmp.errors import GraphmpError
 from graphmp.policy.dtypes import FLOAT32

@@ -8,8 +8,8 @@ import math
 import pytest
 
 import graphmp
-from graphmp.audit.fix import Fixer, half_nodes
 from graphmp.audit.options import Options
+from graphmp.audit.repair.fix import Fixer, half_nodes
 from graphmp.audit.run import audit
 from graphmp.config import Config
 from graphmp.graph.structure.view import GraphView

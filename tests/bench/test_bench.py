@@ -8,9 +8,9 @@ import tensorflow.compat.v1 as tf
 import graphmp
 from graphmp.bench import run
 from graphmp.bench.bench import FAILED, FLOAT32, GRAPHMP, OUT_OF_MEMORY, TENSORFLOW, TIMED
-from graphmp.bench.child import Child
 from graphmp.bench.options import Options
-from graphmp.bench.timed_session import TimedSession
+from graphmp.bench.processes.child import Child
+from graphmp.bench.processes.timed_session import TimedSession
 from graphmp.doctor.devices import limits
 from graphmp.errors import GraphmpError
 from tests.support.benched import CPU, TF1

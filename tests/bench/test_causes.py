@@ -13,10 +13,10 @@ from graphmp.bench.causes import (
     KERNELS,
     SCALING,
     SHAPES,
-    Measured,
+    MeasuredStep,
     causes,
 )
-from graphmp.bench.shares import Shares, is_product, shares
+from graphmp.bench.kernels.shares import Shares, is_product, shares
 from tests.support.benched import FAST
 from tests.support.classifiers import classifier
 
@@ -83,7 +83,7 @@ def test_products_are_known_whatever_tensorflow_makes_of_them(op, expected):
     assert is_product(op) is expected
 
 
-STEP = Measured(0.010, "float16", FAST, FAST._replace(products=0.004, total=0.005), None, False)
+STEP = MeasuredStep(0.010, "float16", FAST, FAST._replace(products=0.004, total=0.005), None, False)
 
 
 @pytest.mark.parametrize(

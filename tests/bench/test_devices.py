@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.bench import accumulation as sums
 from graphmp.bench import device as devices
-from graphmp.bench import text
+from graphmp.bench.processes import accumulation as sums
+from graphmp.bench.render import text
 from graphmp.doctor.devices import Device, accumulation, limits
 from tests.support.benched import CPU, PLAIN_CPU, TF1, a_bench
 

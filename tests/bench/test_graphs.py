@@ -7,9 +7,11 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import graphmp
-from graphmp.bench import feeds, graphs, pipeline, text
+from graphmp.bench import graphs
 from graphmp.bench.bench import FLOAT32, GRAPHMP, TENSORFLOW, Input
-from graphmp.bench.timed_session import TimedSession
+from graphmp.bench.processes import feeds, pipeline
+from graphmp.bench.processes.timed_session import TimedSession
+from graphmp.bench.render import text
 from tests.support.benched import TF1, a_bench
 from tests.support.classifiers import classifier
 

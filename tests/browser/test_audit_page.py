@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphmp.audit import html
+from graphmp.audit.render import html
 from tests.support import chromium
 from tests.support.audits import HOSTILE, audit, bad, good, hostile, many
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from graphmp.audit import html
-from graphmp.audit.rows import ACTIVATION
+from graphmp.audit.measure.rows import ACTIVATION
+from graphmp.audit.render import html
 from tests.support import chromium
 from tests.support.audits import audit, bad, exponents, finding, good, loss, many
 

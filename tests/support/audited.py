@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 import graphmp
-from graphmp.audit.fix import Fixer
+from graphmp.audit.repair.fix import Fixer
 from graphmp.audit.run import audit
 from graphmp.config import Config
 from tests.support.planted import planted

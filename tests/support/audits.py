@@ -7,9 +7,15 @@ import math
 import numpy as np
 
 from graphmp.audit.advice import advise
-from graphmp.audit.audit import Audit, Finding, LossFinding
-from graphmp.audit.rows import ACTIVATION, ACTIVATION_GRADIENT, WEIGHT, WEIGHT_GRADIENT, Row
-from graphmp.audit.tally import Range
+from graphmp.audit.audit import Audit, LossFinding, TensorFinding
+from graphmp.audit.measure.rows import (
+    ACTIVATION,
+    ACTIVATION_GRADIENT,
+    WEIGHT,
+    WEIGHT_GRADIENT,
+    TensorRow,
+)
+from graphmp.audit.measure.tally import Range
 from graphmp.policy.dtypes import BY_NAME
 from graphmp.policy.formats import EXPONENT_BIAS, FORMATS
 
@@ -42,7 +48,7 @@ def finding(name, role, counts, half=True, reason=REASON, op="MatMul", dtype="fl
         converted_norm=1.0,
     )
     values.update(numbers)
-    row = Row(
+    row = TensorRow(
         name,
         role,
         op,
@@ -52,7 +58,7 @@ def finding(name, role, counts, half=True, reason=REASON, op="MatMul", dtype="fl
         power=int("gradient" in role),
     )
     elements = int(counts.sum())
-    return Finding(
+    return TensorFinding(
         Range(row, counts, elements, elements, **values),
         half,
         reason,

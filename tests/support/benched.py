@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
-from graphmp.bench.bench import FLOAT32, GRAPHMP, TENSORFLOW, TIMED, Bench, Input, Memory, Run
-from graphmp.bench.shares import Shares
+from graphmp.bench.bench import (
+    FLOAT32,
+    GRAPHMP,
+    TENSORFLOW,
+    TIMED,
+    Bench,
+    BenchRun,
+    Input,
+    ProcessMemory,
+)
+from graphmp.bench.kernels.shares import Shares
 from graphmp.doctor.devices import Device
 
 TF1 = tf.__version__ < "2"
@@ -23,7 +32,7 @@ ROUNDS = [[0.01, 0.012, 0.011], [0.02, 0.021, 0.02], [0.01, 0.01, 0.03]]
 FAST = Shares(total=0.010, products=0.009)
 
 
-MEMORY = Memory(10**6, "run metadata", 10**8)
+MEMORY = ProcessMemory(10**6, "run metadata", 10**8)
 
 
 def a_bench(*runs, **changes):
@@ -51,7 +60,7 @@ def a_bench(*runs, **changes):
 def timed(variant, size, factor=1.0, parts=FAST, **changes):
     """A run that is `factor` times as fast as float32."""
     rounds = [[second / factor for second in steps] for steps in ROUNDS]
-    return Run(
+    return BenchRun(
         **dict(
             dict(
                 variant=variant,

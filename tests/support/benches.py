@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from graphmp.bench import processes
-from graphmp.bench.child import Child
+from graphmp.bench.processes import processes
+from graphmp.bench.processes.child import Child
 
 
 class Local:

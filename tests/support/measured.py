@@ -9,10 +9,10 @@ import tensorflow.compat.v1 as tf
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from graphmp.audit.instrument import MAXIMA, SUMS, Instrument, Measured
-from graphmp.audit.measure import COLUMNS, stats
-from graphmp.audit.reduction import MOST_COUNTED
-from graphmp.audit.rows import ACTIVATION, Row
+from graphmp.audit.measure.instrument import MAXIMA, SUMS, Instrument, MeasuredTensor
+from graphmp.audit.measure.reduction import MOST_COUNTED
+from graphmp.audit.measure.rows import ACTIVATION, TensorRow
+from graphmp.audit.measure.statistics import COLUMNS, stats
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.policy.formats import BFLOAT16, FLOAT16
 
@@ -28,7 +28,8 @@ class Measuring:
         graph_def, self.rows = graph.as_graph_def(), len(tensors)
         name = scale.name if scale is not None else ""
         measured = [
-            Measured(tensor.name, FLOAT32, name, elements(tensor), compared) for tensor in tensors
+            MeasuredTensor(tensor.name, FLOAT32, name, elements(tensor), compared)
+            for tensor in tensors
         ]
         self.instrument = Instrument(graph_def, format_, measured)
         self._format = format_
@@ -144,4 +145,6 @@ def tensors(draw):
 
 
 def row(role=ACTIVATION, loss=-1):
-    return Row("x", role, "MatMul", "x", tf.float16.as_datatype_enum, loss, power=int(loss >= 0))
+    return TensorRow(
+        "x", role, "MatMul", "x", tf.float16.as_datatype_enum, loss, power=int(loss >= 0)
+    )

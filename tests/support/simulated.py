@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.audit.simulate import simulated
+from graphmp.audit.pair.simulate import simulated
 from graphmp.policy.dtypes import FLOAT32, HALF
 from tests.support import painting
 from tests.support.painting import converted

@@ -18,7 +18,7 @@ _PRODUCT = re.compile(
     r"(dot|convolution|custom-call)\((?:.*?custom_call_target=\"([^\"]+)\")?"
 )
 _LIBRARY = re.compile(r"gemm|matmul|conv", re.IGNORECASE)
-_NAMES = pathlib.Path(__file__).resolve().parents[2] / "graphmp" / "performance" / "kernel_names.py"
+_NAMES = pathlib.Path(__file__).resolve().parents[2] / "graphmp" / "bench" / "kernels" / "names.py"
 _STEPS = 3
 
 

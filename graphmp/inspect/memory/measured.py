@@ -25,14 +25,14 @@ _REFUSALS = (
 _ONE_BY_ONE = tf.ConfigProto(inter_op_parallelism_threads=1)
 
 
-class Peak(NamedTuple):
+class TracedPeak(NamedTuple):
     """The most bytes that a step allocated and had at one time, by allocator: all, and without the scratch memory of kernels."""
 
     allocated: Dict[str, int]
     tensors: Dict[str, int]
 
 
-class Measured(NamedTuple):
+class MeasuredPeaks(NamedTuple):
     """The memory that a step took.
 
     Attributes:
@@ -41,8 +41,8 @@ class Measured(NamedTuple):
         error: why one doesn't run.
     """
 
-    original: Optional[Peak]
-    converted: Optional[Peak]
+    original: Optional[TracedPeak]
+    converted: Optional[TracedPeak]
     error: str
 
 
@@ -52,7 +52,7 @@ def measure(
     config: Config,
     batch_size: int,
     seed: int = 0,
-) -> Measured:
+) -> MeasuredPeaks:
     """Runs a step of each graph on one batch of random data, ops one after the other, so that the peak is the same every time.
 
     Args:
@@ -63,7 +63,7 @@ def measure(
         seed: of the data.
     """
     updates = sorted(find_training(original, config).updates)
-    found: List[Optional[Peak]] = [None, None]
+    found: List[Optional[TracedPeak]] = [None, None]
     batch: Optional[Batch] = None
     for place, graph in enumerate([original] if converted is None else [original, converted]):
         try:
@@ -73,17 +73,17 @@ def measure(
                 batch = _batch(session, view, batch_size, seed) if batch is None else batch
                 session.step(batch)
                 trace = session.traced(batch)
-                found[place] = Peak(peak_bytes(trace), peak_bytes(trace, scratch=False))
+                found[place] = TracedPeak(peak_bytes(trace), peak_bytes(trace, scratch=False))
         except _REFUSALS as error:
-            return Measured(
+            return MeasuredPeaks(
                 found[0],
                 None,
                 "the %s graph does not run here: %s"
                 % (("original", "converted")[place], first_line(error)),
             )
         except GraphmpError as error:
-            return Measured(None, None, error.message)
-    return Measured(found[0], found[1], "")
+            return MeasuredPeaks(None, None, error.message)
+    return MeasuredPeaks(found[0], found[1], "")
 
 
 def _batch(session: TrainingSession, view: GraphView, batch_size: int, seed: int) -> Batch:

@@ -29,7 +29,7 @@ def install(find: Finder) -> None:
     patch.wrap(tf.train.Saver, "restore", _DOORS.restore)
 
 
-class _Doors:
+class _MappedDoors:
     """One method a door."""
 
     def _find(self, session: Any) -> Optional[LiveGraph]:
@@ -127,7 +127,7 @@ class _Doors:
 
 
 _FINDERS: List[Finder] = []
-_DOORS = _Doors()
+_DOORS = _MappedDoors()
 
 
 class _Callable:

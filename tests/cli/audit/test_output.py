@@ -7,7 +7,7 @@ import json
 import pytest
 
 import graphmp
-from graphmp.audit.fix import half_nodes
+from graphmp.audit.repair.fix import half_nodes
 from graphmp.policy.policy import Policy
 from tests.support.audit_command import STEPS, audited
 from tests.support.commands import graphmp as command

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from graphmp.bench import accumulation, device, run
+from graphmp.bench import device, run
+from graphmp.bench.processes import accumulation
 from graphmp.cli import terminal
 from graphmp.graph.io.messages import serialize
 from tests.support.bench_command import FUNCTIONS, SCRIPT

@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from graphmp.bench import device
-from graphmp.bench.timed_session import TimedSession
+from graphmp.bench.processes.timed_session import TimedSession
 from tests.support.bench_command import SHORT, TF1
 from tests.support.commands import graphmp as command
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from graphmp.bench import device, kernels
+from graphmp.bench import device
+from graphmp.bench.kernels import products
 from graphmp.doctor.devices import Device
 from tests.support.commands import graphmp as command
 
@@ -17,13 +18,13 @@ def test_tensor_cores_are_looked_for_in_the_converted_graph(folder, capfd, monke
         assert command(capfd, "convert", "train.meta", "-o", ".")[0] == 0
     seen = []
     monkeypatch.setattr(device, "find", lambda: Device("V100", (7, 0)))
-    verify = kernels.verify
+    verify = products.verify
     monkeypatch.setattr(
-        kernels, "verify", lambda *arguments: seen.append(arguments) or verify(*arguments)
+        products, "verify", lambda *arguments: seen.append(arguments) or verify(*arguments)
     )
     arguments = [source, "--batch_sizes=4", "--verify_tensor_cores", "--compute_dtype=float16"]
     status, out, err = command(capfd, "bench", *arguments)
-    assert (status, err) == (kernels.NOTHING_SEEN, "")  # it ran on the CPU
+    assert (status, err) == (products.NOTHING_SEEN, "")  # it ran on the CPU
     assert out.splitlines()[0].startswith(
         "tensor cores: the profile shows no GPU kernel of 6"
     ) and out.splitlines()[-1].startswith("next ")
@@ -36,7 +37,7 @@ def test_tensor_cores_are_looked_for_in_the_converted_graph(folder, capfd, monke
     assert (
         value["schema"] == "graphmp.tensor_cores/1"
         and len(value["rows"]) == 6
-        and value["exit_status"] == kernels.NOTHING_SEEN
+        and value["exit_status"] == products.NOTHING_SEEN
     )
 
 
@@ -46,6 +47,6 @@ def test_tensor_cores_are_looked_for_in_the_converted_graph(folder, capfd, monke
 )
 def test_the_verdict_is_the_exit_status(folder, capfd, monkeypatch, status, following):
     monkeypatch.setattr(device, "find", lambda: Device("V100", (7, 0)))
-    monkeypatch.setattr(kernels, "verify", lambda *_: kernels.Verdict([], status))
+    monkeypatch.setattr(products, "verify", lambda *_: products.Verdict([], status))
     found, out, _ = command(capfd, "bench", "train.meta", "--verify_tensor_cores")
     assert found == status and out.splitlines()[-1] == "next         " + following

@@ -1,0 +1,1 @@
+"""Measurements inside a graph: which tensors, what of them, added up over steps."""

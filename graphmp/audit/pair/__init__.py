@@ -1,0 +1,1 @@
+"""Original and converted graph in one, which step side by side."""

@@ -1,0 +1,171 @@
+"""Original and converted graph in one: the same variables, random numbers and batches, a second computation in half precision."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, Iterator, List, Sequence, Set
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.audit.measure.instrument import Instrument, MeasuredTensor
+from graphmp.audit.measure.rows import GraphPair, TensorRow
+from graphmp.audit.pair.simulate import Simulation, simulated
+from graphmp.conversion.conversion import Conversion
+from graphmp.errors import GraphmpError
+from graphmp.graph.edit.cloning import cloned
+from graphmp.graph.state.state import State
+from graphmp.graph.structure.calls import functions_named
+from graphmp.graph.structure.frames import frames
+from graphmp.graph.structure.view import GraphView, parse_input
+from graphmp.naming import SCOPE
+from graphmp.policy.dtypes import FLOAT32
+from graphmp.policy.formats import FORMATS
+from graphmp.process_memory import collector_paused
+from graphmp.report.training import fetchable
+from graphmp.session.live.closure import nodes_to_clone
+from graphmp.session.steps.as_written import seeded
+from graphmp.verify.powers import powers
+
+_CLONES = SCOPE + "/audit"  # where the clones are
+
+
+class PairedGraph:
+    """A graph that computes a step of both, with measurements.
+
+    Attributes:
+        meta_graph: the graph: the original, clones of what the conversion changed, and measurements.
+        rows: what is measured; the tables have the originals' rows first, then the converted graph's.
+        left_out: those of them that can't be, in a while loop where nothing else reads them.
+        measurement: the op to run for a measured step.
+        updates: ops that train the original.
+        losses: for each of the report's losses the tensors of the original and of the converted graph.
+        scales: for each the tensor that the converted graph multiplies it by; empty where there is none.
+        finite: for each the flag that its gradients are finite; empty likewise.
+        adapts: ops that adapt the loss scales.
+        initializers: ops that give variables their first values.
+        draws: whether random ops were cloned, in while loops and functions: they have to run as often as the original's.
+    """
+
+    @collector_paused()
+    def __init__(self, conversion: Conversion, native: bool, roles: Sequence[str]):
+        """Builds the graph.
+
+        Args:
+            conversion: both graphs, with the report.
+            native: whether half precision is computed by the machine's own kernels, not simulated.
+            roles: which rows to measure.
+
+        Raises:
+            GraphmpError: GMP023 where no training was found.
+        """
+        found = fetchable(conversion.report["losses"])
+        if not found:
+            raise GraphmpError(
+                "GMP023",
+                "%s: no training step was found in the graph" % conversion.report["source"],
+            )
+        original, converted = seeded(conversion.original), seeded(conversion.meta_graph)
+        _mark_drawing(converted.graph_def)
+        pair = GraphPair(
+            original, converted, found, powers(conversion.original, conversion.meta_graph)
+        )
+        self.rows = [row for row in pair.rows() if row.role in roles]
+        simulation = Simulation(converted, {}) if native else simulated(converted)
+        rounded = [simulation.rounded.get(row.converted, row.converted) for row in self.rows]
+        scales = [pair.scale(number) for number in range(len(found))]
+        steps = [
+            loss["scale"].rsplit("/", 1)[0] + "/update/step" for loss in found if loss.get("scale")
+        ]
+        after = GraphView(simulation.meta_graph.graph_def)
+        run = [
+            *rounded,
+            *scales,
+            *steps,
+            *(text for loss in found for text in [*loss["loss"], loss.get("finite", "")]),
+        ]
+        self._clones = _names(original.graph_def, after, run)
+        self.initializers = sorted(State(original, pair.before).initializers)
+        draws = {
+            function.signature.name
+            for function in converted.graph_def.library.function
+            if "_graphmp_draws" in function.attr
+        }
+        self.draws = any(
+            "seed2" in after.nodes[name].attr or draws & set(functions_named(after.nodes[name]))
+            for name in self._clones
+        )
+        self.meta_graph = original
+        self.meta_graph.graph_def.MergeFrom(
+            cloned(after, original.graph_def, self._clones, _CLONES)
+        )
+        self.scales = list(map(self._clone, scales))
+        self.losses = [(loss["loss"], list(map(self._clone, loss["loss"]))) for loss in found]
+        self.finite = [self._clone(loss.get("finite", "")) for loss in found]
+        self.adapts = [self._clones[name] for name in steps if name in self._clones]
+        self.updates = [name for loss in found for name in loss["updates"]]
+        measured = [*self._originals(pair), *self._converted(pair, rounded, native)]
+        instrument = Instrument(
+            self.meta_graph.graph_def, FORMATS[conversion.report["compute_dtype"]], measured
+        )
+        self.measurement = instrument.target
+        self.left_out: List[TensorRow] = [
+            self.rows[number] for number in instrument.left_out if number < len(self.rows)
+        ]
+        _keep_from_xla(self.meta_graph.graph_def)
+
+    def _clone(self, text: str) -> str:
+        """The counterpart of an output of the converted graph."""
+        port = parse_input(text)
+        return str(port._replace(node=self._clones.get(port.node, port.node))) if text else ""
+
+    def _originals(self, pair: GraphPair) -> Iterator[MeasuredTensor]:
+        for row in self.rows:
+            scale = self.scales[row.loss] if row.power else ""
+            yield MeasuredTensor(
+                row.name, pair.dtype(pair.before, row.name), scale, pair.elements(row.name)
+            )
+
+    def _converted(
+        self, pair: GraphPair, texts: Sequence[str], native: bool
+    ) -> Iterator[MeasuredTensor]:
+        for row, text in zip(self.rows, texts):
+            dtype = FLOAT32 if row.dtype and not native else pair.dtype(pair.after, row.converted)
+            yield MeasuredTensor(
+                self._clone(text), dtype, "", pair.elements(row.name), compared=True
+            )
+
+
+def _names(before: tf.GraphDef, after: GraphView, run: Iterable[str]) -> Dict[str, str]:
+    """For each node to clone, where something depends on it that is run, its clone's name: what the conversion inserted keeps its own."""
+    originals = {node.name: node for node in before.node}
+    needed = after.ancestors({parse_input(text).node for text in run} & set(after.nodes))
+    wanted = nodes_to_clone(before, after, _shared_random(originals, after)) & needed
+    return {
+        name: name
+        if name.startswith(SCOPE + "/") and name not in originals
+        else "%s/%s" % (_CLONES, name)
+        for name in after.nodes
+        if name in wanted
+    }
+
+
+def _shared_random(originals: Dict[str, tf.NodeDef], after: GraphView) -> Set[str]:
+    """Random ops that draw for both: those that the conversion left as they are, outside of while loops, which are cloned whole."""
+    inside = frames(after)
+    return {
+        name
+        for name, node in originals.items()
+        if "seed2" in node.attr and not inside.get(name) and after.nodes[name] == node
+    }
+
+
+def _mark_drawing(graph_def: tf.GraphDef) -> None:
+    """Makes functions that draw random numbers differ from the original's: calls of one function share a generator, and draw in any order."""
+    for function in graph_def.library.function:
+        if any("seed2" in node.attr for node in function.node_def):
+            function.attr["_graphmp_draws"].b = True
+
+
+def _keep_from_xla(graph_def: tf.GraphDef) -> None:
+    """Marks all nodes as none for XLA: 1.15.5 looks for clusters in them at every new set of fetches, in functions too, compiler on or off."""
+    for node in graph_def.node:
+        node.attr["_XlaCompile"].b = False

@@ -1,0 +1,1 @@
+"""An audit as text and as a page."""

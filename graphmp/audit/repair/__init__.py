@@ -1,0 +1,1 @@
+"""The search for nodes that have to stay float32."""

@@ -1,0 +1,178 @@
+"""`graphmp audit --fix`: which nodes have to stay float32 for a conversion to compute what the original does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Callable, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
+
+from graphmp.audit.agreement import LOSSES, disagreeing, loss_difference
+from graphmp.audit.audit import Audit
+from graphmp.audit.measure.rows import WEIGHT_GRADIENT
+from graphmp.audit.measure.tally import Tally
+from graphmp.audit.options import Options
+from graphmp.audit.pair.paired import PairedGraph
+from graphmp.audit.pair.stepping import PairedStep, Stepper
+from graphmp.audit.repair.repair import KeepRule, Repair
+from graphmp.audit.repair.search import Search, by_scope
+from graphmp.audit.run import batches_for, chosen_arithmetic
+from graphmp.config import Config
+from graphmp.conversion.built_graph import Identity, convert_graph
+from graphmp.conversion.conversion import Conversion
+from graphmp.conversion.stages import Stages
+from graphmp.graph.structure.view import GraphView, parse_input
+from graphmp.policy.formats import FORMATS
+
+
+class Fixer:
+    """Repairs one conversion."""
+
+    def __init__(
+        self,
+        conversion: Conversion,
+        config: Config,
+        options: Options,
+        tolerance: float,
+        progress: Callable[[int], None],
+    ):
+        """Nothing is run yet.
+
+        Args:
+            conversion: the one that doesn't agree with its original.
+            config: its options.
+            options: the audit's.
+            tolerance: as the audit's.
+            progress: told how many conversions were tried.
+        """
+        self._conversion = conversion
+        self._config = config
+        self._options = options
+        self._tolerance = tolerance
+        self._progress = progress
+        self._native = chosen_arithmetic(options.arithmetic) == "native"
+        self._runs = 0
+        self._last: Optional[Tuple[Config, Conversion]] = None
+
+    def repair(self, audit: Audit) -> Repair:
+        """Searches, and validates what it found on fresh batches."""
+        scale = self._scale(audit)
+        if scale:
+            return self._repaired([], True, scale)
+        half = half_nodes(self._conversion)
+        found = Search(lambda kept: self._passes(kept, 0)).smallest(
+            by_scope(half), self._guess(audit, half)
+        )
+        kept = [node for node in half if node in set(found.kept or ())]
+        return self._repaired(
+            kept, found.kept is not None and self._passes(frozenset(kept), self._options.steps)
+        )
+
+    def _scale(self, audit: Audit) -> str:
+        """The loss scale that the audit advises, where gradients vanish under the one in force and it is the cure; else empty."""
+        vanished = any(
+            finding.range.converted_norm < finding.range.norm / 2 for finding in audit.disagreeing
+        )
+        if not vanished or self._config.loss_scale == "dynamic" or len(audit.losses) != 1:
+            return ""
+        asked, self._config = (
+            self._config,
+            replace(self._config, loss_scale=audit.losses[0].advice.scale),
+        )
+        if self._passes(frozenset(), 0) and self._passes(frozenset(), self._options.steps):
+            return (
+                "%d" % audit.losses[0].advice.scale
+                if audit.losses[0].advice.scale >= 1
+                else "%g" % audit.losses[0].advice.scale
+            )
+        self._config = asked
+        return ""
+
+    def _repaired(self, kept: List[str], passes: bool, loss_scale: str = "") -> Repair:
+        before, after = self._conversion.report, self._converted(frozenset(kept)).report
+        return Repair(
+            [
+                KeepRule(
+                    node, _half_ops(before) - _half_ops(self._converted(frozenset([node])).report)
+                )
+                for node in kept
+            ],
+            passes,
+            self._runs,
+            _half_ops(before),
+            _half_ops(after),
+            before["coverage"]["converted_ops"],
+            after["coverage"]["converted_ops"],
+            loss_scale,
+        )
+
+    def _guess(self, audit: Audit, half: Sequence[str]) -> List[str]:
+        """Nodes that the audit saw overflow, vanish or give what isn't finite first, with their neighbours."""
+        view = GraphView(self._conversion.original.graph_def)
+        bad = {parse_input(finding.range.row.name).node for finding in audit.suspects}
+        near = (
+            bad
+            | {port.node for name in bad for port in view.inputs(name)}
+            | {c.node for name in bad for c in view.consumers(name)}
+        )
+        return by_scope([name for name in half if name in near])
+
+    def _passes(self, kept: FrozenSet[str], first: int) -> bool:
+        """Whether the conversion that keeps these nodes agrees with the original, step by step from batch `first` on."""
+        self._runs += 1
+        paired = PairedGraph(self._converted(kept), self._native, (WEIGHT_GRADIENT,))
+        tally = Tally(paired.rows, FORMATS[self._config.compute_dtype])
+        skipped = 0
+        with Stepper(paired) as stepper:
+            stepper.begin(self._options.checkpoint)
+            batches = batches_for(stepper, self._conversion.original, self._options)
+            if stepper.adapts:
+                stepper.compare(batches(first), False)
+            for number in range(self._options.steps):
+                step = stepper.settled(batches(first + number), True)
+                tally.add(*stepper.tables(), step.scales, step.finite)
+                skipped += not all(step.finite)
+                if 2 * skipped > self._options.steps or not self._losses_agree(step):
+                    break
+                stepper.step(batches(first + number))
+            else:
+                self._progress(self._runs)
+                return not disagreeing(tally.ranges(), self._tolerance)
+        self._progress(self._runs)
+        return False
+
+    def _losses_agree(self, step: PairedStep) -> bool:
+        return all(
+            loss_difference(a, b) <= LOSSES * self._tolerance
+            for a, b in zip(step.original, step.converted)
+        )
+
+    def _converted(self, kept: FrozenSet[str]) -> Conversion:
+        patterns = tuple(
+            "^(?:%s)$" % "|".join(map(re.escape, part)) for part in _parts(sorted(kept))
+        )
+        config = replace(self._config, keep_float32=self._config.keep_float32 + patterns)
+        if self._last is None or self._last[0] != config:
+            before = self._conversion.before
+            self._last = (
+                config,
+                convert_graph(before, Identity("", "", ""), config, Stages(lambda stage: None), []),
+            )
+        return self._last[1]
+
+
+def _parts(names: Sequence[str], most: int = 1000) -> Iterable[Sequence[str]]:
+    return (names[start : start + most] for start in range(0, len(names), most))
+
+
+def half_nodes(conversion: Conversion) -> List[str]:
+    """Nodes of the main graph that the conversion put in half precision, in the order of the graph."""
+    half: Set[str] = {
+        row["node"]
+        for row in conversion.report["changes"]
+        if not row["body"] and row["change"].startswith("dtype of ")
+    }
+    return [node.name for node in conversion.original.graph_def.node if node.name in half]
+
+
+def _half_ops(report: dict) -> int:
+    return int(sum(report["half_ops"].values()))

@@ -1,0 +1,111 @@
+"""The result of a repair: which nodes stay float32, and what that costs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import List, NamedTuple, Tuple
+
+from graphmp.wording import plural, printable
+
+
+class KeepRule(NamedTuple):
+    """A node to keep in float32.
+
+    Attributes:
+        node: its name.
+        lost: how many ops fewer are half with it alone than without any.
+    """
+
+    node: str
+    lost: int
+
+
+@dataclass(frozen=True)
+class Repair:
+    """The findings.
+
+    Attributes:
+        rules: the nodes to keep; empty where the conversion passes as it is.
+        passes: whether the conversion with the rules does, on fresh batches too.
+        runs: how many conversions were tried.
+        half_before: half-precision ops of the conversion as it was.
+        half_after: with the rules.
+        matmuls_before: matmuls and convolutions among them.
+        matmuls_after: with the rules.
+        loss_scale: the loss scale that repairs it without a rule; empty where that is not the cure.
+    """
+
+    rules: List[KeepRule]
+    passes: bool
+    runs: int
+    half_before: int
+    half_after: int
+    matmuls_before: int
+    matmuls_after: int
+    loss_scale: str = ""
+
+    def policy_lines(self) -> str:
+        """The rules as lines of an op policy file."""
+        return "".join(
+            "keep_float32 ^%s$  # %d op%s fewer in half\n"
+            % (re.escape(r.node), r.lost, "" if r.lost == 1 else "s")
+            for r in self.rules
+        )
+
+    def to_text(self, policy: str, source: str) -> str:
+        """The text of `graphmp audit --fix`.
+
+        The policy file's name and the source are for the next command.
+        """
+        tried = "%d conversions tried" % self.runs
+        if not self.passes:
+            return _lines(
+                [
+                    ("repair", "found none, with all nodes in float32 at last; " + tried),
+                    ("next", "is the data right? Try other --data, or a larger --tolerance"),
+                ]
+            )
+        if self.loss_scale:
+            said = [
+                (
+                    "repair",
+                    "a loss scale of %s; agrees on fresh batches; %s" % (self.loss_scale, tried),
+                )
+            ]
+            return _lines(
+                [*said, ("next", "graphmp convert %s --loss_scale=%s" % (source, self.loss_scale))]
+            )
+        nodes = [
+            (
+                "keep",
+                "%s  (%d fewer half-precision ops by itself)" % (printable(rule.node), rule.lost),
+            )
+            for rule in self.rules
+        ]
+        said = [
+            (
+                "repair",
+                "%s kept in float32; agrees on fresh batches; %s"
+                % (plural(len(self.rules), "node"), tried),
+            ),
+            *nodes,
+        ]
+        cover = (self.half_after, self.half_before, self.matmuls_after, self.matmuls_before)
+        said.append(
+            (
+                "cover",
+                "%d of %d half-precision ops stay half, %d of %d matmuls and convolutions" % cover,
+            )
+        )
+        return _lines(
+            [
+                *said,
+                ("wrote", policy),
+                ("next", "graphmp convert %s --op_policy=%s" % (source, policy)),
+            ]
+        )
+
+
+def _lines(rows: List[Tuple[str, str]]) -> str:
+    return "".join("%-12s %s\n" % row for row in rows)

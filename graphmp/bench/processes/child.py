@@ -1,0 +1,159 @@
+"""The processes that run graphs for a bench. Orders come as lines of JSON, answers go back so.
+
+`main` imports TensorFlow once, and forks a process for each specification that it reads: that one takes orders until one of them is to
+end. How a process ended is an answer too, for one without memory may be killed. All end with their parent, whose end closes their
+standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+import time
+import traceback
+from typing import IO, Any, Dict, Iterator, List, Optional
+
+import tensorflow.compat.v1 as tf
+
+from graphmp.bench.bench import FAILED, FLOAT32, OUT_OF_MEMORY
+from graphmp.bench.kernels.shares import shares
+from graphmp.bench.processes import accumulation, feeds, memory, pipeline
+from graphmp.bench.processes.processes import END, ENDED, says_no_memory
+from graphmp.bench.processes.timed_session import TimedSession, TrainingFile
+from graphmp.errors import GraphmpError
+from graphmp.session.steps.step_stats import peak_bytes
+from graphmp.wording import first_line
+
+_STDOUT = 1
+_TRACES = 3  # the quickest step is the one that others disturbed least
+
+
+class Child:
+    """Sessions of the graphs, by variant; each method but `answer` is an order."""
+
+    def __init__(self, spec: Dict[str, Any]):
+        """Nothing is run yet; `spec` is what `processes.spec` makes."""
+        self._trainings = {
+            name: TrainingFile(*values) for name, values in spec["trainings"].items()
+        }
+        self._gpu_memory = spec["memory_limit"] if spec["on_gpu"] else 0
+        self._open: Dict[str, TimedSession] = {}
+        self._batches: Dict[str, List[Dict[str, Any]]] = {}
+
+    def answer(self, order: Dict[str, Any]) -> Dict[str, Any]:
+        """Carries out an order: {"value": ...}, or {"trouble": [status, message]}, or {"error": [code, message, exit status]}."""
+        try:
+            return {"value": getattr(self, order["order"])(*order["arguments"])}
+        except GraphmpError as error:
+            return {"error": [error.code, error.message, error.exit_status]}
+        except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+            return {"trouble": [OUT_OF_MEMORY, first_line(error)]}
+        except Exception as error:  # TensorFlow raises what it likes
+            return {
+                "trouble": [
+                    OUT_OF_MEMORY if says_no_memory(str(error)) else FAILED,
+                    first_line(error),
+                ]
+            }
+
+    def make_batches(self, data: str, sizes: List[int], seed: int, folder: str) -> List[Any]:
+        """Writes the batches; returns what was made, and the wait for the graph's own input."""
+        original = TimedSession(self._trainings[FLOAT32], self._gpu_memory)
+        made = feeds.make(original, data, sizes, seed, pathlib.Path(folder))
+        return [made, pipeline.measure(original, feeds.read(made[0].path, 1)[0])]
+
+    def accumulation(self, dtype: str) -> Dict[str, Optional[float]]:
+        """The errors of sums in half precision."""
+        return accumulation.errors(dtype)
+
+    def fit(self, variant: str, path: str, seconds: float) -> List[Any]:
+        """Runs a variant alone: what memory it takes, where its step spends its time, and how long a step takes.
+
+        It has about so many seconds: where steps are long, there are fewer of them. The session stays open for other batches.
+        """
+        ends = time.monotonic() + seconds
+        try:
+            training, (batch,) = self._opened(variant), feeds.read(path, 1)
+            training.step(batch)  # the first step optimises the graph
+            alone = training.timed([batch], 1)
+            traces = [training.traced(batch)]
+            while len(traces) < _TRACES and time.monotonic() + alone[0] < ends:
+                traces.append(training.traced(batch))
+            peak = max(sum(peak_bytes(trace).values()) for trace in traces)
+            found = [shares(trace, training.view.graph_def) for trace in traces]
+            return [memory.measured(peak), min(found, key=lambda parts: parts.total), alone[0]]
+        except Exception:
+            self.close(variant)
+            raise
+
+    def open(self, variant: str, path: str, warmup: int) -> None:
+        """Makes a variant ready to be timed; a session that is open is taken."""
+        if path not in self._batches:
+            self._batches = {path: feeds.read(path)}
+        training = self._opened(variant)
+        for number in range(warmup):
+            training.step(self._batches[path][number % len(self._batches[path])])
+
+    def steps(self, variant: str, path: str, count: int) -> List[float]:
+        """Times steps of a variant that is open."""
+        return self._open[variant].timed(self._batches[path], count)
+
+    def close(self, variant: str) -> None:
+        """Gives back what a variant holds."""
+        session = self._open.pop(variant, None)
+        if session is not None:
+            session.close()
+
+    def _opened(self, variant: str) -> TimedSession:
+        if variant not in self._open:
+            self._open[variant] = TimedSession(self._trainings[variant], self._gpu_memory)
+        return self._open[variant]
+
+
+def main() -> None:
+    """Serves until its standard input is closed."""
+    answers = os.fdopen(os.dup(_STDOUT), "w")
+    os.dup2(sys.stderr.fileno(), _STDOUT)  # what TensorFlow and others print is no answer
+    if tf.__version__ > "2":
+        tf.disable_v2_behavior()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    for line in _orders():
+        process = os.fork()  # no session was opened here, so no thread of TensorFlow's is lost
+        if not process:
+            _serve(json.loads(line), answers)
+        status = os.waitpid(process, 0)[1]
+        _say(
+            answers,
+            {ENDED: -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)},
+        )
+
+
+def _serve(spec: Dict[str, Any], answers: IO[str]) -> None:
+    """Carries out orders until the one to end; does not return."""
+    try:
+        memory.be_killed_first()
+        if spec["memory_limit"] and not spec["on_gpu"]:
+            memory.limit(spec["memory_limit"])
+        child = Child(spec)
+        _say(answers, {"value": None})
+        for line in _orders():
+            order = json.loads(line)
+            if order["order"] == END:
+                break
+            _say(answers, child.answer(order))
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def _orders() -> Iterator[str]:
+    """Lines, each read when it is asked for: the next one may be for another process."""
+    return iter(sys.stdin.readline, "")
+
+
+def _say(answers: IO[str], answer: Dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()

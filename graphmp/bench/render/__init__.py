@@ -1,0 +1,1 @@
+"""A bench as text and as a picture."""

@@ -1,0 +1,1 @@
+"""Which steps a bench times, in which order, and their statistics."""
