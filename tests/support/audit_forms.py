@@ -7,7 +7,7 @@ import gzip
 import json
 import re
 
-from graphmp.audit import text
+from graphmp.audit.render import text
 
 
 def page_json(page):

@@ -13,7 +13,7 @@ import pytest
 
 from graphmp.audit.measure.rows import ROLES
 from graphmp.audit.render import html, text
-from tests.support.audit_forms import page_json
+from tests.support.audit_forms import page_json, rendered
 from tests.support.audits import audit, bad, exponents, finding, good, hostile, loss, many
 
 pytestmark = pytest.mark.unit

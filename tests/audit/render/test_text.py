@@ -12,7 +12,7 @@ import pytest
 
 from graphmp.audit.measure.rows import ACTIVATION_GRADIENT, WEIGHT_GRADIENT
 from graphmp.audit.render import html, text
-from tests.support.audit_forms import page_json
+from tests.support.audit_forms import page_json, rendered
 from tests.support.audits import HOSTILE, audit, bad, exponents, finding, good, hostile, loss
 
 pytestmark = pytest.mark.unit
