@@ -12,7 +12,7 @@ CANNOT_CONVERT = 1
 
 
 class Code(NamedTuple):
-    """What a code means, the exit status that goes with it, and what cures it."""
+    """The meaning of a code, its exit status, and its cure."""
 
     exit_status: int
     meaning: str

@@ -32,7 +32,7 @@ def more(hidden: int) -> str:
 
 
 def first_line(error: Optional[Exception]) -> str:
-    """What a kernel said in an error; TensorFlow 2 puts a headline and the stack of the node's definition before it."""
+    """A kernel's message in an error, without TensorFlow 2's headline and stack before it."""
     lines = str(getattr(error, "message", error)).strip().split("\n")
     starts = [number + 1 for number, line in enumerate(lines[:-1]) if line.startswith("Node: ")]
     return lines[starts[-1] if starts else 0].strip()

@@ -1,4 +1,4 @@
-"""What this machine computes on."""
+"""The devices of this machine."""
 
 from __future__ import annotations
 

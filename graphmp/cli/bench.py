@@ -278,7 +278,7 @@ def _present(args: argparse.Namespace, found: Bench, picture: str) -> None:
 
 
 def _head(found: Bench) -> List[Line]:
-    """What was timed and how."""
+    """The timed variants and the method."""
     from graphmp.bench.render import text
 
     name = found.source.rstrip("/").split("/")[-1]

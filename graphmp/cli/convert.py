@@ -167,7 +167,7 @@ def default_output(source: str) -> str:
 
 
 def next_command(folder: pathlib.Path, report: Dict[str, Any]) -> str:
-    """What a user would try next."""
+    """The next command to try."""
     node = next(
         (row["node"] for row in report["warnings"] if row["code"] == "GMP102" and row["node"]), None
     )

@@ -172,7 +172,7 @@ def _print_written(diff: Diff, args: argparse.Namespace, opener: str) -> None:
 
 
 def _verdict(diff: Diff, args: argparse.Namespace) -> Iterator[Tuple[str, str]]:
-    """What --check comes to: its style, and in words."""
+    """The result of --check: a style, and words."""
     if args.check and _passes(diff):
         yield (
             "passed",

@@ -306,7 +306,7 @@ def _links(heading: str, links: Sequence[Link]) -> List[Line]:
 
 
 def _next(found: Explanation, path: str, original: str, flags: List[str]) -> str:
-    """What a user would try next: the first flag that works, or the node behind an inserted one."""
+    """The next command to try: the first flag that works, or the node behind an inserted one."""
     if found.producer is not None:
         return "graphmp explain %s %s" % (shlex.quote(path), shlex.quote(found.producer.node))
     option = next(

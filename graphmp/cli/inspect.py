@@ -265,7 +265,7 @@ def _shapes(found: Inspection) -> List[Line]:
 
 
 def _next(found: Inspection, name: str) -> str:
-    """What a user would try next."""
+    """The next command to try."""
     if any(note["code"] == "GMP022" for note in found.notes):
         original = pathlib.Path(name).parent / "original.meta"
         return (

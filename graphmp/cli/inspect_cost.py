@@ -48,7 +48,7 @@ def _lines(found: Costs, name: str, dtype: str) -> List[Line]:
 
 
 def _head(found: Costs, name: str) -> List[Line]:
-    """What was counted, and the sums."""
+    """The counted tensors, and sums."""
     from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
     from graphmp.rewrite.costs import CAST_BYTES, SAVED_BYTES
 
@@ -78,7 +78,7 @@ def _head(found: Costs, name: str) -> List[Line]:
 
 
 def _cut(found: Costs, dtype: str) -> List[Line]:
-    """What the cut chose, beside the two choices that need no cut."""
+    """The choice of the cut, beside the two choices that need no cut."""
     cut = found.cut
     if not cut.free:
         return []
@@ -129,7 +129,7 @@ def _wide(found: Costs) -> List[Line]:
 
 
 def _next(found: Costs, name: str) -> str:
-    """What a user would try next."""
+    """The next command to try."""
     graph = shlex.quote(name)
     kept = [
         row.node

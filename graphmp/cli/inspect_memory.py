@@ -132,7 +132,7 @@ def _lines(
 
 
 def _head(found: Comparison, name: str) -> List[Line]:
-    """What was measured, and how."""
+    """The measured memory, and the method."""
     from graphmp.graph.shapes.shapes import UNKNOWN_DIMENSION
 
     as_well = (
@@ -210,7 +210,7 @@ def _grouped(tensors: Sequence[Tensor]) -> List[Tuple[Tensor, int]]:
 
 
 def _next(found: Comparison, args: argparse.Namespace) -> str:
-    """What a user would try next."""
+    """The next command to try."""
     graph = shlex.quote(args.graph)
     if found.converted is None:
         return "graphmp inspect %s" % graph

@@ -47,7 +47,7 @@ def _lines(found: Wire, name: str, dtype: str) -> List[Line]:
 
 
 def _head(found: Wire, name: str) -> List[Line]:
-    """What was counted."""
+    """The counted traffic."""
     text = "%s by static shapes; unknown dimensions count as %d (--batch_size=N: as N)" % (
         counted(found.trains),
         found.unknown,
@@ -117,7 +117,7 @@ def _shown(device: str) -> str:
 
 
 def _next(found: Wire, name: str) -> str:
-    """What a user would try next."""
+    """The next command to try."""
     graph = shlex.quote(name)
     if found.after is None:
         return "graphmp inspect %s" % graph

@@ -1,4 +1,4 @@
-"""What the forms of `graphmp inspect` say alike."""
+"""Lines that the forms of `graphmp inspect` share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def note(text: str) -> Line:
 
 
 def counted(trains: bool) -> str:
-    """What of the graph was measured."""
+    """The measured part of the graph."""
     return "a training step" if trains else "the whole graph, for it has no training step"
 
 

@@ -47,7 +47,7 @@ _ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent)
 
 
 class Run(Observer):
-    """What is said of a run, and written of it."""
+    """Messages and files of a run."""
 
     def __init__(self, spec: Dict[str, Any]):
         self.config = Config.from_json(spec["config"])
@@ -101,7 +101,7 @@ class Run(Observer):
         patch.wrap(multiprocessing.spawn, "get_preparation_data", self._prepared)
 
     def _prepared(self, original: Any, name: str) -> Any:
-        """What a spawned process is told: reading it sets that process up, before it imports the script."""
+        """The orders of a spawned process: reading them sets it up before it imports the script."""
         return dict(original(name), graphmp=_Setup(self._spec))
 
     def _scale(self) -> str:

@@ -1,4 +1,4 @@
-"""What a terminal gets beyond plain text: progress on anything that takes long."""
+"""Output for terminals only: progress of long work."""
 
 from __future__ import annotations
 

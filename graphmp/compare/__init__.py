@@ -1,1 +1,1 @@
-"""What changed between two graphs, node by node, and why."""
+"""Changes between two graphs, node by node, with reasons."""

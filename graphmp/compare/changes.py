@@ -1,4 +1,4 @@
-"""What a comparison finds, as data: changes, graph bodies side by side, and why something stayed float32."""
+"""The findings of a comparison as data: changes, bodies side by side, reasons for float32."""
 
 from __future__ import annotations
 

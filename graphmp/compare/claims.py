@@ -1,4 +1,4 @@
-"""What a conversion must not change, as claims: proved, failed, not proved, not applicable.
+"""Claims about a conversion: proved, failed, not proved, not applicable.
 
 Those of the graphs need no report: variables, checkpoint names and inputs are compared, and all else is proved by `graphmp.verify`.
 Those of the report say whether it explains every change, and that the losses it names are float32.

@@ -1,4 +1,4 @@
-"""What colours a node: its one change that counts most, by the kind of its reason, or by its category where no reason is known."""
+"""The colour of a node: that of its most important change, by the kind of its reason."""
 
 from __future__ import annotations
 

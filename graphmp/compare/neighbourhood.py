@@ -1,4 +1,4 @@
-"""What is around a node: the nodes that it reads and the nodes that read it, a few steps far."""
+"""The neighbourhood of a node: the nodes that it reads and the nodes that read it."""
 
 from __future__ import annotations
 

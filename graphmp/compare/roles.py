@@ -1,4 +1,4 @@
-"""What the nodes are for that graphmp inserts: a table over their names, which are part of the interface, tried in order."""
+"""Roles of inserted nodes: a table over their names, which are part of the interface."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ALL_FINITE = re.compile(_SCALE + r"all_finite$")
 
 
 def role(name: str) -> Optional[Role]:
-    """What a node is for, by its name; None for a node of the model."""
+    """The role of a node, by its name; None for a node of the model."""
     return _first(_ROLES, name)
 
 

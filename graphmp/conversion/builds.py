@@ -23,7 +23,7 @@ def build(spec: Dict[str, Any], log: Callable[[str], None]) -> Any:
     """Runs one child process.
 
     Args:
-        spec: what `graphmp.conversion.child.Build` reads, but for the folder to write to.
+        spec: what `graphmp.conversion.child.Build` reads, except the folder to write to.
         log: told what the child printed.
 
     Returns:

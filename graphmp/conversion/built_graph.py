@@ -18,7 +18,7 @@ _LARGE = 1 << 20  # bytes of a graph: all that TensorFlow imported is walked too
 
 
 class Identity(NamedTuple):
-    """What the report says of a graph's source: its name, the SHA-256 of its bytes, and why the rewrite was taken."""
+    """A graph's source for the report: name, SHA-256, and the reason for the rewrite."""
 
     source: str
     digest: str

@@ -64,7 +64,7 @@ class Build:
         self._depth = threading.local()
 
     def decorate(self, function: Any) -> Any:
-        """What the build function is passed through as it is defined."""
+        """The decorator of the build function."""
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self.decorate(function.__func__))
 

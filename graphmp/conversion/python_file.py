@@ -66,7 +66,7 @@ class Script(NamedTuple):
             raise unfit.executes_eagerly(str(self.source.path), eagerly)
 
     def spec(self, config: Config) -> Dict[str, Any]:
-        """What the child process is told."""
+        """The orders of the child process."""
         written = legacy.written(self.source.path)
         return {
             "path": str(self.source.path),
@@ -124,7 +124,7 @@ def convert_file(
 
 
 def _unproved(conversion: Conversion) -> str:
-    """What can't be proved of what the recipe built, in a line; empty where all is proved."""
+    """The unproved claims on the recipe's graph, in a line; empty if all is proved."""
     of_graphs = (row for row in conversion.report["checks"] if row["name"] not in OF_REPORT)
     found = next((row for row in of_graphs if row["status"] in (FAILED, NOT_PROVED)), None)
     return (
@@ -223,7 +223,7 @@ def _check_keras() -> None:
 
 
 def _check_coverage(report: Dict[str, Any], source: Source, kept: int) -> None:
-    """Refuses a function that has no part in any of the graph's matmuls and convolutions, but for those that the user keeps in float32."""
+    """Refuses a function that has no part in any of the graph's matmuls and convolutions, except those that the user keeps in float32."""
     coverage = report["coverage"]
     if (
         report["compute_dtype"] != "float32"

@@ -1,1 +1,1 @@
-"""What is installed on this machine, and what works with it."""
+"""Diagnosis of an installation: packages, devices, and their limits."""

@@ -1,4 +1,4 @@
-"""What times on a device mean: whether its half precision is faster than float32 at all, and what its products add up in."""
+"""Devices: whether half precision can be faster there at all, and what products add up in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROUNDED_ONCE = 2.5
 
 
 class Device(NamedTuple):
-    """What computes.
+    """A device that computes.
 
     Attributes:
         name: in words.
@@ -36,7 +36,7 @@ class Device(NamedTuple):
 
     @property
     def default_dtype(self) -> str:
-        """What a bench converts to where nobody says: what is fast here, float16 where nothing is."""
+        """The default dtype of a bench: the fast one here, or float16."""
         return "bfloat16" if not self.on_gpu and self.fast_bfloat16 else "float16"
 
 

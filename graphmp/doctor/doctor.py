@@ -1,4 +1,4 @@
-"""What is installed, what will not work, and what cures it: facts in, findings out."""
+"""Findings about an installation, each with a cure, from facts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def diagnose(facts: Facts) -> List[Finding]:
 
 
 def next_step(findings: List[Finding]) -> str:
-    """What to do now: the first cure that is needed, or to convert something."""
+    """The next step: the first cure that is needed, or a conversion."""
     for finding in findings:
         if not finding.ok:
             return "%s; then: graphmp doctor" % finding.cure

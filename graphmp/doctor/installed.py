@@ -1,4 +1,4 @@
-"""What is installed here and what the machine is, gathered without importing TensorFlow into this process."""
+"""Facts about packages and machine, gathered without importing TensorFlow into this process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Distribution(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """What a diagnosis starts from.
+    """The facts of a diagnosis.
 
     Attributes:
         python: version numbers.

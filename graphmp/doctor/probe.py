@@ -1,4 +1,4 @@
-"""What only an imported TensorFlow can say of itself, as JSON. `python -m graphmp.doctor.probe`
+"""Facts that need an imported TensorFlow, as JSON. `python -m graphmp.doctor.probe`
 
 It runs in a process of its own: a TensorFlow that doesn't fit its protobuf, its numpy or the CPU can end the process
 that imports it. Kernels are tried, not looked up, since builds of the same version differ.

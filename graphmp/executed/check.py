@@ -57,7 +57,7 @@ def proof_with_steps(
     expected: Optional[Mapping[str, Any]] = None,
     devices: Sequence[str] = DEVICES,
 ) -> Proof:
-    """The proof of a conversion, its claims followed by those of running it, but for a graph that is broken.
+    """The proof of a conversion, its claims followed by those of running it, except a graph that is broken.
 
     Args:
         original: the graph before.
@@ -224,7 +224,7 @@ class Executed:
         return self._same(_GIVEN, text, trials, wanted)
 
     def _same(self, name: str, text: str, trials: Iterator[_Trial], wanted: same.Expected) -> Claim:
-        """Whether one of some graphs, each the same but for its scale, leaves all variables as the original does."""
+        """Whether one of some graphs, each the same except for its scale, leaves all variables as the original does."""
         if not wanted.steps.number:
             return Claim(
                 name,

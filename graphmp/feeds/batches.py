@@ -189,7 +189,7 @@ def _function(spec: str) -> Callable[..., Any]:
 
 
 def _called(function: Callable[..., Any], label: str) -> Callable[[int], Any]:
-    """What a function returns for each step, however it is written."""
+    """The batches of a function, whatever its form."""
     parameters = [
         p
         for p in inspect.signature(function).parameters.values()

@@ -1,4 +1,4 @@
-"""What a made-up value must hold so that a training step makes sense of it, by the ops that read it.
+"""Requirements on made-up values, by the ops that read them.
 
 1. Integers that look something up are below the number of rows, classes or positions there, the smallest where there are several.
 2. A scalar integer that goes into a shape is the batch size.

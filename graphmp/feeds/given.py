@@ -87,7 +87,7 @@ def fits(found: Sequence[int], shape: Optional[Sequence[Optional[int]]]) -> bool
 
 
 def refused(label: str, tensor: Wanted, array: np.ndarray, accepted: str) -> GraphmpError:
-    """What was found, and what is accepted."""
+    """The found and the accepted value, in words."""
     return GraphmpError(
         "GMP002",
         "%s: %s: found %s; accepted are %s"

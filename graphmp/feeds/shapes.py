@@ -94,7 +94,7 @@ def _matrix(shapes: Shapes, use: Use) -> Shape:
 
 
 def _pictures(shapes: Shapes, use: Use) -> Shape:
-    """What a convolution reads: the channels of its filter, last or second."""
+    """The input shape of a convolution: the channels of its filter, last or second."""
     filters = shapes.operand(use, 1)
     channels = filters[2] if filters and len(filters) == 4 else None
     channels_first = "data_format" in use.node.attr and use.node.attr["data_format"].s == b"NCHW"

@@ -174,7 +174,7 @@ def _outputs(view: GraphView, consumer: Consumer) -> List[Port]:
 
 
 def _read_from_array(view: GraphView, writer: str) -> List[Port]:
-    """What comes out of the TensorArray that a node writes to; its handle gets into loops by way of Enter."""
+    """The reads of the TensorArray that a node writes to; Enter takes its handle into loops."""
     waiting, seen = [carried_from(view, view.inputs(writer)[0])], set()
     found = []
     while waiting:

@@ -49,7 +49,7 @@ def described(dtype: str, shape: Optional[Sequence[Optional[int]]]) -> str:
 
 
 def wanted_tensors(graph: tf.Graph, view: GraphView, targets: Iterable[str]) -> List[Wanted]:
-    """What must be fed so that `targets` run without their script: each output of a source that is read, each placeholder.
+    """The feeds that `targets` need without their script: outputs of sources, and placeholders.
 
     Args:
         graph: the imported graph.
@@ -113,14 +113,14 @@ def _wanted(view: GraphView, tensor: Any) -> Wanted:
 
 
 def _joined(one: Shape, other: Shape) -> Shape:
-    """What two sayings about a shape come to; the first is right where they contradict each other."""
+    """Two shapes merged; the first wins where they contradict each other."""
     if one is None or other is None or len(one) != len(other):
         return other if one is None else one
     return tuple(b if a is None else a for a, b in zip(one, other))
 
 
 def _of_queue(view: GraphView, node: tf.NodeDef, output: int) -> Shape:
-    """What a queue was told of the shape of its elements."""
+    """The shape of a queue's elements, if the queue has it."""
     if not node.op.startswith("QueueDequeue"):
         return None
     queue = view.nodes[view.inputs(node.name)[0].node]

@@ -74,7 +74,7 @@ class LegacyTensorFlow(types.ModuleType):
 
     @property
     def __all__(self) -> List[str]:
-        """What `from tensorflow import *` brings."""
+        """The names for `from tensorflow import *`."""
         return [name for name in dir(self) if not name.startswith("_")]
 
 

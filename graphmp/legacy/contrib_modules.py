@@ -47,7 +47,7 @@ class ContribModule(types.ModuleType):
 
     @property
     def __all__(self) -> List[str]:
-        """What `from tensorflow.contrib.layers import *` brings: the public names that are served."""
+        """The public names for `from tensorflow.contrib.layers import *`."""
         prefix = self._path + "." if self._path else ""
         names: Set[str] = {
             key[len(prefix) :].split(".")[0]

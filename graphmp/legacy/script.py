@@ -81,7 +81,7 @@ def written(script: pathlib.Path) -> Written:
 
 
 def _folders_on_path() -> List[pathlib.Path]:
-    """What PYTHONPATH, or an installation that can be edited, puts on `sys.path`; graphmp's own folder is none of a script's."""
+    """Folders of `sys.path` from PYTHONPATH or editable installations, without graphmp's own."""
     own = pathlib.Path(__file__).resolve().parents[2]
     folders = [pathlib.Path(entry).resolve() for entry in sys.path[1:] if entry]
     installed = {pathlib.Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}

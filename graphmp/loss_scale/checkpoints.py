@@ -66,7 +66,7 @@ def _restore_ops(saver: Any, graph: Any) -> List[Any]:
 def _values(
     op: Any, names: List[str], reader: Any, lacking: List[str], graph: Any
 ) -> Dict[Any, Any]:
-    """What a RestoreV2 op would output, read here: it refuses a checkpoint that lacks any of its names."""
+    """The outputs of a RestoreV2 op, read here: the op refuses a checkpoint that lacks a name."""
     slices = _strings(op.inputs[2])
     values = {}
     for tensor, name, spec in zip(op.outputs, names, slices):

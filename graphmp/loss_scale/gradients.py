@@ -52,7 +52,7 @@ def largest(gradients: Sequence[Any]) -> Any:
 
 
 def _reduced(tensor: Any, function: Callable[[Any], Any]) -> Any:
-    """What is reduced is large, what comes of it is one number: that is what leaves the tensor's device."""
+    """Reduce on the tensor's device: the tensor is large, and only one number leaves the device."""
     return _on(tensor.device, function)(tensor)
 
 

@@ -178,7 +178,7 @@ class DynamicLossScale(FixedLossScale):
                 )
 
     def _fitting(self, gradients: Sequence[Any]) -> Any:
-        """The scale after a good step: as it is, but for a first one after which it would leave less than HEAD_ROOM.
+        """The scale after a good step: as it is, except a first one after which it would leave less than HEAD_ROOM.
 
         Then it is the largest power of two that leaves as much.
         """

@@ -298,7 +298,7 @@ def target_of(creation: Creation) -> Any:
 
 
 def old_value(op_type: str, target: Any, value: Any) -> Any:
-    """What an assignment must be given to change nothing: the present value, or a zero delta, -0 where it is added: -0 and 0 are 0."""
+    """The neutral value of an assignment: the present value, or a zero delta, -0 if it is added."""
     if op_type not in OVERWRITES:
         zeros = tf.zeros_like(value)
         return tf.negative(zeros) if op_type.startswith("AssignAdd") else zeros

@@ -1,4 +1,4 @@
-"""What a skipped step changes all the same, in a graph that was built under the recipe."""
+"""Writes that go on in skipped steps, in a graph that the recipe built."""
 
 from __future__ import annotations
 

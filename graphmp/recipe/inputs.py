@@ -43,7 +43,7 @@ def cast_arguments(
 
 
 def map_back(result: Any, originals: Dict[str, Any], state: GraphState) -> Any:
-    """What the caller gets: its own tensors where the function returned an argument, float32 for half tensors."""
+    """The caller's results: its own tensors for returned arguments, float32 for half tensors."""
     return replaced(result, [_back(leaf, originals, state) for leaf in flat(result)])
 
 

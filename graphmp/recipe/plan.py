@@ -1,4 +1,4 @@
-"""What a float32 build of the function says about where half precision goes.
+"""The plan of half precision, from a float32 build of the function.
 
 Rules, on the forward ops that the call created:
 
@@ -73,7 +73,7 @@ class Plan:
     outside: Tuple[str, ...] = ()
 
     def as_json(self) -> Dict[str, Any]:
-        """A JSON value; `from_json` reads it back, but for what a rehearsal alone has."""
+        """A JSON value; `from_json` reads it back, except what a rehearsal alone has."""
         return {
             k: dict(v) if isinstance(v, dict) else sorted(v)
             for k, v in vars(self).items()

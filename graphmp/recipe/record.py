@@ -1,4 +1,4 @@
-"""What the recipe did to a graph, for the report."""
+"""The record of the recipe, for the report."""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ _MODULUS = 2**31 - 1  # as TensorFlow truncates seeds
 
 
 class _Listener(NamedTuple):
-    """What seeds of a graph are made from while it is being built: `next` is called at each, and leaves one to TensorFlow by None."""
+    """A source of seeds for a graph that is being built.
+
+    `next` returns one, or None for TensorFlow's.
+    """
 
     graph: Any
     next: Callable[[], Optional[int]]

@@ -1,4 +1,4 @@
-"""What the recipe knows about a graph: its casts, its loss groups, what it did."""
+"""The recipe's knowledge of a graph: casts, loss groups, changes made."""
 
 from __future__ import annotations
 
@@ -82,9 +82,7 @@ class GraphState:
             str, GradientCall
         ] = {}  # by the op name of a gradient that was handed out
         self.applied: Dict[str, List[str]] = {}  # update ops by the scope of their loss group
-        self.always: Dict[
-            str, Dict[str, str]
-        ] = {}  # those of them that run in skipped steps too, and why
+        self.always: Dict[str, Dict[str, str]] = {}  # those that run in skipped steps too, and why
         self.surplus = 0  # how many ops the graph has more than the float32 build of it
         self.checked_version = -1
         self.told = (

@@ -52,7 +52,7 @@ def _tell(graph: Any, config: Config) -> None:
 
 
 def configured(given: Any, target: str, graph: Any) -> Any:
-    """What a session is made with in place of its own options: a server runs no fused ops in bfloat16."""
+    """Session options without fused ops, which a server doesn't run in bfloat16."""
     state = states.find(graph)
     half = state is not None and any(
         config.compute_dtype == "bfloat16" for config in state.owner_of.values()

@@ -1,4 +1,4 @@
-"""What is written with the gradients: skipped as a whole where they are not finite."""
+"""Updates with gradients, skipped as a whole if these aren't finite."""
 
 from __future__ import annotations
 

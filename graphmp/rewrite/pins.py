@@ -7,7 +7,7 @@ Rules, in order; the first that holds is the reason.
 3. The op takes no half precision, or has no kernel of it; a TensorArray's flow.
 4. What is fetched: signatures, --fetch, definitions of variables, and in collections the outputs of the model.
 5. --keep_float32.
-6. A cast of the model's own, but for one from bool, uint8 or int8, which half precision holds exactly.
+6. A cast of the model's own, except one from bool, uint8 or int8, which half precision holds exactly.
 7. Look-ups in a variable: the rows are cast, not the table, unless the rows are known to be the larger by far.
 8. Update math: what depends on gradients outside gradient code (clips, norms, averages, optimizers).
 """

@@ -155,7 +155,7 @@ def _graphs_around(graph: Any) -> Iterator[Any]:
 
 
 def _forward(made: Sequence[Any], outside: Any) -> Set[str]:
-    """What a call made for the forward pass, and what that is made of."""
+    """The forward nodes that a call made, and their inputs."""
     own = {op.name: op for op in made}
     read = [
         op
@@ -201,7 +201,10 @@ def _flat(tensors: Any) -> List[Any]:
 def _seeds_of_tape(
     targets: Sequence[Any], given: Sequence[Any], made: Sequence[Any]
 ) -> Optional[List[Any]]:
-    """What a tape starts from: for each target the gradient that was given, or the next ones that it made. None where that can't be told."""
+    """The seeds of a tape by target.
+
+    Given gradients, or its own ones. None if they can't be told.
+    """
     own = set(made)
     if any(
         reader not in own

@@ -21,7 +21,7 @@ class Creation(NamedTuple):
 
 
 class Made:
-    """What TensorFlow's op creation returned: its op, and the tensors that Python is to see."""
+    """The result of TensorFlow's op creation: the op, and the tensors that Python sees."""
 
     def __init__(self, result: tuple):
         self._result = result
@@ -32,7 +32,7 @@ class Made:
         return self._result[2]
 
     def result(self, outputs: Optional[List[Any]] = None) -> tuple:
-        """What the generated function expects, with `outputs` in the place of the op's own."""
+        """The result that the generated function expects, with `outputs` in it."""
         if outputs is None:
             return self._result
         if len(self._result) > 3:  # TensorFlow 2: outputs are handed over apart from the op

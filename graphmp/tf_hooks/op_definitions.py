@@ -35,7 +35,10 @@ def registered(op_type: str) -> Optional[Any]:
 
 
 def defaults(op: Union[str, Any]) -> Dict[str, Any]:
-    """What attributes are that a node doesn't have, by an op type or its OpDef; none of an op type that isn't registered."""
+    """Defaults of attributes that a node lacks, by op type or OpDef.
+
+    None for unregistered op types.
+    """
     definition = registered(op) if isinstance(op, str) else op
     return (
         {a.name: a.default_value for a in definition.attr if a.HasField("default_value")}

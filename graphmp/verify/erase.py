@@ -5,7 +5,7 @@
 1. it is that output itself: nodes keep their names;
 2. it is a cast, between floating-point types, or a copy of such an output;
 3. it is such an output times or divided by a loss scale, or times the factor of a clip;
-4. it is made by a copy of the original's node: same op, attributes and inputs, but for what half precision changes;
+4. it is made by a copy of the original's node: same op, attributes and inputs, except what half precision changes;
 5. at a write, it is the value that this takes behind a gate.
 """
 

@@ -81,7 +81,7 @@ class Flags:
         return None if inside is None else self.of(inside["predicate"])
 
     def _none_skipped(self, found: Bindings) -> Optional[Flag]:
-        """What a count of skipped steps says that is the same behind all calls by whose scale they are skipped as it was ahead of them."""
+        """The flag that a count of skipped steps stands for, if calls don't change the count."""
         count, behind = (
             self._scales.handles.name(found["v"]),
             {port.node for port in found["calls"]},

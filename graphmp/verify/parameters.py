@@ -38,7 +38,7 @@ def read_off(bodies: Sequence[Body]) -> Dict[str, Any]:
 
 
 def _fixed(body: Body) -> Iterator[str]:
-    """The numbers that a body multiplies and divides by as a scale, and those that it hands to functions, but for 1, which scales nothing."""
+    """The numbers that a body multiplies and divides by as a scale, and those that it hands to functions, except 1, which scales nothing."""
     used = {step.scale for step in body.erasure.steps.values() if step is not None}
     for call in body.called:
         for function in call.functions:

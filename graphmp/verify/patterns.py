@@ -14,7 +14,7 @@
     NAME               a constant scalar, the same number wherever it stands; what it is, is read off
     1, [0], "a", nan   a constant of that value
     zeros              a constant of any shape, all of it +0
-    template(a, b)     another template, with patterns for its parameters; its other holes are the caller's, but for those with @
+    template(a, b)     another template, with patterns for its parameters; its other holes are the caller's, except those with @
 
 A definition goes on in lines that are indented. Of several definitions of a name one has to match.
 """

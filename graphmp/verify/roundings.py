@@ -10,7 +10,7 @@ from graphmp.verify.sides import Fault, Sides
 
 
 def roundings(sides: Sides, erasure: Erasure) -> Iterator[Fault]:
-    """Casts from half precision of what another cast took there, but for a gradient of a cast: nothing between computes in it."""
+    """Casts from half precision of what another cast took there, except a gradient of a cast: nothing between computes in it."""
     view = sides.after.view
     widening = [name for name in sorted(sides.added) if sides.is_cast(name, [FLOAT32])]
     gradients = {"%s_grad/Cast" % name for name in widening}

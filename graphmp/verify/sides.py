@@ -127,7 +127,7 @@ class Sides:
         before: the original.
         after: the converted one.
         added: names of nodes that only the converted graph has.
-        more_arguments: those of them that are arguments of a function.
+        more_arguments: those that are arguments of a function.
         faults: what was found wrong.
     """
 

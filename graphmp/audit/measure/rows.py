@@ -36,7 +36,7 @@ class TensorRow(NamedTuple):
         dtype: its half-precision dtype, a DataType; 0 where it is float32.
         loss: which of the report's losses it is a gradient of; -1 for none.
         order: how many of the rows come before it in a step, each behind all that it depends on.
-        power: of that loss's scale in front of what is converted, 1 but for gradients that were divided by it on the way; 0 for no loss.
+        power: of that loss's scale in front of what is converted, 1 except for gradients that were divided by it on the way; 0 for no loss.
     """
 
     name: str

@@ -34,7 +34,7 @@ class PairedGraph:
     Attributes:
         meta_graph: the graph: the original, clones of what the conversion changed, and measurements.
         rows: what is measured; the tables have the originals' rows first, then the converted graph's.
-        left_out: those of them that can't be, in a while loop where nothing else reads them.
+        left_out: those that can't be, in a while loop where nothing else reads them.
         measurement: the op to run for a measured step.
         updates: ops that train the original.
         losses: for each of the report's losses the tensors of the original and of the converted graph.

@@ -39,7 +39,7 @@ class Search:
 
         Args:
             nodes: all candidates, in order.
-            guess: those of them that are suspected, in order.
+            guess: those that are suspected, in order.
         """
         suspects = list(guess) if guess and self._tried(guess) else list(nodes)
         if not self._tried(suspects):

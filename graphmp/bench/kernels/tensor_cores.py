@@ -54,7 +54,7 @@ def is_converted(source: str, tag: str) -> bool:
 
 
 def losses(meta_graph: tf.MetaGraphDef, config: Config) -> List[Dict[str, Any]]:
-    """What trains in a graph that comes without a report, in a report's form as far as a step goes; a loss scale's updates are among them."""
+    """Losses of a graph without a report, in a report's form, updates of loss scales included."""
     found = find_losses(TrainingGraph(meta_graph, config, OpDefs(meta_graph)), config)
     return [
         {

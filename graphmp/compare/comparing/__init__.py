@@ -1,1 +1,1 @@
-"""What a comparison is made of: bodies side by side, which node is which, what changed at a node, and what is no node."""
+"""Parts of a comparison: bodies side by side, pairs of nodes, and their changes."""

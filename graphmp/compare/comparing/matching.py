@@ -337,7 +337,7 @@ def _is_float_cast(node: tf.NodeDef) -> bool:
 
 
 def _looks(node: tf.NodeDef) -> Hashable:
-    """A node's op and attributes, but for dtypes (those of a Cast are what it is), a variable's buffer name, and what TensorFlow notes for itself."""
+    """A node's op and attributes, except dtypes (those of a Cast are what it is), a variable's buffer name, and what TensorFlow notes for itself."""
     return (
         node.op,
         tuple(

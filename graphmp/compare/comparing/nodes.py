@@ -1,4 +1,4 @@
-"""What changed at a node that both graphs have: its name, op, attributes, device and edges."""
+"""Changes of a node that both graphs have: name, op, attributes, device and edges."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _moved(port: Port, pairing: Pairing) -> Port:
 
 
 def _same_value(old: Port, new: Port, pairing: Pairing) -> bool:
-    """Whether two ports hold the same value but for its floating dtype: through casts, and copies of a constant or an Enter in another dtype."""
+    """Whether two ports hold the same value except for its floating dtype: through casts, and copies of a constant or an Enter in another dtype."""
     old = _behind_casts(old, pairing.before, pairing.after_of)
     new = _behind_casts(new, pairing.after, pairing.before_of)
     if _moved(old, pairing) == new:

@@ -1,4 +1,4 @@
-"""What a MetaGraphDef holds besides nodes: fields, collections, signatures, and of each function what isn't its body."""
+"""Changes outside of nodes: fields, collections, signatures, and functions without bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is around one node, original and converted, as a Graphviz graph: `dot -Tsvg`."""
+"""The neighbourhood of one node on both sides as a Graphviz graph: `dot -Tsvg`."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _attributes(node: tf.NodeDef, asked: bool, change: Optional[Change]) -> Iter
 
 
 def _dtypes(node: tf.NodeDef) -> List[int]:
-    """What the node computes in, or for a cast, what it turns into what."""
+    """The compute dtype of a node, or both dtypes of a cast."""
     names = (
         ("SrcT", "DstT")
         if node.op == "Cast"

@@ -104,7 +104,7 @@ def _review(lines: Sequence[words.Row]) -> str:
 
 
 def _plain(diff: Reviewed) -> str:
-    """What can be said without a script: checks, what is unexplained or stale, counts."""
+    """The page's text without a script: checks, unexplained and stale changes, counts."""
     unexplained = ["%s: %s" % (change.path, change.category) for change in diff.unexplained]
     parts = [
         _list(

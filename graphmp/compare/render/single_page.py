@@ -1,4 +1,4 @@
-"""What a page needs to be one file that loads nothing: its parts, a policy that admits them alone, data packed into it."""
+"""A page in one file that loads nothing: parts, content security policy, packed data."""
 
 from __future__ import annotations
 

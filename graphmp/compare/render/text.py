@@ -160,7 +160,7 @@ def group_row(group: importance.Group) -> str:
 
 
 def _what_of(pattern: Pattern) -> str:
-    """What changed, in front of it the category where the change alone doesn't show it."""
+    """A change in words, behind its category unless the change alone shows it."""
     change = pattern.changes[0]
     sides = (
         None if getattr(change, name) is None else getattr(pattern, name)

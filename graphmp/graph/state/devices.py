@@ -71,7 +71,7 @@ def _beside(view: GraphView, name: str) -> str:
 
 @functools.lru_cache(maxsize=None)
 def apart(device: str, other: str) -> bool:
-    """Whether a tensor has to be sent from one device to another. What only one of two strings names doesn't keep them apart, but for a job."""
+    """Whether a tensor has to be sent from one device to another. What only one of two strings names doesn't keep them apart, except a job."""
     a, b = _process_and_device(device), _process_and_device(other)
     if (a[0] is None) != (b[0] is None):
         return True

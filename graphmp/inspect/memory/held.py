@@ -42,7 +42,7 @@ def held(
         sizes: its sizes.
         training: its step.
         buffers: all that the step touches.
-        fed: those of them that are fed.
+        fed: those that are fed.
     """
     weights = _weights(meta_graph, graph.view, training)
     slots = _slots(graph, training)

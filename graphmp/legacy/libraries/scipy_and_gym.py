@@ -1,4 +1,4 @@
-"""What other libraries than TensorFlow dropped since TensorFlow 1's time, `scipy.misc` and `gym`.
+"""Names that other libraries dropped since TensorFlow 1's time: `scipy.misc` and `gym`.
 
 `scipy.misc` can be imported whatever SciPy is there. What SciPy keeps under another name is served; what it removed raises an error that
 says since when it is gone and what to use. So does `import gym` where that is not installed; any gym that is there is left alone.

@@ -20,7 +20,7 @@ class GradientFlow(NamedTuple):
 
     Attributes:
         gradients: those outputs that come to a write.
-        checked: those of them that no all-reduce is on the way of, and what the last all-reduces have made whole.
+        checked: those that no all-reduce is on the way of, and what the last all-reduces have made whole.
         reduced: whether there are such ones.
         direct: writes, by way of edges and accumulators alone; where there are accumulators, only those behind them.
         later: writes that train, by way of a variable that holds gradients for a later step.

@@ -42,7 +42,7 @@ class _Use(NamedTuple):
 
     Attributes:
         calls: the calls in the main graph that lead to it, through other functions too.
-        once: those of them that lead through no loop.
+        once: those that lead through no loop.
         compiled: the calls and functions with which XLA compiles it.
         sources: for each of its arguments what it comes from: variables and other nodes of the main graph, or nodes of a caller.
     """
@@ -59,7 +59,7 @@ class Body:
     Attributes:
         name: the function's.
         calls: the calls in the main graph that lead to it.
-        once: those of them that lead through no loop.
+        once: those that lead through no loop.
         compiled: whether XLA compiles it.
         meta_graph: the body as a graph, with those of the main graph's collections of variables that its arguments are in.
     """

@@ -42,7 +42,7 @@ class Loss(NamedTuple):
         arrivals: where gradients arrive that did not come by an edge: taken out of accumulators, or fed; else empty.
         fetched: whether its gradients leave the graph, and come back through placeholders.
         updates: the writes that the gradients reach.
-        direct: those of them that they reach in the same step; behind accumulators, those that what is taken out reaches.
+        direct: those that they reach in the same step; behind accumulators, those that what is taken out reaches.
         emerging: where what was made of gradients taken in while loops comes out of these, on its way to updates outside; else empty.
     """
 

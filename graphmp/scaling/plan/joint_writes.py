@@ -224,7 +224,7 @@ def _needs(graph: TrainingGraph, nodes: Iterable[str]) -> Dict[str, int]:
 def _spread(
     order: List[str], own: Mapping[str, int], after: Callable[[str], Iterable[str]]
 ) -> Dict[str, int]:
-    """For each node its own bits and those of all that leads to it; in this order but for loops, which are gone round until nothing changes."""
+    """For each node its own bits and those of all that leads to it; in this order except for loops, which are gone round until nothing changes."""
     bits = {name: own.get(name, 0) for name in order}
     place = {name: number for number, name in enumerate(order)}
     again = True

@@ -45,7 +45,7 @@ def nodes_to_clone(before: tf.GraphDef, after: GraphView, shared: AbstractSet[st
 
 
 def with_dependents(view: GraphView, seeds: Iterable[str], shared: AbstractSet[str]) -> Set[str]:
-    """The given nodes and all that has to be cloned with them, but for those that are shared."""
+    """The given nodes and all that has to be cloned with them, except those that are shared."""
     inside, creators = frames(view), _users(view)
     found = view.descendants(seeds) - shared
     while True:

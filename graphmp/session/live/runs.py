@@ -1,6 +1,6 @@
 """Sessions that fetch clones: a tensor of the original by any name or structure is fetched, fed and run as its clone.
 
-All of tf.Session's ways to run come down to a list of tensors and ops (`_do_run`), but for callables, which keep names, and
+All of tf.Session's ways to run come down to a list of tensors and ops (`_do_run`), except callables, which keep names, and
 the setup of a partial run. A half-precision clone is cast back to the original's dtype, in NumPy.
 """
 

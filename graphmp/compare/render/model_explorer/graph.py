@@ -47,7 +47,7 @@ def graph_id(side: str, function: str) -> str:
 
 
 def notes(diff: Reviewed) -> Dict[str, List[Shown]]:
-    """What the diff has to say of each node, by its path, as attributes to show."""
+    """The changes of each node, by path, as attributes to show."""
     result: Dict[str, List[Shown]] = {}
     for change in diff.changes:
         before, after = [

@@ -1,4 +1,4 @@
-"""What the page of a diff is made from: columns of numbers and one table of texts, small enough for graphs of 50,000 nodes."""
+"""The data of a diff's page: columns of numbers and one table of texts."""
 
 from graphmp.compare.render.page_data.columns import page_data
 

@@ -132,7 +132,7 @@ def _changes(diff: Reviewed, tree: Tree, strings: Strings) -> Columns:
 
 
 def _words(change: Any, strings: Strings) -> Tuple[int, ...]:
-    """What a change and a pattern have in common."""
+    """The columns that changes and patterns share."""
     return (
         CATEGORIES.index(change.category) if change.category else ABSENT,
         strings[change.part],

@@ -113,7 +113,7 @@ def same_node(name: str, before: Side, after: Side) -> bool:
 
 
 def _main_dtype(node: tf.NodeDef) -> str:
-    """What a node computes in, in short: `float16`, and for a cast `float32→float16`."""
+    """The compute dtype of a node: `float16`, and for a cast `float32→float16`."""
     types = {name: value.type for name, value in sorted(node.attr.items()) if value.type}
     if "SrcT" in types and "DstT" in types:
         return "%s→%s" % (dtype_text(types["SrcT"]), dtype_text(types["DstT"]))

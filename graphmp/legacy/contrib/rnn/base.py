@@ -1,4 +1,4 @@
-"""What the RNN cells of `tf.contrib.rnn` share: sizes, a linear map under contrib's variable names, the LSTM update."""
+"""Parts of RNN cells: sizes, a linear map under contrib's variable names, the LSTM update."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _reversed(sequence: Any, lengths: Any) -> Any:
 
 
 class LSTMBlockWrapper(tf.layers.Layer):
-    """What fused LSTMs share: the initial state, padding of short sequences, and the state where each of them ends."""
+    """Parts of fused LSTMs: initial state, padding of short sequences, final states."""
 
     num_units = 0
 
