@@ -1,4 +1,4 @@
-"""Checkpoints both ways: a float32 checkpoint restores into a converted graph, whose loss-scale state it lacks."""
+"""Checkpoints both ways: restoring one that lacks a converted graph's loss-scale state."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from graphmp.naming import SCOPE
 
 
 def restore(saver: Any, sess: Any, path: str) -> List[str]:
-    """Restores a checkpoint as `saver.restore(sess, path)` does; loss-scale state that it lacks starts afresh.
+    """Restore a checkpoint like `saver.restore(sess, path)`; missing loss-scale state starts
+    afresh.
 
-    Loads a float32 checkpoint into a converted graph, and a converted graph's checkpoint into either. Adds no node to
-    the graph, so it works on a finalised one.
+    Loads a float32 checkpoint into a converted graph, and a converted graph's checkpoint into
+    either graph. Adds no node, so that it works on a finalised graph.
 
     Args:
-        saver: a tf.train.Saver, or what tf.train.import_meta_graph returned.
+        saver: a tf.train.Saver, also one returned by tf.train.import_meta_graph.
         sess: a session of the saver's graph.
         path: the checkpoint's prefix, as for `saver.restore`.
 
     Returns:
-        Names of the loss-scale variables that the checkpoint lacks; they hold their initial values now.
+        Names of the loss-scale variables that the checkpoint lacks; they have their initial values.
 
     Raises:
-        What `saver.restore` raises; any other variable must be in the checkpoint.
+        The errors of `saver.restore`; any other variable must be in the checkpoint.
     """
     reader = tf.train.NewCheckpointReader(
         tf.train.get_checkpoint_state(path).model_checkpoint_path
@@ -66,7 +67,9 @@ def _restore_ops(saver: Any, graph: Any) -> List[Any]:
 def _values(
     op: Any, names: List[str], reader: Any, lacking: List[str], graph: Any
 ) -> Dict[Any, Any]:
-    """The outputs of a RestoreV2 op, read here: the op refuses a checkpoint that lacks a name."""
+    """The outputs of a RestoreV2 op, read here because the op refuses a checkpoint that lacks a
+    name.
+    """
     slices = _strings(op.inputs[2])
     values = {}
     for tensor, name, spec in zip(op.outputs, names, slices):
@@ -79,7 +82,7 @@ def _values(
 
 
 def _initial_value(graph: Any, name: str) -> Any:
-    """The value of the constant that a loss-scale variable starts from."""
+    """The value of the constant that initialises a loss-scale variable."""
     op = graph.get_operation_by_name(name + "/Assign").inputs[1].op
     while op.type != "Const":
         op = op.inputs[0].op
@@ -87,7 +90,10 @@ def _initial_value(graph: Any, name: str) -> Any:
 
 
 def _sliced(value: Any, spec: str) -> Any:
-    """The part of a tensor that a slice spec such as `10 4 0,5:-` names: full shape, then start,length or - per axis."""
+    """The slice of a tensor named by a spec such as `10 4 0,5:-`.
+
+    The spec is the full shape, then `start,length` or `-` for each axis.
+    """
     if not spec:
         return value
     parts = spec.split()[-1].split(":")

@@ -1,4 +1,4 @@
-"""Skipping: state that is written only when a flag is true, and what the train op hangs on stays alive either way."""
+"""Skipping: state is written only if a flag is true, and the train op can be fetched either way."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from graphmp.graph.edit.building import own_scope, same_scope, v1_control_flow
 
 
 def run_if(finite: Any, build: Callable[[], Any], scope: str) -> Any:
-    """Builds ops that run only where `finite` (scalar bool) is true; their names are what they would be ungated.
+    """Build ops that run only if `finite` (scalar bool) is true, under the names they would have
+    ungated.
 
-    Returns an op that runs in either case, after them where they run. Reference variables need the v1 conditional:
-    its switches are dead on the side not taken, and a dead update writes nothing (1.15.5, 2.21).
+    Returns an op that runs in either case, after the gated ops if these run. Reference variables
+    need the v1 conditional: its switches are dead on the side not taken, and a dead update writes
+    nothing (1.15.5, 2.21).
     """
     outside = tf.get_default_graph().get_name_scope()
 
@@ -28,14 +30,20 @@ def run_if(finite: Any, build: Callable[[], Any], scope: str) -> Any:
 
 
 def value_if(finite: Any, new: Any, old: Any, scope: str) -> Any:
-    """`new` where the scalar bool `finite` holds, else `old`; same shape and dtype. NaN in `new` does not leak."""
+    """`new` if the scalar bool `finite` is true, else `old`, of the same shape and dtype.
+
+    NaN in `new` doesn't reach the result when `old` is chosen.
+    """
     with own_scope(scope):
         return tf.where(finite, new, old)
 
 
 @contextlib.contextmanager
 def _fetchable(graph: Any) -> Iterator[None]:
-    """Keeps ops made inside a conditional fetchable by name: a dead op is a valid target, unlike its tensors (1.15.5, 2.21)."""
+    """Keep ops made inside a conditional fetchable by name.
+
+    A dead op is a valid target of a run, a dead tensor is not (1.15.5, 2.21).
+    """
     before = set(graph._unfetchable_ops)
     try:
         yield

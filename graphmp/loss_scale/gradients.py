@@ -12,12 +12,15 @@ from graphmp.graph.edit.building import own_scope
 def unscale(
     scale: Any, gradients: Sequence[Any], readers: Optional[Sequence[Any]] = None
 ) -> List[Any]:
-    """Each gradient in float32 divided by a loss scale of `scales.py`; sparse ones stay sparse, None stays None.
+    """Divide each gradient by a loss scale of `scales.py`, in float32.
+
+    Sparse gradients stay sparse, None stays None.
 
     Args:
         scale: the scale.
-        gradients: what tf.gradients gave.
-        readers: for each the variable that it is of, on whose device it is divided: what is sent there is half as large before.
+        gradients: results of tf.gradients.
+        readers: the variable of each gradient. The division runs on its device, so that the
+            gradient is sent there in half precision.
     """
     devices = [""] * len(gradients) if readers is None else [reader.device for reader in readers]
     return [
@@ -27,7 +30,9 @@ def unscale(
 
 
 def all_finite(gradients: Sequence[Any], scope: str, device: str = "") -> Any:
-    """A scalar bool tensor, on a device where one is given: whether every value of every gradient is finite."""
+    """Whether every value of every gradient is finite: a scalar bool tensor, on `device` if
+    given.
+    """
     with own_scope(scope), tf.device(device):
         flat, first = tf.constant([-1], name="flat"), tf.constant([0], name="first")
         checks = [
@@ -39,7 +44,7 @@ def all_finite(gradients: Sequence[Any], scope: str, device: str = "") -> Any:
 
 
 def largest(gradients: Sequence[Any]) -> Any:
-    """A float32 scalar tensor: the largest absolute value in all of the gradients."""
+    """The largest absolute value in all gradients: a float32 scalar tensor."""
     flat, first = tf.constant([-1], name="flat"), tf.constant([0], name="first")
     found = [
         _reduced(values(g), lambda g: tf.reduce_max(tf.abs(tf.reshape(g, flat)), first))
@@ -57,7 +62,7 @@ def _reduced(tensor: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def _on(device: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that makes its ops on a device; on that of the caller's choice where it is empty."""
+    """A function that makes its ops on a device; empty stands for the caller's device."""
 
     def placed(tensor: Any) -> Any:
         with tf.device(device):
@@ -67,9 +72,10 @@ def _on(device: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def clip(gradients: Sequence[Any], clip_norm: float, scope: str) -> List[Any]:
-    """Scales the gradients down so that their global norm is at most `clip_norm`; sparse ones count by their values.
+    """Scale the gradients down so that their global norm is at most `clip_norm`.
 
-    Of gradients of several dtypes the norm is added up in float64, and each is scaled in its own dtype.
+    Sparse gradients count by their values. For gradients of several dtypes the norm is added up in
+    float64, and each gradient is scaled in its own dtype.
     """
     given = [g for g in gradients if g is not None]
     dtypes = list(dict.fromkeys(g.dtype for g in given))

@@ -1,9 +1,10 @@
-"""The three kinds of loss scale. All have the same methods, so that nobody asks which one it is.
+"""The three kinds of loss scale, with the same methods.
 
-Dynamic scaling follows TensorFlow's and Keras's constants: start at 2^15, halve on overflow, double after 2000 good
-steps (Micikevicius et al., Mixed Precision Training, ICLR 2018, describe the idea). Where nobody says where to start, the
-first step is taken at the floor, 1: of gradients that 2^15 would take out of float16's range it so loses no step, and
-learns what scale fits them and leaves room for larger ones. Other frameworks skip steps until halving gets there.
+Dynamic scaling follows TensorFlow's and Keras's constants: start at 2^15, halve on overflow, double
+after 2000 good steps (the idea is described in Micikevicius et al., Mixed Precision Training, ICLR
+2018). Without a given start the first step runs at the floor, 1. It measures the gradients, and the
+scale then becomes the largest that leaves room for larger ones. Gradients that overflow at 2^15
+thus cost no step; other frameworks skip steps until halving has reached their range.
 """
 
 from __future__ import annotations
@@ -20,17 +21,19 @@ from graphmp.naming import SCOPE
 from graphmp.tf_hooks.internals import init_scope
 
 COLLECTION = "graphmp_loss_scale"
-HEAD_ROOM = 32  # how many times as large as the first step's gradients may become; those of the examples did 27 times at most, in 20 steps
-BESIDE_CALLS = "/device:CPU:0"  # a function and its callers must name one device, or each has a variable of its own
+# how much larger than in the first step gradients may become; in the examples 27 times in 20 steps
+HEAD_ROOM = 32
+# a function and its callers must name one device, or each has a variable of its own
+BESIDE_CALLS = "/device:CPU:0"
 _FLOAT16_MAX = 65504.0
-_TINY = 2.0**-110  # for 0, to be divided by
+_TINY = 2.0**-110  # divisor in place of 0
 
 
 class NoLossScale:
-    """Leaves losses and gradients alone; gradients still come back in float32."""
+    """Leaves losses and gradients alone; gradients are still returned in float32."""
 
     kind = "none"
-    device = ""  # where its state is, and what is computed from that
+    device = ""  # of its state, and of values computed from it
     initial: Optional[float] = None
     skips = False
     variables: Tuple[Any, ...] = ()
@@ -39,7 +42,10 @@ class NoLossScale:
         self.scope = scope
 
     def scale(self, loss: Any, name: str = "scaled_loss") -> Any:
-        """Returns the float loss, or what gradients start from, times the scale; same shape and dtype."""
+        """Multiply the loss, or the gradients that backpropagation starts from, by the scale.
+
+        The result has the same shape and dtype.
+        """
         return loss
 
     def unscale(self, gradient: Any) -> Any:
@@ -47,11 +53,12 @@ class NoLossScale:
         return _at_least_float32(gradient)
 
     def update(self, finite: Any, gradients: Sequence[Any] = ()) -> Any:
-        """An op that adapts the scale to whether this step's gradients were finite (a scalar bool tensor) and, on a first step, to their size.
+        """An op that adapts the scale: to finite or infinite gradients, in a first step to their
+        size.
 
         Args:
-            finite: the scalar.
-            gradients: the unscaled gradients; none where something else is put in the place of `largest`.
+            finite: scalar bool, whether this step's gradients were finite.
+            gradients: the unscaled gradients; empty if something else replaces `largest`.
         """
         return tf.no_op()
 
@@ -93,12 +100,12 @@ class FixedLossScale(NoLossScale):
 
     @property
     def in_step(self) -> Any:
-        """A float32 scalar tensor: what this step's loss is multiplied by."""
+        """The factor of this step's loss, a float32 scalar tensor."""
         return self.current
 
 
 class EnteredLossScale(FixedLossScale):
-    """A loss scale as nodes of a while loop read it: what an Enter brought in."""
+    """A loss scale inside a while loop: its value is the output of an Enter."""
 
     def __init__(self, scope: str, current: Any):
         NoLossScale.__init__(self, scope)
@@ -108,14 +115,17 @@ class EnteredLossScale(FixedLossScale):
 class DynamicLossScale(FixedLossScale):
     """A scale that halves when gradients overflow and grows after a run of good steps.
 
-    Its state is three variables: `scale`, `good_steps` since the last change and `skipped_steps` in all. They are
-    float32 and int64 scalars in the collections of global variables and `graphmp_loss_scale`. Until something
-    initialises them they read as their initial values, so an init op made before them does no harm. Inside a function,
-    which holds no variables, the state is handles of resource variables of the graph that calls it.
+    Its state is three variables: `scale`, `good_steps` since the last change, and `skipped_steps`
+    in all. They are float32 and int64 scalars in the collections of global variables and
+    `graphmp_loss_scale`. Uninitialised, they read as their initial values, so that an init op made
+    before them does no harm. A function holds no variables: inside one, the state consists of
+    handles of resource variables of the calling graph.
 
     Attributes:
-        first_step: a scalar bool tensor, whether this is the step that finds where to start; None where that is given.
-        largest: what such a step takes for the largest absolute value that it need not look for itself: 0, for want of better.
+        first_step: a scalar bool tensor, whether this step finds the initial scale; None if it is
+            given.
+        largest: the largest absolute value that such a step assumes where it measures none: 0 by
+            default.
     """
 
     kind = "dynamic"
@@ -132,7 +142,8 @@ class DynamicLossScale(FixedLossScale):
         self._scale, self._good_steps, self._skipped_steps = self.variables
         self.device = self._scale.device
         with init_scope(), own_scope(scope), tf.device(self.device):
-            # A maximum, not an identity: an identity of a reference variable shares its buffer and could change within the step.
+            # A maximum, not an identity: an identity of a reference variable shares its buffer and
+            # could change within the step.
             self.current = tf.maximum(read(self._scale), config.loss_scale_min, name="current")
             self._skipped = tf.identity(read(self._skipped_steps), name="skipped")
             self.first_step = self._step = None
@@ -178,9 +189,10 @@ class DynamicLossScale(FixedLossScale):
                 )
 
     def _fitting(self, gradients: Sequence[Any]) -> Any:
-        """The scale after a good step: as it is, except a first one after which it would leave less than HEAD_ROOM.
+        """The scale after a good step.
 
-        Then it is the largest power of two that leaves as much.
+        Unchanged, except after a first step if less than HEAD_ROOM would remain. It is then the
+        largest power of two that leaves as much.
         """
         if self.first_step is None:
             return self.current
@@ -195,7 +207,10 @@ class DynamicLossScale(FixedLossScale):
 
 
 def make(config: Config, scope: str, by_handle: bool = False) -> NoLossScale:
-    """Builds the fragment that a config asks for, under `graphmp/<scope>/` of the default graph, which may be a function's body."""
+    """Build the loss scale that a config asks for, under `graphmp/<scope>/` of the default graph.
+
+    The default graph may be the body of a function.
+    """
     if config.loss_scale == "none":
         return NoLossScale(scope)
     if config.loss_scale == "dynamic":
@@ -204,9 +219,9 @@ def make(config: Config, scope: str, by_handle: bool = False) -> NoLossScale:
 
 
 def state_for_functions(config: Config, scope: str) -> Tuple[Any, ...]:
-    """The resource variables behind the handles of a scale inside functions, for the graph that calls these.
+    """The resource variables behind the handles of a scale inside functions, for the calling graph.
 
-    What the collection `graphmp_loss_scale` has of them is their values: a handle that was imported can't be run.
+    The collection `graphmp_loss_scale` holds their values: an imported handle can't be run.
     """
     variables = []
     for name, value, dtype in _state(config):
@@ -226,13 +241,13 @@ def state_for_functions(config: Config, scope: str) -> Tuple[Any, ...]:
 
 
 def skipped_between(states: Sequence[Tuple[Any, ...]]) -> Tuple[List[str], List[str], Any]:
-    """Whether something that uses scales by their handles skips no step.
+    """Tell whether the consumers of some scales' handles skipped no step.
 
     Args:
         states: the variables of each scale.
 
     Returns:
-        The ops that it has to wait for, those that have to wait for it, and a scalar bool tensor.
+        The ops that it must wait for, the ops that must wait for it, and a scalar bool tensor.
     """
     before, after, same = [], [], []
     for *_, skipped in states:
@@ -246,10 +261,11 @@ def skipped_between(states: Sequence[Tuple[Any, ...]]) -> Tuple[List[str], List[
 
 
 def shown(row: Dict[str, Any]) -> Tuple[str, str]:
-    """The nodes whose output 0 a session runs to see a scale, and how many steps it skipped; empty where there is none.
+    """The nodes whose output 0 shows a scale and its number of skipped steps; empty without a
+    scale.
 
     Args:
-        row: of the report's `scales`.
+        row: a row of the report's `scales`.
     """
     scope = "%s/%s/" % (SCOPE, row["scope"])
     if row["kind"] != "dynamic":
@@ -262,7 +278,7 @@ def shown(row: Dict[str, Any]) -> Tuple[str, str]:
 
 
 def _state(config: Config) -> Tuple[Tuple[str, Any, Any], ...]:
-    """Name, initial value and dtype of what a dynamic scale keeps."""
+    """Name, initial value and dtype of each variable of a dynamic scale."""
     return (
         ("scale", config.loss_scale_initial, tf.float32),
         ("good_steps", 0, tf.int64),
@@ -271,7 +287,8 @@ def _state(config: Config) -> Tuple[Tuple[str, Any, Any], ...]:
 
 
 def _variable(name: str, value: Any, dtype: Any) -> Any:
-    # Reference variables: a collection of them survives export and import as tensors that can be run (1.15.5, 2.21).
+    # Reference variables: a collection of them survives export and import as tensors that can be
+    # run (1.15.5, 2.21).
     collections = [tf.GraphKeys.GLOBAL_VARIABLES, COLLECTION]
     return tf.Variable(
         value, trainable=False, collections=collections, name=name, dtype=dtype, use_resource=False
@@ -279,7 +296,7 @@ def _variable(name: str, value: Any, dtype: Any) -> Any:
 
 
 class _Handle:
-    """A resource variable as a function sees it: by its name in the session, whoever calls the function."""
+    """A resource variable as a function sees it: by its name in the session, for any caller."""
 
     def __init__(self, name: str, value: Any, dtype: Any):
         self._value, self.dtype = value, dtype
@@ -306,12 +323,12 @@ class _Handle:
 
 
 def _select(flag: Any, yes: Any, no: Any) -> Any:
-    """One of two tensors by a scalar bool; `tf.where` says that it is deprecated, on 1.15.5."""
+    """One of two tensors by a scalar bool; `tf.where` warns that it is deprecated on 1.15.5."""
     return tf.raw_ops.Select(condition=flag, x=yes, y=no)
 
 
 def _power_of_two_below(value: Any) -> Any:
-    """The largest power of two that is not above a positive float32: its sign and exponent alone."""
+    """The largest power of two not above a positive float32: its sign and exponent alone."""
     return tf.bitcast(
         tf.bitwise.bitwise_and(tf.bitcast(value, tf.int32), tf.constant(0x7F800000, tf.int32)),
         tf.float32,
@@ -329,7 +346,7 @@ def _global_step() -> Any:
 
 
 def read(variable: Any) -> Any:
-    """The value of a scale's variable; until something initialises it, its initial one."""
+    """The value of a scale's variable; its initial value until something initialises it."""
     if isinstance(variable, _Handle) or variable.dtype != variable.dtype.base_dtype:
         return variable.initialized_value()
     return tf.cond(

@@ -1,4 +1,4 @@
-"""Numbers of the DataType enum that graphmp speaks of."""
+"""Numbers of the DataType enum that graphmp uses."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ BFLOAT16, FLOAT16, RESOURCE, VARIANT = 14, 19, 20, 21
 HALF = (FLOAT16, BFLOAT16)
 FLOATS = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
 COMPLEX = (8, 18)
-# The type attribute that an op computes in: BatchMatMulV3 has one for each operand and one for the result, which are painted as one.
+# The type attribute that an op computes in. BatchMatMulV3 has one for each operand and one for the
+# result; they are painted as one.
 _COMPUTES_IN = ("T", "Ta")
 BY_NAME = {"float32": FLOAT32, "float16": FLOAT16, "bfloat16": BFLOAT16}
 
 
 def compute_dtype(node: Any) -> int:
-    """The dtype that a node computes in; INVALID where it has no such attribute. Asking a protobuf map for a missing key would add it."""
+    """The dtype that a node computes in; INVALID without such an attribute.
+
+    Looking up a missing key in a protobuf map would add it.
+    """
     return next((int(node.attr[name].type) for name in _COMPUTES_IN if name in node.attr), INVALID)
 
 

@@ -1,4 +1,4 @@
-"""How a factor in front of what an op reads comes out of it: `homogeneity.txt`, read once."""
+"""How a factor of an op's inputs appears in its outputs: `homogeneity.txt`, read once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BY_PLACE = {"quotient": (1.0, -1.0), "solution": (-1.0, 1.0)}
 
 
 class Term(NamedTuple):
-    """A power of one factor, that of all the input slots given."""
+    """A power of one factor that all the given input slots share."""
 
     power: float
     slots: Sequence[int]
@@ -30,9 +30,9 @@ class Rule(NamedTuple):
     """The rule of one op.
 
     Attributes:
-        name: the rule's; empty for an op that nobody knows.
-        slots: the inputs that it is about; None for all that can carry a factor.
-        outputs: the outputs that it is about; None for all.
+        name: the rule's name; empty for an unknown op.
+        slots: the inputs it concerns; None for all that can carry a factor.
+        outputs: the outputs it concerns; None for all.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Rule(NamedTuple):
     outputs: Optional[Tuple[int, ...]] = None
 
     def terms(self, slots: Sequence[int]) -> List[Term]:
-        """The factors of the result's factor, given the inputs of the rule.
+        """The terms of the result's factor, for the given inputs of the rule.
 
         Empty if it is no product.
         """

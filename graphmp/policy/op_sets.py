@@ -1,6 +1,7 @@
-"""Sets of op types that stand for one thing: versions of an op, its forms for references and for resources.
+"""Sets of op types with one meaning: versions of an op, its reference and resource forms.
 
-One list of each kind, for all rooms. Properties of single ops are in `traits.txt` and `state_kinds.txt`.
+One list of each kind, for all rooms. Properties of single ops are in `traits.txt` and
+`state_kinds.txt`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ INEQUALITIES = frozenset(("Greater", "GreaterEqual", "Less", "LessEqual"))
 FILLS = frozenset(("Fill", "OnesLike"))  # what the first gradient is made with, besides a Const
 SHAPE_OPS = frozenset(("Rank", "Shape", "ShapeN", "Size"))  # integers from a shape, no values
 
-# What loops and conditionals of TensorFlow 1 are made of, those on references and XLA's included.
+# Loops and conditionals of TensorFlow 1, with their forms for references and XLA's.
 ENTERS = frozenset(("Enter", "RefEnter"))
 EXITS = frozenset(("Exit", "RefExit"))
 SWITCHES = frozenset(("RefSwitch", "Switch"))
 MERGES = frozenset(("Merge", "RefMerge", "_XlaMerge"))
-NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))  # they alone close a cycle
+NEXT_ITERATIONS = frozenset(("NextIteration", "RefNextIteration"))  # only they close a cycle
 
 # Ops that call functions of the library.
 WHILES = frozenset(("StatelessWhile", "While"))
@@ -31,7 +32,7 @@ CALLS = WHILES | CHOICES | PLAIN_CALLS | {"SymbolicGradient"}
 # The nodes that stand for a function's arguments and results where its body is held as a graph.
 ARGUMENT, RESULT = "_Arg", "_Retval"
 
-# State, and what gives or takes its reference or handle.
+# State, and the ops that return or take its reference or handle.
 REFERENCE_VARIABLES = frozenset(("AutoReloadVariable", "Variable", "VariableV2"))
 VARIABLE_OPS = REFERENCE_VARIABLES | {"VarHandleOp"}
 REFERENCE_ACCUMULATORS = frozenset(("ConditionalAccumulator", "SparseConditionalAccumulator"))
@@ -41,14 +42,15 @@ FED = frozenset(("Placeholder", "PlaceholderV2"))  # no value unless fed
 PLACEHOLDERS = FED | {"PlaceholderWithDefault"}
 ARGUMENTS = PLACEHOLDERS | {ARGUMENT}
 MAY_BE_STATE = VARIABLE_OPS | ACCUMULATORS | ARGUMENTS  # other handles are of no variable
-READS = IDENTITIES | ENTERS | {"ReadVariableOp"}  # of a variable, or of its reference or handle
+READS = IDENTITIES | ENTERS | {"ReadVariableOp"}  # of a variable, its reference or its handle
 OVERWRITES = frozenset(("Assign", "AssignVariableOp"))  # the old value doesn't matter
 ASSIGNS = OVERWRITES | {"AssignAdd", "AssignAddVariableOp", "AssignSub", "AssignSubVariableOp"}
 UPDATE_PREFIXES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
 SAVES = frozenset(("Save", "SaveSlices", "SaveV2"))
 RESTORES = frozenset(("Restore", "RestoreSlice", "RestoreV2"))
 
-# Containers that a loop or its gradient keeps values in. The op on slot 0's handle, and the slot of the value that is put in.
+# Containers in which a loop or its gradient keeps values: the op that takes the handle in slot 0,
+# and the slot of the stored value.
 STACKS = frozenset(("Stack", "StackV2"))
 PUSHES = frozenset(("StackPush", "StackPushV2"))
 POPS = frozenset(("StackPop", "StackPopV2"))

@@ -1,7 +1,8 @@
 """The `Policy` value: four disjoint sets of op types, with a text form that round-trips.
 
-The lists start from the field's common ones (TensorFlow's auto mixed precision) and add what those leave out:
-BatchMatMulV3, TensorArrays and Stacks; squares, logarithms and reciprocal square roots are denied by name.
+The lists start from the field's common ones (TensorFlow's auto mixed precision) and add what those
+leave out: BatchMatMulV3, TensorArrays and Stacks; squares, logarithms and reciprocal square roots
+are denied by name.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ UNLISTED = "unlisted"
 
 @dataclass(frozen=True)
 class Policy:
-    """Op types by what they want of their compute dtype.
+    """Op types by the compute dtype that they need.
 
     Attributes:
         allow: worth half precision (matmul, convolution, fused RNN kernels).
@@ -49,7 +50,8 @@ class Policy:
 
     @classmethod
     def from_text(cls, text: str, source: str = "op policy") -> Policy:
-        """Parses lines `allow|infer|clear|deny OpName`, `-OpName`, `keep_float32 REGEX` and comments.
+        """Parse lines `allow|infer|clear|deny OpName`, `-OpName`, `keep_float32 REGEX` and
+        comments.
 
         Raises:
             GraphmpError: GMP010, naming the source and line.
@@ -57,7 +59,9 @@ class Policy:
         return cls().with_text(text, source)
 
     def with_text(self, text: str, source: str = "op policy") -> Policy:
-        """This policy with the lines of `text` applied in order: an op moves to the list its last line names."""
+        """This policy with the lines of `text` applied in order: an op ends on the last list that
+        is named.
+        """
         listed, kept = self._by_op(), list(self.keep_float32)
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split("#")[0].split()
@@ -89,14 +93,14 @@ class Policy:
         return "".join(lines + ["keep_float32 %s\n" % pattern for pattern in self.keep_float32])
 
     def category(self, op: str) -> str:
-        """Which list an op type is on, or "unlisted"."""
+        """The list that an op type is on, or "unlisted"."""
         for category in CATEGORIES:
             if op in getattr(self, category):
                 return category
         return UNLISTED
 
     def wants_float32(self, op: str) -> bool:
-        """Whether the op must compute in float32 wherever it stands."""
+        """Whether the op must always compute in float32."""
         return self.category(op) in ("deny", UNLISTED)
 
     def _by_op(self) -> Dict[str, str]:
@@ -112,17 +116,24 @@ def _is_regex(text: str) -> bool:
 
 
 def load(compute_dtype: str, path: str) -> Policy:
-    """The default policy for a compute dtype with the lines of the file at `path` (may be empty) applied.
+    """The default policy for a compute dtype, with the lines of the file at `path` applied.
+
+    `path` may be empty.
 
     Raises:
-        GraphmpError: GMP003 where the file can't be read, GMP010 for a bad line.
+        GraphmpError: GMP003 if the file can't be read, GMP010 for a bad line.
     """
     policy = Policy.default(compute_dtype)
     return policy.with_text(_read(path), path) if path else policy
 
 
 def op_rules(path: str, kind: str = "") -> Iterator[Tuple[str, str]]:
-    """For each line of a policy file (none where `path` is empty) how a message names it, and its op; with a `kind` of line its last word."""
+    """For each rule of a policy file, its place for messages and its op (or other last word).
+
+    Args:
+        path: the file; no rules if it is empty.
+        kind: only lines of this kind.
+    """
     for number, line in enumerate(_read(path).splitlines() if path else (), 1):
         words = line.split("#")[0].split()
         if words and (words[0] == kind if kind else words[0] != "keep_float32"):

@@ -62,7 +62,7 @@ class Reason(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The reason as users see it."""
+        """The reason in the words shown to users."""
         return ": ".join(filter(None, (self.kind, self.words)))
 
 

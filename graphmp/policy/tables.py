@@ -1,4 +1,4 @@
-"""Tables of data in text files: a line is a row of words, `#` begins a comment."""
+"""Tables in text files: a line is a row of words, `#` begins a comment."""
 
 from __future__ import annotations
 

@@ -27,16 +27,17 @@ PASSES_ON = _TRAITS["passes_on"]
 HANDLE_OPS = _TRAITS["handle_ops"]
 WIDER_STATISTICS = _TRAITS["wider_statistics"]
 
-# Up to so many gradients of one variable are added up in float32, and any number in a loop, one after the other. More, those of
-# an unrolled network, are added in half: each would need a cast of its own, which costs more bytes than the rest of the step
-# saves, for a rounding of 2^-11 an addition. Eight is what one call of AddN's kernel adds.
+# Up to this many gradients of one variable are added up in float32; gradients added one by one in a
+# loop always are. More of them, in an unrolled network, are added in half precision: each would
+# need a cast, which costs more bytes than the rest of the step saves, to avoid a rounding of 2^-11
+# an addition. AddN's kernel adds eight in one call.
 MOST_SUMMED_IN_FLOAT32 = 8
-# Integers that float16 and bfloat16 hold exactly, all of them: a cast from these loses nothing.
+# Integers that float16 and bfloat16 represent exactly: a cast from them loses nothing.
 EXACT_INTEGERS = frozenset((BOOL, INT8, UINT8))
 
 
 def homogeneity(op: str) -> str:
-    """The rule of `homogeneity.txt` for an op: how a factor in front of what it reads comes out; empty where nobody knows."""
+    """The rule of `homogeneity.txt` for an op; empty for an unknown op."""
     return rule(op).name
 
 

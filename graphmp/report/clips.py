@@ -1,8 +1,11 @@
-"""The clips of the model's own between gradients and updates, by structure: which kind, at what norm, and on which side of the unscale.
+"""The model's own clips between gradients and updates: kind, norm, and side of the unscale.
 
-1. `tf.clip_by_global_norm`, `tf.clip_by_norm` and their like by hand bound a function of a norm: a Minimum or Maximum of a constant and
-   of what a Sqrt or Rsqrt gives that follows sums of gradients.
-2. A value is clipped by ClipByValue, or by a Minimum and a Maximum with constants, one behind the other.
+They are found by structure:
+
+1. `tf.clip_by_global_norm`, `tf.clip_by_norm` and hand-written equivalents bound a function of a
+   norm. This is a Minimum or Maximum of a constant and of the result of a Sqrt or Rsqrt behind sums
+   of gradients.
+2. A value is clipped by ClipByValue, or by a Minimum and a Maximum with constants in sequence.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ _ARITHMETIC: Dict[str, Callable[..., float]] = {
     "Square": lambda x: x * x,
     "Sub": operator.sub,
 }
-# The input at `place` of an op that gives `result` when its other input is `other`.
+# The input at `place` of an op that returns `result` when its other input is `other`.
 _INVERSES: Dict[str, Callable[[float, float, int], float]] = {
     "Add": lambda result, other, place: result - other,
     "AddV2": lambda result, other, place: result - other,
@@ -57,8 +60,8 @@ def user_clips(view: GraphView, loss: Dict[str, Any]) -> List[Dict[str, Any]]:
         loss: a row of the report's `losses`.
 
     Returns:
-        A row a clip: `node`; `kind`, one of the constants above; `norm`, where that is a constant; `limits`, those of a clip of values;
-        `after_unscale`, None where nothing is scaled.
+        One row for each clip: `node`; `kind`, one of the constants above; `norm`, if it is a
+        constant; `limits` of a clip of values; `after_unscale`, None if nothing is scaled.
     """
     if loss.get("calls"):
         return []  # inside a function
@@ -132,7 +135,7 @@ class _Finder:
         return name
 
     def _root(self, name: str, depth: int = 0) -> Optional[str]:
-        """The Sqrt or Rsqrt that a scalar factor comes of, through arithmetic with constants."""
+        """The Sqrt or Rsqrt that a scalar factor is computed from, by arithmetic with constants."""
         op = self._view.nodes[name].op
         if op in _ROOTS:
             return name
@@ -144,14 +147,14 @@ class _Finder:
         return next((each for each in found if each is not None), None)
 
     def _kind(self, root: str) -> Optional[str]:
-        """Which norm a root is; None where it is one of each element, as an optimizer takes."""
+        """The norm that a root computes; None for a root of each element, as in optimizers."""
         behind = self._view.ancestors([root], control=False) & self._between
         if not any(self._view.nodes[name].op in _SUMS for name in behind):
             return None
         return GLOBAL_NORM if any(len(behind & each) > 1 for each in self._gradients) else NORM
 
     def _solved(self, name: str, root: str, target: float) -> Optional[float]:
-        """The norm at which a node has the value `target`."""
+        """The norm for which a node has the value `target`."""
         op = self._view.nodes[name].op
         if name == root:
             return target if op == "Sqrt" else 1 / target
@@ -172,7 +175,7 @@ class _Finder:
             return None
 
     def _value(self, name: str, depth: int = 0) -> Optional[float]:
-        """The number that a node is, where constants alone make it."""
+        """The value of a scalar node that is computed from constants alone."""
         node = self._view.nodes[name]
         if node.op == "Const":
             value = tf.make_ndarray(node.attr["value"].tensor)

@@ -1,4 +1,4 @@
-"""How many of a graph's matmuls and convolutions compute in half precision; where none does, why."""
+"""The share of matmuls and convolutions in half precision; if it is zero, why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _UNCALLED = "in a function that an input pipeline uses, or that nothing calls"
 
 
 def left_in_float32(graph_def: Any, record: Record) -> Dict[str, str]:
-    """Matmuls and convolutions that compute in float32, by name, and why: the rewrite's reasons or, where there are none, the recipe's."""
+    """Matmuls and convolutions that compute in float32, by name, with the reason.
+
+    Reasons are the rewrite's, or else the recipe's.
+    """
     noted = {in_body(body, node): why for body, node, why in record.float32 or ()}
     noted.update(record.left)
     other = _OUTSIDE if record.float32 is None else _UNCALLED
@@ -30,10 +33,12 @@ def left_in_float32(graph_def: Any, record: Record) -> Dict[str, str]:
 def nothing_in_half(graph_def: Any, config: Config, record: Record) -> List[Dict[str, str]]:
     """The warning GMP120 for a converted graph without a matmul or convolution in half precision.
 
+    None if float32 was asked for, or if the record already has GMP108 (nothing to convert).
+
     Args:
         graph_def: the converted graph.
-        config: its options; nobody who asks for float32 wants to hear of it.
-        record: what the engine noted; where that says that there is nothing to convert (GMP108) all is said.
+        config: its options.
+        record: the engine's record.
     """
     cover = facts.coverage(graph_def)
     if (

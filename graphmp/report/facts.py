@@ -1,4 +1,4 @@
-"""Facts read off a GraphDef for the report: ops in half precision, casts, variables."""
+"""Facts for the report, taken from a GraphDef: ops in half precision, casts, variables."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ def nodes_of(graph_def: Any) -> Iterable[Any]:
 
 
 def half_ops(graph_def: Any) -> Counter[str]:
-    """How many of the model's ops of each type compute in half precision."""
+    """The number of the model's ops in half precision, by op type."""
     return count(nodes_of(graph_def)).half_ops
 
 
 def ops_of(names: Iterable[str], graph_def: Any) -> Dict[str, int]:
-    """How many of the nodes of these names there are of each op."""
+    """The number of the given nodes, by op type."""
     wanted = set(names)
     counted = collections.Counter(node.op for node in graph_def.node if node.name in wanted)
     return dict(sorted(counted.items()))
 
 
 def coverage(graph_def: Any) -> Dict[str, int]:
-    """Matmuls, convolutions and RNN kernels of 16 or 32 bits, and how many of them are in half precision."""
+    """The number of 16- and 32-bit matmuls, convolutions and RNN kernels, and of those in half
+    precision.
+    """
     found = count(nodes_of(graph_def))
     return {"tensor_core_ops": found.matmuls, "converted_ops": found.half_matmuls}
 
@@ -57,7 +59,9 @@ def casts(graph_def: Any) -> int:
 
 
 def variable_counts(before: Any, after: Any) -> Dict[str, int]:
-    """How many float32 variables the original has, and how many of them are float32 in the converted graph."""
+    """The number of float32 variables in the original, and of those still float32 after
+    conversion.
+    """
     names = {v.name for v in variables(before) if v.dtype == FLOAT32}
     return {
         "count": len(names),

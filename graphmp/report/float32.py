@@ -1,4 +1,7 @@
-"""Why nodes that could be in half precision stayed float32: by the rewrite's painter, or by the policy for a recipe's graph."""
+"""Why nodes that could be in half precision stayed float32.
+
+The reasons are those of the rewrite's painter, or follow from the policy for a recipe's graph.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,15 @@ _STORED = Reason(VARIABLE, "stored in float32, cast where it is read")
 
 
 def float32_nodes(converted: Any, record: Record, policy: Policy) -> List[Dict[str, Any]]:
-    """Which nodes of the model compute in float32, a row a reason: the body, the kind of reason, the reason, and the nodes.
+    """The model's nodes that compute in float32.
 
     Args:
         converted: the converted MetaGraphDef.
-        record: what the engine noted.
+        record: the engine's record.
         policy: the op lists.
+
+    Returns:
+        One row for each reason: the body, the kind of reason, the reason, and the nodes.
     """
     losses = {parse_input(name).node for row in record.losses for name in row["loss"]}
     stored = {

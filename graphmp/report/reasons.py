@@ -1,7 +1,8 @@
-"""Why a node changed, or stayed float32: rules over what the engine noted and over names of inserted nodes, tried in order.
+"""Why a node changed, or stayed float32: rules over the engine's record and names of inserted
+nodes.
 
-A rule speaks for the categories of change that it is about, and for no other: what no rule accounts for has no reason, and shows
-as unexplained.
+Rules are tried in order. A rule applies only to its own categories of change; a change without a
+rule has no reason, and is shown as unexplained.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _KEPT_KINDS = {
     reason.INFER: kinds.NO_GAIN,
     reason.CLEAR: kinds.NO_GAIN,
 }  # any other kind is a pin
-# What an engine's word for what it did speaks for.
+# The categories of change that a kind of the engine's record explains.
 _DONE = {
     "inserted": (categories.ADDED,),
     "changed": (
@@ -82,7 +83,8 @@ _FIELDS = (
     (r"^collection_def/(.*variables|savers)$", "lists the loss scale's variables"),
     (r"^meta_info_def$", "list of the ops that the graph holds"),
 )
-# What the recipe can't see of what TensorFlow's Python does when it builds a graph again, in half precision.
+# Changes that the recipe can't observe: TensorFlow's Python makes them when it builds a graph again
+# in half precision.
 _REBUILT = {
     categories.ATTRIBUTE: "placement hint that TensorFlow's gradient code gives",
     categories.CONTROL: "waits for what it reads now",
@@ -96,18 +98,18 @@ _GATES = SWITCHES | MERGES
 
 
 class Stated(NamedTuple):
-    """A reason as the report states it: its kind, one of `kinds.KINDS`, and its text."""
+    """A reason in the report: its kind, one of `kinds.KINDS`, and its text."""
 
     kind: str
     text: str
 
 
 class Context(NamedTuple):
-    """The context of a change that the rules read.
+    """The context of a change, for the rules.
 
     Attributes:
         policy: the op lists.
-        done: what the engine did to a node, by its path.
+        done: the engine's changes to each node, by its path.
         bodies: the graphs, body by body.
         new: paths of the nodes that only the converted graph has, or has under another name.
         is_recipe: whether TensorFlow's Python built the graph, rather than the rewrite.
@@ -120,13 +122,13 @@ class Context(NamedTuple):
     is_recipe: bool
 
     def op_of(self, node: str, body: str = "") -> str:
-        """The op of a node of the converted graph; empty where there is no such node."""
+        """The op of a node of the converted graph; empty if it doesn't exist."""
         nodes = self.bodies[body].after.nodes
         return str(nodes[node].op) if node in nodes else ""
 
 
 def stated(change: Change, context: Context) -> Optional[Stated]:
-    """The reason for one change; None where no rule accounts for it."""
+    """The reason for a change; None if no rule explains it."""
     found = (rule(change, context) for rule in _RULES)
     return next(filter(None, found), None)
 
@@ -137,7 +139,7 @@ def kept(why: Reason) -> Stated:
 
 
 def _done(change: Change, context: Context) -> Optional[Stated]:
-    """By what the engine noted."""
+    """By the engine's record."""
     rows = context.done.get(change.path, ())
     if rows and change.part == "_output_shapes":
         return Stated(kinds.BOOKKEEPING, reason.DROPPED_SHAPES.text)
@@ -152,7 +154,7 @@ def _role_kind(change: Change) -> str:
 
 
 def _inserted(change: Change, context: Context) -> Optional[Stated]:
-    """By the name of an inserted node; of nodes below graphmp/, whatever changed."""
+    """By the name of an inserted node; for nodes below graphmp/, any change."""
     known = roles.role(change.node)
     if known is None or not (
         change.category == categories.ADDED or change.node.startswith(SCOPE + "/")
@@ -162,7 +164,7 @@ def _inserted(change: Change, context: Context) -> Optional[Stated]:
 
 
 def _reads(change: Change, context: Context) -> Optional[Stated]:
-    """By what an input reads now."""
+    """By the new producer of an input."""
     if change.category == categories.VIA_CAST:
         cast = roles.role(parse_input(change.after).node) if change.after else None
         return Stated(cast.kind if cast else kinds.CAST_DOWN, "reads its input through a cast")
@@ -171,7 +173,9 @@ def _reads(change: Change, context: Context) -> Optional[Stated]:
 
 
 def _waits(change: Change, context: Context) -> Optional[Stated]:
-    """By the control inputs that came: a skip gate's take the place of those that may not run."""
+    """By the new control inputs: those from a skip gate replace those from nodes that may not
+    run.
+    """
     names = [name[1:] for name in (change.after or "").split() if name.startswith("^")]
     if change.category != categories.CONTROL or not names:
         return None
@@ -201,7 +205,7 @@ def _field(change: Change, context: Context) -> Optional[Stated]:
 
 
 def _rebuilt(change: Change, context: Context) -> Optional[Stated]:
-    """By what follows from building a graph again: only where the recipe did."""
+    """By consequences of building a graph again; only for the recipe."""
     if not context.is_recipe:
         return None
     if change.part in ("seed", "seed2") or (
@@ -222,7 +226,10 @@ def _rebuilt(change: Change, context: Context) -> Optional[Stated]:
 
 
 def _rewired(change: Change, context: Context) -> Optional[Stated]:
-    """An edge of a graph that was built again: to what is new there, to another read of its variable, or of an op that TensorFlow named."""
+    """An edge of a rebuilt graph that now reads a new node or another read of the same variable.
+
+    Also one that reads an op whose name TensorFlow made up.
+    """
     old, new = (parse_input(text or "").node for text in (change.before, change.after))
     if change.after is None or new in context.new:
         if context.op_of(new) in _GATES:
@@ -246,7 +253,9 @@ def _rewired(change: Change, context: Context) -> Optional[Stated]:
 
 
 def _is_named_by_op(name: str, op: str) -> bool:
-    """Whether TensorFlow made the name up: `MatMul_3` from the op, `zeros_like_3` from its Python function."""
+    """Whether TensorFlow made the name up: `MatMul_3` from the op, `zeros_like_3` from its
+    function.
+    """
     return bool(op) and re.sub(r"_\d+$|_", "", name.rpartition("/")[2]).lower() == op.lower()
 
 

@@ -1,4 +1,4 @@
-"""The record of a conversion: an engine writes it, the report is made of it."""
+"""The record of a conversion, written by an engine and turned into the report."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Record:
 
     Attributes:
         warnings: rows of the report.
-        losses: rows of the report, one a loss.
+        losses: rows of the report, one for each loss.
         scales: scope, kind and initial value of each loss scale.
         done: the changes.
         repaired: names of the nodes that were repaired.
-        left: matmuls and convolutions in float32, by name, and why.
-        kept: how many units stayed float32, by the kind of reason.
-        float32: the nodes of the model in float32; None where the op policy alone tells.
+        left: matmuls and convolutions in float32, by name, with the reason.
+        kept: the number of units that stayed float32, by the kind of reason.
+        float32: the model's nodes in float32; None if they follow from the op policy alone.
     """
 
     warnings: List[Dict[str, str]] = field(default_factory=list)
@@ -41,12 +41,12 @@ class Record:
     float32: Optional[List[Kept]] = None
 
     def as_json(self) -> Dict[str, Any]:
-        """The record of a recipe as a JSON value; that has no `float32`."""
+        """The record of a recipe, which has no `float32`, as a JSON value."""
         return dict(vars(self))
 
     @classmethod
     def from_json(cls, values: Dict[str, Any]) -> Record:
-        """The record that `as_json` gave."""
+        """The inverse of `as_json`."""
         done = [Done(node, did, Reason(*why)) for node, did, why in values["done"]]
         left = {name: Reason(*why) for name, why in values["left"].items()}
         return cls(**dict(values, done=done, left=left))

@@ -49,13 +49,13 @@ def make_report(
         original: MetaGraphDef before.
         converted: MetaGraphDef after.
         config: the options.
-        source: what was converted, as the user named it.
+        source: the converted source, as the user named it.
         digest: SHA-256 of the source, hexadecimal.
         engine: "recipe" or "rewrite".
-        engine_reason: why that one.
-        record: what the engine noted.
+        engine_reason: why this engine was used.
+        record: the engine's record.
         seconds: time of each stage.
-        differences: the comparison of the two graphs, where it has been made already.
+        differences: the comparison of the two graphs, if it exists already.
     """
     before, after = original.graph_def, converted.graph_def
     view = GraphView(after)
@@ -124,7 +124,7 @@ def make_report(
 
 
 def changes(differences: Diff, config: Config, record: Record, engine: str) -> List[Dict[str, str]]:
-    """A row for each change that has a reason: where, what, the kind of reason, and why."""
+    """A row for each explained change: where, what, the kind of reason, and the reason."""
     done: Dict[str, List[Done]] = {}
     for row in record.done:
         done.setdefault(row.node, []).append(row)
@@ -150,7 +150,7 @@ def changes(differences: Diff, config: Config, record: Record, engine: str) -> L
 
 
 def check_variables(original: Any, converted: Any) -> None:
-    """Makes sure that no variable changed its name, dtype or shape.
+    """Check that no variable changed its name, dtype or shape.
 
     Raises:
         GraphmpError: GMP014, naming the variable.
@@ -178,7 +178,8 @@ def check_variables(original: Any, converted: Any) -> None:
 
 def as_json(report: Dict[str, Any]) -> bytes:
     """Contents of report.json: sorted keys, one line a value."""
-    written = io.BytesIO()  # piece by piece: the pieces of a large report are as large as the graph
+    # written in pieces: all pieces of a large report take as much memory as the graph
+    written = io.BytesIO()
     for piece in json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False).iterencode(report):
         written.write(piece.encode("utf-8"))
     written.write(b"\n")
@@ -198,7 +199,7 @@ def _float32_warnings(graph_def: Any, config: Config, record: Record) -> List[Di
 
 
 def _channels_first_warnings(graph_def: Any) -> List[Dict[str, str]]:
-    """On 1.15.5, whose CPU has no channels-first kernels and which can't be told to convert the layout."""
+    """Warnings for 1.15.5, whose CPU has no channels-first kernels and can't convert the layout."""
     if hasattr(tf.ConfigProto().graph_options.rewrite_options, "cpu_layout_conversion"):
         return []
     names = [

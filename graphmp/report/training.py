@@ -11,8 +11,9 @@ from graphmp.graph.structure.view import GraphView
 def with_train_ops(losses: List[Dict[str, Any]], converted: Any) -> List[Dict[str, Any]]:
     """The rows of a report's `losses`, each with `train_ops`.
 
-    An update's last descendants, which nothing else reads, are what a script runs: its train op, with the step counter and the
-    moving averages that it waits for; of an update inside a function, the function's calls. Two losses that are trained together name the same op.
+    These are the last descendants of the updates, which nothing else reads: the train op, with the
+    step counter and the moving averages that it waits for. For an update inside a function they are
+    the function's calls. Two losses that are trained together have the same op.
 
     Args:
         losses: rows with `updates` and `scale`.
@@ -40,5 +41,8 @@ def with_train_ops(losses: List[Dict[str, Any]], converted: Any) -> List[Dict[st
 
 
 def fetchable(losses: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """The rows of a report's `losses` whose tensors a session can fetch: those that lie neither in a function nor in a loop that trains."""
+    """The rows of a report's `losses` whose tensors a session can fetch.
+
+    Those inside a function or a training loop can't be fetched.
+    """
     return [loss for loss in losses if not loss.get("calls") and not loss.get("in_loop")]

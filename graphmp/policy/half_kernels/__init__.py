@@ -1,4 +1,7 @@
-"""Which ops have a kernel for half precision on a device, by tables that `tools/kernel_table.py` reads off TensorFlow's registry."""
+"""Half-precision kernels of each device, by tables that `tools/kernel_table.py` writes.
+
+The tool reads them off TensorFlow's registry.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ _Row = Mapping[str, FrozenSet[int]]
 
 
 def has_kernel(op: str, types: Mapping[str, int], device: str) -> bool:
-    """Whether a device has a kernel for an op with these type attributes, by the table of the running TensorFlow.
+    """Whether a device has a kernel for an op with these type attributes, in the running
+    TensorFlow.
 
-    bfloat16 goes by the tables of 2.21: 1.15.5 lacks most.
+    For bfloat16 the tables of 2.21 count: 1.15.5 lacks most of its kernels.
 
     Args:
         op: the op's type.
