@@ -1,1 +1,1 @@
-"""Graphs changed and built."""
+"""Editing and building graphs."""

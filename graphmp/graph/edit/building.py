@@ -1,4 +1,4 @@
-"""Adding nodes to a graph that someone else is building, without getting in their way."""
+"""Adding nodes to a graph that the user is building, without side effects on it."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ _LOCK = threading.Lock()
 
 @contextlib.contextmanager
 def own_scope(path: str) -> Iterator[None]:
-    """Puts ops under `graphmp/path/`, whatever name scope the caller is in; re-entering adds to the same scope."""
+    """Put ops under `graphmp/path/` in any name scope; re-entering adds to the same scope."""
     with tf.name_scope("%s/%s/" % (SCOPE, path)):
         yield
 
 
 @contextlib.contextmanager
 def same_scope(scope: str) -> Iterator[None]:
-    """Goes back to the absolute name scope `scope` ("" is the root)."""
+    """Re-enter the absolute name scope `scope` ("" is the root)."""
     with tf.name_scope(scope + "/" if scope else None):
         yield
 
 
 def sibling_name(node: str, output: int, dtype: Any) -> str:
-    """The name of a tensor's cast: `<tensor>_graphmp_float16`, with the output's index where it isn't the first."""
+    """The name of a tensor's cast: `<tensor>_graphmp_float16`, with the output's index if not 0."""
     return "%s%s_graphmp_%s" % (node, "_%d" % output if output else "", tf.as_dtype(dtype).name)
 
 
 def cast_beside(tensor: Any, dtype: Any) -> Any:
-    """A cast of `tensor` named after it and on no device of its own choice."""
+    """A cast of `tensor`, named after it, with no device of its own."""
     with same_scope(""):
         return tf.cast(tensor, dtype, name=sibling_name(tensor.op.name, tensor.value_index, dtype))
 
 
 @contextlib.contextmanager
 def v1_control_flow() -> Iterator[None]:
-    """While it lasts, `tf.cond` makes Switch and Merge, not a function."""
+    """Make `tf.cond` create Switch and Merge nodes, not a function."""
     enabled = tf.control_flow_v2_enabled()
     if not enabled:
         yield

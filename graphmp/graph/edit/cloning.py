@@ -1,4 +1,4 @@
-"""Clones of some nodes of a graph, under other names, wired to each other and to the nodes that stay."""
+"""Clones of some nodes of a graph under other names, wired to each other and to the other nodes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ FUNCTION_SUFFIX = "_graphmp"
 def cloned(
     after: GraphView, before: tf.GraphDef, names: Dict[str, str], prefix: str
 ) -> tf.GraphDef:
-    """The clones alone, and the functions that they call where those differ from the original's of the same name.
+    """The clones, and the called functions that differ from the original's of the same name.
 
     Args:
         after: the graph to clone from.
         before: the original, whose functions keep their names.
-        names: for each node to clone its clone's name.
-        prefix: goes before the names of while frames: the original's must differ, else both can't run at once.
+        names: the name of each node's clone.
+        prefix: goes before the names of while frames. They must differ from the original's, or the
+            two can't be run at once.
     """
     result = tf.GraphDef(versions=after.graph_def.versions)
     functions = changed_functions(before, after.graph_def)
@@ -46,7 +47,7 @@ def cloned(
 
 
 def with_output(text: str) -> str:
-    """An input string with its output's number, as the importer's map of inputs has them."""
+    """An input string with its output's number, the form used by the importer's map of inputs."""
     port = parse_input(text)
     return text if port.output == CONTROL else "%s:%d" % port
 
@@ -58,7 +59,7 @@ def _input(text: str, names: Dict[str, str]) -> str:
 
 
 def _colocate(node: tf.NodeDef, after: GraphView, names: Dict[str, str]) -> None:
-    """`_class` of a clone names its clone; beside a shared node it has that node's device."""
+    """Let `_class` of a clone name its clone; next to a shared node it gets that node's device."""
     if "_class" not in node.attr:
         return
     with_nodes = [text.decode("utf-8")[len("loc:@") :] for text in node.attr["_class"].list.s]
@@ -71,7 +72,7 @@ def _colocate(node: tf.NodeDef, after: GraphView, names: Dict[str, str]) -> None
 
 
 def changed_functions(before: tf.GraphDef, after: tf.GraphDef) -> Set[str]:
-    """Functions whose bodies the conversion changed, and those that call them."""
+    """Functions whose bodies the conversion changed, and their callers."""
     old = {function.signature.name: function for function in before.library.function}
     return with_callers(
         after, {f.signature.name for f in after.library.function if old.get(f.signature.name) != f}

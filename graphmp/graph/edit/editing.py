@@ -1,4 +1,4 @@
-"""Changing a GraphDef: new nodes with names of their own, inputs and control inputs that are turned elsewhere."""
+"""Editing a GraphDef: new nodes with unique names, redirected inputs and control inputs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from graphmp.policy.reason import Reason
 
 
 class Editor:
-    """A GraphDef that is being changed.
+    """A GraphDef under change.
 
     Attributes:
         nodes: its nodes by name, new ones included.
-        added: names of the new nodes and what each is for.
-        changed: names of other nodes and why they were changed, where the new inputs alone don't say it.
+        added: names of the new nodes, with the purpose of each.
+        changed: names of other changed nodes, with the reason if the new inputs alone don't show
+            it.
     """
 
     def __init__(self, graph_def: tf.GraphDef):
-        """Changes are made to `graph_def` itself."""
+        """Edit `graph_def` in place."""
         self._graph_def = graph_def
         self.nodes: Dict[str, tf.NodeDef] = {node.name: node for node in graph_def.node}
         self.added: Dict[str, Optional[Reason]] = {}
@@ -37,14 +38,14 @@ class Editor:
         device: str = "",
         **attributes: Any,
     ) -> Port:
-        """Adds a node and returns its first output. The name gets a number where it is taken.
+        """Add a node and return its first output; a number is appended if the name is taken.
 
         Args:
-            name: the name that is wanted.
+            name: the preferred name.
             op: its op type.
-            inputs: what it reads, and what it waits for.
-            reason: what it is for.
-            device: where it is.
+            inputs: its data and control inputs.
+            reason: its purpose.
+            device: its device.
             **attributes: AttrValues, dtypes as numbers, bools, or TensorProtos.
         """
         node = self._graph_def.node.add(name=self.unique(name), op=op, device=device)
@@ -58,14 +59,14 @@ class Editor:
         return Port(node.name, 0)
 
     def put(self, node: tf.NodeDef, reason: Optional[Reason] = None) -> None:
-        """Adds a copy of a whole node, whose name must be free."""
+        """Add a copy of a node, whose name must be free."""
         copy = self._graph_def.node.add()
         copy.CopyFrom(node)
         self.nodes[copy.name] = copy
         self.added[copy.name] = reason
 
     def make_identity(self, name: str, source: Port, dtype: int, wait: Iterable[Port] = ()) -> None:
-        """Lets a node hand on another output under its own name, in place of what it did; its first output has the dtype."""
+        """Turn a node into an identity of another output, whose dtype its first output gets."""
         node = self.nodes[name]
         del node.input[:]
         node.input.extend(str(port) for port in [source, *wait])
@@ -75,7 +76,7 @@ class Editor:
         node.attr["T"].type = dtype
 
     def unique(self, name: str) -> str:
-        """The name itself, or with the first number that makes it one of its own."""
+        """The name itself, or with the lowest number that makes it unique."""
         number, found = 0, name
         while found in self.nodes:
             number += 1
@@ -83,28 +84,30 @@ class Editor:
         return found
 
     def connect(self, name: str, slot: int, port: Port) -> None:
-        """Lets a data input read another output."""
+        """Redirect a data input to another output."""
         self.nodes[name].input[slot] = str(port)
 
     def wait_for(self, name: str, others: Iterable[str]) -> None:
-        """Adds control inputs, each once."""
+        """Add control inputs, each at most once."""
         node = self.nodes[name]
         node.input.extend(
             text for text in ("^" + other for other in others) if text not in node.input
         )
 
     def read_instead(self, consumers: Iterable[Consumer], new: Port) -> None:
-        """Turns data inputs to another output."""
+        """Redirect data inputs to another output."""
         for consumer in consumers:
             self.connect(consumer.node, consumer.slot, new)
 
     def wait_instead(self, old: str, new: str, but: str) -> None:
-        """Lets all nodes but one that wait for a node wait for another, once `finish` is called."""
+        """Replace a control input by another in all nodes except one, once `finish` is called."""
         self._successors[old] = new
         self._waits_still.add(but)
 
     def finish(self) -> None:
-        """Turns control inputs as they were told to, in one pass: a train op waits for every update."""
+        """Redirect the control inputs as requested, in one pass: a train op waits for every
+        update.
+        """
         for name, node in self.nodes.items():
             if name not in self._waits_still and any(
                 text[1:] in self._successors for text in node.input if text.startswith("^")
@@ -115,7 +118,7 @@ class Editor:
                 ]
 
     def input(self, name: str, slot: int) -> Port:
-        """The present source of a data input."""
+        """The present producer of a data input."""
         return parse_input(self.nodes[name].input[slot])
 
     def controls(self, name: str) -> List[Port]:
@@ -124,7 +127,7 @@ class Editor:
 
 
 def add_data_inputs(node: tf.NodeDef, inputs: Iterable[str]) -> None:
-    """Adds data inputs to a node, behind those that it has and ahead of its control inputs."""
+    """Append data inputs to a node, ahead of its control inputs."""
     data = [text for text in node.input if not text.startswith("^")]
     node.input[:] = [*data, *inputs, *(text for text in node.input if text.startswith("^"))]
 

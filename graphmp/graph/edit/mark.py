@@ -1,4 +1,7 @@
-"""The mark of a converted graph: the collection `graphmp`, with the version and flags of its conversion as JSON."""
+"""The mark of a converted graph: the collection `graphmp`.
+
+It holds the version and the flags of its conversion as JSON.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from graphmp.config import Config
 from graphmp.version import __version__
 
 COLLECTION = "graphmp"
-_HOW = ("engine", "engine_strict")  # how to convert, not what to make
+_HOW = ("engine", "engine_strict")  # they choose how to convert, not the result
 
 
 def mark(meta_graph: tf.MetaGraphDef, config: Config, engine: str) -> None:

@@ -1,4 +1,4 @@
-"""Graph files: reading a graph whatever its format, and writing files that are never half there."""
+"""Graph files: reading graphs of all formats, and writing files atomically."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Path = Union[str, "os.PathLike[str]"]
 META_GRAPH, GRAPH, SAVED_MODEL = "MetaGraphDef", "GraphDef", "SavedModel"
 
 _ACCEPTED = "accepted is a MetaGraphDef or a GraphDef, binary or text, or a SavedModel"
-_TOO_LARGE = 1 << 31  # protobuf reads and writes less
+_TOO_LARGE = 1 << 31  # protobuf reads and writes only less
 _CONTROL = re.compile(
     rb"[\x00-\x08\x0e-\x1f]"
-)  # a binary graph has the byte 0x12 ahead of every op; text writes such bytes as escapes
+)  # a binary graph has the byte 0x12 before each op; text escapes such bytes
 _VERSION_FIRST = (
-    b"\x08"  # a number in field 1: the schema version of a SavedModel; a graph has a message there
+    b"\x08"  # a number in field 1: the schema version of a SavedModel; in a graph it is a message
 )
 _NO_NODES = "no nodes that have a name and an op"
 _END = (sys.maxsize, 0)
@@ -43,22 +43,23 @@ _silencing = threading.Lock()
 
 
 def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
-    """Reads a MetaGraphDef, a GraphDef or a SavedModel, binary or text; the content decides, not the name.
+    """Read a MetaGraphDef, a GraphDef or a SavedModel, binary or text, by its content.
 
-    A protobuf parser takes many a file for what it is not, because it keeps fields that it does not know. A reading
-    counts only if it gives nodes, each with a name and an op, whose names are unique and whose inputs all exist.
-    That also finds nearly every file that was cut short.
+    A protobuf parser accepts many files of other formats, because it keeps unknown fields. A form
+    counts only if it has nodes, each with a name and an op, with unique names and inputs that all
+    exist. This also detects nearly every truncated file.
 
     Args:
         path: a file, or the folder of a SavedModel.
-        tag: the tags of the graph to take from a SavedModel, separated by commas; one with a single graph needs none.
+        tag: the tags of the graph to take from a SavedModel, separated by commas; may be empty if
+            there is only one graph.
 
     Returns:
-        The MetaGraphDef; a GraphDef comes wrapped into one.
+        The MetaGraphDef; a GraphDef is wrapped into one.
 
     Raises:
-        GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph that TensorFlow could run, GMP002 if
-            the tag is not one of the file's.
+        GraphmpError: GMP003 if the file can't be read, GMP008 if it is not a graph that TensorFlow
+            could run, GMP002 if the file has no graph with this tag.
     """
     file = _file_of(path)
     form, meta_graphs = _parse(file, _read(file))
@@ -78,12 +79,13 @@ def read_graph(path: Path, tag: str = "") -> tf.MetaGraphDef:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Writes a file as a whole or not at all: under a temporary name in the same folder, then renamed.
+    """Write a file atomically: under a temporary name in the same folder, then renamed.
 
-    A link is followed. A device or a pipe is written to and not replaced: a rename would destroy /dev/null.
+    Links are followed. Devices and pipes are written to and not replaced: a rename would destroy
+    /dev/null.
 
     Raises:
-        GraphmpError: GMP004 if it can't be written; the old file is then what it was.
+        GraphmpError: GMP004 if it can't be written; the old file is then unchanged.
     """
     target = pathlib.Path(os.path.realpath(path))
     try:
@@ -98,10 +100,10 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def write_files(folder: pathlib.Path, contents: Mapping[str, bytes]) -> None:
-    """Writes files into a folder, which is made where there is none; each is complete or the old one.
+    """Write files into a folder, which is created if missing; each file is complete or the old one.
 
     Raises:
-        GraphmpError: GMP004 where the folder can't be written.
+        GraphmpError: GMP004 if the folder can't be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,7 +126,7 @@ def _write_and_rename(target: pathlib.Path, data: bytes) -> None:
 
 
 def _file_of(path: Path) -> str:
-    """The file to read, which is there and not too large: `path` itself, or the SavedModel in that folder."""
+    """The existing file to read, of acceptable size: `path`, or the SavedModel in that folder."""
     try:
         status = os.stat(path)
         file = saved_model.file_in(os.fspath(path)) if stat.S_ISDIR(status.st_mode) else ""
@@ -149,7 +151,7 @@ def _read(file: str) -> bytes:
 
 
 def _unreadable(path: Path, error: Exception) -> GraphmpError:
-    """ValueError, which has no strerror, comes of a null character in the path."""
+    """A ValueError, which has no strerror, is raised for a null character in the path."""
     return GraphmpError("GMP003", "%s: %s" % (path, getattr(error, "strerror", None) or error))
 
 
@@ -163,7 +165,7 @@ def _not_a_graph(path: Path, found: str, limit: str = "") -> GraphmpError:
 
 
 def _check(file: str, graph_def: tf.GraphDef) -> None:
-    """Raises GMP008 where TensorFlow could not run the graph, whatever its ops are."""
+    """Raise GMP008 if TensorFlow could not run the graph, whatever its ops."""
     try:
         cycle = find_cycle(GraphView(graph_def))
     except GraphmpError as error:
@@ -175,7 +177,7 @@ def _check(file: str, graph_def: tf.GraphDef) -> None:
 
 
 def _parse(file: str, data: bytes) -> Tuple[str, Sequence[tf.MetaGraphDef]]:
-    """The kind of a file, and its graphs, at least one. Raises GMP008 if there is none."""
+    """The format of a file, and its graphs, at least one. Raises GMP008 if there are none."""
     if not data:
         raise _not_a_graph(file, "an empty file")
     if not _CONTROL.search(data):
@@ -196,7 +198,7 @@ def _parse(file: str, data: bytes) -> Tuple[str, Sequence[tf.MetaGraphDef]]:
 def _first_form(
     file: str, parse: Callable[[Any, Any], Any], data: Any, forms: Sequence[str], kind: str
 ) -> Tuple[str, Sequence[tf.MetaGraphDef]]:
-    """Reads `data` as one form after the other. With no graph in any, tells of the reading that got furthest."""
+    """Try the forms in turn; if none has a graph, report the attempt that got furthest."""
     failures = []
     for form in forms:
         whole = saved_model.new() if form == SAVED_MODEL else tf.MetaGraphDef()
@@ -207,7 +209,7 @@ def _first_form(
             text_format.ParseError,
             ValueError,
             RecursionError,
-        ) as error:  # ValueError: a number that its field can't hold
+        ) as error:  # ValueError: a number out of its field's range
             failures.append((_place(error), str(error)))
             continue
         meta_graphs = whole.meta_graphs if form == SAVED_MODEL else [whole]
@@ -220,14 +222,14 @@ def _first_form(
 
 
 def _place(error: Exception) -> Tuple[int, int]:
-    """Line and column at which a text failed; the end where that is not known, as with bytes."""
+    """Line and column of a text's error; the end if unknown, as for bytes."""
     if isinstance(error, text_format.ParseError) and error.GetLine():
         return error.GetLine(), error.GetColumn() or 0
     return _END
 
 
 def _parse_binary(data: bytes, message: Any) -> None:
-    """Raises DecodeError too where protobuf 3.20 gives up halfway, which it only warns of."""
+    """Also raise DecodeError where protobuf 3.20 only warns that it stopped halfway."""
     with _silent_stderr(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RuntimeWarning)
         message.ParseFromString(data)
@@ -237,7 +239,10 @@ def _parse_binary(data: bytes, message: Any) -> None:
 
 @contextlib.contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """Drops what protobuf 3.20 writes to file descriptor 2 about a string that is not UTF-8; it raises as well."""
+    """Suppress what protobuf 3.20 writes to file descriptor 2 about strings that aren't UTF-8.
+
+    It raises an error as well.
+    """
     if not _WRITES_TO_STDERR:
         yield
         return
@@ -257,7 +262,10 @@ def _silent_stderr() -> Iterator[None]:
 
 
 def _has_nodes(graph_def: tf.GraphDef) -> bool:
-    """Whether there are nodes and all have a name and an op. A MetaGraphDef's op list, read as an op, isn't printable."""
+    """Whether there are nodes, all with a name and an op.
+
+    The op list of a MetaGraphDef, read as an op, isn't printable.
+    """
     return len(graph_def.node) > 0 and all(
         node.name and node.op and node.op.isprintable() for node in graph_def.node
     )

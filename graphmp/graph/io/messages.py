@@ -1,4 +1,6 @@
-"""TensorFlow's protobuf messages: those that compat.v1 doesn't export, by their full names, and the binary form of any."""
+"""TensorFlow's protobuf messages that compat.v1 doesn't export, and the binary form of any
+message.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def _kind(name: str) -> Any:
 
 
 def parse(name: str, data: bytes) -> Optional[Any]:
-    """A message such as `tensorflow.VariableDef` from its bytes; None where they are something else."""
+    """Parse a message such as `tensorflow.VariableDef`; None if the bytes are something else."""
     message = new(name)
     try:
         message.ParseFromString(data)
@@ -40,6 +42,9 @@ def with_nodes_reversed(meta_graph: Any) -> Any:
 
 
 def serialize(message: Any) -> bytes:
-    """The binary form of a message: the same bytes for the same message, in any process. So NaN equals itself, and 0 is not -0."""
+    """The binary form of a message, the same in every process.
+
+    NaN thus equals itself, and 0 isn't -0.
+    """
     data: bytes = message.SerializeToString(deterministic=True)
     return data

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from graphmp.errors import GraphmpError
 from graphmp.graph.io import messages
 
-FILES = ("saved_model.pb", "saved_model.pbtxt")  # in the order in which TensorFlow looks for them
+FILES = ("saved_model.pb", "saved_model.pbtxt")  # in TensorFlow's order of preference
 
 
 def new() -> Any:
@@ -20,16 +20,20 @@ def new() -> Any:
 
 
 def file_in(folder: str) -> Optional[str]:
-    """The path of the SavedModel in a folder; None where there is none. Raises OSError where the folder can't be read."""
+    """The path of the SavedModel in a folder; None if it has none.
+
+    Raises:
+        OSError: the folder can't be read.
+    """
     entries = os.listdir(folder)
     return next((os.path.join(folder, name) for name in FILES if name in entries), None)
 
 
 def select(meta_graphs: Sequence[tf.MetaGraphDef], tag: str, path: str) -> tf.MetaGraphDef:
-    """The graph whose tags are those of `tag`, separated by commas; a graph that is alone needs no tag.
+    """The graph with the tags in `tag`, separated by commas; a single graph needs no tag.
 
     Raises:
-        GraphmpError: GMP002 if no graph has these tags, or none were given and there are several graphs.
+        GraphmpError: GMP002 if no graph has these tags, or if none were given for several graphs.
     """
     wanted = _tags(tag.split(","))
     for meta_graph in meta_graphs:

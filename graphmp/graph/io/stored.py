@@ -1,4 +1,7 @@
-"""A MetaGraphDef as bytes, for reading: a node is parsed when it is asked for. Parsed as a whole, a graph takes six to eight times as much."""
+"""A MetaGraphDef as bytes, for reading: each node is parsed when it is read.
+
+A graph that is parsed as a whole takes six to eight times the memory.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +22,23 @@ _GRAPH_DEF, _NODE = (
 )  # fields of MetaGraphDef and GraphDef (tensorflow/core/protobuf/meta_graph.proto, framework/graph.proto)
 _SMALL = (
     1 << 20
-)  # bytes of a graph whose nodes all stay parsed: that is a few megabytes, and each is looked at a dozen times
-_KEPT = 16  # of a larger graph: a restore op has thousands of readers, each of which looks at it, and as many outputs
+)  # bytes of a graph whose parsed nodes are all kept: a few megabytes, and each is read often
+_KEPT = 16  # nodes kept of a larger graph: a restore op has thousands of consumers that read it
 
 
 class StoredMetaGraph:
-    """Reads like the MetaGraphDef that it was made from, with `graph_def.node` as a sequence of copies.
+    """Reads like the MetaGraphDef that it was made from; `graph_def.node` is a sequence of copies.
 
     Attributes:
         data: the binary form of the graph: the same bytes for the same graph, in any process.
-        rest: a MetaGraphDef of all but the nodes.
-        graph_def: its GraphDef, stored too.
-        recorded: calls of `tf.gradients` that were seen as it was built (`gradient_record.py`).
+        rest: a MetaGraphDef without the nodes.
+        graph_def: its GraphDef, also stored.
+        recorded: calls of `tf.gradients` that were recorded while it was built
+            (`gradient_record.py`).
     """
 
     def __init__(self, data: bytes, recorded: Sequence[Any] = ()):
-        """`data` is a MetaGraphDef's binary form as `messages.serialize` gives it."""
+        """`data` is the binary form of a MetaGraphDef, from `messages.serialize`."""
         self.data, self.recorded = data, recorded
         self.rest = tf.MetaGraphDef()
         bounds = array("Q")
@@ -58,14 +62,14 @@ class StoredMetaGraph:
 
 
 class StoredNodes(Mapping[str, tf.NodeDef]):
-    """The nodes of a stored graph by name, in the order of the graph, parsed when they are looked at. They are to be read, not changed.
+    """The nodes of a stored graph by name, in the graph's order, parsed when read; read-only.
 
     Raises:
-        GraphmpError: GMP008 at the first look if two nodes share a name.
+        GraphmpError: GMP008 at the first access if two nodes share a name.
     """
 
     def __init__(self, data: bytes, bounds: array[int]):
-        """`bounds` has two numbers a node, where it starts and ends in `data`."""
+        """`bounds` has two numbers for each node, its start and end in `data`."""
         self._data, self._bounds = data, bounds
         self._parsed = functools.lru_cache(maxsize=None if len(data) <= _SMALL else _KEPT)(
             functools.partial(_node, data, bounds)
@@ -98,7 +102,7 @@ class StoredNodes(Mapping[str, tf.NodeDef]):
 
 
 def not_unique(name: str) -> GraphmpError:
-    """The error for two nodes of one name."""
+    """The error for two nodes with the same name."""
     return GraphmpError("GMP008", "two nodes have the name %s; accepted are unique names" % name)
 
 
@@ -126,7 +130,7 @@ class StoredGraphDef:
 
 
 def _field(message: Any, name: str) -> Any:
-    """A field of a message; no method, which would know nothing of the nodes."""
+    """A field of a message; a method of it would not see the nodes."""
     if message is None or name not in message.DESCRIPTOR.fields_by_name:
         raise AttributeError(name)
     return getattr(message, name)
@@ -136,7 +140,10 @@ Readable = Union[tf.MetaGraphDef, StoredMetaGraph]
 
 
 def stored(meta_graph: Readable, recorded: Sequence[Any] = ()) -> StoredMetaGraph:
-    """The graph as it is now, stored; itself where it is already. `recorded`: its calls of `tf.gradients` on record."""
+    """The graph in its present state, stored; returned itself if it is stored already.
+
+    `recorded` are its recorded calls of `tf.gradients`.
+    """
     return (
         meta_graph
         if isinstance(meta_graph, StoredMetaGraph)
@@ -145,19 +152,22 @@ def stored(meta_graph: Readable, recorded: Sequence[Any] = ()) -> StoredMetaGrap
 
 
 def emptied(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
-    """The graph, stored; the MetaGraphDef, which has nodes, loses them. At once, protobuf would take three times the bytes besides (upb)."""
+    """The graph, stored; its nodes are removed from the MetaGraphDef meanwhile.
+
+    To copy them at once, protobuf (upb) would take three times the bytes besides.
+    """
     nodes = [counted(_NODE, serialize(node)) for node in meta_graph.graph_def.node]
     del meta_graph.graph_def.node[:]
     rest = serialize(meta_graph)
     graph = next(
         field for field in fields(rest, 0, len(rest)) if field.number == _GRAPH_DEF
-    )  # nodes have the lowest number in it: they come first
+    )  # nodes have the lowest field number: they come first
     key = counted_key(_GRAPH_DEF, sum(map(len, nodes)) + graph.end - graph.content)
     return StoredMetaGraph(b"".join((rest[: graph.start], key, *nodes, rest[graph.content :])))
 
 
 def copied(meta_graph: Readable) -> tf.MetaGraphDef:
-    """A MetaGraphDef of its own, which may be changed."""
+    """A MetaGraphDef that may be changed."""
     if isinstance(meta_graph, StoredMetaGraph):
         return meta_graph.parsed()
     copy = tf.MetaGraphDef()

@@ -1,15 +1,18 @@
-"""The binary form of protobuf messages, field by field: where a part lies, without parsing the whole (https://protobuf.dev/programming-guides/encoding)."""
+"""The binary form of protobuf messages, field by field, without parsing the whole.
+
+Source: https://protobuf.dev/programming-guides/encoding.
+"""
 
 from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Tuple
 
-# How a field is written; groups are long deprecated, but a field that nobody knows may be one.
+# Wire types of fields; groups are long deprecated, but an unknown field may be one.
 _VARINT, _EIGHT_BYTES, _COUNTED, _GROUP, _END_OF_GROUP, _FOUR_BYTES = range(6)
 
 
 class Field(NamedTuple):
-    """One field of a message: its number, where it starts, where its content does, and where both end."""
+    """One field of a message: its number, its start, the start of its content, and their end."""
 
     number: int
     start: int
@@ -18,7 +21,7 @@ class Field(NamedTuple):
 
 
 def fields(data: bytes, start: int, end: int) -> Iterator[Field]:
-    """The fields of a message that lies in `data`, in the order of the bytes."""
+    """The fields of the message in `data`, in the order of the bytes."""
     while start < end:
         key, content = _varint(data, start)
         content, after = _content(data, key & 7, content)
@@ -27,7 +30,7 @@ def fields(data: bytes, start: int, end: int) -> Iterator[Field]:
 
 
 def _content(data: bytes, kind: int, position: int) -> Tuple[int, int]:
-    """Where the content of a field starts and ends; `position` is behind its key."""
+    """Start and end of a field's content; `position` is behind its key."""
     if kind == _COUNTED:
         size, start = _varint(data, position)
         return start, start + size
@@ -45,7 +48,7 @@ def _content(data: bytes, kind: int, position: int) -> Tuple[int, int]:
 
 
 def counted(number: int, content: bytes) -> bytes:
-    """A whole field."""
+    """A whole length-delimited field."""
     return counted_key(number, len(content)) + content
 
 
@@ -60,7 +63,7 @@ def counted_key(number: int, size: int) -> bytes:
 
 
 def _varint(data: bytes, position: int) -> Tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and where it ends."""
+    """A varint (seven bits a byte, lowest first), and its end."""
     value = shift = 0
     while data[position] >= 0x80:
         value |= (data[position] & 0x7F) << shift

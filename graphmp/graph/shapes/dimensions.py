@@ -1,4 +1,7 @@
-"""Arithmetic on dimensions that are numbers or symbols. A symbol is any hashable value; None stands for an unknown rank."""
+"""Arithmetic on dimensions that are numbers or symbols.
+
+A symbol is any hashable value; None stands for an unknown rank.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ Dims = Optional[Tuple[Hashable, ...]]
 
 
 def broadcast(first: Tuple[Hashable, ...], second: Tuple[Hashable, ...]) -> Tuple[Hashable, ...]:
-    """The dimensions of what two tensors are broadcast to."""
+    """The dimensions to which two tensors are broadcast."""
     rank = max(len(first), len(second))
     pairs = zip((1,) * (rank - len(first)) + first, (1,) * (rank - len(second)) + second)
     return tuple(_joined(a, b) for a, b in pairs)
@@ -28,14 +31,14 @@ def _joined(a: Hashable, b: Hashable) -> Hashable:
 
 
 def _operands(dim: Hashable) -> AbstractSet[Hashable]:
-    """The dimensions that a dimension is broadcast from; itself alone if it isn't broadcast."""
+    """The dimensions that a dimension is broadcast from; itself if it isn't broadcast."""
     return (
         frozenset(dim[1]) if isinstance(dim, tuple) and dim[0] == "broadcast" else frozenset((dim,))
     )
 
 
 def reshaped(source: Dims, wanted: Tuple[Hashable, ...], name: Hashable) -> Dims:
-    """The dimensions that a Reshape gives; -1 is what is left over. `name` names new symbols."""
+    """The dimensions of a Reshape's output; -1 is inferred. `name` names new symbols."""
     if -1 not in wanted:
         return wanted
     rest = None if source is None else _quotient(source, [dim for dim in wanted if dim != -1])
@@ -43,7 +46,11 @@ def reshaped(source: Dims, wanted: Tuple[Hashable, ...], name: Hashable) -> Dims
 
 
 def replaced(source: Dims, axis: Dims, new: Callable[[Hashable, int], Hashable]) -> Dims:
-    """The dimensions with another one at an axis, which a tensor of one number holds; `new` makes it of the old one and its place."""
+    """The dimensions with one axis replaced.
+
+    The axis is in a tensor of one number; `new` computes the dimension from the old one and its
+    index.
+    """
     place = _place_of(source, axis)
     if source is None or place is None:
         return None
@@ -51,7 +58,7 @@ def replaced(source: Dims, axis: Dims, new: Callable[[Hashable, int], Hashable])
 
 
 def without(source: Dims, axes: Dims, kept: bool = False) -> Dims:
-    """The dimensions without those at some axes, or with 1 in their place."""
+    """The dimensions with some axes removed, or replaced by 1."""
     if source is None or axes is None:
         return None
     places = {_place_of(source, (axis,)) for axis in axes}
@@ -60,13 +67,13 @@ def without(source: Dims, axes: Dims, kept: bool = False) -> Dims:
 
 
 def with_another(source: Dims, axis: Dims, dim: Hashable) -> Dims:
-    """The dimensions with a new one before an axis of the result, which a tensor of one number holds."""
+    """The dimensions with a new axis inserted, at the index that a tensor of one number holds."""
     place = None if source is None else _place_of((*source, dim), axis)
     return None if source is None or place is None else (*source[:place], dim, *source[place:])
 
 
 def _place_of(source: Dims, axis: Dims) -> Optional[int]:
-    """Which dimension an axis is, counted from the first; None where it isn't known or there is none."""
+    """The index of an axis, counted from the first; None if it is unknown or out of range."""
     if (
         source is None
         or not axis
@@ -78,7 +85,10 @@ def _place_of(source: Dims, axis: Dims) -> Optional[int]:
 
 
 def product_of_matrices(first: Dims, second: Dims, transposed: Tuple[int, int]) -> Dims:
-    """The dimensions of a product of matrices, or of batches of them; `transposed` says of each operand whether it is."""
+    """The dimensions of a product of matrices, or of batches of them.
+
+    `transposed` tells for each operand whether it is transposed.
+    """
     if first is None or second is None or len(first) < 2 or len(second) < 2:
         return None
     return (
@@ -89,7 +99,7 @@ def product_of_matrices(first: Dims, second: Dims, transposed: Tuple[int, int]) 
 
 
 def sliced(source: Dims, begin: Dims, size: Dims) -> Dims:
-    """The dimensions of a Slice, whose size is -1 where it takes all that is left."""
+    """The dimensions of a Slice, whose size is -1 for all that remains."""
     if (
         source is None
         or begin is None
@@ -124,7 +134,7 @@ def permuted(source: Dims, order: Dims) -> Dims:
 
 
 def product(dims: Any) -> Hashable:
-    """One dimension that is the product of several, the same however it is written."""
+    """One dimension, the product of several in a canonical form."""
     number, symbols = _factors(dims)
     if not symbols:
         return number
@@ -136,12 +146,12 @@ def product(dims: Any) -> Hashable:
 
 
 def part(dim: Hashable, number: int, name: Hashable) -> Hashable:
-    """A dimension divided by a number; a symbol of that name where that doesn't come out."""
+    """A dimension divided by a number; a symbol of that name if it isn't divisible."""
     return _quotient([dim], [number]) or name
 
 
 def _factors(dims: Any) -> Tuple[int, List[Hashable]]:
-    """A number and symbols, products taken apart."""
+    """A number and symbols: the factors of a product."""
     number, symbols = 1, []  # type: int, List[Hashable]
     for dim in dims:
         if isinstance(dim, int):
@@ -155,7 +165,7 @@ def _factors(dims: Any) -> Tuple[int, List[Hashable]]:
 
 
 def _quotient(dims: Any, by: Any) -> Optional[Hashable]:
-    """The product of dimensions divided by that of others; None where it doesn't come out."""
+    """The quotient of two products of dimensions; None if it isn't exact."""
     number, symbols = _factors(dims)
     divisor, gone = _factors(by)
     for symbol in gone:
@@ -168,7 +178,7 @@ def _quotient(dims: Any, by: Any) -> Optional[Hashable]:
 def _of_numbers(
     function: Callable[[int, int], int], name: str
 ) -> Callable[[Hashable, Hashable], Hashable]:
-    """A function of two dimensions: a number of two numbers, else a symbol."""
+    """A function of two dimensions: a number for two numbers, else a symbol."""
     return lambda a, b: (
         function(a, b) if isinstance(a, int) and isinstance(b, int) else (name, a, b)
     )

@@ -1,4 +1,4 @@
-"""Stacks and TensorArrays of while loops: the tensor that went in is the one that comes out."""
+"""Stacks and TensorArrays of while loops: a read returns the tensor that was written."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ class SavedValues:
         self._users: Dict[str, List[str]] = {}
 
     def pushed(self, pop: str) -> Optional[Port]:
-        """The tensor that a pop gives back in the iteration that it belongs to; None where several are pushed or popped."""
+        """The tensor that a pop returns, in its iteration; None if several are pushed or popped."""
         users = self._users_of(self._holder(self._view.inputs(pop)[0]))
         pushes = [name for name in users if self._op(name) in PUSHES]
         alone = len(pushes) == 1 and [name for name in users if self._op(name) in POPS] == [pop]
         return self._view.inputs(pushes[0])[1] if alone else None
 
     def scattered(self, read: str) -> Optional[Port]:
-        """The tensor of whose rows a read of a TensorArray gives one; None where more is written than one tensor's rows."""
+        """The tensor one row of which a TensorArray's read returns.
+
+        None if more than one tensor's rows are written.
+        """
         holder = self._holder(self._view.inputs(read)[0])
         writes = [name for name in self._users_of(holder) if self._op(name) not in _PUTS_NOTHING_IN]
         if (
@@ -45,11 +48,11 @@ class SavedValues:
         )
 
     def _holder(self, handle: Port) -> str:
-        """The node that a handle comes from."""
+        """The node that created the resource of a handle."""
         return self._view.behind(handle, _HANDED_ON).node
 
     def _users_of(self, holder: str) -> List[str]:
-        """The nodes that take a handle, each once."""
+        """The consumers of a handle, each once."""
         if holder not in self._users:
             found = self._view.followed(
                 [holder], lambda name: name == holder or self._op(name) in _HANDED_ON

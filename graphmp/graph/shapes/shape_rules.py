@@ -1,6 +1,6 @@
-"""Where the shape of an op's output comes from, for ops that `shape_rules.txt` has no word for.
+"""Rules for the shape of an op's output, for ops that aren't in `shape_rules.txt`.
 
-A rule yields what it needs to know and is sent the answer, so that the graph is walked without recursion.
+A rule yields questions and is sent the answers, so that the graph is walked without recursion.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from graphmp.graph.shapes import dimensions
 from graphmp.graph.shapes.dimensions import Dims
 from graphmp.graph.structure.view import Port
 
-_MOST_AXES = 16  # a longer constant is no shape
+_MOST_AXES = 16  # a longer constant isn't a shape
 
 
 class Question(NamedTuple):
-    """The shape of a tensor, or the shape that it holds."""
+    """A question for the shape of a tensor, or the shape that it holds."""
 
     port: Port
     held: bool
@@ -42,7 +42,10 @@ def _concat(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
 
 
 def _cross_entropy(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
-    """A loss an example, and the gradients of the logits; labels may be spread over them, or they over labels."""
+    """The loss of each example, and the gradients of the logits.
+
+    Labels may be broadcast to the logits, or the logits to the labels.
+    """
     logits, labels = (yield _shape(inputs[0])), (yield _shape(inputs[1]))
     if logits is None or labels is None or len(logits) != 2:
         return None
@@ -69,7 +72,7 @@ def _matmul(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
 
 
 def _merge(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
-    """One of several tensors that have one shape."""
+    """One of several tensors of the same shape."""
     first = yield _shape(inputs[0])
     for other in inputs[1:]:
         if (yield _shape(other)) != first:
@@ -119,13 +122,13 @@ def _split_by_sizes(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> R
 
 
 def _squeeze(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
-    """Of all dimensions of 1 those that aren't known to be would go too."""
+    """Without given axes all dimensions of 1 are removed: all others must be known."""
     axes = tuple(node.attr["squeeze_dims"].list.i) if "squeeze_dims" in node.attr else ()
     return dimensions.without((yield _shape(inputs[0])), axes) if axes else None
 
 
 def _strided_slice(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
-    """Dimensions that are taken whole, and those behind the last that it tells of, are as they were."""
+    """Whole dimensions, and those after the last one specified, are unchanged."""
     source, step = (yield _shape(inputs[0])), (yield _held(inputs[3]))
     if (
         source is None
@@ -203,7 +206,7 @@ def _shape_of(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
 
 
 def _numbers(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
-    """Of shapes there is one axis to join along."""
+    """Vectors are joined along their only axis."""
     joined: Tuple[Hashable, ...] = ()
     for part in inputs if node.op == "Pack" else inputs[:-1]:
         held = yield _held(part)
@@ -214,7 +217,7 @@ def _numbers(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
 
 
 def _part(port: Port, node: tf.NodeDef, inputs: Tuple[Port, ...]) -> Rule:
-    """A part of a shape, of step 1."""
+    """A slice of a shape, with step 1."""
     parts = []
     for part in inputs:
         parts.append((yield _held(part)))
@@ -273,5 +276,5 @@ def _sliced(node: tf.NodeDef, source: Dims, begin: Dims, end: Dims, step: Dims) 
 
 
 def _option(node: Any, key: str) -> int:
-    """A flag or number of a node; asking a protobuf map for a missing key would add it."""
+    """A flag or number of a node; looking up a missing key in a protobuf map would add it."""
     return int(node.attr[key].b or node.attr[key].i) if key in node.attr else 0

@@ -1,4 +1,4 @@
-"""How many elements a tensor has, by the shapes that a graph file records; unknown dimensions count as 32."""
+"""The number of elements of tensors by recorded shapes; unknown dimensions count as 32."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHAPES = "_output_shapes"
 
 
 def recorded_elements(node: tf.NodeDef, output: int) -> int:
-    """Elements of one output by the node's `_output_shapes`; a constant's by its value."""
+    """Elements of one output by the node's `_output_shapes`; for a constant by its value."""
     if node.op == "Const" and "value" in node.attr:
         return _elements(node.attr["value"].tensor.tensor_shape)
     shape = recorded_shape(node, output)
@@ -22,13 +22,16 @@ def recorded_elements(node: tf.NodeDef, output: int) -> int:
 
 
 def recorded_size(node: tf.NodeDef, output: int) -> Optional[int]:
-    """Elements of one output by the node's `_output_shapes`; None where a dimension is unknown."""
+    """Elements of one output by the node's `_output_shapes`; None if a dimension is unknown."""
     sizes = recorded_dimensions(node, output, -1)
     return None if sizes is None or -1 in sizes else int(np.prod(sizes, dtype=np.float64))
 
 
 def recorded_dimensions(node: tf.NodeDef, output: int, unknown: int) -> Optional[List[int]]:
-    """Dimensions of one output by the node's `_output_shapes`, `unknown` for the unknown ones; None where the rank is unknown."""
+    """Dimensions of one output by the node's `_output_shapes`; None if the rank is unknown.
+
+    Unknown dimensions are `unknown`.
+    """
     shape = recorded_shape(node, output)
     if shape is None or shape.unknown_rank:
         return None
@@ -36,25 +39,28 @@ def recorded_dimensions(node: tf.NodeDef, output: int, unknown: int) -> Optional
 
 
 def recorded_shape(node: tf.NodeDef, output: int) -> Optional[Any]:
-    """The TensorShapeProto of one output by the node's `_output_shapes`; None where there is none."""
+    """The TensorShapeProto of one output in the node's `_output_shapes`; None if missing."""
     attributes = node.attr
     shapes = attributes[_SHAPES].list.shape if _SHAPES in attributes else ()
     return shapes[output] if output < len(shapes) else None
 
 
 def records_shapes(graph_def: tf.GraphDef) -> bool:
-    """Whether a graph's nodes carry `_output_shapes`; a graph saved with TensorFlow's exporter does, a frozen one may not."""
+    """Whether a graph's nodes have `_output_shapes`.
+
+    Graphs saved by TensorFlow's exporter do, frozen ones may not.
+    """
     return any(_SHAPES in node.attr for node in graph_def.node)
 
 
 def inferred_shapes(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
-    """Output shapes by node, as TensorFlow infers them where it imports the graph; empty where it doesn't."""
+    """Output shapes by node, inferred by TensorFlow's import; empty if the import fails."""
     copied = tf.GraphDef()
-    copied.CopyFrom(graph_def)  # importing writes defaults into the graph that it is given
+    copied.CopyFrom(graph_def)  # importing writes defaults into the given graph
     with tf.Graph().as_default() as graph:
         try:
             tf.import_graph_def(copied, name="")
-        except Exception:  # TensorFlow raises what it likes: then sizes are unknown
+        except Exception:  # TensorFlow raises errors of any type: sizes are then unknown
             return {}
         return {
             op.name: [tensor.shape.as_proto() for tensor in op.outputs]
@@ -63,7 +69,9 @@ def inferred_shapes(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
 
 
 def with_inferred_shapes(graph_def: tf.GraphDef) -> tf.GraphDef:
-    """The graph itself where it records shapes, else a copy that does; for measuring, not for writing."""
+    """The graph itself if it records shapes, else a copy that does; for measuring, not for
+    writing.
+    """
     if records_shapes(graph_def):
         return graph_def
     copy = tf.GraphDef()

@@ -1,10 +1,14 @@
-"""Dimensions as numbers or symbols: which tensors have equal shapes, though nobody knows how large they are.
+"""Symbolic dimensions: which tensors have equal shapes of unknown size.
 
-`x [?, 768]`, `tanh(x) [?, 768]`, `x * tanh(x)`: one symbol stands for all three unknown dimensions, so that the sums of the
-product's gradient, which undo broadcasting, are known to sum nothing. Recorded shapes give the numbers; the ops say where a
-dimension comes from (`shape_rules.txt`, `shape_rules.py`). Two dimensions of the same symbol are equal in every run; of others
-nothing is known. What a while loop changes has symbols of its own, since it may come from another iteration; but a variable
-that keeps its shape has that of what enters, and a Stack gives back what was pushed in the iteration that a pop belongs to.
+`x [?, 768]`, `tanh(x) [?, 768]`, `x * tanh(x)`: one symbol stands for all three unknown dimensions,
+so that the sums in the product's gradient, which undo broadcasting, are known to sum nothing.
+Recorded shapes give the numbers; the ops tell where a dimension comes from (`shape_rules.txt`,
+`shape_rules.py`). Two dimensions of the same symbol are equal in every run; about two different
+symbols nothing is known.
+
+Values that a while loop changes get symbols of their own, since they may come from another
+iteration. However, a loop variable that keeps its shape has the shape of its initial value, and a
+Stack returns the value pushed in the iteration that a pop belongs to.
 """
 
 from __future__ import annotations
@@ -24,14 +28,15 @@ _NONE: AbstractSet[str] = frozenset()
 
 
 class SymbolicShapes:
-    """The dimensions of a graph's tensors, each worked out when it is asked for."""
+    """The dimensions of a graph's tensors, each computed on demand."""
 
     def __init__(self, view: GraphView, steady: AbstractSet[str] = _NONE):
         """Reads nothing yet.
 
         Args:
-            view: the graph; what its nodes record in `_output_shapes` is known.
-            steady: the Merges of loop variables that keep the shape they enter with (`steady_variables.py`).
+            view: the graph; shapes recorded in `_output_shapes` are used.
+            steady: the Merges of loop variables that keep their initial shape
+                (`steady_variables.py`).
         """
         self._view = view
         self._steady = steady
@@ -43,11 +48,14 @@ class SymbolicShapes:
         return self._answer(Question(port, held=False))
 
     def held(self, port: Port) -> Dims:
-        """The dimensions that an integer tensor holds, a shape or a part of one; None for what can't be followed."""
+        """The dimensions that an integer tensor holds, a shape or part of one; None if unknown."""
         return self._answer(Question(port, held=True))
 
     def reduces_nothing(self, name: str) -> bool:
-        """Whether a Sum undoes a broadcast that there was none of: its axes are BroadcastGradientArgs of shapes that need none."""
+        """Whether a Sum undoes a broadcast that didn't happen.
+
+        Its axes are BroadcastGradientArgs of shapes that need no broadcast.
+        """
         axes = self._view.inputs(name)[1]
         if self._view.nodes[axes.node].op != "BroadcastGradientArgs":
             return False
@@ -56,7 +64,10 @@ class SymbolicShapes:
         return own is not None and other is not None and broadcast(own, other) == own
 
     def _answer(self, question: Question) -> Dims:
-        """Depth first, without recursion: a rule yields what it needs to know. A graph may be deeper than Python's stack."""
+        """Depth first, without recursion: a graph may be deeper than Python's stack.
+
+        A rule yields the questions that it needs answered.
+        """
         if question in self._known:
             return self._known[question]
         waiting = [(question, self._rule(question))]
@@ -156,7 +167,9 @@ class SymbolicShapes:
         return None
 
     def _variable(self, name: str) -> Rule:
-        """The Merge or the Exit of a loop variable: one that keeps its shape has that of what enters."""
+        """The Merge or the Exit of a loop variable; one that keeps its shape has the initial
+        shape.
+        """
         name = self._view.behind(Port(name, 0), EXITS | SWITCHES).node
         if name not in self._steady:
             return None

@@ -1,7 +1,8 @@
-"""How often while loops go round, where the graph says so: a counter that goes up by one, from one number to another.
+"""The iterations of while loops: of a counter that is incremented from one number to another.
 
-`while_loop(lambda i, ...: i < 200, ...)`, and tf.nn.dynamic_rnn over a known number of steps; the loop of the backward pass
-goes round as often as the one whose count it counts down. Any other loop counts as 32 iterations.
+`while_loop(lambda i, ...: i < 200, ...)`, and tf.nn.dynamic_rnn over a known number of steps; the
+loop of the backward pass has as many iterations as the loop whose count it counts down. Any other
+loop counts as 32 iterations.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from graphmp.policy.op_sets import ADDS, INEQUALITIES
 
 Counts = Mapping[
     Tuple[str, ...], int
-]  # iterations of each frame, by its own name and those of the frames around it
+]  # iterations of each frame, by its name and the names of its outer frames
 
 
 def trip_counts(view: GraphView) -> Counts:
@@ -26,7 +27,7 @@ def trip_counts(view: GraphView) -> Counts:
 
 
 def trips(inside: Frames, counts: Counts, name: str) -> int:
-    """How often a node runs in a step: the iterations of the loops that it lies in, multiplied."""
+    """How often a node runs in a step: the product of the iterations of its loops."""
     frame = inside.get(name, ())
     total = 1
     for depth in range(1, len(frame) + 1):
@@ -111,7 +112,7 @@ class _Counter:
         return entered[0] if len(entered) == 1 else None
 
     def _steps(self, port: Port, merge: str, steps: AbstractSet[str]) -> bool:
-        """Whether a tensor is the loop variable and one."""
+        """Whether a tensor is the loop variable plus one."""
         port = self._view.behind(port, ["Identity"])
         inputs = self._view.inputs(port.node)
         return (
@@ -121,7 +122,7 @@ class _Counter:
         )
 
     def _behind(self, port: Port) -> str:
-        """The node behind identities and switches."""
+        """The producer behind identities and switches."""
         return self._view.behind(port, ("Identity", "Switch")).node
 
     def _number(self, port: Port) -> Optional[int]:

@@ -1,4 +1,4 @@
-"""Where nodes are: by their device strings, as TensorFlow's placer takes them."""
+"""Devices of nodes, by their device strings, as TensorFlow's placer reads them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ _OWN = "localhost"  # the job of a session without a server
 
 
 class Places:
-    """The device of each node of a graph, found when it is asked for; the graph's devices don't change meanwhile."""
+    """The device of each node of a graph, found on demand; devices must not change meanwhile."""
 
     def __init__(self, view: GraphView):
         self._view = view
         self._found: Dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        """A node's own device, else that of what it is colocated with, else that of the variable it works on; empty where nothing says."""
+        """A node's own device, else that of its colocation, else that of its variable; may be
+        empty.
+        """
         chain: List[str] = []
         last = name
         while last not in self._found and last not in chain:
@@ -38,7 +40,7 @@ class Places:
         return self._found[name]
 
     def elsewhere(self, name: str, readers: Iterable[Consumer]) -> Dict[str, List[Consumer]]:
-        """The readers of a node's output that are on other devices than the node, by device."""
+        """The consumers of a node's output on other devices than the node, by device."""
         found: Dict[str, List[Consumer]] = {}
         for reader in readers:
             target = self.of(reader.node)
@@ -48,13 +50,16 @@ class Places:
 
 
 def machine(device: str) -> str:
-    """The process that a device belongs to, such as `/job:ps/task:0`; empty where the string names none."""
+    """The process of a device, such as `/job:ps/task:0`; empty if the string names none."""
     spec = tf.DeviceSpec.from_string(device)
     return str(tf.DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string())
 
 
 def _beside(view: GraphView, name: str) -> str:
-    """The node that a node asks to be placed with, or whose handle it takes: TensorFlow's placer puts the two together; empty for none."""
+    """The node that TensorFlow's placer puts a node beside; empty if there is none.
+
+    It is named by `_class`, or owns the handle that the node takes.
+    """
     node = view.nodes[name]
     classes = (
         [text.decode() for text in node.attr[_COLOCATION].list.s]
@@ -71,7 +76,10 @@ def _beside(view: GraphView, name: str) -> str:
 
 @functools.lru_cache(maxsize=None)
 def apart(device: str, other: str) -> bool:
-    """Whether a tensor has to be sent from one device to another. What only one of two strings names doesn't keep them apart, except a job."""
+    """Whether a tensor must be sent from one device to another.
+
+    A part that only one of the two strings names doesn't make them different, except for a job.
+    """
     a, b = _process_and_device(device), _process_and_device(other)
     if (a[0] is None) != (b[0] is None):
         return True
@@ -81,7 +89,7 @@ def apart(device: str, other: str) -> bool:
 
 
 def _process_and_device(device: str) -> Tuple[Any, ...]:
-    """Job, replica, task, type and index; a session's own process, which is no server's, names no job."""
+    """Job, replica, task, type and index; the process of a session without a server has no job."""
     spec = tf.DeviceSpec.from_string(device)
     process = (None, None, None) if spec.job == _OWN else (spec.job, spec.replica, spec.task)
     return (*process, spec.device_type, spec.device_index)

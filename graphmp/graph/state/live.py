@@ -1,4 +1,4 @@
-"""Reading a live tf.Graph: ancestors, floating tensors, variables."""
+"""Queries on a live tf.Graph: ancestors, floating-point tensors, variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def is_update(op: Any) -> bool:
 
 
 def is_write(op: Any) -> bool:
-    """Whether an op changes a variable or an accumulator; a call of a function that is handed one may."""
+    """Whether an op changes a variable or an accumulator; a call of a function that takes one
+    may.
+    """
     if kind(op.type):
         return False
     taken = [
@@ -37,7 +39,7 @@ def _is_reference(tensor: Any) -> bool:
 
 
 def _is_state(tensor: Any) -> bool:
-    """Whether a reference or a handle may be of a variable or an accumulator."""
+    """Whether a reference or handle may belong to a variable or an accumulator."""
     while tensor.op.inputs and (tensor.op.type in PASS_HANDLES or _is_reference(tensor)):
         tensor = tensor.op.inputs[1 if tensor.op.type == "RefSelect" else 0]
     return tensor.op.type in MAY_BE_STATE
@@ -52,7 +54,7 @@ def is_initializer(op: Any) -> bool:
 def ancestors(
     ops: Iterable[Any], stop: Optional[Callable[[Any], bool]] = None, control: bool = True
 ) -> Set[Any]:
-    """All ops that the given ones depend on, themselves included; what `stop` holds for is not passed through."""
+    """The given ops and all that they depend on; ops for which `stop` holds are not traversed."""
 
     def before(op: Any) -> Iterator[Any]:
         if stop is None or not stop(op):
@@ -63,7 +65,7 @@ def ancestors(
 
 
 def descendants(ops: Iterable[Any]) -> Set[Any]:
-    """Ops and all that depends on them, by data or control edges."""
+    """The given ops and all that depend on them, by data or control edges."""
 
     def after(op: Any) -> Iterator[Any]:
         yield from (consumer for tensor in op.outputs for consumer in tensor.consumers())
@@ -73,7 +75,10 @@ def descendants(ops: Iterable[Any]) -> Set[Any]:
 
 
 def as_ops(fetches: Any, graph: Any) -> List[Any]:
-    """The ops behind any structure of fetches: tensors, ops, names, variables, sparse values; unknown ones are left out."""
+    """The ops behind any structure of fetches: tensors, ops, names, variables, sparse values.
+
+    Unknown values are left out.
+    """
     found = []
     for item in _leaves(fetches):
         if isinstance(item, (str, bytes)):
@@ -110,7 +115,7 @@ def _by_name(name: Any, graph: Any) -> Any:
 
 
 def variable_op(thing: Any) -> Optional[Any]:
-    """The variable's op behind a Variable, its reference or handle, or a read of it; None for anything else."""
+    """The op of a variable, given the Variable, its reference or handle, or a read; else None."""
     op = getattr(thing, "op", None)
     while op is not None and op.type in READS and op.inputs:
         op = op.inputs[0].op

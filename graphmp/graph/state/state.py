@@ -1,4 +1,4 @@
-"""State in a serialised graph: which variable a node refers to, what writes to it, what gives it its first value."""
+"""State in a serialised graph: variables behind nodes, their writes and their initial values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HANDS_ON = READS | SWITCHES
 
 
 def variable_behind(view: GraphView, name: str) -> Optional[str]:
-    """The variable that a node is, refers to, or reads, itself or through reads of reads; None for anything else."""
+    """The variable that a node is, refers to or reads, also through reads of reads; else None."""
     name = view.behind(Port(name, 0), _HANDS_ON).node
     return name if view.nodes[name].op in VARIABLE_OPS else None
 
@@ -43,7 +43,7 @@ def _nobody_knows(op_type: str) -> None:
 
 
 class State:
-    """Who writes what in the main graph of a MetaGraphDef."""
+    """The writes in the main graph of a MetaGraphDef."""
 
     def __init__(
         self,
@@ -52,13 +52,14 @@ class State:
         definition: Callable[[str], Any] = _nobody_knows,
         ends: AbstractSet[str] = frozenset(),
     ):
-        """Reads the collections of variables once.
+        """Read the collections of variables once.
 
         Args:
             meta_graph: the graph with its collections and functions.
             view: its main graph.
-            definition: gives the OpDef of an op type, None where nobody knows it. What is handed a reference and isn't known writes it.
-            ends: nodes that hand what they take to someone who writes it: as good as writes.
+            definition: returns the OpDef of an op type, None if unknown. An unknown op that is
+                given a reference counts as writing it.
+            ends: nodes that pass a handle on to something that writes it; they count as writes.
         """
         self._meta_graph = meta_graph
         self._view = view
@@ -76,7 +77,9 @@ class State:
 
     @once
     def writes(self) -> List[str]:
-        """Nodes that write a variable or an accumulator, initialisers left out, in the order of the graph."""
+        """Nodes that write a variable or an accumulator, without initialisers, in the graph's
+        order.
+        """
         return [
             name
             for name in self._view.nodes
@@ -84,21 +87,26 @@ class State:
         ]
 
     def is_write(self, name: str) -> bool:
-        """Whether a node changes a variable or an accumulator: takes one and isn't known to only read it, or calls a function that does."""
+        """Whether a node changes a variable or an accumulator.
+
+        It takes one and isn't known to only read it, or calls a function that changes it.
+        """
         return name in self._changes or name in self._ends or self._is_writing_call(name)
 
     def written(self, name: str) -> AbstractSet[str]:
-        """The variables that a write takes to change them."""
+        """The variables that a write changes."""
         return self._changes.get(name, frozenset())
 
     @once
     def writing_functions(self) -> AbstractSet[str]:
-        """Functions of the library that change state, themselves or through a call."""
+        """Functions of the library that change state, directly or through a call."""
         return _writing_functions(self._meta_graph.graph_def)
 
     @once
     def _changes(self) -> Dict[str, AbstractSet[str]]:
-        """For each node that may write by a reference or handle that it takes, the variables; none for an accumulator."""
+        """The variables that each node may write, by a reference or handle; empty for an
+        accumulator.
+        """
         found: Dict[str, Set[str]] = {}
         for name, node in self._view.nodes.items():
             if node.op in MAY_BE_STATE and (
@@ -110,7 +118,7 @@ class State:
         return {name: frozenset(variables) for name, variables in found.items()}
 
     def _takers(self, variable: str) -> Set[str]:
-        """Nodes that take a node's reference or handle and may change the state behind it."""
+        """Nodes that take a node's reference or handle and may change its state."""
         is_handle = self._view.nodes[variable].op not in REFERENCED
         readers = self._view.handed_on(
             Port(variable, 0), lambda consumer: self._handed_on(consumer, is_handle)
@@ -128,7 +136,7 @@ class State:
         return _is_call(node, self._library) and not self._is_writing_call(consumer.node)
 
     def _handed_on(self, consumer: Consumer, is_handle: bool) -> Iterable[int]:
-        """The outputs of a reader that are the reference or handle that it was given."""
+        """The outputs of a reader that are the reference or handle it was given."""
         node = self._view.nodes[consumer.node]
         if node.op in (PASS_HANDLES if is_handle else PASS_REFERENCES):
             return (
@@ -147,11 +155,11 @@ class State:
         )
 
     def variable(self, name: str) -> Optional[str]:
-        """The variable that a node is, refers to, or reads; None for anything else."""
+        """The variable that a node is, refers to, or reads; None if there is none."""
         return variable_behind(self._view, name)
 
     def collected(self, key: str) -> Optional[AbstractSet[str]]:
-        """The variables of a collection; None where the graph has no such collection."""
+        """The variables of a collection; None if the graph has no such collection."""
         if key not in self._meta_graph.collection_def:
             return None
         return {parse_input(d.variable_name).node for d in definitions(self._meta_graph, key)}
@@ -185,7 +193,7 @@ def variable_keys(meta_graph: tf.MetaGraphDef) -> List[str]:
 
 
 def _writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
-    """Functions that change state, themselves or through a call."""
+    """Functions that change state, directly or through a call."""
     library = {function.signature.name: function for function in graph_def.library.function}
     return with_callers(
         graph_def,
@@ -194,14 +202,16 @@ def _writing_functions(graph_def: tf.GraphDef) -> AbstractSet[str]:
 
 
 def writes_itself(function: Any, library: AbstractSet[str]) -> bool:
-    """Whether a node of a function's body takes the handle of a variable or of an argument, and is no reader and no call."""
+    """Whether a node of a function's body writes through the handle of a variable or an
+    argument.
+    """
     handles = {
         argument.name for argument in function.signature.input_arg if argument.type == RESOURCE
     }
     handles |= {node.name for node in function.node_def if node.op in VARIABLE_OPS}
     waiting = list(function.node_def) if handles else []
     count = -1
-    while len(handles) != count:  # a body's nodes stand in any order
+    while len(handles) != count:  # the nodes of a body are in no particular order
         count = len(handles)
         handles |= {
             node.name for node in waiting if node.op in PASS_HANDLES and _reads(node, handles)

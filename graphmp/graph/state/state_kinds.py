@@ -1,4 +1,4 @@
-"""The use that ops make of references and handles, by kind of op; an op on no list writes."""
+"""Uses of references and handles by kind of op; an unlisted op writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphmp.policy.dtypes import RESOURCE
 _KINDS = tables.sets("state_kinds.txt")
 _KIND = {op: kind for kind, ops in _KINDS.items() for op in ops}
 
-GO_ON = {  # kinds of ops that change what is no variable, in a skipped step too: why
+GO_ON = {  # why: ops that change state other than variables, in a skipped step too
     "accumulator": "gradients that are taken out of an accumulator are gone, and steps are counted",
     "iterator": "an iterator's next batch is taken: it is no variable",
     "queue": "a queue's next elements are taken or put: it is no variable",
@@ -27,12 +27,12 @@ def kind(op_type: str) -> str:
 
 
 def takes(definition: Any, slot: int, attributes: Any) -> bool:
-    """Whether an op takes a reference or a handle in a data input, not just a value; one that nobody knows may.
+    """Whether an op takes a reference or handle in a data input, not a value; an unknown op may.
 
     Args:
         definition: the op's definition, or None.
         slot: the input.
-        attributes: the node's attributes, which say how long lists are.
+        attributes: the node's attributes, which hold the lengths of lists.
     """
     if definition is None:
         return True
@@ -44,7 +44,7 @@ def takes(definition: Any, slot: int, attributes: Any) -> bool:
 
 
 def returned_references(definition: Any) -> Tuple[int, ...]:
-    """The outputs of an op that are references: to what its first reference refers to."""
+    """The outputs of an op that are references, to the target of its first reference."""
     return (
         ()
         if definition is None

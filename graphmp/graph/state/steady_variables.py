@@ -1,4 +1,4 @@
-"""Loop variables that keep the shape they enter with, in all iterations, though nobody knows how large they are."""
+"""Loop variables that keep their initial shape in all iterations, though its size is unknown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _MOST_ROUNDS = 8
 def steady_variables(view: GraphView) -> AbstractSet[str]:
     """The Merges of these variables, by induction.
 
-    All are taken to keep their shape; those whose next value then has another are dropped, until what is left bears itself out.
+    All are assumed to keep their shape; those whose next value then has another shape are dropped,
+    until the rest is consistent.
     """
     variables = _variables(view)
     steady = set(variables)
@@ -33,7 +34,7 @@ def steady_variables(view: GraphView) -> AbstractSet[str]:
 
 
 def _variables(view: GraphView) -> Dict[str, Tuple[Port, Port]]:
-    """The value that enters a loop and the value of the next iteration, by their Merge."""
+    """The initial value of a loop variable and its value in the next iteration, by their Merge."""
     found = {}
     for name in [
         name
