@@ -19,7 +19,9 @@ from graphmp.once import once
 _GRAPH_DEF, _NODE = (
     2,
     1,
-)  # fields of MetaGraphDef and GraphDef (tensorflow/core/protobuf/meta_graph.proto, framework/graph.proto)
+    # fields of MetaGraphDef and GraphDef (tensorflow/core/protobuf/meta_graph.proto,
+    # framework/graph.proto)
+)
 _SMALL = (
     1 << 20
 )  # bytes of a graph whose parsed nodes are all kept: a few megabytes, and each is read often

@@ -47,7 +47,10 @@ def saved_names(view: GraphView) -> Set[str]:
 
 
 def _shape(node: tf.NodeDef) -> Optional[Tuple[int, ...]]:
-    """The declared shape. The op Variable writes an unknown shape as a scalar's, so a scalar's there means unknown."""
+    """The declared shape.
+
+    The op Variable writes an unknown shape as a scalar's, so a scalar's there means unknown.
+    """
     shape = node.attr.get("shape", _ABSENT).shape
     sizes = tuple(dim.size for dim in shape.dim)
     unknown = shape.unknown_rank or (node.op == "Variable" and not sizes)

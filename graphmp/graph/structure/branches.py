@@ -1,4 +1,4 @@
-"""Which nodes run only where a conditional goes their way."""
+"""Nodes that run only if a conditional takes their branch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ _ALWAYS: Conditions = frozenset()
 
 
 def conditional(view: GraphView) -> Set[str]:
-    """Nodes outside of while loops that some conditional may leave out, whole loops on one side of it included; those inside of loops unspecified."""
+    """Nodes outside of while loops that a conditional may skip, including whole loops on one side.
+
+    Nodes inside loops are unspecified.
+    """
     return set(conditions(view))
 
 
 def conditions(view: GraphView) -> Dict[str, Conditions]:
-    """For each such node the sides of predicates that it runs on alone.
+    """The sides of predicates that each such node requires.
 
-    1. What reads a Switch, by data or control, runs on that side of its predicate only, and so does all behind it.
-    2. A Merge of both sides of a predicate runs wherever the conditional does; of anything else no less rarely than all that it reads.
-    3. The Switches of a loop don't count: what lies behind the loop always runs.
+    1. A consumer of a Switch, by data or control, runs only on that side of its predicate; so do
+       its descendants.
+    2. A Merge of both sides of a predicate runs whenever the conditional does. Any other node runs
+       only if all its inputs do.
+    3. The Switches of a loop don't count: the nodes after the loop always run.
     """
     if not any(node.op in SWITCHES for node in view.nodes.values()):
         return {}
@@ -43,7 +48,7 @@ def conditions(view: GraphView) -> Dict[str, Conditions]:
 
 
 def sides(view: GraphView, found: Mapping[str, Conditions], port: Port) -> Conditions:
-    """The sides of predicates that an output is there on alone, by those of nodes."""
+    """The sides of predicates on which an output exists, given those of nodes."""
     own = found.get(port.node, _ALWAYS)
     if view.nodes[port.node].op not in SWITCHES:
         return own
@@ -63,7 +68,7 @@ def _merged(sides: List[Conditions]) -> Conditions:
 
 
 def source(view: GraphView, port: Port) -> Port:
-    """Where a predicate comes from, by way of copies, into loops that don't change it, and on one of its own sides."""
+    """The source of a predicate, through copies, entered loops and its own sides."""
     while _hands_on(view, port.node):
         port = view.inputs(port.node)[0]
     return port

@@ -21,7 +21,7 @@ def functions_named(node: Any) -> Iterator[str]:
 
 
 def with_called(library: Mapping[str, Any], names: Iterable[str]) -> Set[str]:
-    """The functions of a library among some names, and all that they name, through others too."""
+    """The named functions of a library, and all that they name, directly or indirectly."""
 
     def named(name: str) -> Iterator[str]:
         return (other for node in library[name].node_def for other in functions_named(node))
@@ -32,7 +32,7 @@ def with_called(library: Mapping[str, Any], names: Iterable[str]) -> Set[str]:
 def with_callers(
     graph_def: tf.GraphDef, functions: AbstractSet[str], but: AbstractSet[str] = frozenset()
 ) -> Set[str]:
-    """Some functions of a library, and all that call them, through others too; not by way of those in `but`."""
+    """Some functions of a library and all their callers, direct or indirect, not through `but`."""
     callers: Dict[str, Set[str]] = {}
     for function in graph_def.library.function:
         if function.signature.name not in but:

@@ -1,7 +1,8 @@
-"""Control flow contexts of a MetaGraphDef: the while loops and conds that `tf.gradients` must find after an import.
+"""Control flow contexts of a MetaGraphDef: the while loops and conds.
 
-The collections `while_context` and `cond_context` list, by name, what lies in each loop and branch. A node that is added
-inside has to be listed too, else the graph runs but its gradient can't be taken.
+`tf.gradients` needs them after an import. The collections `while_context` and `cond_context` list,
+by name, the contents of each loop and branch. An added node must be listed too, or the graph runs
+but has no gradient.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _KINDS = {
 
 
 def context_names(key: str, data: Sequence[bytes]) -> List[str]:
-    """The names of the contexts of a collection, in its order."""
+    """The names of a collection's contexts, in its order."""
     return [
         context.context_name
         for context in (parse(_KINDS[key], each) for each in data)
@@ -29,7 +30,7 @@ def context_names(key: str, data: Sequence[bytes]) -> List[str]:
 
 
 class Contexts:
-    """The contexts of a MetaGraphDef, to be changed and written back."""
+    """The contexts of a MetaGraphDef, which are changed and written back."""
 
     def __init__(self, meta_graph: tf.MetaGraphDef):
         """Parses the two collections."""
@@ -55,7 +56,9 @@ class Contexts:
                     self._put(value.split(":")[0], context)
 
     def _put(self, name: str, context: Any) -> None:
-        """An inner context wins; where nothing tells which is the inner one, the one with the longer name does."""
+        """Assign a tensor to the inner context, or to the one with the longer name if neither is
+        inner.
+        """
         known = self._of.get(name)
         if known is None or len(context.context_name) >= len(known.context_name):
             self._of[name] = context
@@ -71,7 +74,9 @@ class Contexts:
                 waiting.append((getattr(nested, nested.WhichOneof("ctxt")), context))
 
     def add(self, name: str, beside: tf.NodeDef) -> None:
-        """Lists output 0 of a new node in the context of the node beside which it stands. An Exit's neighbour is outside its loop."""
+        """List output 0 of a new node in the context of a neighbour; an Exit's neighbour is
+        outside.
+        """
         context = self._of.get(beside.name)
         if context is not None and beside.op in EXITS:
             context = self._parents[id(context)]
@@ -81,7 +86,7 @@ class Contexts:
             self._changed = True
 
     def enter(self, entrance: tf.NodeDef, outside: str) -> None:
-        """Says that an Enter or Switch now brings in the tensor `outside` (`x:0`) instead of what it brought in before."""
+        """Record that an Enter or Switch now brings in the tensor `outside` (`x:0`)."""
         context = self._of.get(entrance.name)
         if context is None or entrance.op not in ENTERS | SWITCHES:
             return
@@ -92,7 +97,7 @@ class Contexts:
             self._changed = True
 
     def bring_in(self, entrance: str, beside: str, outside: str) -> None:
-        """Lists a new Enter, `entrance`, beside another one of the same loop, that brings in the tensor `outside`."""
+        """List a new Enter, `entrance`, that brings in `outside`, beside one of the same loop."""
         context = self._of.get(beside)
         if context is not None:
             context.values_def.external_values[outside] = entrance + ":0"
@@ -101,7 +106,7 @@ class Contexts:
             self._changed = True
 
     def write(self) -> None:
-        """Puts the changed contexts back into the MetaGraphDef."""
+        """Write the changed contexts back into the MetaGraphDef."""
         if self._changed:
             for key, roots in self._roots.items():
                 if roots:

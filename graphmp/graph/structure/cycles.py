@@ -1,4 +1,4 @@
-"""Cycles that no while loop closes: TensorFlow runs no graph that has one."""
+"""Cycles outside of while loops: TensorFlow can't run a graph with one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphmp.policy.op_sets import MERGES, NEXT_ITERATIONS
 
 
 def find_cycle(view: GraphView) -> Optional[str]:
-    """The first node of the graph that waits for itself, directly or through others; None where none does.
+    """The first node that waits for itself, directly or indirectly; None if there is no cycle.
 
     A Merge doesn't wait for its data input from a NextIteration, which closes a while loop.
     """
@@ -24,7 +24,7 @@ def find_cycle(view: GraphView) -> Optional[str]:
 
 
 def _waits(view: GraphView) -> sparse.csr_matrix:
-    """How often node i waits for node j, by their places in the graph."""
+    """The number of edges from node j to node i, by their indices in the graph."""
     befores: List[str] = []
     counts: List[int] = []
     for name, node in view.nodes.items():
@@ -37,5 +37,6 @@ def _waits(view: GraphView) -> sparse.csr_matrix:
     place = {name: index for index, name in enumerate(view.nodes)}
     rows = np.repeat(np.arange(len(place)), counts)
     columns = np.fromiter(map(place.__getitem__, befores), np.intp, len(befores))
-    # Made from pairs, a matrix adds up repeated edges. Stored twice, they make scipy 1.7 and 1.17 name wrong components, or none ever.
+    # A matrix made from pairs adds up repeated edges. Stored twice, they make scipy 1.7 and 1.17
+    # return wrong components, or loop forever.
     return sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(place), len(place)))

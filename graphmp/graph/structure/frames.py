@@ -1,4 +1,4 @@
-"""While loops of TensorFlow 1: the frames that each node runs in, and how deep it lies in them."""
+"""While loops of TensorFlow 1: the frames and the loop depth of each node."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ Frames = Dict[str, Tuple[str, ...]]
 
 
 def is_invariant(node: tf.NodeDef) -> bool:
-    """Whether a node brings a value that doesn't change into a loop."""
+    """Whether a node brings a constant value into a loop."""
     return node.op == "Enter" and "is_constant" in node.attr and bool(node.attr["is_constant"].b)
 
 
 def frames(view: GraphView) -> Frames:
-    """The while frames that each node runs in, outermost first; an Enter runs in the frame that it enters, an Exit in the one it leaves.
+    """The while frames of each node, outermost first.
 
-    All inputs of a node lie in one frame, so that the first one seen tells. Empty for a graph without loops.
+    An Enter runs in the frame that it enters, an Exit in the one it leaves. All inputs of a node
+    are in one frame, so that the first one determines it. Empty for a graph without loops.
     """
     if not any(node.op in ENTERS for node in view.nodes.values()):
         return {}
@@ -44,7 +45,7 @@ def frames(view: GraphView) -> Frames:
 
 
 def _frame_entered(node: tf.NodeDef) -> str:
-    """Asking a protobuf map for a missing key would add it."""
+    """Looking up a missing key in a protobuf map would add it."""
     return (
         str(node.attr["frame_name"].s.decode("utf-8", "replace"))
         if "frame_name" in node.attr
@@ -53,7 +54,7 @@ def _frame_entered(node: tf.NodeDef) -> str:
 
 
 def loop_depths(view: GraphView) -> Dict[str, int]:
-    """How many while loops the outputs of each node lie in."""
+    """The number of while loops that contain the outputs of each node."""
     return {
         name: len(inside) - (view.nodes[name].op in EXITS) for name, inside in frames(view).items()
     }

@@ -1,6 +1,7 @@
-"""Which functions of a library are rewritten inside: those that the graph calls, with their signatures kept.
+"""Functions of a library that are rewritten inside: those that the graph calls.
 
-A function that an input pipeline or any other op uses too keeps its body: `tf.data` stays float32.
+Their signatures don't change. A function that an input pipeline or another op uses too keeps its
+body: `tf.data` stays float32.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def called_functions(graph_def: tf.GraphDef) -> List[str]:
 def _reached(
     nodes: Iterable[Any], bodies: Dict[str, Any], gradients: Dict[str, str], by_call: bool
 ) -> Set[str]:
-    """Functions that nodes use, by a call or by something else, and all that those use in any way; each brings its gradient function along."""
+    """Functions that nodes use, by a call or otherwise, and all that those use in turn.
+
+    Each includes its gradient function.
+    """
 
     def used(name: str) -> Iterator[str]:
         if name in gradients:
@@ -52,5 +56,5 @@ def _is_call(node: Any, bodies: Dict[str, Any]) -> bool:
 
 
 def _used(node: Any, bodies: Dict[str, Any]) -> List[str]:
-    """Functions that a node names."""
+    """Functions named by a node."""
     return [name for name in functions_named(node) if name in bodies]

@@ -1,14 +1,15 @@
-"""Gradient code in a graph. Calls on record (`gradient_record.py`) are taken as they are; elsewhere names propose, structure decides.
+"""Gradient code in a graph: from recorded calls, or else by names that structure confirms.
 
-What lies in the scope of a call on record, and isn't the call's, is none. Else, below `SCOPE/X_grad/` is the gradient of X unless
+Recorded calls (`gradient_record.py`) are used exactly: other nodes in the scope of a recorded call
+are not gradient code. Elsewhere, nodes below `SCOPE/X_grad/` are the gradient of X unless
 
-1. X has no inputs: a variable, say, whose gradient a user clips below its name;
-2. it takes gradients of nothing that comes behind X, but of what X itself is made of: gradients run backwards.
-   `clip_by_norm(d_kernel, 1, name="loss_grad")`   works on the gradient of a matmul, which the loss depends on
-   In a loop everything comes behind everything.
+1. X has no inputs, such as a variable whose gradient a user clips below its name;
+2. they take gradients only from inputs of X, and from nothing computed from X: gradients run
+   backwards. `clip_by_norm(d_kernel, 1, name="loss_grad")` works on the gradient of a matmul, which
+   the loss depends on. In a loop everything is computed from everything.
 
-Where it takes no gradients at all, and none of its call are taken of it, nobody can tell: it counts where there is nothing but names, which is
-said (`assumed`).
+If neither the nodes take gradients nor other nodes of their call take any from them, structure
+can't decide. They count if there are only names to go by, and are listed (`assumed`).
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from graphmp.naming import is_own
 
 
 class GradientCode(NamedTuple):
-    """Gradient code, and where it is uncertain.
+    """Gradient code, and the uncertain part of it.
 
     Attributes:
         scopes: its nodes by name scope.
-        assumed: nodes that count for what their names say, for structure doesn't tell, with the forward node that they name.
+        assumed: nodes that count by name only, with the forward node that the name refers to.
     """
 
     scopes: Dict[str, Set[str]]
@@ -43,19 +44,22 @@ class GradientCode(NamedTuple):
 def gradient_code(
     view: GraphView, given: Sequence[str] = (), recorded: Sequence[Recorded] = ()
 ) -> Dict[str, Set[str]]:
-    """The nodes of gradient code by name scope, as `find` finds them."""
+    """The nodes of gradient code by name scope, from `find`."""
     return find(view, given, recorded).scopes
 
 
 def find(
     view: GraphView, given: Sequence[str] = (), recorded: Sequence[Recorded] = ()
 ) -> GradientCode:
-    """Gradient code: what lies below an `X_grad/` of a scope, and the scope's own leaves (seeds, sums); none of a conversion's own.
+    """Gradient code: nodes below an `X_grad/` of a scope, and the scope's own seeds and sums.
+
+    Nodes inserted by a conversion don't count.
 
     Args:
         view: the graph.
-        given: scopes that hold gradient code whatever is in them; all of their nodes count.
-        recorded: calls of the graph that are on record, those of given scopes too. Beside these and given scopes nothing is assumed.
+        given: scopes that hold gradient code by definition; all of their nodes count.
+        recorded: recorded calls of the graph, also those of given scopes. With these and given
+            scopes nothing is assumed.
     """
     found = {call.scope: set(call.nodes) for call in recorded}
     known = {name for call in recorded for name in [*call.nodes, *call.forward]}
@@ -84,12 +88,14 @@ def gradient_nodes(view: GraphView) -> Set[str]:
 def idle_nodes(
     view: GraphView, scopes: Iterable[AbstractSet[str]], control: bool = True
 ) -> Set[str]:
-    """Gradient code that leads nowhere, as gradients of constants do: a step runs it only where someone fetches it.
+    """Gradient code without an effect, as gradients of constants: it runs only if fetched.
 
     Args:
         view: the graph.
-        scopes: the nodes of each call of `tf.gradients`. One of which nothing leads anywhere is fetched, and runs.
-        control: false for what leads nowhere by data: an optimizer gates its gradients, so that a step runs those too that nothing reads.
+        scopes: the nodes of each call of `tf.gradients`. A call without any effect is fetched, and
+            runs.
+        control: if false, control edges are ignored: an optimizer gates its gradients, so that a
+            step also runs those that nothing reads.
     """
     found: Set[str] = set()
     for nodes in scopes:
@@ -101,7 +107,7 @@ def idle_nodes(
 def _judged(
     view: GraphView, claims: Dict[str, Claim], recorded: AbstractSet[str]
 ) -> Tuple[Set[str], Dict[str, str]]:
-    """Nodes below an `X_grad/` that is no gradient of X, and with their X those below one of which nobody can tell."""
+    """Nodes below an `X_grad/` that isn't a gradient of X, and undecided ones with their X."""
     groups: Dict[Claim, List[str]] = {}
     for name, claim in claims.items():
         groups.setdefault(claim, []).append(name)
@@ -120,11 +126,12 @@ def _judged(
 
 
 class _Place(NamedTuple):
-    """Where the gradients that a group of nodes takes come from.
+    """The origin of the gradients that a group of nodes takes.
 
     Attributes:
-        behind: whether some come from behind the node that the group is the gradient of, or are seeds, or zeros in their place.
-        ahead: whether some come from that node itself, or from what it is made of.
+        behind: whether some come from descendants of the node that the group differentiates, or are
+            seeds, or zeros in place of gradients.
+        ahead: whether some come from that node itself, or from its ancestors.
     """
 
     behind: bool
@@ -135,7 +142,7 @@ _FORWARD, _NOWHERE = _Place(behind=False, ahead=True), _Place(behind=False, ahea
 
 
 class _Direction:
-    """Says which way gradients run through nodes."""
+    """Determines the direction in which gradients run through nodes."""
 
     def __init__(self, view: GraphView, claims: Dict[str, Claim], recorded: AbstractSet[str]):
         self._view, self._claims, self._recorded = view, claims, recorded
@@ -144,7 +151,7 @@ class _Direction:
         self._frames = frames(view)
 
     def taken(self, claim: Claim, nodes: List[str]) -> _Place:
-        """Where the gradients that nodes take come from."""
+        """The origin of the gradients that nodes take."""
         own = set(nodes)
         ahead = zeros = False
         seen: Set[str] = set()
@@ -161,14 +168,17 @@ class _Direction:
                 return _Place(behind=True, ahead=ahead)
             ahead = (
                 ahead or name in self._claims or name in self._recorded
-            )  # what is on record is complete
+            )  # recorded calls are complete
             zeros = zeros or self._is_zero(name, claim.scope)
             if name in self._after and name not in self._claims and name not in self._recorded:
                 waiting.extend(port.node for port in self._view.inputs(name))
         return _Place(behind=zeros and not ahead, ahead=ahead)
 
     def is_start(self, claim: Claim, nodes: List[str]) -> bool:
-        """Whether other gradient code of its call takes from nodes, which start from `grad_ys` that nobody copied (before 1.5)."""
+        """Whether gradient code of the same call reads nodes that start from `grad_ys`.
+
+        Before 1.5 these were not copied.
+        """
         after = self._view.descendants(nodes, control=False)
         return any(
             other != claim and other.scope == claim.scope and name in after
@@ -176,7 +186,7 @@ class _Direction:
         )
 
     def _comes_behind(self, name: str, other: str) -> bool:
-        """Whether a forward node is computed behind another, maybe in the next turn of a loop."""
+        """Whether a forward node depends on another, possibly in the next iteration of a loop."""
         loops = self._frames.get(name, ())[:1]
         return self._order.get(name, -1) > self._order.get(other, -1) or (
             bool(loops) and loops == self._frames.get(other, ())[:1]
@@ -189,7 +199,7 @@ class _Direction:
         )
 
     def _filled(self, name: str) -> tf.NodeDef:
-        """The constant that a node gives copies of; itself where it is no Fill."""
+        """The constant that a Fill copies; the node itself if it isn't a Fill."""
         return self._view.nodes[
             self._view.inputs(name)[1].node if self._view.nodes[name].op == "Fill" else name
         ]

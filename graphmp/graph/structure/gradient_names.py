@@ -30,13 +30,16 @@ class Claim(NamedTuple):
 
 
 def claims(names: AbstractSet[str]) -> Dict[str, Claim]:
-    """The claims of each name: most nodes of gradient code make one, other nodes none."""
+    """The claims of each name; most nodes of gradient code have one, other nodes none."""
     split = ((name, _split(name.split("/"), names)) for name in names if "_grad" in name)
     return {name: Claim(*found) for name, found in split if found}
 
 
 def gradient_scopes(names: AbstractSet[str]) -> Set[str]:
-    """Scopes whose `X_grad/` children name forward nodes, or that are called `gradients`, where forward names were dropped."""
+    """Scopes whose `X_grad/` children name forward nodes.
+
+    Also scopes called `gradients`, if the names of forward nodes were removed.
+    """
     return _scopes(names, claims(names))
 
 
@@ -51,8 +54,8 @@ def proposed(
     Args:
         names: all nodes of the graph.
         made: their claims.
-        given: scopes that hold gradient code whatever is in them; all of their nodes count.
-        without: nodes that are none, whatever their names.
+        given: scopes that hold gradient code by definition; all of their nodes count.
+        without: nodes that are not gradient code, whatever their names.
     """
     given = [scope.strip("/") for scope in given]
     found: Dict[str, Set[str]] = {scope: set() for scope in given}
@@ -84,7 +87,7 @@ def differentiated(name: str, names: AbstractSet[str]) -> Optional[str]:
 
 
 def _scope_of(name: str, scopes: AbstractSet[str]) -> Optional[str]:
-    """The outermost scope whose gradient code a node belongs to; the root comes last."""
+    """The outermost scope whose gradient code contains a node; the root comes last."""
     parts = name.split("/")
     for end in [*range(1, len(parts)), 0]:
         if "/".join(parts[:end]) in scopes:
@@ -103,7 +106,10 @@ def _default_scope(parts: List[str]) -> Optional[str]:
 
 
 def _split(parts: List[str], names: AbstractSet[str]) -> Optional[Tuple[str, str]]:
-    """(scope, forward node) such that scope/node_grad/ holds the name; the shortest scope with the innermost `_grad`."""
+    """(scope, forward node) such that scope/node_grad/ contains the name.
+
+    The shortest scope with the innermost `_grad`.
+    """
     for last in range(len(parts) - 2, -1, -1):
         match = _GRAD.match(parts[last])
         if match:
@@ -116,12 +122,12 @@ def _split(parts: List[str], names: AbstractSet[str]) -> Optional[Tuple[str, str
 def _forward_names(parts: List[str], last: int, node: str) -> Iterator[Tuple[int, str]]:
     """Possible names of the forward node, with the length of the scope.
 
-    As `X_grad` says, else below an import scope.
+    The name in `X_grad`, or that name below an import scope.
     """
     starts = [
         *range(1, last + 1),
         0,
-    ]  # a scope has a name: `s/AddN_grad` is AddN's, though there may be an `s/AddN`
+    ]  # a scope has a name: `s/AddN_grad` belongs to AddN, though there may be an `s/AddN`
     for start in starts:
         yield start, "/".join(parts[start:last] + [node])
     for start in starts:

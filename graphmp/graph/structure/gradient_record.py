@@ -1,6 +1,7 @@
-"""Calls of `tf.gradients` and of gradient tapes on record: what each made, from when it was made.
+"""Recorded calls of `tf.gradients` and of gradient tapes: the nodes that each call made.
 
-A record names nodes of the graph in which the call was made. It says nothing of a graph in which these names stand for others, or for nothing.
+A record names nodes of the graph in which the call was made. It doesn't apply to a graph in which
+these names belong to other nodes, or to none.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ class Recorded(NamedTuple):
     """One call, with the calls inside it.
 
     Attributes:
-        scope: its name scope, or what stands for one.
+        scope: its name scope, or a replacement for one.
         nodes: its gradient code: op types by node.
-        forward: what it made in loops of the forward pass: accumulators, counters.
-        seeds: what it starts from: ones, or copies of the `grad_ys`.
-        losses: the nodes that it takes the gradient of.
-        results: the gradients that came back, each after the node that it is taken by.
+        forward: nodes that it made in loops of the forward pass: accumulators, counters.
+        seeds: the initial gradients: ones, or copies of the `grad_ys`.
+        losses: the nodes that it differentiates.
+        results: the returned gradients, each after the node with respect to which it is taken.
         in_function: whether it was made in the body of a function.
     """
 
@@ -39,7 +40,7 @@ class Recorded(NamedTuple):
 
     @classmethod
     def from_json(cls, values: Dict[str, Any]) -> Recorded:
-        """Reads what `as_json` gave, after it went through JSON."""
+        """The inverse of `as_json`, also after a round trip through JSON."""
         read = dict(values, forward=tuple(values["forward"]), losses=tuple(values["losses"]))
         read["seeds"] = tuple(Port(*port) for port in values["seeds"])
         read["results"] = tuple((name, Port(*port)) for name, port in values["results"])
@@ -52,12 +53,12 @@ def valid(
     given: Sequence[str] = (),
     in_function: bool = False,
 ) -> List[Recorded]:
-    """The calls that a graph has as they are on record, each with a scope of its own.
+    """The recorded calls that a graph contains, each with a scope of its own.
 
     Args:
         recorded: the calls.
-        nodes: the graph's.
-        given: scopes that hold gradient code whatever is on record, those apart that are a call's.
+        nodes: the graph's nodes.
+        given: scopes that hold gradient code by definition, except those of recorded calls.
         in_function: whether the graph is the body of a function.
     """
     calls = [call for call in recorded if call.in_function == in_function]
@@ -77,7 +78,7 @@ def valid(
 
 
 def _holds(call: Recorded, ops: Mapping[str, str]) -> bool:
-    """Whether a graph has the nodes that a call made, and what it was given."""
+    """Whether a graph has the nodes that a call made and the nodes that it was given."""
     ports = [*call.seeds, *(gradient for _, gradient in call.results)]
     return all(ops.get(name) == op for name, op in call.nodes.items()) and all(
         port.node in ops for port in ports

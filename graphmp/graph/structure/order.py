@@ -10,11 +10,11 @@ from graphmp.policy.op_sets import NEXT_ITERATIONS
 
 
 def in_order(view: GraphView, nodes: AbstractSet[str]) -> List[str]:
-    """The nodes by depth, each behind all that it depends on, by name among equals; each while loop is gone through once.
+    """The nodes in topological order, by depth, then name; each while loop is traversed once.
 
     Args:
         view: the graph.
-        nodes: what of it runs, with all that this depends on.
+        nodes: the nodes to run, with all that they depend on.
     """
     waits: Dict[str, int] = {}
     after: Dict[str, List[str]] = {}

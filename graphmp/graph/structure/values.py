@@ -13,7 +13,10 @@ from graphmp.graph.structure.view import GraphView
 
 
 def all_equal(node: tf.NodeDef, number: float) -> bool:
-    """Whether a node is a constant of numbers that are all the same given one. NumPy's own comparisons refuse 1.15.5's bfloat16."""
+    """Whether a node is a constant all of whose numbers equal the given one.
+
+    NumPy's own comparisons don't support 1.15.5's bfloat16.
+    """
     if (
         node.op != "Const"
         or "value" not in node.attr
@@ -24,7 +27,7 @@ def all_equal(node: tf.NodeDef, number: float) -> bool:
 
 
 def is_one(view: GraphView, name: str) -> bool:
-    """Whether a node gives the number 1, from which the gradients of a loss start."""
+    """Whether a node is the number 1, the initial gradient of a loss."""
     node = view.nodes[name]
     if node.op != "Fill":
         return all_equal(node, 1) and elements(node.attr["value"].tensor) == 1
@@ -33,12 +36,14 @@ def is_one(view: GraphView, name: str) -> bool:
 
 
 def elements(tensor: Any) -> int:
-    """How many elements a TensorProto has by its shape."""
+    """The number of elements of a TensorProto, by its shape."""
     return functools.reduce(operator.mul, (dim.size for dim in tensor.tensor_shape.dim), 1)
 
 
 def array(tensor: Any) -> Optional[np.ndarray]:
-    """The value of a TensorProto; None where it has none: a dtype that nobody knows, elements that do not fit its shape."""
+    """The value of a TensorProto; None for an unknown dtype or elements that don't fit its
+    shape.
+    """
     try:
         return np.asarray(tf.make_ndarray(tensor))
     except (TypeError, ValueError, KeyError):
@@ -46,7 +51,10 @@ def array(tensor: Any) -> Optional[np.ndarray]:
 
 
 def compact(tensor: Any) -> np.ndarray:
-    """The elements of a TensorProto of real numbers, flat, the one that fills the rest of it once: a few bytes may stand for petabytes."""
+    """The elements of a real TensorProto, flat; the element that fills the rest occurs once.
+
+    A few bytes may stand for petabytes.
+    """
     if tensor.tensor_content:
         return np.asarray(tf.make_ndarray(tensor)).ravel()
     count = max(
@@ -63,7 +71,7 @@ def compact(tensor: Any) -> np.ndarray:
 
 
 def strings(node: tf.NodeDef) -> List[str]:
-    """The strings of a constant; none for any other node."""
+    """The strings of a constant; empty for any other node."""
     if (
         node.op != "Const"
         or "value" not in node.attr

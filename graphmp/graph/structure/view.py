@@ -1,4 +1,4 @@
-"""GraphView: the nodes of a graph by name, and its edges as (node, output index) in place of strings."""
+"""GraphView: the nodes of a graph by name, with edges as (node, output index), not strings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from graphmp.once import once
 
 CONTROL = -1
 _MOST_DIGITS = (
-    10  # of an output's index, 32 bits: Python refuses to read a number of thousands of digits
+    10  # of an output's index, 32 bits: Python refuses to parse a number of thousands of digits
 )
 
 
@@ -39,14 +39,14 @@ class Port(NamedTuple):
     output: int
 
     def __str__(self) -> str:
-        """As a NodeDef writes it, in its shortest form: `x`, `x:1` or `^x`."""
+        """The shortest form used in NodeDefs: `x`, `x:1` or `^x`."""
         if self.output == CONTROL:
             return "^" + self.node
         return self.node if self.output == 0 else "%s:%s" % (self.node, self.output)
 
 
 class Consumer(NamedTuple):
-    """Data input `slot` of node `node` reads output `output` of the node that was asked about."""
+    """Data input `slot` of node `node`, which reads output `output` of the node asked about."""
 
     node: str
     slot: int
@@ -54,7 +54,10 @@ class Consumer(NamedTuple):
 
 
 def parse_input(text: str) -> Port:
-    """The port that an input string of a NodeDef names: `x` and `x:0` are the same, `^x` is a control input."""
+    """The port named by an input string of a NodeDef.
+
+    `x` and `x:0` are the same, `^x` is a control input.
+    """
     if text.startswith("^"):
         return Port(text[1:], CONTROL)
     name, colon, index = text.rpartition(":")
@@ -82,14 +85,14 @@ class GraphView:
         graph_def: Union[tf.GraphDef, StoredGraphDef],
         parse: Callable[[str], Port] = parse_input,
     ):
-        """Reads all edges once.
+        """Read all edges once.
 
         Args:
-            graph_def: the graph. The nodes of a stored one are parsed at each look.
-            parse: reads an input string; functions spell theirs in another way than graphs do.
+            graph_def: the graph. The nodes of a stored graph are parsed at each access.
+            parse: reads an input string; functions use another syntax than graphs.
 
         Raises:
-            GraphmpError: GMP008 if two nodes share a name, or an input names a node that isn't there.
+            GraphmpError: GMP008 if two nodes share a name, or an input names a missing node.
         """
         self.graph_def = graph_def
         self.nodes = nodes_by_name(graph_def)
@@ -122,7 +125,7 @@ class GraphView:
         return self._inputs[name]
 
     def controls(self, name: str) -> Tuple[str, ...]:
-        """The nodes that run before a node, by its control inputs."""
+        """The nodes that a node waits for by its control inputs."""
         return self._controls.get(name, ())
 
     def consumers(self, name: str) -> Tuple[Consumer, ...]:
@@ -134,7 +137,7 @@ class GraphView:
         return self._control_consumers.get(name, ())
 
     def ancestors(self, names: Iterable[str], control: bool = True) -> Set[str]:
-        """The nodes given and all that they depend on, control inputs included unless `control` is false."""
+        """The given nodes and all that they depend on; control edges count if `control` is true."""
 
         def before(name: str) -> List[str]:
             return [port[0] for port in self._inputs[name]] + (
@@ -144,7 +147,7 @@ class GraphView:
         return reached(names, before)
 
     def descendants(self, names: Iterable[str], control: bool = True) -> Set[str]:
-        """The nodes given and all that depend on them, through control inputs too unless `control` is false."""
+        """The given nodes and all that depend on them; control edges count if `control` is true."""
 
         def after(name: str) -> List[str]:
             return [consumer[0] for consumer in self.consumers(name)] + (
@@ -156,7 +159,10 @@ class GraphView:
     def handed_on(
         self, start: Port, onwards: Callable[[Consumer], Iterable[int]]
     ) -> Iterator[Consumer]:
-        """Who reads an output, and who reads the outputs of these that `onwards` says to be the same memory or value."""
+        """The consumers of an output, and of those of their outputs that `onwards` names.
+
+        `onwards` names outputs that are the same memory or value.
+        """
         seen: Set[Port] = set()
         waiting = [start]
         while waiting:
@@ -170,17 +176,24 @@ class GraphView:
                     waiting.extend(Port(consumer.node, output) for output in onwards(consumer))
 
     def traced(self, starts: Iterable[str], through: Callable[[str], bool]) -> Set[str]:
-        """The nodes that data comes from, those given included, by way of nodes for which `through` holds; others don't count."""
+        """The given nodes and the producers of their data, through nodes for which `through`
+        holds.
+        """
         return reached(starts, lambda name: [port.node for port in self._inputs[name]], through)
 
     def behind(self, port: Port, ops: Container[str]) -> Port:
-        """The output that nodes of some ops hand on, each its first input; the one given where its node is of no such op."""
+        """The output behind nodes of some ops, each of which passes on its first input.
+
+        The given output itself if its node has no such op.
+        """
         while self.nodes[port.node].op in ops and self._inputs[port.node]:
             port = self._inputs[port.node][0]
         return port
 
     def followed(self, starts: Iterable[str], through: Callable[[str], bool]) -> Set[str]:
-        """The nodes that data leads to, those given included, by way of nodes for which `through` holds; others don't count."""
+        """The given nodes and the consumers of their data, through nodes for which `through`
+        holds.
+        """
         return reached(
             starts, lambda name: [consumer.node for consumer in self.consumers(name)], through
         )
@@ -203,7 +216,10 @@ class GraphView:
 
 
 class _Ports(Dict[str, Port]):
-    """The port of each input string, parsed once: tensors have many readers, and fewer objects are less for Python's collector to walk."""
+    """The port of each input string, parsed once.
+
+    Tensors have many consumers; fewer objects also make Python's garbage collection faster.
+    """
 
     def __init__(self, nodes: Mapping[str, tf.NodeDef], parse: Callable[[str], Port]):
         super().__init__()

@@ -12,7 +12,10 @@ def reached(
     onwards: Callable[[_Place], Iterable[_Place]],
     through: Optional[Callable[[_Place], object]] = None,
 ) -> Set[_Place]:
-    """The starts and all that `onwards` leads to, each visited once; with `through` only by way of places for which it holds."""
+    """The start and all that `onwards` leads to, each visited once.
+
+    With `through`, only nodes for which it holds are passed.
+    """
     seen = set(filter(through, starts) if through else starts)
     waiting = list(seen)
     while waiting:
