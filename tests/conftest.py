@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.corpus import VARIABLE, corpus_graphs
 from tests.support.forks import NET, Forks, builds_in_forks
+from tests.support.slow import mark_slow
 
 NO_CORPUS = "no corpus: set %s to the folder with corpus/meta" % VARIABLE
 
@@ -24,6 +25,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    mark_slow(items)
     if not config.getoption("--slow"):
         skip(items, "slow", "takes long: run with --slow")
     if not corpus_graphs():

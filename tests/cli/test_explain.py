@@ -465,10 +465,12 @@ def test_what_other_commands_print_is_explained(tmp_path, monkeypatch, capsys, b
     warned = {row["node"] for row in report["warnings"] if row["node"]}
     assert any(path.startswith("library/") for path in changed)
     capsys.readouterr()
-    for path in sorted(changed | proved | warned):
-        assert explained(capsys, "out/converted.meta", path)["node"] == path
+    paths = sorted(changed | proved | warned)
+    for path in paths:
         assert explain_by_report(converted, report, path).node == path
         assert dot.render(found, path)
+    for path in paths[:: len(paths) // 5]:
+        assert explained(capsys, "out/converted.meta", path)["node"] == path
 
 
 def loop_graph():

@@ -29,7 +29,17 @@ LONG = {
     "resnet50",
     "seq2seq",
 }
-LONG |= {"char_rnn", "conv_seq2seq", "dqn", "imagenette", "sentiment", "unet", "vae"}
+LONG |= {
+    "keras_cifar10",
+    "char_rnn",
+    "conv_seq2seq",
+    "dqn",
+    "imagenette",
+    "sentiment",
+    "unet",
+    "vae",
+    "vgg",
+}
 # By `graphmp convert`, one of each kind: layers, two losses, matmuls only, Keras, a loop,
 # attention, an embedding; all with --slow. `graphmp run` converts the others as well.
 CONVERTED = {"vgg", "dcgan", "fully_connected", "keras_cifar10", "lstm", "transformer", "word2vec"}

@@ -9,7 +9,8 @@ from typing import Dict
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples"
 TOOLS = ROOT / "tools"
-DATA = ROOT / "tests" / "data"
+TESTS = ROOT / "tests"
+DATA = TESTS / "data"
 
 
 def environment() -> Dict[str, str]:
