@@ -11,8 +11,9 @@ from graphmp.naming import SCOPE
 
 
 def restore(saver: Any, sess: Any, path: str) -> List[str]:
-    """Restore a checkpoint like `saver.restore(sess, path)`; missing loss-scale state starts
-    afresh.
+    """Restore a checkpoint like `saver.restore(sess, path)`.
+
+    Missing loss-scale state starts afresh.
 
     Loads a float32 checkpoint into a converted graph, and a converted graph's checkpoint into
     either graph. Adds no node, so that it works on a finalised graph.

@@ -11,8 +11,7 @@ from graphmp.graph.edit.building import own_scope, same_scope, v1_control_flow
 
 
 def run_if(finite: Any, build: Callable[[], Any], scope: str) -> Any:
-    """Build ops that run only if `finite` (scalar bool) is true, under the names they would have
-    ungated.
+    """Build ops that run only if `finite` (scalar bool) is true; their names don't change.
 
     Returns an op that runs in either case, after the gated ops if these run. Reference variables
     need the v1 conditional: its switches are dead on the side not taken, and a dead update writes

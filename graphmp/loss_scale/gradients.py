@@ -30,8 +30,9 @@ def unscale(
 
 
 def all_finite(gradients: Sequence[Any], scope: str, device: str = "") -> Any:
-    """Whether every value of every gradient is finite: a scalar bool tensor, on `device` if
-    given.
+    """Whether every value of every gradient is finite.
+
+    A scalar bool tensor, on `device` if given.
     """
     with own_scope(scope), tf.device(device):
         flat, first = tf.constant([-1], name="flat"), tf.constant([0], name="first")

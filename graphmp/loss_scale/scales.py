@@ -53,8 +53,9 @@ class NoLossScale:
         return _at_least_float32(gradient)
 
     def update(self, finite: Any, gradients: Sequence[Any] = ()) -> Any:
-        """An op that adapts the scale: to finite or infinite gradients, in a first step to their
-        size.
+        """An op that adapts the scale.
+
+        To finite or infinite gradients, in a first step to their size.
 
         Args:
             finite: scalar bool, whether this step's gradients were finite.
@@ -261,8 +262,9 @@ def skipped_between(states: Sequence[Tuple[Any, ...]]) -> Tuple[List[str], List[
 
 
 def shown(row: Dict[str, Any]) -> Tuple[str, str]:
-    """The nodes whose output 0 shows a scale and its number of skipped steps; empty without a
-    scale.
+    """The nodes whose output 0 shows a scale and its number of skipped steps.
+
+    Empty without a scale.
 
     Args:
         row: a row of the report's `scales`.

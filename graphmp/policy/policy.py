@@ -50,8 +50,7 @@ class Policy:
 
     @classmethod
     def from_text(cls, text: str, source: str = "op policy") -> Policy:
-        """Parse lines `allow|infer|clear|deny OpName`, `-OpName`, `keep_float32 REGEX` and
-        comments.
+        """Parse a policy: `allow|infer|clear|deny Op`, `-Op`, `keep_float32 REGEX`, comments.
 
         Raises:
             GraphmpError: GMP010, naming the source and line.
@@ -59,8 +58,9 @@ class Policy:
         return cls().with_text(text, source)
 
     def with_text(self, text: str, source: str = "op policy") -> Policy:
-        """This policy with the lines of `text` applied in order: an op ends on the last list that
-        is named.
+        """This policy with the lines of `text` applied in order.
+
+        An op ends on the last list that is named.
         """
         listed, kept = self._by_op(), list(self.keep_float32)
         for number, line in enumerate(text.splitlines(), 1):

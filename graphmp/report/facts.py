@@ -32,9 +32,7 @@ def ops_of(names: Iterable[str], graph_def: Any) -> Dict[str, int]:
 
 
 def coverage(graph_def: Any) -> Dict[str, int]:
-    """The number of 16- and 32-bit matmuls, convolutions and RNN kernels, and of those in half
-    precision.
-    """
+    """The number of 16- and 32-bit matmuls, convolutions and RNN kernels, and how many are half."""
     found = count(nodes_of(graph_def))
     return {"tensor_core_ops": found.matmuls, "converted_ops": found.half_matmuls}
 
@@ -59,9 +57,7 @@ def casts(graph_def: Any) -> int:
 
 
 def variable_counts(before: Any, after: Any) -> Dict[str, int]:
-    """The number of float32 variables in the original, and of those still float32 after
-    conversion.
-    """
+    """The number of float32 variables in the original, and of those float32 after conversion."""
     names = {v.name for v in variables(before) if v.dtype == FLOAT32}
     return {
         "count": len(names),

@@ -1,5 +1,6 @@
-"""Why a node changed, or stayed float32: rules over the engine's record and names of inserted
-nodes.
+"""Why a node changed, or stayed float32.
+
+Rules over the engine's record and names of inserted nodes.
 
 Rules are tried in order. A rule applies only to its own categories of change; a change without a
 rule has no reason, and is shown as unexplained.
@@ -173,8 +174,9 @@ def _reads(change: Change, context: Context) -> Optional[Stated]:
 
 
 def _waits(change: Change, context: Context) -> Optional[Stated]:
-    """By the new control inputs: those from a skip gate replace those from nodes that may not
-    run.
+    """By the new control inputs.
+
+    Those from a skip gate replace those from nodes that may not run.
     """
     names = [name[1:] for name in (change.after or "").split() if name.startswith("^")]
     if change.category != categories.CONTROL or not names:
@@ -253,8 +255,9 @@ def _rewired(change: Change, context: Context) -> Optional[Stated]:
 
 
 def _is_named_by_op(name: str, op: str) -> bool:
-    """Whether TensorFlow made the name up: `MatMul_3` from the op, `zeros_like_3` from its
-    function.
+    """Whether TensorFlow made the name up.
+
+    `MatMul_3` from the op, `zeros_like_3` from its function.
     """
     return bool(op) and re.sub(r"_\d+$|_", "", name.rpartition("/")[2]).lower() == op.lower()
 

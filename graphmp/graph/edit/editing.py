@@ -105,8 +105,9 @@ class Editor:
         self._waits_still.add(but)
 
     def finish(self) -> None:
-        """Redirect the control inputs as requested, in one pass: a train op waits for every
-        update.
+        """Redirect the control inputs as requested, in one pass.
+
+        A train op waits for every update.
         """
         for name, node in self.nodes.items():
             if name not in self._waits_still and any(

@@ -1,6 +1,4 @@
-"""TensorFlow's protobuf messages that compat.v1 doesn't export, and the binary form of any
-message.
-"""
+"""TensorFlow's protobuf messages, by name or in binary form; compat.v1 doesn't export all."""
 
 from __future__ import annotations
 

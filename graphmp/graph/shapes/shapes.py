@@ -69,8 +69,9 @@ def inferred_shapes(graph_def: tf.GraphDef) -> Dict[str, Sequence[Any]]:
 
 
 def with_inferred_shapes(graph_def: tf.GraphDef) -> tf.GraphDef:
-    """The graph itself if it records shapes, else a copy that does; for measuring, not for
-    writing.
+    """The graph itself if it records shapes, else a copy that does.
+
+    For measuring, not for writing.
     """
     if records_shapes(graph_def):
         return graph_def

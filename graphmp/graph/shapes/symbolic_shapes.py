@@ -167,8 +167,9 @@ class SymbolicShapes:
         return None
 
     def _variable(self, name: str) -> Rule:
-        """The Merge or the Exit of a loop variable; one that keeps its shape has the initial
-        shape.
+        """The Merge or the Exit of a loop variable.
+
+        One that keeps its shape has the initial shape.
         """
         name = self._view.behind(Port(name, 0), EXITS | SWITCHES).node
         if name not in self._steady:

@@ -23,8 +23,9 @@ class Places:
         self._found: Dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        """A node's own device, else that of its colocation, else that of its variable; may be
-        empty.
+        """A node's own device, else that of its colocation, else that of its variable.
+
+        May be empty.
         """
         chain: List[str] = []
         last = name

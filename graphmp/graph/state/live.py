@@ -17,8 +17,9 @@ def is_update(op: Any) -> bool:
 
 
 def is_write(op: Any) -> bool:
-    """Whether an op changes a variable or an accumulator; a call of a function that takes one
-    may.
+    """Whether an op changes a variable or an accumulator.
+
+    A call of a function that takes one may.
     """
     if kind(op.type):
         return False

@@ -77,9 +77,7 @@ class State:
 
     @once
     def writes(self) -> List[str]:
-        """Nodes that write a variable or an accumulator, without initialisers, in the graph's
-        order.
-        """
+        """Nodes that write a variable or an accumulator, in the graph's order, no initialisers."""
         return [
             name
             for name in self._view.nodes
@@ -104,8 +102,9 @@ class State:
 
     @once
     def _changes(self) -> Dict[str, AbstractSet[str]]:
-        """The variables that each node may write, by a reference or handle; empty for an
-        accumulator.
+        """The variables that each node may write, by a reference or handle.
+
+        Empty for an accumulator.
         """
         found: Dict[str, Set[str]] = {}
         for name, node in self._view.nodes.items():

@@ -56,9 +56,7 @@ class Contexts:
                     self._put(value.split(":")[0], context)
 
     def _put(self, name: str, context: Any) -> None:
-        """Assign a tensor to the inner context, or to the one with the longer name if neither is
-        inner.
-        """
+        """Assign a tensor to the inner context, or else to the one with the longer name."""
         known = self._of.get(name)
         if known is None or len(context.context_name) >= len(known.context_name):
             self._of[name] = context
@@ -74,8 +72,9 @@ class Contexts:
                 waiting.append((getattr(nested, nested.WhichOneof("ctxt")), context))
 
     def add(self, name: str, beside: tf.NodeDef) -> None:
-        """List output 0 of a new node in the context of a neighbour; an Exit's neighbour is
-        outside.
+        """List output 0 of a new node in the context of a neighbour.
+
+        An Exit's neighbour is outside.
         """
         context = self._of.get(beside.name)
         if context is not None and beside.op in EXITS:

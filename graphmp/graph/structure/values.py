@@ -41,8 +41,9 @@ def elements(tensor: Any) -> int:
 
 
 def array(tensor: Any) -> Optional[np.ndarray]:
-    """The value of a TensorProto; None for an unknown dtype or elements that don't fit its
-    shape.
+    """The value of a TensorProto.
+
+    None for an unknown dtype or elements that don't fit its shape.
     """
     try:
         return np.asarray(tf.make_ndarray(tensor))

@@ -176,9 +176,7 @@ class GraphView:
                     waiting.extend(Port(consumer.node, output) for output in onwards(consumer))
 
     def traced(self, starts: Iterable[str], through: Callable[[str], bool]) -> Set[str]:
-        """The given nodes and the producers of their data, through nodes for which `through`
-        holds.
-        """
+        """The given nodes and the producers of their data, via nodes for which `through` holds."""
         return reached(starts, lambda name: [port.node for port in self._inputs[name]], through)
 
     def behind(self, port: Port, ops: Container[str]) -> Port:
@@ -191,9 +189,7 @@ class GraphView:
         return port
 
     def followed(self, starts: Iterable[str], through: Callable[[str], bool]) -> Set[str]:
-        """The given nodes and the consumers of their data, through nodes for which `through`
-        holds.
-        """
+        """The given nodes and the consumers of their data, via nodes for which `through` holds."""
         return reached(
             starts, lambda name: [consumer.node for consumer in self.consumers(name)], through
         )

@@ -20,10 +20,10 @@ _Row = Mapping[str, FrozenSet[int]]
 
 
 def has_kernel(op: str, types: Mapping[str, int], device: str) -> bool:
-    """Whether a device has a kernel for an op with these type attributes, in the running
-    TensorFlow.
+    """Whether a device has a kernel for an op with these type attributes.
 
-    For bfloat16 the tables of 2.21 count: 1.15.5 lacks most of its kernels.
+    Kernels are those of the running TensorFlow; for bfloat16 the tables of 2.21 count, as 1.15.5
+    lacks most.
 
     Args:
         op: the op's type.
