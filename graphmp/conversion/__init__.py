@@ -1,1 +1,4 @@
-"""Conversion of files, programs and graphs: sources, captures in child processes, results and the files they are written to."""
+"""Conversion of files, programs and graphs.
+
+Sources, captures in child processes, results, and the written files.
+"""

@@ -1,4 +1,7 @@
-"""Arguments for a build function that nobody calls: `--input name=float32[2,3]` and `--arg name=value`."""
+"""Arguments for a build function without a caller: `--input` and `--arg`.
+
+They read `name=float32[2,3]` and `name=value`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Shape = Optional[Tuple[Optional[int], ...]]
 
 
 def parse_input(text: str) -> Tuple[str, str, Shape]:
-    """Reads `name=float32[128,224,224,3]` into name, dtype name and shape.
+    """Parse `name=float32[128,224,224,3]` into name, dtype name and shape.
 
     `?` is an unknown dimension, `[]` a scalar, no brackets an unknown shape.
 
@@ -43,10 +46,10 @@ def parse_input(text: str) -> Tuple[str, str, Shape]:
 
 
 def parse_arg(text: str) -> Tuple[str, Any]:
-    """Reads `name=value`; the value is a Python literal, or text where it is none.
+    """Parse `name=value`; the value is a Python literal, or else text.
 
     Raises:
-        GraphmpError: GMP002 where there is no `=`.
+        GraphmpError: GMP002 if there is no `=`.
     """
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
@@ -62,10 +65,13 @@ def parse_arg(text: str) -> Tuple[str, Any]:
 def make_arguments(
     function: Callable[..., Any], label: str, inputs: Sequence[str], args: Sequence[str]
 ) -> Dict[str, Any]:
-    """Keyword arguments for `function`: a placeholder for each input, made in the default graph, a value for each arg.
+    """Keyword arguments for `function`: a placeholder for each input, a value for each arg.
+
+    Placeholders are made in the default graph.
 
     Raises:
-        GraphmpError: GMP007, naming each argument that is missing, or that the function does not have.
+        GraphmpError: GMP007, naming each argument that is missing or that the function doesn't
+            have.
     """
     tensors = [parse_input(text) for text in inputs]
     values = dict(parse_arg(text) for text in args)

@@ -14,23 +14,23 @@ from graphmp import environment
 from graphmp.errors import GraphmpError
 from graphmp.graph.io.files import read_graph
 
-# The child finds graphmp where this process did; the script's own folder takes the first place in its path.
+# The child finds graphmp where this process did; the script's own folder comes first in its path.
 CHILD = "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.conversion.child import main; main(sys.argv[1])"
 ROOT = str(pathlib.Path(graphmp.__file__).resolve().parent.parent)
 
 
 def build(spec: Dict[str, Any], log: Callable[[str], None]) -> Any:
-    """Runs one child process.
+    """Run one child process.
 
     Args:
-        spec: what `graphmp.conversion.child.Build` reads, except the folder to write to.
-        log: told what the child printed.
+        spec: the input of `graphmp.conversion.child`, except for the output folder.
+        log: receives what the child printed.
 
     Returns:
         Its MetaGraphDef and its result.
 
     Raises:
-        GraphmpError: what the child found; GMP013 where it died.
+        GraphmpError: the child's error; GMP013 if it died.
     """
     with tempfile.TemporaryDirectory(prefix="graphmp_") as folder:
         path = pathlib.Path(folder, "spec.json")

@@ -14,7 +14,8 @@ from graphmp.process_memory import give_back
 from graphmp.report.report import check_variables, make_report
 from graphmp.rewrite.pipeline import rewrite
 
-_LARGE = 1 << 20  # bytes of a graph: all that TensorFlow imported is walked too, in 0.2 s
+# bytes of a graph: a garbage collection walks all that TensorFlow imported, in 0.2 s
+_LARGE = 1 << 20
 
 
 class Identity(NamedTuple):
@@ -28,10 +29,10 @@ class Identity(NamedTuple):
 def convert_graph(
     original: StoredMetaGraph, identity: Identity, config: Config, stages: Stages, flags: List[str]
 ) -> Conversion:
-    """Rewrites a graph.
+    """Rewrite a graph.
 
     Raises:
-        GraphmpError: as `graphmp.rewrite.pipeline.rewrite`; GMP014 where a variable would change.
+        GraphmpError: as `graphmp.rewrite.pipeline.rewrite`; GMP014 if a variable would change.
     """
     with stages.stage("rewrite", "painting the graph"):
         done = rewrite(

@@ -1,7 +1,8 @@
-"""The process that one build of a script runs in: `main(path of a JSON file)`.
+"""The process of one build of a script: `main(path of a JSON file)`.
 
-The file runs as `__main__`. At its first call that trains, from whatever thread and through whichever door, the graph
-of that session is written and the process ends at once: no `finally`, no `except`, no exit hook of the script runs.
+The file runs as `__main__`. At its first call that trains, from any thread and by any method, the
+graph of that session is written and the process ends at once: no `finally`, `except` or exit hook
+of the script runs.
 """
 
 from __future__ import annotations
@@ -40,13 +41,16 @@ from graphmp.session.decorator import leave_plain
 from graphmp.tf_hooks import sessions
 from graphmp.tf_hooks.gradient_calls import noted
 
-# Keras draws the seeds of its initialisers from Python's generator and those of its dropout from NumPy's, and scripts
-# make constants with both: the two builds of a conversion, and every later one, have to draw alike.
+# Keras draws the seeds of its initialisers from Python's generator and those of its dropout from
+# NumPy's, and scripts make constants with both: all builds of a conversion must draw alike.
 _SEED = 0
 
 
 class Build:
-    """One build: the original, observed or plain, or the converted one, by the plans of the original."""
+    """One build.
+
+    Of the original, observed or plain, or of the conversion, by the original's plans.
+    """
 
     def __init__(self, spec: Dict[str, Any]):
         self.spec = spec
@@ -58,13 +62,13 @@ class Build:
         self.running = 0
         self.decorated: Dict[
             str, List[str]
-        ] = {}  # options of the script's own decorators, as flags that the conversion does not have
-        self.plans: Dict[str, Any] = {}  # by the number of the call, as text: JSON's keys are
+        ] = {}  # options of the script's own decorators, as flags that the conversion lacks
+        self.plans: Dict[str, Any] = {}  # by the number of the call, as text like the keys of JSON
         self._lock = threading.Lock()
         self._depth = threading.local()
 
     def decorate(self, function: Any) -> Any:
-        """The decorator of the build function."""
+        """The decorator for the build function."""
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self.decorate(function.__func__))
 
@@ -76,7 +80,7 @@ class Build:
             self.running += 1
             try:
                 return self._call(function, args, kwargs)
-            except GraphmpError as error:  # the script must not get to swallow it
+            except GraphmpError as error:  # the script must not catch it
                 traceback.print_exc()
                 return self.end(failure(error))
             finally:
@@ -122,7 +126,7 @@ class Build:
         return result
 
     def note_decorated(self, name: str, config: Config) -> None:
-        """Called when a function runs that the script itself decorates."""
+        """Called when a function that the script itself decorates runs."""
         lines = (
             config.flagfile_lines()
             if isinstance(config.loss_scale, (str, float))
@@ -133,7 +137,10 @@ class Build:
             self.decorated[name] = sorted(options)
 
     def before_run(self, session: Any, fetches: Any) -> None:
-        """Called before anything runs in a session: captures and ends the process if it would train."""
+        """Called before each run of a session.
+
+        If it would train, captures the graph and ends the process.
+        """
         if not training.trains(session.graph, fetches):
             return
         if self.running and not self.spec["plain"]:
@@ -150,7 +157,7 @@ class Build:
             self.finish(session.graph)
 
     def finish(self, graph: Any) -> None:
-        """Writes the graph and what is known of it, and ends the process."""
+        """Write the graph and the facts about it, and end the process."""
         self.end(self._captured(graph))
 
     def _captured(self, graph: Any) -> Dict[str, Any]:
@@ -177,7 +184,7 @@ class Build:
             return failure(error)
         except (
             Exception
-        ) as error:  # TensorFlow raises what it likes on a graph that it can't export
+        ) as error:  # TensorFlow raises errors of any type on a graph that it can't export
             traceback.print_exc()
             return failure(
                 GraphmpError(
@@ -187,7 +194,7 @@ class Build:
             )
 
     def end(self, result: Dict[str, Any]) -> None:
-        """Writes the result and ends the process as it stands."""
+        """Write the result and end the process immediately."""
         path = pathlib.Path(self.spec["output"], "result.json")
         path.write_text(json.dumps(result))
         sys.stdout.flush()
@@ -195,7 +202,7 @@ class Build:
         os._exit(0)
 
     def run(self) -> None:
-        """Runs the file to its first training step, or to its end."""
+        """Run the file to its first training step, or to its end."""
         module = prepare_main(self.source, self.spec["arguments"])
         random.seed(_SEED)
         np.random.seed(_SEED)
@@ -228,14 +235,14 @@ class Build:
 
 
 def failure(error: GraphmpError) -> Dict[str, Any]:
-    """A result that says what went wrong."""
+    """The result of a failed build."""
     return {
         "error": {"code": error.code, "message": error.message, "exit_status": error.exit_status}
     }
 
 
 def main(path: str) -> None:
-    """Runs one build by the spec in a JSON file."""
+    """Run one build by the spec in a JSON file."""
     faulthandler.enable()
     build = Build(json.loads(pathlib.Path(path).read_text()))
     tf.logging.set_verbosity(tf.logging.ERROR)
@@ -246,15 +253,16 @@ def main(path: str) -> None:
     except GraphmpError as error:
         traceback.print_exc()
         build.end(failure(error))
-    except BaseException as error:  # whatever the script raises, KeyboardInterrupt included
+    except BaseException as error:  # any error of the script, KeyboardInterrupt included
         traceback.print_exc()
         build.end(failure(_raised(error, build)))
 
 
 def _raised(error: BaseException, build: Build) -> GraphmpError:
-    """GMP013 for what the script raised, with what to do where the script isn't one for graphmp."""
+    """GMP013 for an error of the script, with advice if the script isn't one for graphmp."""
     place = _place(error, build.source.path)
-    text = "%s: %s: %s" % (place, type(error).__name__, first_line(error))  # type: ignore[arg-type]  # BaseException serves
+    # type: ignore[arg-type]  # BaseException serves
+    text = "%s: %s: %s" % (place, type(error).__name__, first_line(error))
     as_version_1 = build.spec["legacy_imports"] and not build.spec["asks_for_version_1"]
     hint = (
         "; " + unfit.ran_as_version_1(str(build.source.path))
@@ -265,7 +273,7 @@ def _raised(error: BaseException, build: Build) -> GraphmpError:
 
 
 def _place(error: BaseException, script: pathlib.Path) -> str:
-    """`model.py:12`, the line being the innermost one of the user's own files."""
+    """`model.py:12`: the innermost line in one of the user's own files."""
     folder = os.path.dirname(os.path.realpath(str(script)))
     frames = [
         f

@@ -1,4 +1,4 @@
-"""The result of a conversion, and the files that it is written to."""
+"""The result of a conversion, and its files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = ("original.meta", "converted.meta", "report.json", "flags.txt", "diff.ht
 
 
 class Conversion:
-    """A converted graph with its report. Both graphs are stored as bytes, and parsed where somebody asks for them.
+    """A converted graph with its report. Both graphs are stored as bytes and parsed on demand.
 
     Attributes:
         before: the graph before, stored.
@@ -37,7 +37,7 @@ class Conversion:
         flags: Sequence[str] = (),
         differences: Optional[Diff] = None,
     ):
-        """Both graphs as they are now, and the comparison of the two where it has been made already."""
+        """Stores both graphs, and their comparison if it exists already."""
         self.before, self.after = stored(original), stored(meta_graph)
         self.report = report
         self.flags = list(flags)
@@ -45,12 +45,12 @@ class Conversion:
 
     @once
     def original(self) -> tf.MetaGraphDef:
-        """The MetaGraphDef before. To change it doesn't change what `save` writes."""
+        """The MetaGraphDef before. Changes to it don't affect what `save` writes."""
         return self.before.parsed()
 
     @once
     def meta_graph(self) -> tf.MetaGraphDef:
-        """The converted MetaGraphDef. To change it doesn't change what `save` writes."""
+        """The converted MetaGraphDef. Changes to it don't affect what `save` writes."""
         return self.after.parsed()
 
     def diff(self) -> Any:
@@ -59,7 +59,10 @@ class Conversion:
 
     @collector_paused()
     def files(self) -> Dict[str, bytes]:
-        """Contents of the files that `save` writes, by name: the same bytes for the same conversion, so without the seconds that it took."""
+        """Contents of the files that `save` writes, by name.
+
+        The same bytes for the same conversion: times are left out.
+        """
         page = (
             self.diff().to_html().encode("utf-8")
         )  # first: what it is made from takes more memory than all files
@@ -72,21 +75,21 @@ class Conversion:
         }
 
     def save(self, folder: pathlib.Path) -> List[pathlib.Path]:
-        """Writes all files into `folder`; each is complete or the old one.
+        """Write all files into `folder`; each is complete or the old one.
 
         Raises:
-            GraphmpError: GMP004 where the folder can't be written.
+            GraphmpError: GMP004 if the folder can't be written.
         """
         contents = self.files()
         write_files(folder, {name: contents[name] for name in FILES})
         return [folder / name for name in FILES]
 
     def stale_files(self, folder: pathlib.Path) -> List[str]:
-        """The files of a folder that are missing or not what `save` would write."""
+        """The files of a folder that are missing or differ from what `save` would write."""
         return list(self.differences(folder))
 
     def differences(self, folder: pathlib.Path) -> Dict[str, str]:
-        """The first difference of each file of a folder that is missing or not what `save` would write, by the file's name."""
+        """The first difference of each missing or stale file of a folder, by the file's name."""
         contents = self.files()
         found = {name: _bytes_of(folder / name) for name in FILES}
         return {

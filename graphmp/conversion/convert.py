@@ -1,4 +1,7 @@
-"""`graphmp.convert`: a graph, or a file that holds or builds one, to a mixed-precision graph with its report."""
+"""`graphmp.convert`.
+
+Mixed-precision graph and report of a graph, or a file that holds or builds one.
+"""
 
 from __future__ import annotations
 
@@ -43,28 +46,31 @@ def convert(
     log: Callable[[str], None] = lambda text: None,
     **options: Any,
 ) -> Conversion:
-    """Converts a training graph to mixed precision.
+    """Convert a training graph to mixed precision.
 
-    A graph is rewritten. A Python file runs as `__main__`, in a child process that ends at the first call that would
-    train: with the recipe around its build function where that fits, else its graph is rewritten.
+    A graph is rewritten. A Python file runs as `__main__`, in a child process that ends at the
+    first call that would train. If the recipe fits its build function it is used, else the graph is
+    rewritten.
 
     Args:
-        source: a MetaGraphDef, a GraphDef, a `tf.Graph`; the path of a `.meta`, `.pb`, `.pbtxt` or SavedModel; `model.py`
-            or `model.py:build_fn` (default `build_training_model`).
+        source: a MetaGraphDef, a GraphDef, a `tf.Graph`; the path of a `.meta`, `.pb`, `.pbtxt` or
+            SavedModel; `model.py` or `model.py:build_fn` (default `build_training_model`).
         tag: the tag set of a SavedModel with several graphs.
         arguments: a Python file's own command line.
         inputs: `name=dtype[dimensions]` for tensors of a build function that the file never calls.
         args: `name=value` for its other arguments.
-        legacy_imports: "on" makes `import tensorflow` mean `tensorflow.compat.v1`, "auto" where the file needs it.
-        progress: told the stage that begins.
-        log: told what the child processes printed.
+        legacy_imports: "on" makes `import tensorflow` mean `tensorflow.compat.v1`, "auto" only if
+            the file needs it.
+        progress: receives each stage as it begins.
+        log: receives what the child processes printed.
         **options: fields of `graphmp.config.Config`.
 
     Returns:
         A Conversion: original and converted MetaGraphDef, and the report.
 
     Raises:
-        GraphmpError: with exit_status 2 for bad input, 1 where the model itself fails or can't be converted.
+        GraphmpError: with exit_status 2 for bad input, 1 if the model itself fails or can't be
+            converted.
     """
     config = Config.make(**options)
     _check_served(config)
@@ -103,7 +109,7 @@ def _read(path: str, tag: str, stages: Stages) -> Tuple[StoredMetaGraph, str]:
 
 
 def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:
-    """The graph that was given, which is not changed, and what that was."""
+    """The MetaGraphDef of a given graph, which isn't changed, and the name of its type."""
     if isinstance(source, tf.MetaGraphDef):
         return _checked(source), "MetaGraphDef"
     if isinstance(source, tf.GraphDef):
@@ -119,7 +125,7 @@ def _meta_graph(source: Any) -> Tuple[StoredMetaGraph, str]:
 
 
 def _checked(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
-    """The same graph, stored. Raises GMP008 for what no TensorFlow can run."""
+    """The same graph, stored. Raises GMP008 if no TensorFlow can run it."""
     node = find_cycle(GraphView(meta_graph.graph_def))
     if node is not None:
         raise GraphmpError(
@@ -129,7 +135,7 @@ def _checked(meta_graph: tf.MetaGraphDef) -> StoredMetaGraph:
 
 
 def _flagfile(config: Config, source: str, tag: str) -> List[str]:
-    """Lines of an absl flagfile that repeats the conversion, the command that does so first, as a comment."""
+    """Lines of an absl flagfile that repeats the conversion; the command is its first comment."""
     tagged = " --tag=%s" % shlex.quote(tag) if tag else ""
     return [
         "# graphmp convert --flagfile=flags.txt%s %s" % (tagged, shlex.quote(source))

@@ -1,4 +1,7 @@
-"""A graph of this process as a MetaGraphDef whose bytes depend on the graph alone: not on the process, its hash seed or its addresses."""
+"""A graph of this process as a canonical MetaGraphDef: its bytes depend on the graph alone.
+
+They don't depend on the process, its hash seed or its addresses.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def exported(graph: tf.Graph) -> tf.MetaGraphDef:
     """The MetaGraphDef of a graph, in canonical form.
 
     Raises:
-        Exception: whatever TensorFlow raises on a graph that it can't export.
+        Exception: any error that TensorFlow raises on a graph that it can't export.
     """
     with graph.as_default():
         meta_graph = tf.train.export_meta_graph(graph=graph)
@@ -31,10 +34,11 @@ def exported(graph: tf.Graph) -> tf.MetaGraphDef:
 
 
 def make_canonical(meta_graph: tf.MetaGraphDef) -> None:
-    """Gives an order to what has none, maps inside serialized messages and the functions of the library, and fixed names to what has random ones.
+    """Sort what has no order, and replace random names by fixed ones.
 
-    TensorFlow serializes maps as they lie in memory: CondContextDef's external values (1.15.5, 2.21), the devices of the
-    ConfigProto that a PartitionedCall carries (1.15.5). The library is a hash table.
+    Unordered are the library of functions, a hash table, and maps inside serialized messages, which
+    TensorFlow writes in the order of its memory: CondContextDef's external values (1.15.5, 2.21),
+    the devices of the ConfigProto that a PartitionedCall carries (1.15.5).
     """
     for key, collection in meta_graph.collection_def.items():
         kind = internals.collection_message(key)
@@ -50,9 +54,10 @@ def make_canonical(meta_graph: tf.MetaGraphDef) -> None:
 
 
 def _fix_random_names(meta_graph: tf.MetaGraphDef) -> None:
-    """Replaces the UUIDs that TensorFlow draws in each process: one by a hash of where it comes first, the same in an original and its conversion.
+    """Replace the UUIDs that TensorFlow draws in each process by hashes of their first occurrence.
 
-    A sharded Saver, as Estimator and MonitoredTrainingSession make it, has one in the folder of its parts (1.15.5); the shared
+    They are the same in an original and its conversion. A sharded Saver, as Estimator and
+    MonitoredTrainingSession make it, has a UUID in the folder of its parts (1.15.5); the shared
     names of hash tables have one, and the functions of recurrent Keras layers (1.15.5, 2.21).
     """
     made: Dict[bytes, bytes] = {}
@@ -70,7 +75,7 @@ def _fix_random_names(meta_graph: tf.MetaGraphDef) -> None:
 
 
 def _like(uuid: bytes, seed: str) -> bytes:
-    """A hash with dashes where the UUID has them: fields of a serialized message keep their lengths."""
+    """A hash with dashes like a UUID: fields of a serialized message keep their lengths."""
     digits = iter(hashlib.sha256(seed.encode("utf-8")).hexdigest())
     return "".join(
         "-" if character == "-" else next(digits) for character in uuid.decode("ascii")

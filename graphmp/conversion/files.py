@@ -1,4 +1,4 @@
-"""Where a command writes, looked at before any work."""
+"""Checks of output files and folders, before any work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphmp.errors import GraphmpError
 
 
 def check_writable(folder: pathlib.Path) -> None:
-    """Makes sure, before any work, that files can be written into `folder`; leaves no trace.
+    """Check that files can be written into `folder`, before any work; leaves no trace.
 
     Raises:
         GraphmpError: GMP004.
@@ -29,7 +29,7 @@ def check_writable(folder: pathlib.Path) -> None:
 
 
 def check_writable_file(path: pathlib.Path) -> None:
-    """Makes sure, before any work, that a file can be written.
+    """Check that a file can be written, before any work.
 
     Raises:
         GraphmpError: GMP004.

@@ -1,4 +1,4 @@
-"""Converting a Python file: the recipe around its build function, or the rewrite of the graph that it builds."""
+"""Converting a Python file: the recipe around its build function, or the rewrite of its graph."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from graphmp.report.record import Record
 from graphmp.report.report import check_variables, make_report, sha256
 from graphmp.verify import FAILED, NOT_PROVED
 
-# Why the recipe may not serve a file that is in order: then the rewrite does.
+# Why the recipe may not serve a correct file: the rewrite is used then.
 RECIPE_REFUSES = ("GMP012", "GMP014", "GMP015", "GMP016", "GMP019")
 
 
 class Script(NamedTuple):
-    """How to run a Python file.
+    """A Python file and how to run it.
 
     Attributes:
         source: the file and its build function.
@@ -49,7 +49,7 @@ class Script(NamedTuple):
     legacy_imports: str
 
     def check(self) -> None:
-        """Raises GraphmpError for what can't be run: GMP001, GMP002, GMP009, GMP025."""
+        """Raise GraphmpError if the file can't be run: GMP001, GMP002, GMP009, GMP025."""
         _check_keras()
         if self.legacy_imports not in LEGACY_IMPORTS:
             raise GraphmpError(
@@ -66,7 +66,7 @@ class Script(NamedTuple):
             raise unfit.executes_eagerly(str(self.source.path), eagerly)
 
     def spec(self, config: Config) -> Dict[str, Any]:
-        """The orders of the child process."""
+        """The spec of the child process."""
         written = legacy.written(self.source.path)
         return {
             "path": str(self.source.path),
@@ -87,10 +87,11 @@ class Script(NamedTuple):
 def convert_file(
     script: Script, config: Config, stages: Stages, log: Callable[[str], None]
 ) -> Conversion:
-    """Converts by the engine that the options name; `auto` takes the recipe where it fits and what it builds is proved.
+    """Convert by the chosen engine; `auto` uses the recipe if it fits and its result is proved.
 
     Raises:
-        GraphmpError: with exit_status 2 for bad input, 1 where the model itself fails or can't be converted.
+        GraphmpError: with exit_status 2 for bad input, 1 if the model itself fails or can't be
+            converted.
     """
     script.check()
     named = config.for_built_graphs
@@ -137,7 +138,7 @@ def _unproved(conversion: Conversion) -> str:
 def _by_recipe(
     script: Script, config: Config, stages: Stages, log: Callable[[str], None]
 ) -> Conversion:
-    """Two builds, one as the file is, one with the decorator on its build function."""
+    """Two builds: of the unchanged file, and with the decorator on its build function."""
     spec = script.spec(config)
     with stages.stage("original", "building the original graph"):
         original, seen = build(spec, log)
@@ -172,7 +173,7 @@ def _by_recipe(
 def _by_rewrite(
     script: Script, config: Config, stages: Stages, log: Callable[[str], None], reason: str
 ) -> Conversion:
-    """One build, as the file is; its graph is rewritten."""
+    """One build, of the unchanged file, whose graph is rewritten."""
     with stages.stage("original", "building the original graph"):
         original, seen = build(dict(script.spec(config), plain=True), log)
     identity = built_graph.Identity(str(script.source), sha256(script.source.path), reason)
@@ -184,12 +185,12 @@ def _by_rewrite(
 
 
 def _recorded(seen: Dict[str, Any]) -> List[Recorded]:
-    """The calls of `tf.gradients` that a build has noted."""
+    """The recorded calls of `tf.gradients` of a build."""
     return [Recorded.from_json(values) for values in seen["gradients"]]
 
 
 def _other_options(seen: Dict[str, Any]) -> List[Dict[str, str]]:
-    """Warnings of functions that the script decorates with options that are not the conversion's."""
+    """Warnings for functions that the script decorates with options other than the conversion's."""
     text = "is decorated with %s, and a conversion goes by its own flags: give these to convert it as it trains"
     return [
         warning("GMP123", name, text % " ".join(options))
@@ -198,7 +199,7 @@ def _other_options(seen: Dict[str, Any]) -> List[Dict[str, str]]:
 
 
 def _flagfile(config: Config, script: Script) -> List[str]:
-    """Lines of an absl flagfile that repeats the conversion, the command that does so first, as a comment."""
+    """Lines of an absl flagfile that repeats the conversion; the command is its first comment."""
     tail = " -- " + " ".join(map(shlex.quote, script.arguments)) if script.arguments else ""
     lines = [
         "# graphmp convert --flagfile=flags.txt %s%s" % (shlex.quote(str(script.source)), tail)
@@ -223,7 +224,7 @@ def _check_keras() -> None:
 
 
 def _check_coverage(report: Dict[str, Any], source: Source, kept: int) -> None:
-    """Refuses a function that has no part in any of the graph's matmuls and convolutions, except those that the user keeps in float32."""
+    """Refuse a function without part in any matmul or convolution that may be in half precision."""
     coverage = report["coverage"]
     if (
         report["compute_dtype"] != "float32"

@@ -1,4 +1,4 @@
-"""Keeping file descriptor 2 quiet while TensorFlow starts."""
+"""Silencing file descriptor 2 while TensorFlow starts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ STDERR = 2
 
 @contextlib.contextmanager
 def quiet_stderr() -> Iterator[None]:
-    """Keeps what is written to file descriptor 2 to itself; where the body raises, it is written after all.
+    """Suppress what is written to file descriptor 2; if the body raises, it is written after all.
 
-    TensorFlow 2.21 writes to the descriptor, not to `sys.stderr`, before TF_CPP_MIN_LOG_LEVEL is heeded. The descriptor
-    belongs to the whole process, so other threads fall silent too: use this for an import, not for a training loop.
+    TensorFlow 2.21 writes to the descriptor, not to `sys.stderr`, before it reads
+    TF_CPP_MIN_LOG_LEVEL. The descriptor belongs to the whole process, so that other threads are
+    silenced too: use this for an import, not for a training loop.
     """
     try:
         saved = os.dup(STDERR)
-    except OSError:  # closed: there is nothing to keep quiet
+    except OSError:  # closed: nothing can be silenced
         yield
         return
     with tempfile.TemporaryFile() as kept:

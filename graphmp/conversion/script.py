@@ -1,4 +1,4 @@
-"""Running a file as `python file.py ARGS` does, with a decorator put on one of its functions."""
+"""Running a file as `python file.py ARGS` does, with one of its functions decorated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ DECORATOR = "__graphmp_decorate__"
 
 
 def prepare_main(source: Source, arguments: List[str]) -> ModuleType:
-    """Makes the module `__main__` that `python file.py ARGS` would run: argv, `sys.path`, `__file__`."""
+    """Make the module `__main__` that `python file.py ARGS` would run.
+
+    Argv, `sys.path`, `__file__`.
+    """
     path = str(source.path)
     sys.argv = [path] + arguments
     sys.path[0] = os.path.dirname(os.path.realpath(path))
@@ -37,10 +40,11 @@ def prepare_main(source: Source, arguments: List[str]) -> ModuleType:
 
 
 def run_main(module: ModuleType, source: Source, decorator: Callable[[Any], Any]) -> Dict[str, Any]:
-    """Runs the file as `module`; the build function, if one is named, is passed through `decorator` as it is defined.
+    """Run the file as `module`; the named build function, if any, is decorated as it is defined.
 
     Raises:
-        GraphmpError: GMP005 for a syntax error. Whatever the file raises, SystemExit included, comes through.
+        GraphmpError: GMP005 for a syntax error. Errors of the file pass through, SystemExit
+            included.
     """
     tree = read_tree(source.path)
     if source.function:
@@ -51,7 +55,7 @@ def run_main(module: ModuleType, source: Source, decorator: Callable[[Any], Any]
 
 
 def look_up(namespace: Dict[str, Any], qualified: str) -> Any:
-    """The function of a qualified name; None where the file did not define it after all."""
+    """The function of a qualified name; None if the file didn't define it."""
     first, *rest = qualified.split(".")
     found = namespace.get(first)
     for name in rest:

@@ -19,7 +19,7 @@ _PYTHON_2 = re.compile(
 
 
 class Source(NamedTuple):
-    """A Python file and the qualified name of its build function, empty where it has none."""
+    """A Python file and the qualified name of its build function, empty without one."""
 
     path: pathlib.Path
     function: str
@@ -33,7 +33,10 @@ class Source(NamedTuple):
 
 
 def names_a_graph(text: str) -> bool:
-    """Whether a SOURCE is a graph file or a SavedModel, not a Python file: by its name, or by bytes that no text has."""
+    """Whether a SOURCE is a graph file or a SavedModel, not a Python file, by its name or content.
+
+    Content decides by bytes that no text contains.
+    """
     path = pathlib.Path(text)
     if path.is_dir() or text.endswith(GRAPH_FILES):
         return True
@@ -41,14 +44,15 @@ def names_a_graph(text: str) -> bool:
 
 
 def parse_source(text: str, needs_function: bool = True) -> Source:
-    """Splits `model.py` or `model.py:build_fn`.
+    """Split `model.py` or `model.py:build_fn`.
 
     Args:
-        text: what the user named.
+        text: the SOURCE.
         needs_function: whether a file without the default function is refused.
 
     Raises:
-        GraphmpError: GMP003 where the file doesn't exist, GMP005 for a syntax error, GMP006 where it has no such function.
+        GraphmpError: GMP003 if the file doesn't exist, GMP005 for a syntax error, GMP006 if it has
+            no such function.
     """
     path, function = pathlib.Path(text), DEFAULT_FUNCTION
     if not path.exists() and ":" in text:
@@ -75,10 +79,10 @@ def parse_source(text: str, needs_function: bool = True) -> Source:
 
 
 def read_tree(path: pathlib.Path) -> ast.Module:
-    """Parses a Python file as the running Python would.
+    """Parse a Python file for the running Python.
 
     Raises:
-        GraphmpError: GMP003 where it can't be read, GMP005 for a syntax error, naming the line.
+        GraphmpError: GMP003 if it can't be read, GMP005 for a syntax error, naming the line.
     """
     try:
         with tokenize.open(str(path)) as file:
@@ -95,7 +99,7 @@ def read_tree(path: pathlib.Path) -> ast.Module:
 
 
 def _python_2(path: pathlib.Path, error: SyntaxError) -> str:
-    """The cure where the syntax is Python 2's, empty where that can't be told."""
+    """The cure if the syntax is Python 2's, empty if unknown."""
     return (
         "; Python 2 code: `2to3 -w %s` makes Python 3 of it (2to3 comes with Python up to 3.12)"
         % path
@@ -105,7 +109,7 @@ def _python_2(path: pathlib.Path, error: SyntaxError) -> str:
 
 
 def names_in(tree: ast.Module) -> Tuple[List[str], List[str]]:
-    """Qualified names of the functions that a module body defines, and names that it imports or assigns, in order."""
+    """Qualified names that a module body defines (functions), imports or assigns, in order."""
     functions: List[str] = []
     bound: List[str] = []
     _collect(tree, "", functions, bound)
@@ -113,7 +117,10 @@ def names_in(tree: ast.Module) -> Tuple[List[str], List[str]]:
 
 
 def decorate(tree: ast.Module, function: str, decorator: str) -> ast.Module:
-    """Puts a decorator, by name, on a function where the module body defines, imports or assigns it. Line numbers stay."""
+    """Decorate a function by name where the module body defines, imports or assigns it.
+
+    Line numbers don't change.
+    """
     return ast.fix_missing_locations(_Decorating(function, decorator).visit(tree))
 
 
@@ -134,7 +141,7 @@ class _Decorating(ast.NodeTransformer):
             node.decorator_list.insert(
                 0, ast.copy_location(ast.Name(self._decorator, ast.Load()), node)
             )
-        return node  # what a function defines inside is its own business
+        return node  # definitions inside a function don't count
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
         return node

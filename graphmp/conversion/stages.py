@@ -1,4 +1,4 @@
-"""The stages of a conversion: told to whoever shows progress, and timed for the report."""
+"""The stages of a conversion, reported for progress and timed for the report."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ class Stages:
     """Times stages by name.
 
     Attributes:
-        seconds: time of each stage that ended.
-        progress: told the stage that begins, in words.
+        seconds: time of each finished stage.
+        progress: receives each stage as it begins, in words.
     """
 
     def __init__(self, progress: Callable[[str], None]):
-        """Tells `progress` of each stage as it begins."""
+        """`progress` receives each stage as it begins."""
         self.seconds: Dict[str, float] = {}
         self.progress = progress
 
     @contextlib.contextmanager
     def stage(self, name: str, text: str) -> Iterator[None]:
-        """A stage with its name in the report and its name on the terminal."""
+        """A stage, with its names in the report and on the terminal."""
         self.progress(text)
         start = time.perf_counter()
         try:
@@ -31,5 +31,5 @@ class Stages:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
     def rounded(self) -> Dict[str, float]:
-        """Seconds, as the report has them."""
+        """Seconds, rounded for the report."""
         return {name: round(seconds, 3) for name, seconds in self.seconds.items()}

@@ -1,4 +1,4 @@
-"""Where a file that a conversion wrote differs from the one that it would write today."""
+"""Differences between a conversion's written files and those of today's conversion."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ _ABSENT = object()
 
 
 def first_difference(name: str, found: bytes, expected: bytes) -> str:
-    """The first difference between two contents of a file, as `dense/kernel: dtype of T: float32 -> float16`.
+    """The first difference between two contents of a file.
+
+    For example `dense/kernel: dtype of T: float32 -> float16`.
 
     Args:
-        name: the file's name, which says of what kind it is.
+        name: the file's name, which determines its kind.
         found: its bytes, which differ from `expected`.
-        expected: what today's conversion gives.
+        expected: the bytes of today's conversion.
     """
     difference = (
         _of_graphs

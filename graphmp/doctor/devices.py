@@ -1,4 +1,4 @@
-"""Devices: whether half precision can be faster there at all, and what products add up in."""
+"""Devices: support for fast half precision, and the dtype in which products are added up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ TENSOR_CORES, BFLOAT16_CORES = (7, 0), (8, 0)  # compute capabilities
 BFLOAT16_FLAGS = frozenset(
     ("avx512_bf16", "amx_bf16")
 )  # of a CPU that multiplies bfloat16 in hardware
-# Where they are not set, float16 products of a GPU add up in float32 (core/util/matmul_autotune.cc, stream_executor/cuda/cuda_dnn.cc).
+# If unset, float16 products on a GPU are added up in float32 (core/util/matmul_autotune.cc,
+# stream_executor/cuda/cuda_dnn.cc).
 ACCUMULATION = {
     "matmul": "TF_FP16_MATMUL_USE_FP32_COMPUTE",
     "convolution": "TF_FP16_CONV_USE_FP32_COMPUTE",
@@ -17,12 +18,13 @@ _ROUNDED_ONCE = 2.5
 
 
 class Device(NamedTuple):
-    """A device that computes.
+    """A device for computations.
 
     Attributes:
         name: in words.
         capability: of a GPU, such as (8, 0); empty for a CPU.
-        fast_bfloat16: whether a CPU multiplies bfloat16 in hardware, and this TensorFlow's CPU has bfloat16 kernels.
+        fast_bfloat16: whether a CPU multiplies bfloat16 in hardware, and this TensorFlow's CPU has
+            bfloat16 kernels.
     """
 
     name: str
@@ -36,12 +38,12 @@ class Device(NamedTuple):
 
     @property
     def default_dtype(self) -> str:
-        """The default dtype of a bench: the fast one here, or float16."""
+        """The default dtype of a bench: the fast one on this device, or else float16."""
         return "bfloat16" if not self.on_gpu and self.fast_bfloat16 else "float16"
 
 
 def limits(device: Device, dtype: str) -> List[str]:
-    """Why times of a dtype say little on this device; nothing where they do."""
+    """Why times of a dtype say little on this device; empty if they are meaningful."""
     return list(_limits(device, dtype))
 
 
@@ -60,11 +62,12 @@ def _limits(device: Device, dtype: str) -> Iterator[str]:
 
 
 def accumulation(errors: Mapping[str, Optional[float]], dtype: str) -> Dict[str, Optional[str]]:
-    """For "matmul" and "convolution" the dtype that their products add up in; None where they don't run.
+    """The dtype in which "matmul" and "convolution" add up products; None if they don't run.
 
     Args:
-        errors: of sums over thousands of positive products, the largest relative error in units of the dtype's rounding error: about
-            one where the sum alone is rounded, several where each addition is.
+        errors: the largest relative error of sums over thousands of positive products, in units of
+            the dtype's rounding error: about one if only the sum is rounded, several if each
+            addition is.
         dtype: of the factors.
     """
     return {

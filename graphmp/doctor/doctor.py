@@ -18,13 +18,13 @@ NEEDED = ("numpy", "scipy", "absl-py", "rich")
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at.
+    """A finding.
 
     Attributes:
-        subject: what was looked at.
-        found: what was found, in one line.
-        ok: False where graphmp won't work until it is cured.
-        cure: what to do; where `ok`, what lifts a limit that one can live with.
+        subject: what was examined.
+        found: the finding, in one line.
+        ok: False if graphmp won't work until it is cured.
+        cure: what to do; if `ok`, how to lift a limit.
     """
 
     subject: str
@@ -34,12 +34,18 @@ class Finding:
 
 
 def examine() -> List[Finding]:
-    """Looks at this installation; takes a few seconds, for TensorFlow is imported in a child process."""
+    """Looks at this installation.
+
+    Takes a few seconds, for TensorFlow is imported in a child process.
+    """
     return diagnose(gather())
 
 
 def diagnose(facts: Facts) -> List[Finding]:
-    """All findings, in the order to read them; those that only TensorFlow could tell are left out where it doesn't import."""
+    """All findings, in the order to read them.
+
+    Those that only TensorFlow could tell are left out where it doesn't import.
+    """
     checks: List[Callable[[Facts], List[Finding]]] = [python, tensorflow, packages]
     if facts.probe:
         checks += [keras, slim, gpu, channels_first, bfloat16]
@@ -145,7 +151,7 @@ def packages(facts: Facts) -> List[Finding]:
 
 
 def protobuf_limit(facts: Facts) -> Optional[str]:
-    """TensorFlow 1.15.5's generated code is refused by protobuf 3.21 and later."""
+    """protobuf 3.21 and later refuses the generated code of TensorFlow 1.15.5."""
     return "3.21" if facts.tensorflow == OLD else None
 
 
@@ -155,7 +161,7 @@ def numpy_limit(facts: Facts) -> Optional[str]:
 
 
 def keras(facts: Facts) -> List[Finding]:
-    """TensorFlow 1 code needs Keras 2, which since TensorFlow 2.16 is the package tf-keras."""
+    """TensorFlow 1 code needs Keras 2, the package tf-keras since TensorFlow 2.16."""
     package, version = facts.probe["keras"], facts.tensorflow
     if facts.keras_too_late and version >= (2, 16):
         cure = "import graphmp first, or set TF_USE_LEGACY_KERAS=1"
@@ -182,7 +188,7 @@ def keras(facts: Facts) -> List[Finding]:
 
 
 def slim(facts: Facts) -> List[Finding]:
-    """TensorFlow 2 has no tf.contrib; tf-slim stands in for its slim."""
+    """TensorFlow 2 has no tf.contrib; tf-slim replaces its slim."""
     if facts.tensorflow == OLD:
         return [Finding("tf-slim", "not needed: tf.contrib is there")]
     if "tf-slim" not in facts.packages:
@@ -195,7 +201,7 @@ def slim(facts: Facts) -> List[Finding]:
 
 
 def gpu(facts: Facts) -> List[Finding]:
-    """One finding a GPU; none is no fault, since conversion needs none."""
+    """One finding for each GPU; none is no fault, since conversion needs none."""
     if facts.probe["gpus"]:
         return [_one_gpu(description, facts) for description in facts.probe["gpus"]]
     found = "none: convert, diff and training on the CPU work without; half precision is faster on a GPU with Tensor Cores"
@@ -240,7 +246,7 @@ def _built_by_nvidia(facts: Facts) -> bool:
 
 
 def channels_first(facts: Facts) -> List[Finding]:
-    """Tried, not looked up: 2.15.1 and 2.21 train them in float32 and float16, 1.15.5 in neither."""
+    """Found by trying: 2.15.1 and 2.21 train them in float32 and float16, 1.15.5 in neither."""
     if not facts.probe["channels_first"]:
         cure = "run on a GPU%s, or build the model channels last; converting works" % _newer(facts)
         return [
@@ -263,7 +269,7 @@ def channels_first(facts: Facts) -> List[Finding]:
 
 
 def _newer(facts: Facts) -> str:
-    """A newer TensorFlow as a cure, where there is one."""
+    """A newer TensorFlow as a cure, if there is one."""
     return " or on TensorFlow 2.15 or later" if facts.tensorflow < FIRST else ""
 
 

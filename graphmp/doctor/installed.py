@@ -1,4 +1,4 @@
-"""Facts about packages and machine, gathered without importing TensorFlow into this process."""
+"""Facts about packages and machine, collected without importing TensorFlow into this process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROBE_SECONDS = 180
 
 
 class Distribution(NamedTuple):
-    """A distribution that provides the package `tensorflow`, under whatever name."""
+    """A distribution that provides the package `tensorflow`, under any name."""
 
     name: str
     version: str
@@ -37,13 +37,14 @@ class Facts:
 
     Attributes:
         python: version numbers.
-        distributions: those that provide `tensorflow`, by name; more than one overwrite each other's files.
-        packages: version by name, of what is installed of `PACKAGES`.
-        probe: what `graphmp.doctor.probe` found; empty where TensorFlow could not be imported.
+        distributions: those that provide `tensorflow`, by name; several overwrite each other's
+            files.
+        packages: versions by name of the installed packages in `PACKAGES`.
+        probe: the result of `graphmp.doctor.probe`; empty if TensorFlow could not be imported.
         error: why it could not, in one line.
-        cpu_flags: None where the system doesn't tell.
+        cpu_flags: None if the system doesn't tell.
         driver: whether there is an NVIDIA driver.
-        keras_too_late: TensorFlow was in the process before graphmp could ask for Keras 2.
+        keras_too_late: TensorFlow was imported before graphmp could ask for Keras 2.
     """
 
     python: Version
@@ -57,13 +58,16 @@ class Facts:
 
     @property
     def tensorflow(self) -> Version:
-        """Major and minor, as TensorFlow says or else its distribution; (0,) where there is none."""
+        """TensorFlow's major and minor version, from itself or its distribution.
+
+        (0,) without it.
+        """
         said = [self.probe.get("version", "")] + [version for _, version in self.distributions]
         return numbers(next((version for version in said if version), "0"))[:2]
 
 
 def gather() -> Facts:
-    """Looks at this Python, its packages and the machine; takes the seconds that a TensorFlow import takes."""
+    """Examine this Python, its packages and the machine; takes as long as importing TensorFlow."""
     distributions = tensorflow_distributions()
     probe, error = ask_tensorflow()
     return Facts(
@@ -84,7 +88,10 @@ def gather() -> Facts:
 
 
 def tensorflow_distributions() -> List[Distribution]:
-    """Who installed the package `tensorflow`: tensorflow, tensorflow-cpu, nvidia-tensorflow, tf-nightly, ..."""
+    """Distributions that provide `tensorflow`.
+
+    Tensorflow-cpu, nvidia-tensorflow, tf-nightly, ...
+    """
     found = {
         Distribution(d.metadata["Name"], d.version)
         for d in metadata.distributions()
@@ -99,7 +106,7 @@ def _provides_tensorflow(distribution: Any) -> bool:
         return re.search(r"^tensorflow/__init__\.py,", record, re.MULTILINE) is not None
     return (
         "tensorflow" in (distribution.read_text("top_level.txt") or "").split()
-    )  # a system's package keeps no RECORD
+    )  # a system's package has no RECORD
 
 
 def _version(name: str) -> str:
@@ -112,7 +119,10 @@ def _version(name: str) -> str:
 def ask_tensorflow(
     command: Tuple[str, ...] = (sys.executable, "-m", "graphmp.doctor.probe"),
 ) -> Tuple[Dict[str, Any], str]:
-    """Imports TensorFlow in a child process; returns what it says of itself, or nothing and why in one line."""
+    """Import TensorFlow in a child process.
+
+    Return its facts, or nothing and the error in a line.
+    """
     try:
         child = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_SECONDS, text=True
@@ -129,7 +139,7 @@ def ask_tensorflow(
 
 
 def raised(traceback: str) -> str:
-    """The exception at the end of a traceback, without the advice that may follow it."""
+    """The exception at the end of a traceback, without any advice after it."""
     lines = traceback.strip().splitlines()
     exceptions = [
         line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt|Exit)\b", line)
@@ -149,7 +159,8 @@ def cpu_flags(path: str = "/proc/cpuinfo") -> Optional[FrozenSet[str]]:
 
 def numbers(version: str) -> Version:
     """The leading numbers: "2.22.0.dev1" is (2, 22, 0)."""
-    return tuple(int(part) for part in re.match(r"[\d.]*", version).group().split(".") if part)  # type: ignore[union-attr]  # it matches ""
+    # type: ignore[union-attr]  # it matches ""
+    return tuple(int(part) for part in re.match(r"[\d.]*", version).group().split(".") if part)
 
 
 def text(version: Version) -> str:

@@ -1,7 +1,7 @@
 """Facts that need an imported TensorFlow, as JSON. `python -m graphmp.doctor.probe`
 
-It runs in a process of its own: a TensorFlow that doesn't fit its protobuf, its numpy or the CPU can end the process
-that imports it. Kernels are tried, not looked up, since builds of the same version differ.
+It runs in a process of its own: a TensorFlow that doesn't fit its protobuf, its numpy or the CPU
+can crash the importing process. Kernels are tried, since builds of the same version differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import tensorflow.compat.v1 as tf
 
 
 def facts() -> Dict[str, Any]:
-    """The version, the Keras behind `tf.keras`, the GPUs, and which convolutions train on the CPU."""
+    """The version, the Keras behind `tf.keras`, the GPUs, and the convolutions that train on the
+    CPU.
+    """
     tf.logging.set_verbosity(tf.logging.ERROR)
     tf.disable_v2_behavior()
     return {
@@ -30,7 +32,7 @@ def facts() -> Dict[str, Any]:
 
 
 def keras() -> str:
-    """The package that serves `tf.keras`: tensorflow, tf_keras or keras; empty where there is none."""
+    """The package behind `tf.keras`: tensorflow, tf_keras or keras; empty if there is none."""
     try:
         return str(tf.keras.layers.Layer.__module__).split(".")[0]
     except ImportError:  # TensorFlow 2.15.1 and later, asked for Keras 2, without tf-keras
@@ -38,10 +40,13 @@ def keras() -> str:
 
 
 def gpus() -> Any:
-    """The GPUs, as TensorFlow describes them: "device: 0, name: Tesla V100, ..., compute capability: 7.0"."""
+    """The GPUs in TensorFlow's words: "device: 0, name: Tesla V100, ..., compute capability.
+
+    7.0".
+    """
     library = importlib.import_module(
         "tensorflow.python.client.device_lib"
-    )  # get_device_details came after 1.15.5
+    )  # get_device_details was added after 1.15.5
     config = tf.ConfigProto()
     config.gpu_options.allow_growth = True  # else it takes all of the GPU's memory
     return [
@@ -52,9 +57,10 @@ def gpus() -> Any:
 
 
 def trains(dtype: Any, data_format: str) -> bool:
-    """Whether a convolution and its gradients run on the CPU, with the options of `graphmp.session_config`.
+    """Whether a convolution and its gradients run on the CPU with `graphmp.session_config`.
 
-    What is fetched are sums in float32, as a training step has: layout conversion leaves a fetched convolution as it is (2.21).
+    Sums in float32 are fetched, as in a training step: layout conversion doesn't change a fetched
+    convolution (2.21).
     """
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         images = tf.placeholder_with_default(tf.zeros([1, 8, 8, 8], dtype), [1, 8, 8, 8])

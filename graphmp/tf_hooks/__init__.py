@@ -1,4 +1,4 @@
-"""The places where graphmp listens in on TensorFlow: op creation, gradients, optimizers, sessions.
+"""The places where graphmp intercepts TensorFlow: op creation, gradients, optimizers, sessions.
 
-Each module installs one wrapper, once in a process; what the wrapper does is up to whoever installs it.
+Each module installs a given wrapper, once in a process.
 """

@@ -1,4 +1,4 @@
-"""Noting every call of `tf.gradients` from TensorFlow's import on, without importing TensorFlow."""
+"""Recording calls of `tf.gradients` from TensorFlow's import on, without importing TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any, Callable, Dict, Optional
 
 from graphmp.tf_hooks import patch
 
-# Modules of TensorFlow, and what of `graphmp.tf_hooks.gradient_calls` stands in for a function in them; so in 1.15.5, 2.15.1 and 2.21.
+# Functions in TensorFlow's modules, and their replacements in `graphmp.tf_hooks.gradient_calls`,
+# for 1.15.5, 2.15.1 and 2.21.
 _PLACES = {
     "tensorflow.python.ops.gradients_util": {
         "_GradientsHelper": "gradients",
@@ -22,7 +23,7 @@ _PLACES = {
 
 
 def install() -> None:
-    """Listens in on the modules that are imported already, and on the others as soon as they are."""
+    """Wrap the functions of imported modules now, and those of others when they are imported."""
     for name in _PLACES:
         if name in sys.modules:
             _listen(sys.modules[name], _PLACES[name])
@@ -31,7 +32,7 @@ def install() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds what Python's own finder does, and listens in on it once it is there."""
+    """Finds modules with Python's own finder, and wraps their functions once they are loaded."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
@@ -64,7 +65,10 @@ def _listen(module: ModuleType, places: Dict[str, str]) -> None:
 
 
 class _StandIn:
-    """A function of `graphmp.tf_hooks.gradient_calls`, which imports TensorFlow, by name. Equal by that, so that installing twice wraps once."""
+    """A function of `graphmp.tf_hooks.gradient_calls`, by name, since that imports TensorFlow.
+
+    Two with the same name are equal, so that installing twice wraps once.
+    """
 
     def __init__(self, name: str):
         self._name = name

@@ -1,7 +1,7 @@
-"""A function's body as a GraphDef, so that one code serves the main graph and functions, and back.
+"""A function's body as a GraphDef and back, so that the same code serves functions and graphs.
 
-A FunctionDef spells the output of a node `node:argument:index`, of an argument `x`; a GraphDef spells it `node:7`.
-Arguments become nodes of op `_Arg`, a result x a node `return/x` of op `_Retval`.
+A FunctionDef writes the output of a node as `node:argument:index`, an argument as `x`; a GraphDef
+writes `node:7`. Arguments become nodes of op `_Arg`, a result x a node `return/x` of op `_Retval`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from graphmp.graph.structure.view import CONTROL, parse_input
 from graphmp.policy.op_sets import ARGUMENT, RESULT
 from graphmp.tf_hooks.op_defs import OpDefs
 
-RESULTS = "return/"  # how the names of result nodes begin
+RESULTS = "return/"  # the prefix of result nodes' names
 
 
 def as_graph(function: Any, op_defs: OpDefs) -> Optional[tf.GraphDef]:
-    """The body of a FunctionDef; None where it has arguments of variable type or number, or an op that nobody knows."""
+    """The body of a FunctionDef as a GraphDef.
+
+    None if it has arguments of variable type or number, or an unknown op.
+    """
     signature = function.signature
     arguments = list(signature.input_arg) + list(signature.output_arg)
     if any(a.type_attr or a.number_attr or a.type_list_attr for a in arguments):
@@ -57,7 +60,7 @@ def as_graph(function: Any, op_defs: OpDefs) -> Optional[tf.GraphDef]:
 
 
 def write_back(graph: tf.GraphDef, function: Any, op_defs: OpDefs) -> None:
-    """Puts a changed body into its FunctionDef. The signature stays."""
+    """Write a changed body back into its FunctionDef. The signature doesn't change."""
     spelled: Dict[str, List[str]] = {
         argument.name: [argument.name] for argument in function.signature.input_arg
     }
@@ -68,7 +71,7 @@ def write_back(graph: tf.GraphDef, function: Any, op_defs: OpDefs) -> None:
         types = op_defs.signature(node)
         assert types is not None, (
             node.name
-        )  # `as_graph` refused unknown ops, and graphmp adds known ones
+        )  # `as_graph` refused unknown ops, and graphmp only adds known ones
         spelled[node.name] = [
             "%s:%s:%d" % (node.name, name, i)
             for name, (first, end) in types.outputs_of.items()
@@ -90,5 +93,5 @@ def write_back(graph: tf.GraphDef, function: Any, op_defs: OpDefs) -> None:
 
 
 def _indexed(text: str, spelled: Dict[str, str]) -> str:
-    """`node:argument` means its first output; an argument has no colon."""
+    """`node:argument` is its first output; an argument has no colon."""
     return text if text in spelled else text + ":0"

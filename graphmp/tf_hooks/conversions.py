@@ -1,4 +1,4 @@
-"""Having a say where Python turns a variable into a tensor of a dtype that it asks for, tf.nn.bias_add for one."""
+"""Intercepting the conversion of a variable to a tensor of a given dtype, as in tf.nn.bias_add."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _INSTALLED: Set[Any] = set()
 
 
 def install(convert: Callable[..., Any]) -> None:
-    """Asks `convert(variable, dtype, name, as_ref)` before TensorFlow's own conversion; NotImplemented stands aside."""
+    """Call `convert(variable, dtype, name, as_ref)` before TensorFlow's own conversion.
+
+    NotImplemented lets TensorFlow convert.
+    """
     if convert not in _INSTALLED:
         _INSTALLED.add(convert)
         tf.register_tensor_conversion_function(internals.variable_class(), convert, priority=0)

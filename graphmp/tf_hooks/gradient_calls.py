@@ -1,11 +1,15 @@
-"""Calls of `tf.gradients` and of gradient tapes in graph mode, noted as they are made: all that a process makes once graphmp is imported.
+"""Recorded calls of `tf.gradients` and of gradient tapes in graph mode.
 
-1. A call's gradient code is what it adds to the graph, calls inside it included: a custom gradient may take gradients itself.
-2. Accumulators and counters for loops that run backwards are of the forward pass: what it adds to a while loop that was there before, and what
-   nodes that were there before have come to read.
-3. `tf.gradients` starts from what `_DefaultGradYs` makes. A tape starts from ones, which it makes before all else, or from the
-   `output_gradients`; where these are read by others too, nobody can tell a seed from a forward value, and the call is not noted.
-4. What is noted holds names alone, and goes with its graph.
+All calls that a process makes after importing graphmp are recorded.
+
+1. A call's gradient code is all that it adds to the graph, including calls inside it: a custom
+   gradient may take gradients itself.
+2. Accumulators and counters for backward loops belong to the forward pass: nodes added to an
+   existing while loop, and nodes that existing nodes now read.
+3. `tf.gradients` starts from the result of `_DefaultGradYs`. A tape starts from ones, which it
+   makes first, or from the `output_gradients`. If these have other consumers too, a seed can't be
+   told from a forward value, and the call isn't recorded.
+4. A record holds only names, and is deleted with its graph.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ _LOCAL = threading.local()
 
 
 class _Call:
-    """A call under way: its graph, and what is known of it so far."""
+    """A call in progress: its graph, and the facts known so far."""
 
     def __init__(self, graph: Any):
         self.graph = graph
@@ -37,13 +41,13 @@ class _Call:
 
 
 def noted(graph: Any) -> List[Recorded]:
-    """The calls that were made in a graph, and in functions inside it."""
+    """The calls recorded in a graph, and in functions inside it."""
     with _LOCK:
         return list(_NOTED.get(graph, ()))
 
 
 def gradients(original: Callable[..., Any], ys: Any, xs: Any, *args: Any, **kwargs: Any) -> Any:
-    """Stands in for TensorFlow's gradient function: notes the call."""
+    """Replaces TensorFlow's gradient function: records the call."""
 
     def seeds(call: _Call, made: List[Any]) -> Optional[List[Any]]:
         return call.seeds
@@ -52,7 +56,7 @@ def gradients(original: Callable[..., Any], ys: Any, xs: Any, *args: Any, **kwar
 
 
 def seeds(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Stands in for what makes the seeds of `tf.gradients`."""
+    """Replaces the function that makes the seeds of `tf.gradients`."""
     found = original(*args, **kwargs)
     calls = _under_way()
     if calls and calls[-1] is not None:
@@ -69,7 +73,7 @@ def tape_gradients(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    """Stands in for what a tape computes gradients by."""
+    """Replaces the function by which a tape computes gradients."""
     if tf.executing_eagerly():
         return original(tape, target, sources, output_gradients, *args, **kwargs)
     given = [None for _ in target] if output_gradients is None else list(output_gradients)
@@ -93,7 +97,7 @@ def _noting(
     scope: str,
     seeds: Callable[[_Call, List[Any]], Optional[List[Any]]],
 ) -> Any:
-    """Runs a call, and notes it where it is not inside another one of its graph."""
+    """Run a call, and record it unless it is inside another call of its graph."""
     graph, calls = tf.get_default_graph(), _under_way()
     inner = any(call is not None and call.graph is graph for call in calls)
     call = None if inner else _Call(graph)
@@ -148,7 +152,7 @@ def _note(
 
 
 def _graphs_around(graph: Any) -> Iterator[Any]:
-    """A graph, and those that it is a function inside of."""
+    """A graph, and its enclosing graphs if it is a function."""
     while isinstance(graph, tf.Graph):
         yield graph
         graph = getattr(graph, "outer_graph", None) or getattr(graph, "_outer_graph", None)
@@ -173,7 +177,9 @@ def _forward(made: Sequence[Any], outside: Any) -> Set[str]:
 
 
 def _is_in_older_loop(op: Any, outside: Any, made: AbstractSet[str]) -> bool:
-    """Whether an op lies in a while loop inside of `outside` that none of the nodes in `made` begins."""
+    """Whether an op is in a while loop inside of `outside` that none of the nodes in `made`
+    starts.
+    """
     around = list(_outward(outside))
     inner = (
         context for context in _outward(op._get_control_flow_context()) if context not in around
@@ -182,14 +188,14 @@ def _is_in_older_loop(op: Any, outside: Any, made: AbstractSet[str]) -> bool:
 
 
 def _outward(context: Any) -> Iterator[Any]:
-    """A control flow context, and those that it lies in."""
+    """A control flow context and its outer contexts."""
     while context is not None:
         yield context
         context = context.outer_context
 
 
 def _port(tensor: Any) -> Port:
-    """Where a tensor comes from; of a sparse one, its values."""
+    """The output behind a tensor; of a sparse one, of its values."""
     values = getattr(tensor, "values", tensor)
     return Port(values.op.name, values.value_index)
 

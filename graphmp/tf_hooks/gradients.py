@@ -1,4 +1,4 @@
-"""Listening in on symbolic gradients: tf.gradients, every optimizer's compute_gradients, Keras in graph mode."""
+"""Intercepting symbolic gradients: tf.gradients, compute_gradients of optimizers, Keras graphs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from graphmp.tf_hooks import internals, patch
 
 
 def install(wrapper: Callable[..., Any]) -> None:
-    """Calls `wrapper(original, ys, xs, grad_ys=None, name=..., ...)` in the place of every gradient computation."""
+    """Call `wrapper(original, ys, xs, grad_ys=None, name=..., ...)` for every gradient
+    computation.
+    """
     patch.wrap(internals.gradients_util(), "_GradientsHelper", wrapper)
 
 
 def install_aggregation(wrapper: Callable[..., Any]) -> None:
-    """Calls `wrapper(original, grads, op, ...)` where gradients of one op's outputs are summed."""
+    """Call `wrapper(original, grads, op, ...)` where gradients of one op's outputs are added up."""
     patch.wrap(internals.gradients_util(), "_AggregatedGrads", wrapper)

@@ -1,7 +1,7 @@
-"""TensorFlow's private modules that graphmp needs, all in one table.
+"""All of TensorFlow's private modules that graphmp needs.
 
-They are imported by name, so that everything else imports TensorFlow as `tensorflow.compat.v1` alone.
-Each was seen with these names in 1.15.5, 2.15.1 and 2.21.
+They are imported by name, so that everything else imports TensorFlow only as
+`tensorflow.compat.v1`. Each exists with these names in 1.15.5, 2.15.1 and 2.21.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 
 def gradients_util() -> ModuleType:
-    """Holds `_GradientsHelper`, which every symbolic gradient goes through, and `_AggregatedGrads`."""
+    """Holds `_GradientsHelper`, used by every symbolic gradient, and `_AggregatedGrads`."""
     return importlib.import_module("tensorflow.python.ops.gradients_util")
 
 
@@ -25,7 +25,7 @@ def framework_ops() -> ModuleType:
 
 
 def op_creation() -> Tuple[Any, int]:
-    """Where `_apply_op_helper` lives, and how many leading arguments come before the op type.
+    """The owner of `_apply_op_helper`, and the number of arguments before the op type.
 
     A method of OpDefLibrary in 1.15.5; a function of the module in 2.15 and 2.21.
     """
@@ -35,37 +35,40 @@ def op_creation() -> Tuple[Any, int]:
 
 
 def collection_message(key: str) -> Any:
-    """The class of the messages that a collection is serialized to; None for one of names or plain values."""
+    """The class of a collection's serialized messages; None for names or plain values."""
     return framework_ops().get_collection_proto_type(key)
 
 
 def random_seed() -> ModuleType:
-    """Holds `get_seed`, which every random op asks for its seeds."""
+    """Holds `get_seed`, which every random op calls for its seeds."""
     return importlib.import_module("tensorflow.python.framework.random_seed")
 
 
 def counts_ops_for_seeds() -> bool:
-    """Whether the seed of an op without one comes from the number of ops before it (1.15.5), not of calls (2.15.1, 2.21)."""
+    """Whether default seeds count the ops before (1.15.5), not the calls (2.15.1, 2.21)."""
     return not hasattr(random_seed(), "_graph_to_seed_dict")
 
 
 def op_count(graph: Any) -> int:
-    """How many ops a graph has, where seeds come from that; else 0."""
+    """The number of ops in a graph if seeds depend on it; else 0."""
     return graph._last_id if counts_ops_for_seeds() else 0
 
 
 def base_session() -> Any:
-    """`BaseSession`: tf.Session and tf.InteractiveSession are made of it."""
+    """`BaseSession`: the base class of tf.Session and tf.InteractiveSession."""
     return tf.Session.__mro__[1]
 
 
 def variable_class() -> Any:
-    """The base class of all variables: tf.Variable of compat.v1 is derived from it, and so are resource variables."""
+    """The base class of all variables: of compat.v1's tf.Variable and of resource variables."""
     return tf.Variable.__mro__[1]
 
 
 def init_scope() -> Any:
-    """`init_scope`: lifts ops out of control flow and control dependencies. Not in 1.15.5's compat.v1 under one name."""
+    """`init_scope`, which lifts ops out of control flow and control dependencies.
+
+    1.15.5's compat.v1 doesn't have it under one name.
+    """
     return framework_ops().init_scope()
 
 
@@ -88,15 +91,17 @@ def is_op(op_type: str) -> bool:
 
 
 def load_graph(graph_def: tf.GraphDef) -> None:
-    """Has TensorFlow import a graph as `tf.import_graph_def` does, without a Python object for each op (1.2 s for 20,000 nodes on 2.21, 0.3 s so).
+    """Import a graph like `tf.import_graph_def`, without a Python object for each op.
+
+    Importing 20,000 nodes on 2.21 takes 0.3 s, not 1.2 s.
 
     Raises:
-        Exception: what the importer raises: ValueError or an error of tf.errors.
+        Exception: errors of the importer: ValueError or an error of tf.errors.
     """
     util = importlib.import_module("tensorflow.python.framework.c_api_util")
     options = util.ScopedTFImportGraphDefOptions()
-    owner = tf.Graph()  # kept: 1.15.5's handle dies with it
-    graph = owner._c_graph  # in 1.15.5 the handle itself, in 2.x what lends it
+    owner = tf.Graph()  # kept: 1.15.5's handle is deleted with it
+    graph = owner._c_graph  # in 1.15.5 the handle itself, in 2.x a provider of it
     with util.tf_buffer(graph_def.SerializeToString()) as data:
         if hasattr(graph, "get"):
             with graph.get() as handle:
@@ -106,7 +111,10 @@ def load_graph(graph_def: tf.GraphDef) -> None:
 
 
 def accepts(op_type: str, dtype: Any) -> bool:
-    """Whether an op's main type attribute, T, may be `dtype`; True for ops without one. GRUBlockCell takes float32 alone (1.15.5, 2.21)."""
+    """Whether an op's main type attribute, T, may be `dtype`; True for ops without one.
+
+    GRUBlockCell accepts only float32 (1.15.5, 2.21).
+    """
     allowed = [
         attribute.allowed_values.list.type
         for attribute in op_def(op_type).attr
@@ -116,14 +124,17 @@ def accepts(op_type: str, dtype: Any) -> bool:
 
 
 def place(op: Any, device: str) -> None:
-    """Puts an op of a graph on a device; it stays where it is for an empty one."""
+    """Put an op of a graph on a device; an empty device changes nothing."""
     if device:
         op._set_device(device)
 
 
 @contextlib.contextmanager
 def outside(graph: Any) -> Iterator[None]:
-    """Adds nodes to a graph outside of the caller's scopes, devices and control dependencies, to a finalised one too."""
+    """Add nodes to a graph, even a finalised one, outside of the caller's scopes.
+
+    Name scopes, devices and control dependencies don't apply.
+    """
     with opened(graph), graph.as_default(), tf.control_dependencies(None), tf.device(
         None
     ), graph.name_scope(None):
@@ -132,7 +143,7 @@ def outside(graph: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def opened(graph: Any) -> Iterator[None]:
-    """Lets a finalised graph (MonitoredSession) grow while it lasts."""
+    """Let a finalised graph (MonitoredSession) grow inside the context."""
     finalised = graph.finalized
     if finalised:
         graph._unsafe_unfinalize()

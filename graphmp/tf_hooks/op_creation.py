@@ -1,7 +1,7 @@
-"""Listening in on op creation: every op that Python makes through a generated function passes here.
+"""Intercepting op creation: of every op made through a generated function in Python.
 
-The listener sees the arguments before TensorFlow checks their dtypes, so it can cast them; and it can hand other
-tensors to Python than the op's own outputs.
+The listener sees the arguments before TensorFlow checks their dtypes, so that it can cast them; and
+it can return other tensors to Python than the op's own outputs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from graphmp.tf_hooks import internals, patch
 
 
 class Creation(NamedTuple):
-    """One op about to be made: call `make(arguments)` for its `Made`."""
+    """An op about to be created: `make(arguments)` returns its `Made`."""
 
     op_type: str
     name: Optional[str]
@@ -21,7 +21,7 @@ class Creation(NamedTuple):
 
 
 class Made:
-    """The result of TensorFlow's op creation: the op, and the tensors that Python sees."""
+    """The result of TensorFlow's op creation: the op, and the tensors returned to Python."""
 
     def __init__(self, result: tuple):
         self._result = result
@@ -32,16 +32,16 @@ class Made:
         return self._result[2]
 
     def result(self, outputs: Optional[List[Any]] = None) -> tuple:
-        """The result that the generated function expects, with `outputs` in it."""
+        """The result that the generated function expects, containing `outputs`."""
         if outputs is None:
             return self._result
-        if len(self._result) > 3:  # TensorFlow 2: outputs are handed over apart from the op
+        if len(self._result) > 3:  # TensorFlow 2: outputs are passed separately from the op
             return self._result[:3] + (outputs,)
         return self._result[:2] + (_OpWithOutputs(self.op, outputs),)
 
 
 class _OpWithOutputs:
-    """An op that shows other outputs: 1.15.5's generated functions read `op.outputs`."""
+    """An op with other outputs: 1.15.5's generated functions read `op.outputs`."""
 
     def __init__(self, op: Any, outputs: List[Any]):
         self._op = op
@@ -55,13 +55,13 @@ Listener = Callable[[Creation], Optional[tuple]]
 
 
 def install(listener: Listener) -> None:
-    """Calls `listener(creation)` for every op; it returns what `Made.result` gives, or None to stand aside."""
+    """Call `listener(creation)` for every op; it returns a `Made.result`, or None to do nothing."""
     owner, leading = internals.op_creation()
     patch.wrap(owner, "_apply_op_helper", _Wrapper(listener, leading))
 
 
 class _Wrapper:
-    """Compares equal by listener, so that installing twice wraps once."""
+    """Equal if the listeners are, so that installing twice wraps once."""
 
     def __init__(self, listener: Listener, leading: int):
         self._listener = listener

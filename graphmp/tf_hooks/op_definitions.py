@@ -1,4 +1,4 @@
-"""The definitions of a graph's ops, by the first who knows them."""
+"""The definitions of a graph's ops, from the first source that has them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from graphmp.tf_hooks.internals import op_def
 
 
 def op_definitions(meta_graph: tf.MetaGraphDef) -> Callable[[str], Optional[Any]]:
-    """A function that gives the OpDef of an op type; None where nobody knows it.
+    """A function that returns the OpDef of an op type; None for an unknown one.
 
-    Asked are the graph's functions, the TensorFlow in the process, and the graph's own `stripped_op_list`. Nothing is registered.
+    Sources are the graph's functions, the TensorFlow in the process, and the graph's own
+    `stripped_op_list`. Nothing is registered.
     """
     stripped = {op.name: op for op in meta_graph.meta_info_def.stripped_op_list.op}
     functions = {f.signature.name: f.signature for f in meta_graph.graph_def.library.function}
@@ -27,7 +28,7 @@ def op_definitions(meta_graph: tf.MetaGraphDef) -> Callable[[str], Optional[Any]
 
 
 def registered(op_type: str) -> Optional[Any]:
-    """The OpDef of an op type that the TensorFlow in the process knows; None for any other."""
+    """The OpDef of an op type registered in the process; None for any other."""
     try:
         return op_def(op_type)
     except KeyError:
@@ -35,7 +36,7 @@ def registered(op_type: str) -> Optional[Any]:
 
 
 def defaults(op: Union[str, Any]) -> Dict[str, Any]:
-    """Defaults of attributes that a node lacks, by op type or OpDef.
+    """Defaults of a node's missing attributes, by op type or OpDef.
 
     None for unregistered op types.
     """

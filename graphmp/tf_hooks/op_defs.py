@@ -1,4 +1,4 @@
-"""Op definitions, and the dtype of every input and output of a node by them."""
+"""Op definitions, and the dtypes of all inputs and outputs of a node according to them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import tensorflow.compat.v1 as tf
 from graphmp.policy.dtypes import FLOAT32
 from graphmp.tf_hooks.op_definitions import defaults, op_definitions
 
-# Ops whose later version keeps statistics in float32 (attribute U) while data is half: their types are read as that version's.
+# Ops whose later version keeps statistics in float32 (attribute U) while data is half: their types
+# are those of that version.
 WIDER = {"FusedBatchNorm": "FusedBatchNormV2", "FusedBatchNormGrad": "FusedBatchNormGradV2"}
 
 
@@ -17,9 +18,9 @@ class PortType(NamedTuple):
     """The type of one input or output.
 
     Attributes:
-        dtype: DataType enum value; 0 where unknown.
-        attribute: the type attribute that it follows; empty where the op fixes it.
-        place: where in a list attribute, -1 for a single one.
+        dtype: DataType enum value; 0 if unknown.
+        attribute: the type attribute that determines it; empty if the op fixes it.
+        place: its index in a list attribute, -1 for a single one.
         is_ref: whether it is a reference to a variable.
     """
 
@@ -30,7 +31,10 @@ class PortType(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """The types of a node's data inputs and outputs, lists expanded; `outputs_of` is (first, end) by output name."""
+    """The types of a node's data inputs and outputs, with lists expanded.
+
+    `outputs_of` is (first, end) by output name.
+    """
 
     inputs: Tuple[PortType, ...]
     outputs: Tuple[PortType, ...]
@@ -38,21 +42,21 @@ class Signature(NamedTuple):
 
 
 class OpDefs:
-    """Op definitions of the TensorFlow in the process, else of the functions, else of the graph's own `stripped_op_list`."""
+    """Op definitions: of the TensorFlow in the process, of functions, of the `stripped_op_list`."""
 
     def __init__(self, meta_graph: tf.MetaGraphDef):
-        """Reads what the graph brings; nothing is registered."""
+        """Read the graph's own definitions; nothing is registered."""
         self._definition = op_definitions(meta_graph)
         self._typed_by: Dict[str, List[Tuple[str, str]]] = {}
         self._allowed: Dict[Tuple[str, str, int], bool] = {}
         self._signatures: Dict[Tuple[Any, ...], Optional[Signature]] = {}
 
     def get(self, op: str) -> Optional[Any]:
-        """The OpDef of an op type; None where nobody knows it."""
+        """The OpDef of an op type; None for an unknown one."""
         return self._definition(op)
 
     def signature(self, node: tf.NodeDef) -> Optional[Signature]:
-        """The types of a node's inputs and outputs; None for an op that nobody knows, or whose attributes don't fit its definition."""
+        """The types of a node's inputs and outputs; None for an unknown op or wrong attributes."""
         op, attributes = node.op, node.attr
         if op not in self._typed_by:
             self._typed_by[op] = self._type_attributes(op)
@@ -63,7 +67,7 @@ class OpDefs:
         return self._signatures[key]
 
     def _type_attributes(self, op: str) -> List[Tuple[str, str]]:
-        """The attributes of an op that the types of its ports depend on, with their kinds."""
+        """The attributes that determine an op's port types, with their kinds."""
         definition = self.get(WIDER.get(op, op))
         return (
             [(a.name, a.type) for a in definition.attr if a.type in ("type", "int", "list(type)")]
@@ -120,7 +124,7 @@ def _signature(node: tf.NodeDef, definition: Any) -> Optional[Signature]:
 
 
 def _argument(argument: Any, value: Any) -> List[PortType]:
-    """The ports of one argument. Raises LookupError where the node lacks an attribute that it needs."""
+    """The ports of one argument. Raises LookupError if the node lacks a needed attribute."""
     if argument.type_list_attr:
         listed = value(argument.type_list_attr)
         if listed is None:

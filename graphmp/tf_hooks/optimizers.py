@@ -1,4 +1,4 @@
-"""Listening in on `apply_gradients`, of TensorFlow's own optimizers and of those that users derive from them."""
+"""Intercepting `apply_gradients` of TensorFlow's optimizers and of classes derived from them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from graphmp.tf_hooks import patch
 
 
 def install(wrapper: Callable[..., Any]) -> None:
-    """Calls `wrapper(original, optimizer, grads_and_vars, ...)` in the place of `apply_gradients`.
+    """Call `wrapper(original, optimizer, grads_and_vars, ...)` in place of `apply_gradients`.
 
-    Classes made later are not covered: call it again before their use, it is idempotent.
+    Classes defined later are not covered: call it again before their use, it is idempotent.
     """
     for cls in _classes(tf.train.Optimizer):
         if "apply_gradients" in vars(cls):
@@ -20,7 +20,9 @@ def install(wrapper: Callable[..., Any]) -> None:
 
 
 def delegates(optimizer: Any) -> bool:
-    """Whether the optimizer hands its gradients to another one that it holds (SyncReplicas, moving averages)."""
+    """Whether the optimizer passes its gradients to an inner one (SyncReplicas, moving
+    averages).
+    """
     return any(isinstance(value, tf.train.Optimizer) for value in vars(optimizer).values())
 
 

@@ -12,9 +12,9 @@ _MARK = "_graphmp_wrappers"
 
 
 def wrap(owner: Any, name: str, wrapper: Wrapper) -> None:
-    """Replaces `owner.name` by a function that calls `wrapper(original, *args, **kwargs)`.
+    """Replace `owner.name` by a function that calls `wrapper(original, *args, **kwargs)`.
 
-    Idempotent: a wrapper that is already around that attribute is not put there twice.
+    Idempotent: a wrapper that is already around that attribute isn't added again.
     """
     with _LOCK:
         original = vars(owner)[name]

@@ -1,7 +1,8 @@
-"""Listening in on sessions: every door through which a graph is run.
+"""Intercepting sessions: every method by which a graph is run.
 
 `run` serves tf.Session, InteractiveSession, MonitoredSession and Supervisor; `make_callable` and
-`_make_callable_from_options` (Keras trains through it) return callables that run later; `partial_run` runs a part.
+`_make_callable_from_options` (Keras trains through it) return callables that run later;
+`partial_run` runs a part.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Change = Callable[[Any, str, Any], Any]
 
 
 def install(listener: Listener) -> None:
-    """Calls `listener(session, fetches)` before anything runs, whatever the door and the thread."""
+    """Call `listener(session, fetches)` before anything runs, by any method and in any thread."""
     doors = _DOORS.setdefault(
         listener, _Doors(listener)
     )  # methods of equal instances differ since Python 3.8
@@ -29,14 +30,14 @@ def install(listener: Listener) -> None:
 
 
 def configure(change: Change) -> None:
-    """Makes every session with `change(config, target, graph)` for its options, which may be None."""
+    """Create every session with the options `change(config, target, graph)`; config may be None."""
     patch.wrap(
         internals.base_session(), "__init__", _CONFIGURED.setdefault(change, _configured(change))
     )
 
 
 def before_close(listener: Callable[[Any], None]) -> None:
-    """Calls `listener(session)` before a session is closed."""
+    """Call `listener(session)` before a session is closed."""
 
     def closed(original: Callable[..., Any], session: Any) -> None:
         listener(session)
@@ -46,15 +47,16 @@ def before_close(listener: Callable[[Any], None]) -> None:
 
 
 def place_softly() -> None:
-    """Makes every session put ops where they can run: on the CPU where the GPU that they ask for is not there."""
+    """Make every session place ops softly: on the CPU if their GPU doesn't exist."""
     configure(_softly_placed)
 
 
 def unfused(given: Any) -> Any:
-    """A copy of a session's options, which may be None, under which nothing is fused, unless they say how.
+    """A copy of a session's options (may be None) without fusion, unless they specify it.
 
-    Of bfloat16 convolutions TensorFlow 2.21's master makes fused ops for the CPU that its servers refuse: `Value for attr 'T' of bfloat16
-    is not in the list of allowed values`. Within one process they run.
+    For bfloat16 convolutions TensorFlow 2.21's master makes fused ops that its servers refuse on
+    the CPU: `Value for attr 'T' of bfloat16 is not in the list of allowed values`. Within one
+    process they run.
     """
     config = tf.ConfigProto()
     if given is not None:
@@ -95,7 +97,7 @@ _CONFIGURED: Dict[Change, Callable[..., None]] = {}
 
 
 class _Doors:
-    """One method a door."""
+    """One method for each way to run a graph."""
 
     def __init__(self, listener: Listener):
         self._listener = listener
@@ -136,7 +138,7 @@ _DOORS: Dict[Listener, _Doors] = {}
 
 
 class _Announced:
-    """A callable that says what it is about to run."""
+    """A callable that announces what it is about to run."""
 
     def __init__(self, run: Callable[..., Any], announce: Callable[[], None]):
         self._run = run
