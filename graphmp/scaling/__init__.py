@@ -1,1 +1,4 @@
-"""Loss scaling in a graph that is already built: find its gradient code, put scale, unscale, check, clip and skips into it."""
+"""Loss scaling in a graph that is already built.
+
+Find its gradient code; insert scale, unscale, finite check, clip and skips.
+"""

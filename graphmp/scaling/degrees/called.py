@@ -1,8 +1,13 @@
-"""Calls of functions in gradient code: degrees of what they return, by following the scale through their bodies.
+"""Calls of functions in gradient code: degrees of their results.
 
-1. A call returns what its body does, if that needs nothing multiplied or divided inside: the scale can't be brought in there.
-2. Of an If or a Case the branches must return the same degrees; of a While the body must return the degrees that it reads.
-3. The gradient of a function is linear in the gradients that it reads, and reads nothing else that is scaled.
+The scale is followed through the functions' bodies.
+
+1. A call returns the degrees of its body's results, if nothing inside needs to be multiplied or
+   divided: the scale isn't available there.
+2. The branches of an If or a Case must return the same degrees; the body of a While must return the
+   degrees of its inputs.
+3. The gradient of a function is linear in the gradients that it reads, and reads nothing else that
+   is scaled.
 """
 
 from __future__ import annotations
@@ -22,10 +27,10 @@ Results = Optional[Tuple[Degree, ...]]
 
 
 class Calls:
-    """The functions of a library, as the scale passes through them."""
+    """The functions of a library, and how they transform degrees."""
 
     def __init__(self, library: tf.GraphDef, op_defs: OpDefs):
-        """`library`: a graph with one; bodies are read when they are asked for."""
+        """`library`: a graph with functions; bodies are read on demand."""
         self._functions = {
             function.signature.name: function for function in library.library.function
         }
@@ -35,7 +40,10 @@ class Calls:
         self._found: Dict[Tuple[str, Tuple[Degree, ...]], Results] = {}
 
     def results(self, node: Any, given: Sequence[Degree]) -> Results:
-        """Degrees of what a node returns, for those of what it reads; None where its functions aren't homogeneous."""
+        """Degrees of a node's results, given those of its inputs.
+
+        None if a function isn't homogeneous.
+        """
         if node.op in self._functions:
             return self._of(node.op, given)
         if node.op in WHILES:
@@ -90,7 +98,7 @@ class Calls:
         )
 
     def _code(self, view: GraphView, arguments: AbstractSet[Port]) -> Code:
-        """A body as code that starts from its arguments, all of it."""
+        """A whole body, as code that starts from its arguments."""
         types = {name: self._op_defs.signature(node) for name, node in view.nodes.items()}
 
         def dtype(port: Port) -> int:
@@ -125,9 +133,9 @@ class Calls:
         return self._bodies[name]
 
     def _of_loop(self, condition: str, body: str, given: Sequence[Degree]) -> Results:
-        """Check that a loop returns the degrees that it reads.
+        """Check that a loop returns the degrees of its inputs.
 
-        Zeros take the degrees that the body gives them.
+        Zeros get the degrees that the body returns for them.
         """
         state: Tuple[Degree, ...] = tuple(given)
         for _ in range(len(state) + 1):

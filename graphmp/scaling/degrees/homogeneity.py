@@ -1,19 +1,22 @@
-"""How often the loss scale is multiplied into each value of gradient code, and where that would change its meaning.
+"""The degree of each value of gradient code: how many times the loss scale is a factor of it.
 
-Gradient code is linear in the gradients that it starts from, so that the scale comes out of it as a factor: its degree is 1.
-Custom gradients need not be. Rules, by the op (`policy/homogeneity.txt`):
+Gradient code is linear in the gradients that it starts from, so that the scale is a factor of its
+results: their degree is 1. Custom gradients need not be linear. Rules, by the op
+(`policy/homogeneity.txt`):
 
 1. A product adds degrees, a quotient subtracts them; roots and squares halve and double them.
-2. What is added, compared or chosen from must have one degree: lower ones are multiplied up to the highest. Zeros have any.
-   `Minimum(g, 1)`, a clip  ->  `Minimum(S g, S)`
-3. An op that nobody knows reads unscaled gradients, and what it returns is scaled again. So does a call of a function whose body
-   would need the scale inside (`called.py`).
-   `PyFunc(g)`  ->  `S PyFunc(S g / S)`
-4. A matmul or convolution reads and gives degrees 0 and 1 alone: of two scaled factors it reads the one that was computed first
-   unscaled. Any other op that reads or gives another degree stays float32.
-5. A loop variable has one degree in all iterations; one for which there is none is unscaled ahead of its Enter and its NextIteration.
-6. What can't be multiplied where it is (TensorLists, TensorArrays, complex numbers) and would break a rule holds unscaled values:
-   they are unscaled where they are written, and scaled again where they are read.
+2. Operands of additions, comparisons and selections must have the same degree: lower ones are
+   multiplied up to the highest. Zeros have any degree. A clip `Minimum(g, 1)` becomes `Minimum(S g,
+   S)`.
+3. An unknown op reads unscaled gradients, and its results are scaled again. So does a call of a
+   function whose body would need the scale inside (`called.py`). `PyFunc(g)` becomes `S PyFunc(S g
+   / S)`.
+4. A matmul or convolution has only degrees 0 and 1: of two scaled factors the one that was computed
+   first is unscaled. Any other op with other degrees stays float32.
+5. A loop variable has the same degree in all iterations; if that is impossible, its Enter and its
+   NextIteration read unscaled values.
+6. Values that can't be multiplied in place (TensorLists, TensorArrays, complex numbers) and would
+   break a rule are kept unscaled: they are unscaled before a write, and scaled again after a read.
 """
 
 from __future__ import annotations
@@ -63,21 +66,23 @@ _CARRIES_ZEROS = ENTERS.union(
 )
 _HANDS_ON = ENTERS | EXITS | MERGES | NEXT_ITERATIONS | SWITCHES | ADDS | {"AddN", "Identity"}
 _KEEPS_ITS_ARRAY = ARRAY_WRITES.keys() | ENTERS | SWITCHES | {"Identity"}
-_MOST_GUESSES = 2  # of the degree of a loop variable: what enters it, and what comes back
+_MOST_GUESSES = 2  # of the degree of a loop variable: from its Enter, and from its NextIteration
 
 
 class Code(NamedTuple):
-    """Gradient code to follow the scale through.
+    """Gradient code through which the scale is followed.
 
     Attributes:
         view: the graph.
         nodes: the gradient code.
-        seeds: where it starts; their degree is 1.
-        is_float: whether an output holds floating point numbers.
-        is_list: whether an output holds what can't be multiplied where it is: a TensorList, which may be of such numbers, or complex ones.
+        seeds: its start; their degree is 1.
+        is_float: whether an output holds floating-point numbers.
+        is_list: whether an output can't be multiplied in place: a TensorList, which may hold
+            floating-point numbers, or complex numbers.
         calls: op types that call functions.
-        looped: whether a node lies in a while loop.
-        called: the degrees of what a node of those returns, for the degrees of what it reads; None where they depend on more.
+        looped: whether a node is in a while loop.
+        called: the degrees of a call's results, given those of its inputs; None if they depend on
+            more.
     """
 
     view: GraphView
@@ -95,11 +100,11 @@ class Degrees(NamedTuple):
 
     Attributes:
         of: the degree of each node that depends on a seed.
-        multiply: inputs (node, slot) and the power of the scale that they are to be multiplied by.
-        rescale: nodes whose results are to be multiplied by the scale.
+        multiply: inputs (node, slot) and the power of the scale by which they must be multiplied.
+        rescale: nodes whose results must be multiplied by the scale.
         unclear: nodes where rules 2 and 3 can't be applied.
-        outputs: degrees of outputs that aren't their node's.
-        float32: nodes that are to stay float32, with the reason.
+        outputs: degrees of outputs that differ from their node's.
+        float32: nodes that must stay float32, with the reason.
     """
 
     of: Dict[str, int]
@@ -110,12 +115,12 @@ class Degrees(NamedTuple):
     float32: Mapping[str, Reason] = MappingProxyType({})
 
     def at(self, port: Port) -> int:
-        """The degree of an output as its node computes it: 0 where that is scaled again."""
+        """The degree of an output as computed by its node: 0 if it is scaled again afterwards."""
         return 0 if port.node in self.rescale else self.outputs.get(port, self.of.get(port.node, 0))
 
 
 def degrees(code: Code) -> Degrees:
-    """Follows the scale from the seeds through gradient code."""
+    """Follow the scale from the seeds through gradient code."""
     return Analysis(code, dict.fromkeys(code.seeds, 1)).degrees
 
 
@@ -123,11 +128,11 @@ class Analysis:
     """Follows the scale through code.
 
     Attributes:
-        degrees: what came of it.
+        degrees: the result.
     """
 
     def __init__(self, code: Code, given: Mapping[Port, Degree]):
-        """`given`: the degrees that it starts from."""
+        """`given`: the initial degrees."""
         self._code = code
         self._view = code.view
         self._given = {port: degree for port, degree in given.items() if degree is not None}
@@ -138,7 +143,7 @@ class Analysis:
         self._apart: Set[str] = set()  # nodes of rule 6
         self._guessed: Dict[str, List[int]] = collections.defaultdict(
             list
-        )  # degrees of loop variables, the last one holds
+        )  # degrees of loop variables; the last guess counts
         self._unscaled_loops: Set[str] = set()
         self._scaled = self._dependent()
         self._carried = {
@@ -151,14 +156,14 @@ class Analysis:
         self.degrees = self._finished()
 
     def is_zero(self, name: str) -> bool:
-        """Whether a node gives zeros, or a TensorArray or TensorList of such: they have any degree."""
+        """Whether a node is zero, or a TensorArray or TensorList of zeros: it has any degree."""
         if name not in self._zeros:
             self._zeros[name] = False  # a loop ends here
             self._zeros[name] = self._all_zero(name)
         return self._zeros[name]
 
     def _pass(self) -> None:
-        """Degrees in an order in which inputs come first; of a loop variable the degree is guessed."""
+        """Compute degrees in topological order; the degree of a loop variable is guessed."""
         self._of: Dict[str, int] = {}
         self._outputs: Dict[Port, int] = {}
         self._multiplied: Dict[Tuple[str, int], int] = {}
@@ -187,7 +192,9 @@ class Analysis:
                         ready.append(reader.node)
 
     def _to_guess(self, left: Mapping[str, None]) -> str:
-        """Where to go on in a cycle: a loop variable, best one of which it is known what enters it."""
+        """The loop variable to guess next in a cycle, preferably one whose initial value is
+        known.
+        """
         variables = [name for name in self._loop_variables if name in left]
         return next(
             (name for name in variables if self._known(name)),
@@ -195,7 +202,10 @@ class Analysis:
         )
 
     def _settle(self) -> bool:
-        """Looks at what was guessed, and at what couldn't be applied; whether there is something to be done otherwise in another pass."""
+        """Check the guesses, and the rules that couldn't be applied.
+
+        Returns whether another pass with other choices is needed.
+        """
         guessed_wrong = [
             name
             for name in self._loop_variables
@@ -207,7 +217,7 @@ class Analysis:
         return bool(guessed_wrong) or len(self._apart) > before
 
     def _settle_loop(self, name: str) -> bool:
-        """A loop variable must get the degree that was guessed from its Enter and from its loop; whether it does."""
+        """Whether the Enter and the loop give a loop variable the degree that was guessed."""
         known, guessed = self._known(name), self._of[name]
         for slot, port in self._carried[name].items():
             degree = known.get(slot, guessed if self._is_free(port) else 0)
@@ -228,7 +238,7 @@ class Analysis:
         return True
 
     def _read_outside(self) -> List[str]:
-        """Nodes whose lists hold scaled values, and are read where nobody would divide them."""
+        """Nodes whose lists hold scaled values and are read where nothing divides them."""
         found = []
         for name in self._carried:
             for consumer in self._view.consumers(name):
@@ -243,7 +253,9 @@ class Analysis:
         return found
 
     def _mixed_arrays(self) -> List[str]:
-        """Nodes that write scaled values into a TensorArray that others write unscaled ones into."""
+        """Nodes that write scaled values into a TensorArray into which others write unscaled
+        ones.
+        """
         fills = [
             name
             for name in self._flows
@@ -259,7 +271,7 @@ class Analysis:
         return [name for name in scaled if self._array(name) in others] if others else []
 
     def _array(self, name: str) -> str:
-        """The node that makes the TensorArray that a node writes into."""
+        """The node that creates the TensorArray that a node writes."""
         return self._view.behind(Port(name, 0), _KEEPS_ITS_ARRAY).node
 
     def _finished(self) -> Degrees:
@@ -285,7 +297,7 @@ class Analysis:
         )
 
     def _dependent(self) -> Set[str]:
-        """Nodes that depend on a given value through what carries a factor."""
+        """Nodes that depend on a given value through ops that pass a factor on."""
         starts = {port for port, degree in self._given.items() if degree}
         first = [
             reader.node
@@ -346,7 +358,7 @@ class Analysis:
         return self._by_terms(name, law, known)
 
     def _of_loop_variable(self, name: str, known: Dict[int, int]) -> int:
-        """The degree that it is thought to have in all iterations."""
+        """The degree assumed for it in all iterations."""
         if name in self._unscaled_loops:
             return 0
         return self._guessed[name][-1] if name in self._guessed else max(known.values(), default=1)
@@ -386,7 +398,7 @@ class Analysis:
         return read
 
     def _one_degree(self, name: str, slots: Sequence[int], known: Dict[int, int]) -> int:
-        """The highest degree of inputs, to which the others are lifted."""
+        """The highest degree among inputs, to which the others are raised."""
         carried = {slot: self._carried[name][slot] for slot in slots if slot in self._carried[name]}
         found = [known[slot] for slot in carried if slot in known]
         if not found:
@@ -400,7 +412,10 @@ class Analysis:
         return highest
 
     def _is_free(self, port: Port) -> bool:
-        """Whether an output that has no degree may have any; a flow tells nothing of what is in its TensorArray."""
+        """Whether an output without a degree may have any.
+
+        The flow of a TensorArray may not: it doesn't determine the array's contents.
+        """
         return port not in self._given and (
             port.node in self._scaled or port.node in self._flows or self.is_zero(port.node)
         )
@@ -417,7 +432,7 @@ class Analysis:
         return 0
 
     def _differing(self, name: str, found: Sequence[int]) -> int:
-        """The highest degree of a node's outputs; the others are noted."""
+        """The highest degree among a node's outputs; the others are recorded."""
         highest = max(found, default=0)
         self._outputs.update(
             (Port(name, output), degree) for output, degree in enumerate(found) if degree != highest
@@ -434,7 +449,10 @@ class Analysis:
         return self._unscaled(name, known)
 
     def _unscaled(self, name: str, known: Dict[int, int]) -> int:
-        """Reads what is unscaled, and is scaled again; of a list that it gives what it holds is unscaled."""
+        """Let a node read unscaled inputs and scale its results again.
+
+        A list's contents are unscaled.
+        """
         self._unscale(name, known)
         ports = {Port(name, reader.output) for reader in self._readers(name)} or {Port(name, 0)}
         held = {port for port in ports if self._is_held(port)}
@@ -463,12 +481,15 @@ class Analysis:
         )
 
     def _is_held(self, port: Port) -> bool:
-        """Whether an output can't be multiplied where it is: a TensorList, complex numbers, the flow of a TensorArray."""
+        """Whether an output can't be multiplied.
+
+        A TensorList, complex numbers, a TensorArray's flow.
+        """
         return self._code.is_list(port) or port.node in self._flows
 
     @once
     def _flows(self) -> Set[str]:
-        """Nodes that hand on the flow of a TensorArray; a loop's gradient adds such up."""
+        """Nodes that pass on the flow of a TensorArray; a loop's gradient adds flows up."""
 
         def is_array(name: str) -> bool:
             op = self._view.nodes[name].op
@@ -480,7 +501,7 @@ class Analysis:
         )
 
     def _held_together(self, name: str) -> Set[str]:
-        """Nodes that hand on the same lists, arrays or complex numbers, those that write and read them included."""
+        """Nodes that pass on, write or read the same lists, arrays or complex numbers."""
 
         def beside(name: str) -> Iterator[str]:
             yield from (port.node for port in self._view.inputs(name) if self._is_held(port))

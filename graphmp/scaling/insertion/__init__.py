@@ -1,1 +1,1 @@
-"""The nodes of a loss scale, put into a graph."""
+"""Inserting the nodes of a loss scale into a graph."""

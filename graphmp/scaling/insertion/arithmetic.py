@@ -1,4 +1,7 @@
-"""Scale, unscale, finite check and clip of one loss, built by the same functions as the recipe's and put into its graph."""
+"""Scale, unscale, finite check and clip of one loss, inserted into its graph.
+
+They are built by the same functions as the recipe's.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ from graphmp.scaling.plan.fetched_gradients import computed_elsewhere
 
 
 class _Place(NamedTuple):
-    """Where gradients are taken: in which loops, and on which sides of conditionals."""
+    """The loops, and the sides of conditionals, in which gradients are taken."""
 
     loops: Tuple[str, ...]
     sides: Conditions
@@ -54,15 +57,18 @@ class Arithmetic:
 
     Attributes:
         scale: its loss scale.
-        current: the scale's value; empty where there is none.
-        given: what calls of functions that take gradients are given of it, as inputs, by call; empty where there is none.
+        current: the scale's value; empty without one.
+        given: the inputs that calls of gradient-taking functions get from it, by call; may be
+            empty.
         unscaled: names of the nodes that divide by it.
-        waits: what they have to wait for where they stand in front of a copy that does: TensorFlow lets no update run before all gradients are taken.
-        finite: name of the node that checks; empty where none does.
-        clip: name scope of the clip; empty where there is none.
-        first_step: what a first step is to look at; None where a step is like any other.
-        clipped_apart: whether each tower's gradients are clipped by themselves.
-        unclipped: whether gradients are taken in turns, or in a function, and nobody can tell outside what is a gradient of all.
+        waits: control inputs of unscales in front of a copy that has them: TensorFlow runs no
+            update before all gradients are computed.
+        finite: name of the finite check; empty without one.
+        clip: name scope of the clip; empty without one.
+        first_step: what a first step measures; None if it is like other steps.
+        clipped_apart: whether each tower's gradients are clipped separately.
+        unclipped: whether gradients are taken in iterations, or in a function, so that the complete
+            gradients aren't known outside.
     """
 
     def __init__(
@@ -78,19 +84,21 @@ class Arithmetic:
         given: Optional[Port] = None,
         flags: Mapping[str, Port] = MappingProxyType({}),
     ):
-        """Makes the scale and unscales what leaves gradient code.
+        """Make the scale, and unscale what leaves gradient code.
 
         Args:
             graph: the graph.
-            editor: what changes it.
-            part: what is to be put into it.
+            editor: edits it.
+            part: the nodes to insert.
             config: loss scale and clip.
             loss: the loss.
             scope: its name scope below `graphmp/`.
-            kept: outputs of gradient code that are to be unscaled under their own names.
-            by_handle: whether the graph only has handles of the scale's state: a function's body, or a loop.
-            given: the scale, in a body to which its callers give it; they skip steps, and clip.
-            flags: what stands for the flags of calls of functions that take gradients; of others it is a result that they will have.
+            kept: outputs of gradient code that must be unscaled under their own names.
+            by_handle: whether the graph only has handles of the scale's state: in a function or a
+                loop.
+            given: the scale, in a body that gets it from its callers; these skip steps, and clip.
+            flags: stand-ins for the flags of calls of gradient-taking functions; other calls will
+                get theirs as a result.
         """
         self._given, self._flags = given, flags
         self._graph, self._editor, self._config, self._loss, self._scope = (
@@ -125,10 +133,11 @@ class Arithmetic:
         return scales.EnteredLossScale(self._scope, self._part.input(given, FLOAT32))
 
     def complete(self, unscaled: Mapping[Port, Any]) -> None:
-        """Scales, checks, clips and connects.
+        """Scale, check, clip and connect.
 
         Args:
-            unscaled: what leaves gradient code of all losses, unscaled: gradient code of one may work on gradients of another.
+            unscaled: the outputs that leave gradient code of all losses, unscaled: gradient code of
+                one loss may use gradients of another.
         """
         self._unscaled = unscaled
         with self._part.building():
@@ -165,7 +174,10 @@ class Arithmetic:
         ]
 
     def flag_on(self, sides: Conditions) -> Port:
-        """Whether its gradients are finite, once its dynamic scale has been adapted, for what lies on some sides of conditionals."""
+        """Whether its gradients are finite, on some sides of conditionals.
+
+        The flag waits until the dynamic scale has been adapted.
+        """
         if self._always <= sides:
             return self._part.port(self._flag)
         if self._flag_outside is None:
@@ -176,7 +188,7 @@ class Arithmetic:
     def _outside(self) -> List[Port]:
         """The values to check, outside of loops.
 
-        Of values taken in loops, what leaves the loops.
+        For values computed in loops, the outputs of the loops.
         """
         looped = self._graph.looped
         return list(
@@ -188,7 +200,7 @@ class Arithmetic:
         )
 
     def _all_finite(self) -> Any:
-        """Whether all is finite; what is taken in a loop or a branch is looked at there."""
+        """Whether all values are finite; those in a loop or branch are checked there."""
         looped = (
             ()
             if self._loss.arrivals
@@ -210,7 +222,10 @@ class Arithmetic:
             return tf.reduce_all(tf.stack(found + flags), name="all_finite")
 
     def _sides_of_step(self) -> Conditions:
-        """The sides of conditionals that all updates are on, and that some gradient is there on alone: elsewhere nothing is looked at."""
+        """The sides of conditionals that all updates require, and some gradient too.
+
+        Nothing is checked on the other sides.
+        """
         ports = [
             *self._loss.arrivals,
             *self._loss.checked,
@@ -230,7 +245,9 @@ class Arithmetic:
         )
 
     def _place(self, port: Port) -> _Place:
-        """Where an output is: not on those sides of conditionals that all of the step is on."""
+        """The place of an output, without the sides of conditionals that the whole step
+        requires.
+        """
         loops, sides = self._graph.loops(port.node), self._graph.sides(port)
         return _Place(loops, sides if loops else sides - self._always)
 
@@ -243,7 +260,7 @@ class Arithmetic:
         return all_finite([self._result(port) for port in ports], scope, device)
 
     def _flag_at(self, place: _Place, flag: Callable[[], Any]) -> Any:
-        """A flag that is made in a place, outside of its loops and branches."""
+        """A flag made in a place, as seen outside of its loops and branches."""
         branches = self._branches(place.sides, place.loops)
         if place.loops:
             return carried(self._frames(place.loops), lambda: alive(flag(), branches), self._scope)
@@ -252,7 +269,7 @@ class Arithmetic:
             return alive(found, branches)
 
     def _returned_flag(self, call: str) -> Any:
-        """The flag that a call of a function will give which takes gradients."""
+        """The future flag of a call of a gradient-taking function."""
         port = self._flags.get(call) or Port(
             call, flag_output(self._graph.view.nodes[call], len(self._graph.outputs(call)))
         )
@@ -265,7 +282,7 @@ class Arithmetic:
                 yield call, str(self._part.port(scale.in_step))
 
     def _frames(self, loops: Tuple[str, ...]) -> List[Frame]:
-        """The loops of a path, as they are in the part."""
+        """The loops of a path, as inputs of the inserted part."""
         found = []
         for depth, name in enumerate(loops):
             path = loops[: depth + 1]
@@ -282,7 +299,10 @@ class Arithmetic:
         return found
 
     def _branches(self, sides: Conditions, loops: Tuple[str, ...]) -> List[Branch]:
-        """Sides of conditionals, as they are in the part, innermost first, for what lies in loops."""
+        """Sides of conditionals, innermost first, as inputs of the inserted part.
+
+        For values inside loops.
+        """
         around = {side: self._graph.sides(side[0]) for side in sides}
         found: Dict[Tuple[Port, int], Branch] = {}
         for side in sorted(sides, key=lambda side: (len(around[side]), side)):
@@ -305,7 +325,7 @@ class Arithmetic:
         checked = [
             self._part.port(self._result(port)) for port in ports if self._place(port) == _OUTSIDE
         ]
-        if len(checked) < len(ports):  # what is taken in a branch is seen where it comes out
+        if len(checked) < len(ports):  # values from a branch are checked behind it
             checked += [
                 port
                 for port in (self._graph.view.inputs(name)[slot] for name, slot in self._entries())
@@ -313,7 +333,7 @@ class Arithmetic:
             ]
         elsewhere = (
             self._loss.arrivals or self._loss.reduced
-        )  # gradient code runs in another step, or holds other values in other processes
+        )  # gradient code runs in another step, or has other values in other processes
         nodes = (
             frozenset()
             if elsewhere
@@ -322,19 +342,19 @@ class Arithmetic:
         return FirstStep(self.scale.largest.op.name, self.scale.first_step.op.name, checked, nodes)
 
     def _tensor(self, port: Port) -> Any:
-        """A stand-in for an output, or what was made of it: a scaled seed, a scaled result."""
+        """A stand-in for an output, or its replacement: a scaled seed, a scaled result."""
         if port in self._sources:
             return self._sources[port]
         return self._part.input(self._moved.get(port, port), self._graph.dtype(port))
 
     def _read_in(self, scope: GradientScope, port: Port) -> Any:
-        """An output as gradient code reads it: what leaves other gradient code, unscaled."""
+        """An output as read by gradient code: unscaled if it leaves other gradient code."""
         if port in self._unscaled and port.node not in scope.nodes:
             return self._as_it_was(port, self._unscaled[port])
         return self._tensor(port)
 
     def _result(self, port: Port) -> Any:
-        """The replacement of a gradient, if it has one."""
+        """The replacement of a gradient, if any."""
         return self._results[port] if port in self._results else self._tensor(port)
 
     def _keep_fetched(self, kept: Sequence[Port]) -> None:
@@ -342,11 +362,11 @@ class Arithmetic:
             for port in (port for port in kept if port.node in scope.nodes):
                 self._moved[port] = computed_elsewhere(self._graph, self._editor, scope, port.node)
         for port in self._moved:
-            while self._moved[port] in self._moved:  # a copy of what is computed elsewhere too
+            while self._moved[port] in self._moved:  # also for a copy of what is computed elsewhere
                 self._moved[port] = self._moved[self._moved[port]]
 
     def _scale(self, scope: GradientScope) -> None:
-        """Seeds, results of ops that nobody knows, and what is compared with gradients."""
+        """Scale seeds, results of unknown ops, and values that are compared with gradients."""
         for seed in scope.seeds:
             with tf.device(self._graph.places.of(seed.node)):
                 self._sources[seed] = self._scale_at(seed).scale(
@@ -381,7 +401,7 @@ class Arithmetic:
                 self._connections.append((consumer.node, consumer.slot, tensor))
 
     def _scale_at(self, port: Port) -> scales.NoLossScale:
-        """The scale, as nodes read it that read an output: in a while loop from an Enter."""
+        """The scale for consumers of an output: behind an Enter if they are in a while loop."""
         loops = self._graph.loops(port.node)
         if not loops or not isinstance(self.scale, scales.FixedLossScale):
             return self.scale
@@ -403,7 +423,10 @@ class Arithmetic:
         return tensor
 
     def _unscale(self, scope: GradientScope) -> None:
-        """Each output that leaves gradient code, on the device of who reads it: what is sent there is half as large before."""
+        """Unscale each output that leaves gradient code, on its consumer's device.
+
+        It is thus sent there in half precision.
+        """
         leaving = () if scope.call else scope.leaving
         for port in dict.fromkeys(
             [*leaving, *(port for port in self._moved if port.node in scope.nodes)]
@@ -431,7 +454,10 @@ class Arithmetic:
         return tensor
 
     def _adapted(self, finite: Any) -> Any:
-        """The flag that gates go by: it waits until the scale has been adapted, so that whoever runs an update adapts the scale."""
+        """The flag for gates.
+
+        It waits until the scale has been adapted, so that any update adapts the scale.
+        """
         if finite is None or self._given is not None:
             return None
         with tf.control_dependencies([self.scale.update(finite)]), own_scope(
@@ -463,7 +489,7 @@ class Arithmetic:
             self._clip_ports(self._loss.gradients)
 
     def _entries(self) -> List[Tuple[str, int]]:
-        """Where update kernels take gradients; none where some update is no such kernel."""
+        """The gradient inputs of update kernels; empty if some update isn't such a kernel."""
         slots = [
             (name, self._graph.slot_named(name, "grad", "delta")) for name in self._loss.direct
         ]
@@ -482,7 +508,10 @@ class Arithmetic:
         self._at_entries = [(name, slot, clipped[port]) for (name, slot), port in read.items()]
 
     def _connect_readers(self) -> None:
-        """Who reads a gradient outside gradient code reads the result; a fetched one gives it under its own name."""
+        """Redirect consumers outside gradient code to the result.
+
+        A fetched gradient keeps its name and returns the result.
+        """
         made = {(name, slot) for name, slot, _ in self._connections}
         for port in self._moved:
             self._connections.append((port.node, 0, self._as_it_was(port, self.divisions[port])))
@@ -511,13 +540,13 @@ class Arithmetic:
         self._connections.extend(self._at_entries)
 
     def _readers_ahead(self) -> AbstractSet[str]:
-        """Nodes that gradients are clipped behind: further gradient code, and what leads there and to no update."""
+        """Nodes ahead of the clip: further gradient code, and ancestors of it but of no update."""
         view, gradients = self._graph.view, self._graph.gradients
         ahead = view.ancestors(gradients, control=False)
         return ahead - view.traced(self._loss.updates, lambda name: name not in gradients)
 
     def _as_it_was(self, port: Port, tensor: Any) -> Any:
-        """A result in half precision where the model has the gradient so."""
+        """The result in half precision if the model's gradient is."""
         dtype = tf.as_dtype(self._graph.dtype(port))
         return self._cast(tensor, dtype) if dtype.as_datatype_enum in HALF else tensor
 

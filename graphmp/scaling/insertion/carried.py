@@ -1,7 +1,7 @@
-"""Flags of what a step leaves out, or does several times, as the step sees them.
+"""Flags from branches and loops, as seen by the step.
 
-1. A flag of every iteration of a while loop is carried out of it: a loop variable of its own, which starts as true.
-2. A flag on one side of a conditional is true where the other side is taken.
+1. The flags of all iterations of a while loop are collected in a loop variable, initially true.
+2. A flag on one side of a conditional is true if the other side is taken.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class Branch(NamedTuple):
     """One side of a conditional.
 
     Attributes:
-        predicate: a tensor that stands for its predicate.
-        side: 1 where that is true, else 0.
-        apart: sides of other conditionals, that the predicate does not lie on.
+        predicate: a stand-in for its predicate.
+        side: 1 for true, 0 for false.
+        apart: sides of other conditionals that the predicate isn't on.
     """
 
     predicate: Any
@@ -31,10 +31,10 @@ class Frame(NamedTuple):
     """A while loop.
 
     Attributes:
-        name: its frame's.
-        parallel_iterations: how many of its iterations run at once.
-        condition: a tensor that stands for its LoopCond.
-        branches: the sides that it is entered on alone, innermost first.
+        name: of its frame.
+        parallel_iterations: of the loop.
+        condition: a stand-in for its LoopCond.
+        branches: the sides that it requires, innermost first.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Frame(NamedTuple):
 
 
 def alive(flag: Any, branches: Sequence[Branch]) -> Any:
-    """A flag that is there on some sides of conditionals alone, innermost first, as one that is true on the others."""
+    """A flag that exists only on some sides of conditionals, innermost first, extended by true."""
     for branch in branches:
         switch = tf.raw_ops.Switch(
             data=_taken(branch.predicate, branch.apart), pred=branch.predicate, name="switch"
@@ -57,7 +57,7 @@ def alive(flag: Any, branches: Sequence[Branch]) -> Any:
 
 
 def _taken(value: Any, branches: Sequence[Branch]) -> Any:
-    """A value on some sides of conditionals alone, innermost first."""
+    """A value that exists only on some sides of conditionals, innermost first."""
     for branch in reversed(branches):
         switch = tf.raw_ops.Switch(data=value, pred=branch.predicate, name="taken")
         value = switch.output_true if branch.side else switch.output_false
@@ -65,11 +65,11 @@ def _taken(value: Any, branches: Sequence[Branch]) -> Any:
 
 
 def carried(frames: Sequence[Frame], flag: Callable[[], Any], scope: str) -> Any:
-    """A scalar bool tensor outside of loops: whether a flag held in all iterations.
+    """Whether a flag was true in all iterations: a scalar bool tensor outside of loops.
 
     Args:
-        frames: loops nested in one another, outermost first.
-        flag: makes the flag of one iteration of the innermost.
+        frames: nested loops, outermost first.
+        flag: makes the flag of one iteration of the innermost loop.
         scope: the name scope below `graphmp/`.
     """
     loops: List[Any] = []
@@ -100,7 +100,7 @@ def carried(frames: Sequence[Frame], flag: Callable[[], Any], scope: str) -> Any
 
 
 def entered(frames: Sequence[Frame], value: Any, scope: str) -> Any:
-    """A tensor from outside of loops as their iterations read it."""
+    """A tensor from outside of loops, for use in their iterations."""
     with own_scope(scope):
         for frame in frames:
             value = tf.raw_ops.Enter(

@@ -1,10 +1,12 @@
 """Initialising, saving and restoring the loss scale with the graph's own ops.
 
-1. The init op that gives the trained variables their first values gives the scale its own.
-2. A Saver in the graph saves the scale too. Checkpoints only gain entries: the original restores them as before.
-3. Its restore op reads the scale where the checkpoint has one, else starts it afresh: a float32 checkpoint has none, and
-   TensorFlow has no op to restore what may be missing. Whether it is there shows in the checkpoint's index, a table of
-   uncompressed keys of which only the beginning, shared with the key before, may be left out (1.15.5, 2.21).
+1. The init op of the trained variables initialises the scale too.
+2. A Saver in the graph saves the scale too. Checkpoints only gain entries: the original restores
+   them as before.
+3. Its restore op reads the scale if the checkpoint has one, and else initialises it: a float32
+   checkpoint has none. TensorFlow has no op to restore optional entries. The checkpoint's index
+   tells which exist: it is a table of uncompressed keys whose beginnings may be omitted if they are
+   shared with the previous key (1.15.5, 2.21).
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ class ScaleState(NamedTuple):
 
 
 def initialise(graph: TrainingGraph, editor: Editor, states: Sequence[ScaleState]) -> None:
-    """Has the graph's init op initialise the scales too, where it has one; else they start by themselves."""
+    """Let the graph's init op initialise the scales too; without one they initialise themselves."""
     for state in states:
         for name in _init_ops(graph, state.trained):
             editor.wait_for(name, [variable.initializer.name for variable in state.variables])
@@ -54,7 +56,10 @@ def initialise(graph: TrainingGraph, editor: Editor, states: Sequence[ScaleState
 def save_and_restore(
     graph: TrainingGraph, editor: Editor, part: Fragment, states: Sequence[ScaleState]
 ) -> None:
-    """Lets each Saver of the graph that saves a trained variable save and restore the scales, with nodes added to `part`."""
+    """Let each Saver that saves a trained variable save and restore the scales.
+
+    Nodes are added to `part`.
+    """
     trained = {variable for state in states for variable in state.trained}
     variables = [variable for state in states for variable in state.variables]
     for save, restore_op, prefix in _savers(graph, trained):
@@ -102,7 +107,7 @@ def _init_ops(graph: TrainingGraph, trained: AbstractSet[str]) -> List[str]:
 
 
 def _savers(graph: TrainingGraph, trained: AbstractSet[str]) -> Iterator[Tuple[str, str, Port]]:
-    """For each Saver: the op that saves, the op that restores all, and the output that holds the checkpoint's name."""
+    """For each Saver: its save op, its restore op, and the output with the checkpoint's name."""
     seen: Set[str] = set()
     for name, node in graph.view.nodes.items():
         scope = name.rpartition("/")[0]
@@ -128,7 +133,7 @@ def _savers(graph: TrainingGraph, trained: AbstractSet[str]) -> Iterator[Tuple[s
 
 
 def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], scope: str) -> None:
-    """Adds tensors to what a SaveV2 saves, by lists of its own: another op may read the old ones."""
+    """Add tensors to a SaveV2, with lists of its own: another op may read the old ones."""
     node = editor.nodes[save]
     for slot, more, kind in (
         (1, names, "tensor_names"),
@@ -151,7 +156,7 @@ def _save_more(editor: Editor, save: str, names: List[str], values: List[Port], 
 
 
 def _restore(prefix: Any, variables: List[Any]) -> Any:
-    """An op that gives the variables their values from a checkpoint that has them, else their initial ones."""
+    """An op that restores variables from a checkpoint that has them, or else initialises them."""
     index = tf.matching_files(tf.strings.join([prefix, ".index"]))
     names = [variable.op.name for variable in variables]
     pattern = r"\C*%s\C*" % min(names).replace("graphmp", "", 1)
@@ -182,7 +187,10 @@ def _restore(prefix: Any, variables: List[Any]) -> Any:
 
 
 def _first(variable: Any) -> Any:
-    """The variable's initial value, made anew: inside a conditional nothing else may be waited for."""
+    """The variable's initial value, made anew.
+
+    Control inputs from outside a conditional can't be used.
+    """
     return tf.constant(
         tf.make_ndarray(variable.initial_value.op.get_attr("value")), variable.dtype.base_dtype
     )

@@ -1,9 +1,10 @@
-"""The values that a first step checks.
+"""The values that a first step measures.
 
-Gradients, and inside gradient code the results of matmuls, which may be larger.
+Gradients, and the results of matmuls in gradient code, which may be larger.
 
-Comes after the painting, which decides what is half. Only a first step computes this: elsewhere it is dead behind a Switch.
-The recipe's `loss_scale.gradients.largest` is built by TensorFlow; of thousands of gradients that took a seventh of a rewrite's memory.
+Inserted after painting, which decides what is half. Only a first step computes these values: in
+other steps they are dead behind a Switch. The recipe's `loss_scale.gradients.largest` is built by
+TensorFlow; for thousands of gradients that took a seventh of a rewrite's memory.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from graphmp.policy.dtypes import FLOAT32, HALF, INT32
 from graphmp.policy.reason import SCALE, Done, Reason
 from graphmp.tf_hooks.op_defs import OpDefs
 
-_MOST = 64  # looked at in one loss: an unrolled network has hundreds, much alike
+_MOST = 64  # measured in one loss: an unrolled network has hundreds of similar ones
 _REASON = Reason(SCALE, "a first step shows what scale fits")
 
 
 class FirstStep(NamedTuple):
-    """Facts about one loss before the painting.
+    """Facts about one loss before painting.
 
     Attributes:
-        largest: the constant that stands for the largest absolute value.
-        flag: the node that says whether this is the first step.
-        gradients: unscaled gradients, those that the finite check looks at.
+        largest: the constant in place of the largest absolute value.
+        flag: the node that tells whether this is the first step.
+        gradients: unscaled gradients, those that the finite check reads.
         nodes: the gradient code.
     """
 
@@ -45,7 +46,10 @@ class FirstStep(NamedTuple):
 def look(
     graph_def: tf.GraphDef, losses: List[FirstStep], allow: AbstractSet[str], op_defs: OpDefs
 ) -> List[Done]:
-    """Has the first steps look at gradients, and at matmuls and convolutions of gradient code. Returns the nodes that were added."""
+    """Make first steps measure gradients, and matmuls and convolutions of gradient code.
+
+    Returns the added nodes.
+    """
     if not losses:
         return []
     editor, view = Editor(graph_def), GraphView(graph_def)
@@ -83,7 +87,10 @@ def _half_outputs(view: GraphView, name: str, op_defs: OpDefs) -> Iterator[Port]
 
 
 def _only_unscaled(view: GraphView, port: Port) -> bool:
-    """Whether an output is a gradient that leaves, and is looked at there: read by an unscale alone, by way of a cast."""
+    """Whether an output is a gradient that is measured after its unscale.
+
+    Its only consumer is then the unscale, possibly through a cast.
+    """
     readers = [
         consumer.node for consumer in view.consumers(port.node) if consumer.output == port.output
     ]
@@ -96,7 +103,10 @@ def _only_unscaled(view: GraphView, port: Port) -> bool:
 
 
 class _Look:
-    """Nodes that find the largest absolute value of tensors, each on its own device and in its own dtype, down to a number."""
+    """Nodes that find the largest absolute value of tensors.
+
+    Each is reduced to a number on its own device and in its own dtype.
+    """
 
     def __init__(
         self,
@@ -120,7 +130,7 @@ class _Look:
         self._flat, self._first = self._constant("flat", -1), self._constant("first", 0)
 
     def largest(self, ports: Sequence[Port]) -> Port:
-        """A float32 scalar: the largest of all."""
+        """The largest of all, a float32 scalar."""
         by_dtype: Dict[int, List[Port]] = {}
         for port in ports:
             signature = self._op_defs.signature(self._view.nodes[port.node])
@@ -132,7 +142,7 @@ class _Look:
         )
 
     def _size(self, port: Port, dtype: int) -> Port:
-        """The largest of one tensor, on a first step."""
+        """The largest of one tensor, in a first step."""
         device = self._places.of(port.node)
         scope = port.node[len(SCOPE) + 1 :] if port.node.startswith(SCOPE + "/") else port.node
         switch = self._add(
@@ -154,7 +164,7 @@ class _Look:
         )
 
     def _packed(self, sizes: List[Port], dtype: int) -> Port:
-        """A float32 scalar: the largest of scalars of one dtype."""
+        """The largest of scalars of one dtype, a float32 scalar."""
         packed = self._pack("sizes", sizes, dtype)
         if dtype != FLOAT32:
             packed = self._add("cast", "Cast", [packed], self._device, SrcT=dtype, DstT=FLOAT32)

@@ -1,4 +1,7 @@
-"""Parts of a graph that TensorFlow builds in a scratch graph, put into a serialised one: both engines share `loss_scale/` so."""
+"""Parts of a graph that TensorFlow builds in a scratch graph, for insertion into a GraphDef.
+
+Both engines thus share `loss_scale/`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from graphmp.graph.structure.view import CONTROL, Port, parse_input
 
 
 class Fragment:
-    """A part of a graph in the making; placeholders stand for outputs of the graph that it will go into."""
+    """A part under construction; placeholders represent outputs of the target graph."""
 
     def __init__(self) -> None:
         """Starts an empty part."""
@@ -24,7 +27,7 @@ class Fragment:
 
     @contextlib.contextmanager
     def building(self) -> Iterator[None]:
-        """While it lasts, TensorFlow's functions add to the part; that some are deprecated on 1.15.5 is nothing to tell a user."""
+        """Make TensorFlow's functions add to the part, without deprecation warnings on 1.15.5."""
         verbosity = tf.logging.get_verbosity()
         tf.logging.set_verbosity(tf.logging.ERROR)
         try:
@@ -34,7 +37,7 @@ class Fragment:
             tf.logging.set_verbosity(verbosity)
 
     def input(self, port: Port, dtype: int) -> Any:
-        """A tensor that stands for an output of the graph."""
+        """A tensor that represents an output of the graph."""
         key = (port, dtype)
         if key not in self._inputs:
             with tf.name_scope(None), tf.device(None):
@@ -46,21 +49,21 @@ class Fragment:
         return self._inputs[key]
 
     def port(self, tensor: Any) -> Port:
-        """Where a tensor will be in the graph."""
+        """The future output of a tensor in the graph."""
         return self._stands_for.get(tensor.op.name) or Port(tensor.op.name, tensor.value_index)
 
     def splice(
         self, editor: Editor, meta_graph: tf.MetaGraphDef, collections: Dict[str, bool]
     ) -> None:
-        """Puts the part into a graph.
+        """Insert the part into a graph.
 
         Args:
-            editor: the graph that it goes into.
-            meta_graph: its MetaGraphDef, whose collections learn of the part's variables.
-            collections: which to add to, and whether to make one that isn't there.
+            editor: edits the graph.
+            meta_graph: its MetaGraphDef, whose collections get the part's variables.
+            collections: the collections to extend, and whether to create missing ones.
 
         Raises:
-            GraphmpError: GMP022 where a name is taken.
+            GraphmpError: GMP022 if a name is taken.
         """
         with self._graph.as_default():
             made = tf.train.export_meta_graph(strip_default_attrs=True)
@@ -78,7 +81,10 @@ class Fragment:
                 meta_graph.collection_def[key].MergeFrom(made.collection_def[key])
 
     def _rewired(self, node: tf.NodeDef) -> tf.NodeDef:
-        """The node, with the graph's outputs for the placeholders. Nobody waits for a placeholder, or is placed with one."""
+        """The node with the graph's outputs in place of placeholders.
+
+        Nothing waits for a placeholder, or is colocated with one.
+        """
         ports = []
         for text in node.input:
             port = parse_input(text)

@@ -1,12 +1,18 @@
-"""Skipping in a serialised graph: writes that change nothing unless a flag holds, and nothing else that is missing then.
+"""Skipping in a serialised graph: writes without effect unless a flag is true.
 
-1. An assignment takes the old value, an addition nothing (so that its result can be fetched): by a table of ops.
-2. Anything else is dead where the flag is false: its gradient comes through a Switch; what takes nothing but references and handles waits for
-   a node that is dead. Whoever waited for it waits for a Merge that is alive in either case; whoever read the reference that it returns
-   reads the variable's there. What returns the variable's value is computed elsewhere, and under its name stands that or the value.
-3. What returns results that nobody else can give has no gate, and is named.
-4. What a step takes from the batch is looked at itself: it is written where all values that are written together are finite.
-5. A histogram of gradients takes 0 for what is not finite.
+Nothing else may be missing in a skipped step.
+
+1. An assignment writes the old value, an addition adds nothing (so that its result can be fetched),
+   by a table of ops.
+2. Any other write is dead if the flag is false: its gradient comes through a Switch; one that takes
+   only references and handles waits for a dead node. Nodes that waited for it wait for a Merge that
+   is alive in either case; consumers of its reference read the variable's. A write that returns the
+   variable's value is computed under another name, and its own name returns the result or the
+   value.
+3. A write that returns results that nothing else can provide has no gate, and is reported.
+4. Values that a step takes from the batch are checked themselves: they are written if all values
+   that are written together are finite.
+5. A histogram of gradients reads 0 in place of values that aren't finite.
 """
 
 from __future__ import annotations
@@ -30,14 +36,14 @@ OWN_SCOPE = "graphmp/moving_averages"
 
 
 class _Neutral(NamedTuple):
-    """The neutral value of a write: the input that takes it, and how to make it."""
+    """The neutral value of a write: its input slot, and how to make it."""
 
     slot: int
     kind: str
 
 
-# By the op without `Resource` in front and `VariableOp` behind. zero: nothing is added; one: multiplied by 1; old: the old value;
-# rows: the old rows; slice: the old slice.
+# By the op without `Resource` in front and `VariableOp` behind. zero: adds nothing; one: multiplies
+# by 1; old: the old value; rows: the old rows; slice: the old slice.
 _NEUTRAL = {
     "Assign": _Neutral(1, "old"),
     "AssignAdd": _Neutral(1, "zero"),
@@ -57,19 +63,19 @@ _NEUTRAL = {
     "StridedSliceAssign": _Neutral(4, "slice"),
 }
 _ADDS = frozenset(("AssignAdd", "ScatterAdd", "ScatterNdAdd"))
-_RETURNS_THE_VALUE = frozenset(("CountUpTo", "ResourceCountUpTo"))  # the one that the variable had
+_RETURNS_THE_VALUE = frozenset(("CountUpTo", "ResourceCountUpTo"))  # the variable's old value
 
 
 class Gates:
-    """Puts gates into one graph.
+    """Inserts gates into one graph.
 
     Attributes:
-        gated: the writes that have one.
-        impossible: writes that can't have one: they return results, which would be missing.
+        gated: the gated writes.
+        impossible: writes that can't be gated, because their results would be missing.
     """
 
     def __init__(self, editor: Editor, graph: TrainingGraph):
-        """`editor` changes the graph that `graph` describes."""
+        """`editor` edits the graph that `graph` describes."""
         self._editor, self._graph = editor, graph
         self._switched: Dict[Port, Tuple[Port, Port]] = {}
         self._own: Dict[str, List[Port]] = {}
@@ -80,15 +86,18 @@ class Gates:
         self.impossible: List[str] = []
 
     def by_flag(self, name: str, flag: Port) -> None:
-        """Lets a write happen only where a flag, a scalar bool, holds."""
+        """Gate a write by a flag, a scalar bool."""
         self._by_flag(name, flag, "%s/skip/%s" % (flag.node.rsplit("/", 1)[0], name), _SELECTED)
 
     def by_value(self, name: str, flag: Port) -> None:
-        """Lets a write happen only where a flag of `all_finite` holds."""
+        """Gate a write by a flag from `all_finite`."""
         self._by_flag(name, flag, "%s/%s" % (OWN_SCOPE, name), _FINITE)
 
     def in_loop(self, name: str) -> None:
-        """Lets each element be written only where it is finite: a loop's values leave it only at its end."""
+        """Write each element only if it is finite.
+
+        The values of a loop leave it only at its end.
+        """
         neutral = _neutral(self._graph.view.nodes[name].op)
         if neutral is None or not self._graph.is_float(self._graph.view.inputs(name)[neutral.slot]):
             self.impossible.append(name)
@@ -113,7 +122,9 @@ class Gates:
         )
 
     def both(self, flag: Port, finite: Port, beside: str) -> Port:
-        """A flag that holds where a loss's does and one of `all_finite`; it lies with the first write that asks for it."""
+        """The conjunction of a loss's flag and one of `all_finite`, on the device of its first
+        user.
+        """
         if (flag, finite) not in self._both:
             scope = flag.node.rsplit("/", 1)[0]
             self._both[flag, finite] = self._add(
@@ -122,9 +133,9 @@ class Gates:
         return self._both[flag, finite]
 
     def all_finite(self, key: Tuple[str, ...]) -> Port:
-        """A flag that holds where all floating point values that some writes take are finite; it lies with the first of them.
+        """Whether all floating-point values that some writes take are finite.
 
-        Asked for before any of the writes gets a gate.
+        It is on the device of the first write. To be called before any of the writes is gated.
         """
         if key not in self._finite:
             known = max(
@@ -136,7 +147,7 @@ class Gates:
         return self._finite[key]
 
     def _own_flags(self, name: str) -> List[Port]:
-        """For each floating point value that a write takes whether it is finite."""
+        """For each floating-point value that a write takes, whether it is finite."""
         if name not in self._own:
             self._own[name] = [
                 self._value_flag(name, slot) for slot in self._graph.floats_written(name)
@@ -187,7 +198,10 @@ class Gates:
         self.gated.append(name)
 
     def _may_die(self, name: str) -> bool:
-        """Whether nobody misses what a write returns: an update kernel, references, or nothing that is read where others wait for it."""
+        """Whether a write's results aren't needed.
+
+        They are an update kernel's, references, or are not read where other nodes wait for them.
+        """
         view = self._graph.view
         signature = self._graph.op_defs.signature(view.nodes[name])
         if view.nodes[name].op.startswith(UPDATE_PREFIXES) or (
@@ -197,7 +211,10 @@ class Gates:
         return not view.consumers(name) and bool(view.control_consumers(name))
 
     def histogram(self, name: str) -> None:
-        """Lets a HistogramSummary take 0 for values that are not finite: its kernel refuses them, and a step to be skipped would end the run."""
+        """Replace values that aren't finite by 0 for a HistogramSummary.
+
+        Its kernel refuses them, which would end the run in a step that is to be skipped.
+        """
         value, device = self._now(name, 1), self._graph.places.of(name)
         dtype, scope = (
             self._graph.dtype(self._graph.view.inputs(name)[1]),
@@ -216,7 +233,7 @@ class Gates:
         )
 
     def all_of(self, flags: List[Port]) -> Port:
-        """A flag that holds where all of the flags do."""
+        """The conjunction of flags."""
         result = flags[0]
         for flag in flags[1:]:
             name = flags[0].node.rsplit("/", 1)[0] + "/skip/all"
@@ -226,7 +243,7 @@ class Gates:
         return result
 
     def any_of(self, flags: List[Port]) -> Port:
-        """A flag that holds where one of the flags does."""
+        """The disjunction of flags."""
         result = flags[0]
         for flag in flags[1:]:
             result = self._editor.add(
@@ -271,7 +288,7 @@ class Gates:
             self._editor.wait_instead(name, alive.node, after.node)
 
     def _die(self, name: str, write: str, flag: Port, scope: str) -> None:
-        """Lets a node, a write or what computes it elsewhere, be dead unless a flag holds."""
+        """Make a node, a write or its copy, dead unless a flag is true."""
         slot = self._switchable(write)
         if slot is None:
             taken = self._add(scope + "/taken", "Identity", [self._sides(flag)[1]], write, T=BOOL)
@@ -287,7 +304,10 @@ class Gates:
             self._editor.connect(name, slot, Port(switch.node, 1))
 
     def _elsewhere(self, name: str, flag: Port, scope: str) -> None:
-        """Computes a write under another name; under its own stands what it returns, or the variable's value."""
+        """Compute a write under another name.
+
+        Its own name returns the result or the variable's value.
+        """
         copy = tf.NodeDef()
         copy.CopyFrom(self._editor.nodes[name])
         copy.name = self._editor.unique(scope + "/write")
@@ -306,7 +326,10 @@ class Gates:
         )
 
     def _switchable(self, name: str) -> Optional[int]:
-        """The input whose death is the write's: its gradient, else a float, else anything; none where all are references and handles."""
+        """The input through which to make a write dead: its gradient, else a float, else any.
+
+        None if all are references and handles.
+        """
         named = self._graph.slot_named(name, "grad", "delta")
         if named >= 0:
             return named
@@ -314,7 +337,7 @@ class Gates:
         return slots[0] if slots else None
 
     def _in_branch(self, name: str, flag: Port, scope: str) -> Port:
-        """The flag; in a branch of the model's own conditional one that is dead where the branch is."""
+        """The flag; inside a branch of the model, a copy that is dead if the branch isn't taken."""
         if name not in self._graph.conditions:
             return flag
         slot = self._switchable(name)
@@ -336,7 +359,7 @@ class Gates:
         )
 
     def _sides(self, flag: Port) -> Tuple[Port, Port]:
-        """The flag where it is false, and where it is true; each dead elsewhere."""
+        """The flag if it is false, and if it is true; each dead otherwise."""
         if flag not in self._switched:
             scope = flag.node.rsplit("/", 1)[0] + "/skip"
             switch = self._editor.add(scope + "/switch", "Switch", [flag, flag], _ALIVE, T=BOOL)
@@ -379,7 +402,10 @@ class Gates:
         )
 
     def _zero(self, name: str, value: Port, dtype: int, scope: str) -> Port:
-        """The neutral value of an addition, -0.0, for -0.0 + 0.0 is 0.0; of a subtraction, 0.0."""
+        """The neutral value of an addition, -0.0, because -0.0 + 0.0 is 0.0.
+
+        Of a subtraction 0.0.
+        """
         zeros = self._add(scope + "/zeros", "ZerosLike", [value], name, T=dtype)
         adds = _base(self._graph.view.nodes[name].op) in _ADDS and dtype in FLOATS
         return (
@@ -393,7 +419,10 @@ class Gates:
         return self._old(name, [Port(value.node, CONTROL)], dtype, scope)
 
     def _old(self, name: str, wait: Sequence[Port], dtype: int, scope: str) -> Port:
-        """The variable's value, read as late as the write happens: after all that it waits for, and after what it takes is made."""
+        """The variable's value, read as late as the write.
+
+        After its control inputs and its values.
+        """
         variable = self._graph.view.inputs(name)[0]
         wait = [*self._editor.controls(name), *(Port(port.node, CONTROL) for port in wait)]
         if self._graph.dtype(variable) == RESOURCE:

@@ -1,8 +1,9 @@
-"""The state of scales inside functions, passed to them: handles of the main graph's variables, through every level of calls.
+"""Passing the state of scales into functions: handles of the main graph's variables.
 
-A body starts with handles of its own, by the variables' names. They become arguments, which each caller passes on: a call, a branch, a
-loop, whose condition takes and whose body returns them too. So a function that is compiled, or runs whole on one device, finds them.
-Where a function that would have to pass them on is used by something else than a call, all keep their own.
+A body initially has handles of its own, by the variables' names. They become arguments, which each
+caller passes on: a call, a branch, or a loop, whose condition takes them and whose body returns
+them too. A function that is compiled, or runs on one device as a whole, thus finds them. If a
+function that would have to pass them on is used other than by a call, all keep their own.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ _TYPES = {**dict.fromkeys(CHOICES | PLAIN_CALLS, "Tin"), **dict.fromkeys(WHILES,
 
 
 def pass_handles(graph_def: tf.GraphDef) -> List[Done]:
-    """Turns handles inside functions into arguments; names in the main graph are those of the variables. Returns rows of the record."""
+    """Turn handles inside functions into arguments, the variables' handles in the main graph.
+
+    Returns rows of the record.
+    """
     found = _Passing(graph_def)
     if not found.needed or not found.possible():
         return []
@@ -41,7 +45,7 @@ def pass_handles(graph_def: tf.GraphDef) -> List[Done]:
 
 
 def signatures(graph_def: tf.GraphDef) -> Dict[str, Set[str]]:
-    """The arguments and results of each function, by the names that their nodes have in a comparison."""
+    """The arguments and results of each function, by the names of their nodes in a comparison."""
     found = {}
     for function in graph_def.library.function:
         results = {"return/" + argument.name for argument in function.signature.output_arg}
@@ -54,7 +58,7 @@ def signatures(graph_def: tf.GraphDef) -> Dict[str, Set[str]]:
 def signatures_changed(
     graph_def: tf.GraphDef, before: Mapping[str, Set[str]], why: Reason
 ) -> Iterator[Done]:
-    """Rows of the record for functions that gained arguments and results."""
+    """Rows of the record for functions with new arguments and results."""
     for name, known in signatures(graph_def).items():
         more = sorted(known - before[name])
         if more:
@@ -90,7 +94,7 @@ class _Passing:
         return [name for name in dict.fromkeys(functions_named(node)) if name in self._functions]
 
     def _spread(self) -> None:
-        """Callers need what those that they call need, and of functions that one node calls each what the others do."""
+        """Propagate needs to callers, and between all functions that one node calls."""
         size = -1
         while size != sum(map(len, self.needed.values())):
             size = sum(map(len, self.needed.values()))
@@ -100,7 +104,7 @@ class _Passing:
                     self.needed.setdefault(name, set()).update(union)
 
     def possible(self) -> bool:
-        """Whether nothing but calls uses the functions, and a loop's body is nothing else."""
+        """Whether the functions are used only by calls, and loop bodies as nothing else."""
         own = [(node, names) for _, node, names in self._calls if self.needed.keys() & set(names)]
         gradients = {
             name
@@ -123,7 +127,7 @@ class _Passing:
         )
 
     def apply(self) -> None:
-        """Changes functions and their callers."""
+        """Change functions and their callers."""
         loops = {node.attr["body"].func.name for _, node, _ in self._calls if node.op in WHILES}
         for caller, node, names in self._calls:
             variables = sorted(self.needed.get(names[0], ()))
@@ -150,7 +154,10 @@ class _Passing:
                     node.device = node.device[: -len(BESIDE_CALLS)]
 
     def _take(self, function: Any, variables: List[str], returns: bool) -> None:
-        """Gives a function arguments, read in place of its own handles; the body of a loop returns them."""
+        """Give a function arguments that replace its own handles.
+
+        The body of a loop returns them.
+        """
         own = {
             node.name: _argument(_variable(node.name))
             for node in function.node_def
@@ -190,6 +197,6 @@ def _argument(variable: str) -> str:
 
 
 def more_shapes(attributes: Any, key: str, count: int) -> None:
-    """Adds scalars to a list of shapes, where there is one."""
+    """Append scalars to a list of shapes, if there is one."""
     if key in attributes and attributes[key].list.shape:
         attributes[key].list.shape.extend([tf.TensorShape([]).as_proto()] * count)

@@ -1,15 +1,16 @@
-"""Putting the loss scale into a graph that is already built.
+"""Inserting the loss scale into a graph that is already built.
 
 Order, always: gradients, float32, divide by the scale, finite check, clip, apply or skip.
 
-1. Seeds are multiplied by the scale; the loss itself is left as it is.
-2. Each output that leaves gradient code is divided by it, in float32, for all who read it outside.
-3. The finite check looks at the gradients on their way to updates; where they come out of accumulators or are fed, there; where an all-reduce
-   adds those of other processes to them, behind it (`allreduce.py`).
-4. The clip takes the same gradients. Of towers, and behind an all-reduce, it takes what the updates read: averages.
-5. What the step writes goes by the flag (`skip_plan.py`, `gates.py`).
+1. Seeds are multiplied by the scale; the loss itself doesn't change.
+2. Each output that leaves gradient code is divided by it, in float32, for all consumers outside.
+3. The finite check reads the gradients on their way to updates; if they come out of accumulators or
+   are fed, there; behind an all-reduce that adds gradients of other processes (`allreduce.py`).
+4. The clip takes the same gradients. For towers, and behind an all-reduce, it takes the inputs of
+   the updates: averages.
+5. The flag decides whether the step's writes happen (`skip_plan.py`, `gates.py`).
 
-The graph is float32 all the while: the painter comes afterwards, and what is below `graphmp/` stays float32.
+The graph is still float32: painting comes afterwards, and nodes below `graphmp/` stay float32.
 """
 
 from __future__ import annotations
@@ -65,10 +66,12 @@ class Inserted(NamedTuple):
     """The changes made, for the report and the painter.
 
     Attributes:
-        losses: rows of the report, one a loss.
-        scales: rows of the report, one a scale: scope, kind, initial value, whether functions or a loop have handles of its state.
-        done: nodes that were added or changed.
-        first_steps: what a first step is to look at once the graph is painted, by function; "" is the main graph.
+        losses: rows of the report, one for each loss.
+        scales: rows of the report, one for each scale: scope, kind, initial value, whether
+            functions or a loop have handles of its state.
+        done: added or changed nodes.
+        first_steps: what a first step measures once the graph is painted, by function; "" is the
+            main graph.
         warnings: rows of the report.
     """
 
@@ -83,8 +86,8 @@ class Gated(NamedTuple):
     """The effect of a skipped step of one loss.
 
     Attributes:
-        writes: those that it leaves out.
-        goes_on: rows of the report: a node that changes state all the same, and why.
+        writes: the skipped writes.
+        goes_on: rows of the report: a node that still changes state, and why.
     """
 
     writes: List[str]
@@ -92,7 +95,10 @@ class Gated(NamedTuple):
 
 
 def insert(graph: TrainingGraph, config: Config, plan: ScalePlan) -> Inserted:
-    """Scales the losses of a graph, which is changed, as a plan says; those inside functions there."""
+    """Scale the losses of a graph, which is changed, by a plan.
+
+    Including those inside functions.
+    """
     result = Inserted([], [], [], {}, list(plan.warnings))
     if plan.losses or plan.inside or plan.loops:
         _insert(graph, config, plan, result)
@@ -148,14 +154,17 @@ def _insert(graph: TrainingGraph, config: Config, plan: ScalePlan, result: Inser
 
 
 def _given(made: Sequence[Arithmetic]) -> Dict[str, str]:
-    """The state of scales that calls of functions with gradients are given."""
+    """The state of scales that calls of functions with gradients get."""
     return {call: scale for each in made for call, scale in each.given.items()}
 
 
 def _insert_returned(
     inside: Inside, plan: ScalePlan, config: Config, scopes: Iterator[str], result: Inserted
 ) -> str:
-    """Scales the gradients that a function takes and returns. Returns its flag as the function spells it."""
+    """Scale the gradients that a function takes and returns.
+
+    Returns its flag in the function's syntax.
+    """
     graph, (loss,) = inside.graph, inside.plan.losses
     inside.body.take(ARGUMENT, FLOAT32)
     editor, part = Editor(graph.meta_graph.graph_def), Fragment()
@@ -174,13 +183,13 @@ def _insert_returned(
 
 
 def _spelled(graph: TrainingGraph, editor: Editor, port: Port) -> str:
-    """An output, the only one of its name, as a body spells it."""
+    """An output in the syntax of a body; it must be the only one of its name."""
     definition: Any = graph.op_defs.get(editor.nodes[port.node].op)
     return "%s:%s:0" % (port.node, definition.output_arg[port.output].name)
 
 
 def _gives_scale(config: Config, plan: ScalePlan) -> bool:
-    """Whether functions that take gradients are given a scale."""
+    """Whether gradient-taking functions get a scale."""
     plans = [plan, *(each.plan for each in plan.inside), *(each.plan for each in plan.loops)]
     return config.loss_scale != "none" and any(
         scope.call for each in plans for loss in each.losses for scope in loss.scopes
@@ -188,7 +197,7 @@ def _gives_scale(config: Config, plan: ScalePlan) -> bool:
 
 
 def _add_inner(result: Inserted, plan: ScalePlan, body: Body, inner: Dict[str, Any]) -> None:
-    """Says of losses what a function does for them that takes their gradients."""
+    """Add to losses the work that functions do which take their gradients."""
     calls = body.calls | {
         in_body(each.body.name, call)
         for each in plan.inside
@@ -213,7 +222,10 @@ def _thread(
     applied: Mapping[str, Mapping[str, Applied]],
     flags: Mapping[str, str],
 ) -> List[Done]:
-    """Brings the scale to functions that take gradients, and their flags to who applies these. Returns rows of the record."""
+    """Pass the scale to gradient-taking functions, and their flags to where gradients are applied.
+
+    Returns rows of the record.
+    """
     constants: Dict[Sequence[Port], Tuple[Port, Port]] = {}
     given = {}
     for call in threads.calls():
@@ -249,7 +261,7 @@ def _thread(
 
 
 def _list_in_contexts(graph: TrainingGraph, editor: Editor) -> None:
-    """Says of new nodes in while loops that they are in them."""
+    """List new nodes of while loops in the loops' contexts."""
     contexts, inside = Contexts(graph.meta_graph), frames(GraphView(graph.meta_graph.graph_def))
     for name in (name for name in editor.added if inside.get(name)):
         node, path = editor.nodes[name], inside[name]
@@ -274,7 +286,10 @@ def _insert_in_loop(
     result: Inserted,
     given: Dict[str, str],
 ) -> List[ScaleState]:
-    """Scales the losses of a while loop. Returns the state of their scales, which is made outside, and adds what calls are given of them."""
+    """Scale the losses of a while loop.
+
+    Returns the state of their scales, which is made outside, and adds inputs of calls.
+    """
     before, part = set(editor.added), Fragment()
     made = _scale(loop.graph, editor, part, config, loop.plan, scopes, result, handles=True)
     given.update(_given(made))
@@ -298,10 +313,10 @@ def _gate_behind(
     made: Sequence[Sequence[ScaleState]],
     result: Inserted,
 ) -> Dict[str, Sequence[str]]:
-    """Puts gates before what runs with calls of functions that train: by whether a call counted no skipped step.
+    """Gate writes that run with calls of training functions, by whether a call skipped a step.
 
     Returns:
-        For nodes, some of them still to be put in, what they have to wait for.
+        The control inputs of nodes, some of which are inserted later.
     """
     gates, waits = Gates(editor, graph), {}  # type: Gates, Dict[str, Sequence[str]]
     flags: Dict[int, Port] = {}
@@ -336,7 +351,10 @@ def _states_outside(
     config: Config,
     variables: Callable[[AbstractSet[str]], AbstractSet[str]],
 ) -> Iterator[ScaleState]:
-    """Makes the state of scales inside functions and loops; `variables` says which of the main graph are behind what is trained inside."""
+    """Make the state of scales inside functions and loops.
+
+    `variables` are the main graph's variables behind those trained inside.
+    """
     for loss, each in zip(plan.losses, made):
         if each.scale.skips:
             with outside.building(), tf.device(each.scale.device):
@@ -353,7 +371,10 @@ def _insert_inside(
     result: Inserted,
     applied: Dict[str, Dict[str, Applied]],
 ) -> List[ScaleState]:
-    """Scales the losses of a function. Returns the state of their scales, which is made outside, and adds what calls are given of them."""
+    """Scale the losses of a function.
+
+    Returns the state of their scales, which is made outside, and adds inputs of calls.
+    """
     graph, plan = inside.graph, inside.plan
     editor, part = Editor(graph.meta_graph.graph_def), Fragment()
     calls = [scope.call for loss in plan.losses for scope in loss.scopes if scope.call]
@@ -387,7 +408,10 @@ def _scale(
     handles: bool = False,
     flags: Mapping[str, Port] = MappingProxyType({}),
 ) -> List[Arithmetic]:
-    """Scales the losses of the main graph, or of a function's body; with `handles`, the state is made elsewhere. `flags` as Arithmetic takes it."""
+    """Scale the losses of the main graph, or of a function's body.
+
+    With `handles`, the state is made elsewhere. `flags` are as in Arithmetic.
+    """
     made = [
         Arithmetic(graph, editor, part, config, loss, next(scopes), plan.kept, handles, flags=flags)
         for loss in plan.losses
@@ -455,7 +479,7 @@ def _gate(
     made: Sequence[Arithmetic],
     warnings: List[Dict[str, str]],
 ) -> List[Gated]:
-    """Puts gates before what the step writes. Returns for each loss what has one, and what hasn't."""
+    """Gate the writes of a step. Returns the gated and the ungated writes of each loss."""
     if plan is None:
         return [Gated([], []) for _ in made]
     gates = Gates(editor, graph)
@@ -507,7 +531,7 @@ def _flags(
     made: Sequence[Arithmetic],
     writes: Mapping[str, FrozenSet[int]],
 ) -> Dict[str, Port]:
-    """The flag of each write that goes by those of losses: one that is there wherever the write is."""
+    """The flag of each write that depends on losses, available wherever the write is."""
     own: Dict[Tuple[Port, ...], List[Port]] = {}
     known: Dict[Tuple[FrozenSet[int], Tuple[Port, ...]], Port] = {}
     found = {}
@@ -568,7 +592,7 @@ def _row(
     gated: Optional[Gated] = None,
     body: Optional[Body] = None,
 ) -> Dict[str, Any]:
-    """A row of the report's `losses`: `calls` are the calls of the function that it lies in."""
+    """A row of the report's `losses`; `calls` are the calls of the function that contains it."""
     function = body.name if body else ""
 
     def named(names: Iterable[str]) -> List[str]:

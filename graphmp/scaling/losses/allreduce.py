@@ -1,11 +1,14 @@
-"""All-reduces of gradients: on their way to the updates they are added to those of other processes.
+"""All-reduces of gradients, which add gradients of other processes.
 
-1. An op is one by its rule in `homogeneity.txt`; so is a call of a function that has one in it.
-2. What it gives is whole behind the conditional that it is in (Horovod asks how many processes there are), and behind the model's own casts.
-   `Switch -> HorovodAllreduce -> RealDiv -> Merge`   whole is what the Merge gives.
-3. Gradients are checked and clipped where they are whole, so that all processes skip the same steps.
-4. With --allreduce_half it belongs to the gradient code that hands it gradients by ops that only move values, and so does all up to where they are
-   whole: there they are unscaled. Not where several calls of `tf.gradients` (towers) hand it theirs, nor behind a sum over several steps.
+1. An op is one by its rule in `homogeneity.txt`; so is a call of a function that contains one.
+2. Its result is complete behind its conditional (Horovod asks for the number of processes), and
+   behind the model's own casts. In `Switch -> HorovodAllreduce -> RealDiv -> Merge` the result of
+   the Merge is complete.
+3. Gradients are checked and clipped where they are complete, so that all processes skip the same
+   steps.
+4. With --allreduce_half an all-reduce belongs to the gradient code that reaches it through ops that
+   only move values. So does everything up to where gradients are complete: they are unscaled there.
+   Not if several calls of `tf.gradients` (towers) feed it, nor behind a sum over several steps.
 """
 
 from __future__ import annotations
@@ -27,16 +30,17 @@ class AllReduces:
     """The all-reduces of a graph that lead to a write.
 
     Attributes:
-        whole: nodes that give what is whole.
+        whole: nodes whose results are complete.
     """
 
     def __init__(self, view: GraphView, writes: Iterable[str], is_float: Callable[[Port], bool]):
-        """Looks for them.
+        """Find them.
 
         Args:
             view: the graph.
             writes: nodes that write state.
-            is_float: whether an output holds floating point numbers; of an op that nobody knows none does.
+            is_float: whether an output holds floating-point numbers; False for outputs of unknown
+                ops.
         """
         self._view, self._writes, self._is_float = view, frozenset(writes), is_float
         reducing = reducing_functions(view.graph_def)
@@ -50,7 +54,9 @@ class AllReduces:
         self.whole = self.ends(self._found)
 
     def joined(self, code: Mapping[str, AbstractSet[str]]) -> Dict[str, Set[str]]:
-        """For each scope of gradient code the all-reduces of rule 4 and what lies between it and them."""
+        """The all-reduces of rule 4 and the nodes leading to them, for each scope of gradient
+        code.
+        """
         if not self._found:
             return {}
         handed = {scope: self._handed(nodes) for scope, nodes in code.items()}
@@ -71,7 +77,7 @@ class AllReduces:
         }
 
     def ends(self, names: Iterable[str]) -> Set[str]:
-        """Where what all-reduces of `names` give is whole; nowhere for what is used inside a conditional alone."""
+        """Where the results of all-reduces in `names` are complete; empty inside a conditional."""
 
         def is_part(name: str) -> bool:
             readers = self._readers(name)
@@ -94,7 +100,9 @@ class AllReduces:
         return self._view.descendants(self._view.descendants(code, control=False) & self._writes)
 
     def _handed(self, code: AbstractSet[str]) -> Set[str]:
-        """Nodes that gradients come to by ops that only move values, and all-reduces behind them."""
+        """Nodes that gradients reach through ops that only move values, and all-reduces behind
+        them.
+        """
         moves = KEEPS_VALUES | {"Cast"}
         return reached(
             (reader for name in code for reader in self._readers(name) if reader not in code),
@@ -103,7 +111,7 @@ class AllReduces:
         )
 
     def _readers(self, name: str) -> List[str]:
-        """Who reads floating point numbers that a node gives."""
+        """The consumers of a node's floating-point outputs."""
         return [
             consumer.node
             for consumer in self._view.consumers(name)
@@ -112,7 +120,7 @@ class AllReduces:
 
 
 def with_reduces(policy: Policy, ops: Iterable[str]) -> Policy:
-    """A policy under which those of `ops` that are all-reduces on no list of it are clear."""
+    """A policy with unlisted all-reduces among `ops` on its clear list."""
     return policy.with_text(
         "\n".join(
             "clear %s" % op
@@ -123,12 +131,12 @@ def with_reduces(policy: Policy, ops: Iterable[str]) -> Policy:
 
 
 def is_reduce(op: str) -> bool:
-    """Whether ops of a type are all-reduces."""
+    """Whether an op type is an all-reduce."""
     return homogeneity(op) == "reduce"
 
 
 def reducing_functions(graph_def: tf.GraphDef) -> Set[str]:
-    """Functions of a library with an all-reduce, in them or in what they call."""
+    """Functions of a library that contain an all-reduce, directly or in their calls."""
     direct = {
         function.signature.name
         for function in graph_def.library.function

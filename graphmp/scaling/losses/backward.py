@@ -1,12 +1,16 @@
-"""Whose gradient a node of gradient code is, where no name tells: gradients run backwards, and read what their forward node reads or gives.
+"""The forward node of each node of gradient code whose name doesn't tell.
 
-1. What makes a gradient of the shape of a loss starts at that loss.
-2. What reads values of the forward pass belongs to the nearest node that has all of them as inputs or outputs, looked for from where its
-   gradients come from towards the inputs; `TanhGrad` to a `Tanh`.
-   What is linear in its input has no gradient that reads values, only shapes. Behind a product gradients are of the other factor.
-3. What reads none belongs where its gradients come from, a sum over what was broadcast to the nearest node of two operands.
-   A sum of gradients of several nodes belongs to none.
-4. What is computed for gradient code alone, a shape or a factor, belongs where that does.
+Gradients run backwards, and read inputs or outputs of their forward node.
+
+1. A node that makes a gradient of the loss's shape starts at that loss.
+2. A node that reads values of the forward pass belongs to the nearest node that has all of them as
+   inputs or outputs, searched from the origin of its gradients towards the inputs; `TanhGrad` to a
+   `Tanh`. The gradient of an op that is linear in its input reads only shapes. Behind a product,
+   gradients are those of the other factor.
+3. A node that reads none belongs to the origin of its gradients; a sum over broadcast dimensions
+   belongs to the nearest node with two operands. A sum of gradients of several nodes belongs to
+   none.
+4. A node computed only for gradient code, a shape or a factor, belongs to its consumer's node.
 """
 
 from __future__ import annotations
@@ -37,7 +41,8 @@ _COPIES = ENTERS | {"Identity", "StopGradient"}
 _OF_SHAPES = FILLS | {"Shape", "ShapeN", "VariableShape"}
 _MATMULS = frozenset(tensor_core_ops())
 _GRAD = re.compile(r"(?:Grad|Backprop).*$")
-_FURTHEST = 12  # steps from one node's gradient to the next: copies and what has no gradient code of its own lie between
+# steps from one node's gradient to the next, through copies and nodes without gradient code
+_FURTHEST = 12
 
 
 class Backward(NamedTuple):
@@ -45,12 +50,12 @@ class Backward(NamedTuple):
 
     Attributes:
         view: the graph.
-        order: its nodes, each behind what it reads.
+        order: its nodes in topological order.
         nodes: the gradient code.
-        scaled: those of its nodes that gradients run through, seeds included.
-        seeds: what they start from.
-        carries: says whether an output holds floating point numbers.
-        outside: what else is no forward pass of it: other gradient code.
+        scaled: its nodes that depend on a seed, seeds included.
+        seeds: its start.
+        carries: tells whether an output holds floating-point numbers.
+        outside: other nodes outside the forward pass: other gradient code.
     """
 
     view: GraphView
@@ -63,7 +68,7 @@ class Backward(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The inputs of a node of gradient code from the forward pass: values, and shapes alone."""
+    """The inputs that gradient code reads from the forward pass: values, and only shapes."""
 
     values: AbstractSet[Port]
     shapes: AbstractSet[Port]
@@ -79,7 +84,8 @@ class _Walk:
         self._code, self._view = code, code.view
         self._place = {name: number for number, name in enumerate(code.order)}
         self._forward: Dict[str, str] = {}
-        self._at: Dict[str, FrozenSet[str]] = {}  # what the result of a node is the gradient of
+        # the forward outputs whose gradient a node computes
+        self._at: Dict[str, FrozenSet[str]] = {}
         self._users: Dict[Port, Set[str]] = {}
         self._kinds: Dict[str, Set[str]] = {}
         self._broadcasting: Set[str] = set()
@@ -107,7 +113,10 @@ class _Walk:
                     self._users.setdefault(self._view.behind(port, _COPIES), set()).add(name)
 
     def found(self) -> Dict[str, str]:
-        """The forward nodes: of what gradients run through in their order, then of the rest."""
+        """The forward nodes.
+
+        First of nodes that depend on seeds, in their order, then of the rest.
+        """
         inside = [name for name in self._code.order if name in self._code.nodes]
         for name in (name for name in inside if name in self._code.scaled):
             self._locate(name)
@@ -125,7 +134,7 @@ class _Walk:
         return self._forward
 
     def _locate(self, name: str) -> None:
-        """Finds the forward node of what gradients run through, and what its result is the gradient of."""
+        """Find the forward node of a node, and the outputs whose gradient it computes."""
         came = {port.node for port in self._view.inputs(name) if port.node in self._at}
         at: FrozenSet[str] = frozenset().union(*(self._at[other] for other in came))
         read = self._read(name)
@@ -161,7 +170,7 @@ class _Walk:
         return next(iter(names)) if len(names) == 1 else None
 
     def _read(self, name: str) -> _Read:
-        """The forward values that a node reads, also through nodes of gradient code alone."""
+        """The forward values that a node reads, directly or through other gradient code."""
 
         def op(port: Port) -> str:
             return str(self._view.nodes[port.node].op)
@@ -191,7 +200,10 @@ class _Walk:
         return _Read(values, shapes)
 
     def _nearest(self, name: str, starts: AbstractSet[str], read: _Read) -> Optional[str]:
-        """The forward node that has all that is read; of several the first from where gradients come, or the last of the forward pass."""
+        """The forward node that has all the given inputs or outputs.
+
+        Among several, the first from the origin of gradients, or the last of the forward pass.
+        """
         users = [
             self._users.get(port, set()) | self._makers(port) for port in read.values | read.shapes
         ]
@@ -216,15 +228,18 @@ class _Walk:
         return None
 
     def _makers(self, port: Port) -> Set[str]:
-        """The source of a value that has a gradient, which predicates and indices have not."""
+        """The source of a value that has a gradient, unlike predicates and indices."""
         return {port.node} if self._code.carries(port) else set()
 
     def _is_named(self, name: str) -> bool:
-        """Whether an op is called for the op that it is the gradient of."""
+        """Whether an op is named after the op that it differentiates."""
         return bool(_GRAD.search(self._view.nodes[name].op))
 
     def _is_broadcast(self, name: str) -> bool:
-        """Whether a node sums over what was broadcast: its axes say so, or that it reads a whole gradient and is given another shape."""
+        """Whether a node sums over broadcast dimensions.
+
+        Either its axes show it, or it reads a whole gradient and gets another shape.
+        """
         if any(
             self._view.nodes[port.node].op == "BroadcastGradientArgs"
             for port in self._view.inputs(name)
@@ -240,7 +255,10 @@ class _Walk:
         )
 
     def _ends(self, name: str) -> bool:
-        """Whether a node is the last of a gradient of two operands: the shape that one had before it was broadcast, or a copy of it."""
+        """Whether a node is the last one of a gradient of two operands.
+
+        It restores the shape before broadcasting, or is a copy of such a node.
+        """
         name = self._view.behind(Port(name, 0), ["Identity"]).node
         return (
             self._view.nodes[name].op == "Reshape"
@@ -252,7 +270,7 @@ class _Walk:
         return law.name == "linear" and law.slots is None
 
     def _before(self, names: Iterable[str], seen: Set[str]) -> List[str]:
-        """The forward nodes that some read, each once."""
+        """The forward nodes before some others, each once."""
         fresh = (
             {
                 self._view.behind(port, _COPIES).node

@@ -1,14 +1,18 @@
-"""Gradient code that no name tells of, found by what it computes: a graph whose names were changed, or calls that TensorFlow didn't name.
+"""Gradient code without telling names, found by what it computes.
 
-1. Gradients start from ones, or else from values that are fed or constant. What depends on them is a factor of them all the way: no
-   constant is added, no two are multiplied (`policy/homogeneity.txt`). Ones of the forward pass lead to such a product or sum, or only
-   to a part of what true seeds lead to, one or several together.
-2. In a graph with matmuls and convolutions there is a matmul or convolution in it that reads what one of the
-   forward pass reads too: a weight, an activation.
-   Both contract other dimensions of it: `x @ w` is differentiated by `g @ w^T`. Without any, it multiplies by what is
-   made of the variable that it is written to, in such a graph by an update kernel.
-3. It ends behind the last op that needs the forward pass: what scales, clips and averages gradients is no gradient code.
-4. What is computed for it alone belongs to it: factors and shapes.
+Such are graphs with changed names, and calls that TensorFlow didn't name.
+
+1. Gradients start from ones, or else from fed or constant values. Their dependants are multiples of
+   them: no constant is added, and no two are multiplied (`policy/homogeneity.txt`). Ones of the
+   forward pass lead to such a product or sum, or only to part of what true seeds lead to, singly or
+   together.
+2. In a graph with matmuls and convolutions, gradient code contains one that shares an input with
+   one of the forward pass: a weight, an activation. The two contract different dimensions of it: `x
+   @ w` is differentiated by `g @ w^T`. Without any, it multiplies by a function of the variable
+   that it is written to; in a graph with matmuls by an update kernel.
+3. It ends behind the last op that needs the forward pass: scaling, clipping and averaging of
+   gradients don't belong to it.
+4. Nodes computed only for it belong to it: factors and shapes.
 """
 
 from __future__ import annotations
@@ -60,7 +64,7 @@ _FACTORS = {
     "product": None,
     "quotient": 0,
     "solution": 1,
-}  # the input that gradients come by; of a product any, but one alone
+}  # the input that gradients arrive at; for a product any, but only one
 
 
 class Discovered(NamedTuple):
@@ -68,8 +72,8 @@ class Discovered(NamedTuple):
 
     Attributes:
         nodes: its code, seeds included.
-        seeds: where that starts.
-        forward: the forward nodes that its nodes are gradients of, where there are such.
+        seeds: its start.
+        forward: the forward nodes of its nodes, where they exist.
     """
 
     nodes: AbstractSet[str]
@@ -94,14 +98,14 @@ def discover(
     unread: Iterable[Port],
     gradients: Iterable[Port],
 ) -> List[Discovered]:
-    """Finds the gradient code that values are computed by.
+    """Find the gradient code that computes some values.
 
     Args:
         view: the graph.
-        floats: of its outputs.
-        targets: what writes take, and the variables that are written.
-        unread: what else may be made of gradients: nothing reads it.
-        gradients: what of it must be gradients: they may start from the user's own `grad_ys`.
+        floats: answers questions about its outputs.
+        targets: values that writes take, and the variables that are written.
+        unread: other values that may be gradients: nothing reads them.
+        gradients: those that must be gradients: they may start from the user's own `grad_ys`.
     """
     return _Discovery(view, floats, targets, unread, gradients).calls()
 
@@ -150,7 +154,7 @@ class _Discovery:
         return {Port(name, 0): self._linear([Port(name, 0)]) for name in names}
 
     def _add(self, regions: Dict[Port, Set[str]], region: Set[str]) -> Set[str]:
-        """Chooses seeds, those that lead furthest first, and returns all that the chosen ones lead to."""
+        """Choose seeds, those with the most descendants first; return all their descendants."""
         self._alone.update(
             (seed, nodes) for seed, nodes in regions.items() if self._goes_back(seed, nodes)
         )
@@ -180,7 +184,10 @@ class _Discovery:
         return region
 
     def _is_part(self, seed: Port, regions: Mapping[Port, AbstractSet[str]]) -> bool:
-        """Whether all that ones lead to comes from others, that lead further: they multiply gradients of several calls."""
+        """Whether all descendants of ones also descend from other seeds with more descendants.
+
+        Such ones multiply gradients of several calls.
+        """
         others = [
             nodes
             for other, nodes in regions.items()
@@ -189,7 +196,11 @@ class _Discovery:
         return len(others) > 1 and regions[seed] <= set().union(*others)
 
     def _is_weight(self, seed: Port, region: AbstractSet[str]) -> bool:
-        """Whether some that read ones give no multiple of them, such as a sum of weights and an epsilon: nothing but gradients is made of a seed."""
+        """Whether some consumers of ones return no multiple of them.
+
+        For example a sum of weights and an epsilon: a seed only has gradients among its
+        descendants.
+        """
         readers = (consumer.node for consumer in self._view.consumers(seed.node))
         return any(
             name in self._needed and name not in region and self._floats.carries(Port(name, 0))
@@ -197,7 +208,9 @@ class _Discovery:
         )
 
     def _add_given(self, regions: Dict[Port, Set[str]], left: Set[str]) -> None:
-        """Chooses among the user's own values those that gradients come from which are left, first what most come from."""
+        """Choose the user's own values as seeds for the remaining gradients, most frequent
+        first.
+        """
         for seed, nodes in sorted(
             regions.items(), key=lambda item: (-len(item[1] & left), -len(item[1]), item[0])
         ):
@@ -206,7 +219,10 @@ class _Discovery:
                 self._chosen, left = [*self._chosen, seed], left - nodes
 
     def _is_inner(self, seed: Port, own: AbstractSet[str]) -> bool:
-        """Whether one call's gradient code is differentiated by another's: what they share multiplies values of both."""
+        """Whether one call's gradient code is differentiated by another's.
+
+        Their common nodes multiply values of both.
+        """
         return self._goes_back(seed, own) and own.isdisjoint(
             self._view.descendants({seed.node for seed in self._chosen}, control=False)
         )
@@ -254,7 +270,10 @@ class _Discovery:
     def _to_its_end(
         self, nodes: Set[str], counts: AbstractSet[str], region: AbstractSet[str]
     ) -> Set[str]:
-        """Gradient code with what ends it and reads no value of the forward pass: sums, copies, what a while loop adds up."""
+        """Gradient code with its final nodes that don't read the forward pass.
+
+        Sums, copies, loop sums.
+        """
         known = 0
         while len(nodes) > known:
             known = len(nodes)
@@ -267,7 +286,7 @@ class _Discovery:
         return nodes
 
     def _adds_up(self, merge: str, again: str, nodes: AbstractSet[str]) -> bool:
-        """Whether a variable of a while loop is nothing but a sum of gradients over its iterations."""
+        """Whether a loop variable is only a sum of gradients over its iterations."""
 
         def adds(name: str) -> bool:
             op = self._view.nodes[name].op
@@ -285,7 +304,10 @@ class _Discovery:
         return len(before) == 1 and before < terms and terms <= nodes | before
 
     def _may_end(self, name: str, nodes: AbstractSet[str], region: AbstractSet[str]) -> bool:
-        """Whether a node belongs to gradient code though it reads no value of the forward pass; a copy that nobody reads is the user's."""
+        """Whether a node without forward inputs belongs to gradient code.
+
+        An unread copy is the user's.
+        """
         op = self._view.nodes[name].op
         fetched = (
             op == "Identity" and not self._view.consumers(name) and not self._view.controls(name)
@@ -297,13 +319,13 @@ class _Discovery:
         }
         of_branch = op in MERGES and len(values) < len(
             self._view.inputs(name)
-        )  # a gradient where a branch is taken, else zeros
+        )  # a gradient if a branch is taken, else zeros
         if fetched or not (op in _LAST | ADDS_OF_MANY or op.endswith("Grad") or of_branch):
             return False
         return bool(nodes & values) and values <= (region if op in ADDS_OF_MANY else nodes)
 
     def _idle(self, region: AbstractSet[str]) -> Set[str]:
-        """The nodes of a region that lead nowhere."""
+        """The nodes of a region without consumers."""
         outside = {
             name
             for name in region
@@ -312,7 +334,7 @@ class _Discovery:
         return set(region) - self._view.ancestors(outside, control=False)
 
     def _for_it_alone(self, nodes: AbstractSet[str], seeds: Sequence[Port]) -> Set[str]:
-        """Nodes that only gradient code reads, up to matmuls and nodes of constants."""
+        """Nodes that only gradient code reads, up to matmuls and nodes computed from constants."""
         found: Set[str] = set()
         waiting = [
             port.node
@@ -350,7 +372,11 @@ class _Discovery:
         )
 
     def _multiplies_as(self, name: str, leading: AbstractSet[str]) -> bool:
-        """Whether a node multiplies by what an op of its type, which the forward pass is made of, multiplies by: 1 / sqrt(variance)."""
+        """Whether a node multiplies by the same factor as an op of its type that the forward
+        pass needs.
+
+        For example 1 / sqrt(variance).
+        """
         op = self._view.nodes[name].op
         readers = (
             consumer.node
@@ -382,9 +408,10 @@ class _Discovery:
         return node.op == "OnesLike" or (not fills and all_equal(node, 1))
 
     def _linear(self, seeds: Sequence[Port], among: Iterable[str] = ()) -> Set[str]:
-        """Nodes that give a multiple of the seeds, those that writes need unless others are given too.
+        """Nodes that are multiples of the seeds.
 
-        A variable of a while loop that starts from zeros does where what the loop makes of it does.
+        All values that writes need must be, unless `others` are given too. A loop variable with an
+        initial value of zeros is one if its next value is.
         """
         after = self._view.descendants({seed.node for seed in seeds}, control=False) & (
             set(among) or self._needed
@@ -409,7 +436,7 @@ class _Discovery:
 
     @once
     def _from_zeros(self) -> Dict[str, str]:
-        """The variables of while loops that start from zeros, each with what gives its next value."""
+        """Loop variables with an initial value of zeros, each with its next value."""
         found = {}
         for name in (name for name, node in self._view.nodes.items() if node.op in MERGES):
             ports = self._view.inputs(name)
@@ -425,7 +452,7 @@ class _Discovery:
     def _multiples(
         self, seeds: Sequence[Port], order: Sequence[str], assumed: Iterable[str]
     ) -> Set[str]:
-        """Nodes among those in `order` that give a multiple of the seeds, where some do."""
+        """Nodes among those in `order` that are multiples of the seeds, if some are."""
         starts, found = set(seeds), set(assumed)
         for name in order:
             scaled = {
@@ -466,7 +493,7 @@ class _Discovery:
         if node.op in KEEPS_VALUES | ENTERS and self._view.inputs(port.node):
             return self._is_zero(
                 self._view.inputs(port.node)[node.op == "Fill"]
-            )  # a Fill has its dimensions first
+            )  # the dimensions are a Fill's first input
         return node.op == "ZerosLike" or node.op.startswith("TensorArray") or all_equal(node, 0)
 
     def _carried(self, name: str) -> Dict[int, Port]:
@@ -480,7 +507,10 @@ class _Discovery:
         return iter(self._carried(name).values())
 
     def _goes_back(self, seed: Port, region: AbstractSet[str]) -> bool:
-        """Whether a matmul or convolution among the nodes shares an input with another, which is not made of it, as its gradient would."""
+        """Whether a matmul or convolution has an input in common with one outside of the nodes.
+
+        The other isn't a descendant of it, and contracts other dimensions: so does a gradient.
+        """
         if not self._multiplies:
             return self._comes_back(region)
         ahead: Dict[Port, Set[Tuple[str, int]]] = {}
@@ -518,7 +548,7 @@ class _Discovery:
         return any(self._view.nodes[name].op in self._allow for name in region)
 
     def _comes_back(self, region: AbstractSet[str]) -> bool:
-        """Whether nodes multiply by what is made of a variable, and are written to that."""
+        """Whether nodes multiply by a function of a variable, and are written to that variable."""
         written = set().union(*(self._written[name] for name in region if name in self._written))
         made = self._view.descendants(written, control=False) - region if written else set()
         return any(
@@ -529,12 +559,18 @@ class _Discovery:
         )
 
     def _crossing(self, name: str, slot: int, other: str, there: int) -> Optional[bool]:
-        """Whether two matmuls contract different dimensions of an operand that they share; None where one is another kind of op."""
+        """Whether two matmuls contract different dimensions of a common operand.
+
+        None for other ops.
+        """
         one, two = (self._contracted(*each) for each in ((name, slot), (other, there)))
         return None if one is None or two is None else one != two
 
     def _contracted(self, name: str, slot: int) -> Optional[bool]:
-        """Which dimension of an operand of a matmul is contracted, of its last two; None for other ops."""
+        """The dimension of a matmul's operand, of the last two, that is contracted.
+
+        None for other ops.
+        """
         node = self._view.nodes[name]
         transposes = next((pair for pair in _TRANSPOSES if pair[0] in node.attr), None)
         return None if transposes is None else (slot == 0) ^ node.attr[transposes[slot]].b
@@ -546,7 +582,7 @@ class _Discovery:
 
 
 def _overlapping(seeds: Sequence[Port], regions: Dict[Port, Set[str]]) -> Iterator[List[Port]]:
-    """Seeds, those together whose gradients come together."""
+    """Groups of seeds with common descendants."""
     if not seeds:
         return
     pairs = [

@@ -1,7 +1,7 @@
-"""Losses whose gradients leave the graph and come back through placeholders: fetched, worked on in Python, and fed.
+"""Losses whose gradients are fetched, processed in Python, and fed back through placeholders.
 
-Their updates belong to the scope that differentiates by the variables they write, else to those that differentiate by
-variables of the same shapes (a worker's copy, in A3C).
+Their updates belong to the scope that differentiates by the variables they write, else to those
+that differentiate by variables of the same shapes (a worker's copy, in A3C).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def fed_losses(
     chosen: Optional[AbstractSet[str]],
     taken: AbstractSet[str],
 ) -> Iterator[Loss]:
-    """Losses whose gradients are fetched and fed back in.
+    """Losses whose gradients are fetched and fed back.
 
     Args:
         graph: the graph.
-        idle: gradient scopes that come to no update by data.
+        idle: gradient scopes that reach no update by data.
         chosen: writes that count; None for all.
         taken: updates that belong to other losses.
     """
@@ -74,11 +74,11 @@ def _fed_elsewhere(
     left: List[Tuple[GradientScope, Dict[str, List[Port]]]],
     fed: Dict[str, Tuple[Port, ...]],
 ) -> Iterator[Loss]:
-    """Gradients by the variables of a copy (a worker's, in A3C) that update those of another: known by the variables' shapes."""
+    """Gradients with respect to a copy's variables that update others (A3C), matched by shape."""
     shapes = {
         variable.name: str(variable.shape) for variable in variables(graph.meta_graph.graph_def)
     }
-    optimizers: Dict[Tuple[str, ...], List[str]] = {}  # by what waits for their updates
+    optimizers: Dict[Tuple[str, ...], List[str]] = {}  # by the nodes that wait for their updates
     for name in fed:
         optimizers.setdefault(graph.view.control_consumers(name), []).append(name)
     for updates in optimizers.values():
@@ -102,7 +102,7 @@ def _fed_elsewhere(
 
 
 def _placeholders(graph: TrainingGraph, gradient: Port) -> List[Port]:
-    """The placeholders that a gradient is made of; none where it depends on gradient code."""
+    """The placeholders that a gradient depends on; empty if it depends on gradient code."""
     if gradient.node in graph.gradients:
         return []
     before = graph.view.ancestors([gradient.node], control=False)
@@ -116,7 +116,10 @@ def _placeholders(graph: TrainingGraph, gradient: Port) -> List[Port]:
 
 
 def _results(graph: TrainingGraph, scope: GradientScope) -> Dict[str, List[Port]]:
-    """Results of gradient code by the variable that they may be the gradient of: of its shape, if any of them is."""
+    """Results of gradient code by the variable that they may belong to: one of the same shape.
+
+    All, if none has its shape.
+    """
     found: Dict[str, List[Port]] = {}
     if scope.scope in graph.recorded:
         for x, port in graph.recorded[scope.scope].results:
@@ -143,14 +146,14 @@ def _results(graph: TrainingGraph, scope: GradientScope) -> Dict[str, List[Port]
 
 
 def _is_final(graph: TrainingGraph, scope: GradientScope, port: Port) -> bool:
-    """Whether an output of gradient code is a result of it: nothing in its scope reads it."""
+    """Whether an output of gradient code is a result: nothing in its scope reads it."""
     return graph.is_float(port) and not any(
         c.output == port.output and c.node in scope.nodes for c in graph.view.consumers(port.node)
     )
 
 
 def _differentiated_by(graph: TrainingGraph, name: str) -> Set[str]:
-    """The variables that the forward node of a node of gradient code reads; of a sum, those of all that it adds up."""
+    """The variables that the forward node of a node reads; for a sum, those of all its terms."""
     forward = graph.differentiated(name)
     if forward is None:
         summed = (

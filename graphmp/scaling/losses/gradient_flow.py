@@ -1,4 +1,4 @@
-"""The writes that gradients of one scope reach by data, through accumulators and variables."""
+"""The writes that gradients of one scope reach by data, also through accumulators and variables."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ class GradientFlow(NamedTuple):
     """The destinations of the gradients of a scope.
 
     Attributes:
-        gradients: those outputs that come to a write.
-        checked: those that no all-reduce is on the way of, and what the last all-reduces have made whole.
-        reduced: whether there are such ones.
-        direct: writes, by way of edges and accumulators alone; where there are accumulators, only those behind them.
-        later: writes that train, by way of a variable that holds gradients for a later step.
-        trained: all that train a variable.
+        gradients: outputs that reach a write.
+        checked: those without an all-reduce on the way, and the complete results of the last
+            all-reduces.
+        reduced: whether there are all-reduces.
+        direct: writes, through edges and accumulators alone; if there are accumulators, only those
+            behind them.
+        later: training writes reached through a variable that holds gradients for a later step.
+        trained: all writes that train a variable.
         taken: outputs that take gradients out of accumulators.
-        emerging: outputs by which what was made of gradients in while loops comes out of these on its way to a write.
+        emerging: outputs by which functions of gradients leave while loops on their way to a write.
     """
 
     gradients: Tuple[Port, ...]
@@ -42,7 +44,7 @@ class GradientFlow(NamedTuple):
 def gradient_flow(
     graph: TrainingGraph, scope: GradientScope, chosen: Optional[AbstractSet[str]]
 ) -> GradientFlow:
-    """Follows the gradients of a scope; only writes among `chosen` count, where that is given."""
+    """Follow the gradients of a scope; with `chosen`, only these writes count."""
     state, trainable = graph.state, _trainable(graph, scope)
 
     def is_chosen(name: str) -> bool:
@@ -113,7 +115,7 @@ def gradient_flow(
 
 
 def _read_in(graph: TrainingGraph, ports: Iterable[Port], among: AbstractSet[str]) -> List[Port]:
-    """Those outputs that some of the nodes read."""
+    """The outputs that some of the nodes read."""
     return [
         p
         for p in ports
@@ -124,9 +126,9 @@ def _read_in(graph: TrainingGraph, ports: Iterable[Port], among: AbstractSet[str
 def _checked(
     graph: TrainingGraph, gradients: List[Port], direct: AbstractSet[str], after: AbstractSet[str]
 ) -> List[Port]:
-    """Gradients as they leave gradient code; those that come to an all-reduce as the last one on their way has made them whole.
+    """Gradients as they leave gradient code, or complete behind the last all-reduce on their way.
 
-    Not one behind a write of theirs, a sum over several steps: that write waits for the check.
+    Not behind a write of theirs, a sum over several steps: that write waits for the check.
     """
     into = _toward(graph, direct, after)
     found = graph.reduces.whole & into
@@ -152,7 +154,10 @@ def _checked(
 
 
 def _emerging(graph: TrainingGraph, gradients: List[Port], into: AbstractSet[str]) -> List[Port]:
-    """Where values come out of while loops, or of TensorArrays and TensorLists that were filled there; of one behind another the first."""
+    """Where values leave while loops, or TensorArrays and TensorLists filled there.
+
+    The first ones.
+    """
     lists = [port for port in gradients if not graph.is_float(port)]
     if lists:
         return _out_of_lists(graph, lists, into)
@@ -187,7 +192,7 @@ def _out_of_lists(graph: TrainingGraph, lists: List[Port], into: AbstractSet[str
 
 
 def _trainable(graph: TrainingGraph, scope: GradientScope) -> AbstractSet[str]:
-    """Variables that an assignment may train: those of the collection, and those that the gradient code or its forward pass reads."""
+    """Variables that an assignment may train: trainable ones, and those that the scope reads."""
     collected = graph.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
     if collected is not None:
         return collected
@@ -198,7 +203,7 @@ def _trainable(graph: TrainingGraph, scope: GradientScope) -> AbstractSet[str]:
 def _follow(
     graph: TrainingGraph, starts: Iterable[str], inside: AbstractSet[str]
 ) -> Tuple[Set[str], List[Port]]:
-    """Nodes that data leads to outside gradient code, and outputs of accumulators among them."""
+    """Nodes reached by data outside gradient code, and the outputs of accumulators among them."""
     nodes = graph.view.nodes
     seen: Set[str] = set()
     taken: List[Port] = []

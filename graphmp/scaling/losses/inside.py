@@ -1,9 +1,12 @@
-"""Functions that train inside: a body as a graph of its own, in which losses are found and scaled as in the main graph, and back.
+"""Functions that train inside: their bodies as graphs, scaled like the main graph, and back.
 
-1. An argument that brings in a variable of the main graph is that variable here, through every level of calls.
-2. A function runs as a whole: a node that waits for its results, its control outputs and whatever else nothing waits for stands for who
-   calls it. A function without control outputs runs each of its writes (1.15.5, 2.21).
-3. Whoever runs a gated write adapts the scale (`arithmetic.py`), so that a body needs no control outputs or results that it hasn't.
+1. An argument that passes a variable of the main graph is that variable here, through every level
+   of calls.
+2. A function runs as a whole: a node that waits for its results, its control outputs and all other
+   final nodes represents the caller. A function without control outputs runs each of its writes
+   (1.15.5, 2.21).
+3. Any gated write adapts the scale (`arithmetic.py`), so that a body needs no additional control
+   outputs or results.
 """
 
 from __future__ import annotations
@@ -38,13 +41,14 @@ _HANDLE, _RUNS = "VarHandleOp", "graphmp_runs"
 
 
 class _Use(NamedTuple):
-    """How a function is used.
+    """The uses of a function.
 
     Attributes:
-        calls: the calls in the main graph that lead to it, through other functions too.
+        calls: the main graph's calls that lead to it, directly or indirectly.
         once: those that lead through no loop.
-        compiled: the calls and functions with which XLA compiles it.
-        sources: for each of its arguments what it comes from: variables and other nodes of the main graph, or nodes of a caller.
+        compiled: the calls and functions by which XLA compiles it.
+        sources: the sources of each argument: variables and other nodes of the main graph, or nodes
+            of a caller.
     """
 
     calls: Set[str]
@@ -57,11 +61,12 @@ class Body:
     """The body of a function, open for changes.
 
     Attributes:
-        name: the function's.
-        calls: the calls in the main graph that lead to it.
+        name: of the function.
+        calls: the main graph's calls that lead to it.
         once: those that lead through no loop.
         compiled: whether XLA compiles it.
-        meta_graph: the body as a graph, with those of the main graph's collections of variables that its arguments are in.
+        meta_graph: the body as a graph, with the main graph's collections of variables that contain
+            its arguments.
     """
 
     def __init__(
@@ -73,14 +78,14 @@ class Body:
         use: _Use,
         op_defs: OpDefs,
     ):
-        """Opens the body.
+        """Open the body.
 
         Args:
             function: the FunctionDef.
-            graph_def: its body, as `as_graph` gives it.
+            graph_def: its body, from `as_graph`.
             meta_graph: the main graph.
             view: its nodes.
-            use: how the function is used.
+            use: the function's uses.
             op_defs: definitions of all ops.
         """
         self.name, self.calls, self.once = function.signature.name, use.calls, use.once
@@ -122,11 +127,11 @@ class Body:
 
     @property
     def results(self) -> Set[str]:
-        """The nodes that stand for what it returns."""
+        """The nodes that represent its results."""
         return {node.name for node in self.meta_graph.graph_def.node if node.op == RESULT}
 
     def take(self, name: str, dtype: int) -> None:
-        """Gives it another argument."""
+        """Add an argument."""
         self._function.signature.input_arg.add(name=name, type=dtype)
         self.meta_graph.graph_def.node.add(name=name, op=ARGUMENT).attr["T"].type = dtype
 
@@ -135,7 +140,7 @@ class Body:
         return {name for variable in variables for name in self._variables.get(variable, ())}
 
     def close(self) -> None:
-        """Writes the changed body back into its function."""
+        """Write the changed body back into its function."""
         graph_def = tf.GraphDef()
         for node in self.meta_graph.graph_def.node:
             if node.name == _RUNS:
@@ -150,7 +155,10 @@ class Body:
 
 
 def training_functions(graph_def: tf.GraphDef, recorded: Sequence[Recorded] = ()) -> Set[str]:
-    """Functions that write state themselves, and take gradients, by their names or on record, or have update kernels."""
+    """Functions that write state themselves and take gradients or have update kernels.
+
+    Gradients are known by name or from recorded calls.
+    """
     library = {function.signature.name for function in graph_def.library.function}
     return {
         function.signature.name
@@ -171,7 +179,7 @@ def _trains(function: Any, recorded: Sequence[Recorded]) -> bool:
 def opened(
     functions: Iterable[Any], meta_graph: tf.MetaGraphDef, view: GraphView, op_defs: OpDefs
 ) -> Iterator[Body]:
-    """The bodies of functions, where nothing in them is unknown."""
+    """The bodies of functions without unknown ops."""
     uses = _uses(meta_graph.graph_def, view)
     for function in functions:
         graph_def = as_graph(function, op_defs)
@@ -186,7 +194,7 @@ def _is_variable(view: GraphView, name: str) -> bool:
 
 
 def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
-    """How each function of the library is used."""
+    """The uses of each function of the library."""
     functions = {function.signature.name: function for function in graph_def.library.function}
     calls = {
         name: [node for node in function.node_def if _called(node, functions)]
@@ -230,14 +238,14 @@ def _uses(graph_def: tf.GraphDef, view: GraphView) -> Dict[str, _Use]:
 
 
 def _learned(known: Set[str], more: AbstractSet[str]) -> bool:
-    """Adds to what is known. Returns whether anything was new."""
+    """Add facts. Returns whether any is new."""
     size = len(known)
     known |= more
     return len(known) > size
 
 
 def _compiled(name: str, node: Any) -> Set[str]:
-    """The name of a call or function that is to be compiled; else nothing."""
+    """The name of a call or function that XLA must compile; else empty."""
     return (
         {name}
         if any(key in node.attr and node.attr[key].b for key in ("_XlaCompile", "_XlaMustCompile"))
@@ -246,7 +254,7 @@ def _compiled(name: str, node: Any) -> Set[str]:
 
 
 def _ends(graph_def: tf.GraphDef) -> List[str]:
-    """Nodes that nothing reads or waits for: results, and writes that nothing waits for."""
+    """Final nodes: results, and writes that nothing waits for."""
     read = {parse_input(text).node for node in graph_def.node for text in node.input}
     return [
         node.name
@@ -256,7 +264,7 @@ def _ends(graph_def: tf.GraphDef) -> List[str]:
 
 
 def _reached(graph_def: tf.GraphDef, library: Iterable[Any]) -> List[Any]:
-    """The functions of a library that a body calls, through others too."""
+    """The functions of a library that a body calls, directly or indirectly."""
     functions = {function.signature.name: function for function in library}
     named = (name for node in graph_def.node for name in functions_named(node))
     found = with_called(functions, named)

@@ -1,13 +1,15 @@
-"""Which calls of `tf.gradients` are one loss, with one scale and one flag.
+"""Calls of `tf.gradients` that are one loss, with one scale and one flag.
 
-Two calls are joined where
+Two calls are joined if
 
 1. a write takes gradients of both (towers, sums of losses);
-2. one is seeded by what the other computed (segments differentiated one by one);
-3. writes of both are one step: one `apply_gradients`, or one group, waits for some of each. Not for two groups in a third:
-   each of those can be run alone. Not where the gradients of one wait for what the other writes;
-4. one trains nothing itself, and what it computes goes into the forward pass of the other (a step of SAM): an overflow shows
-   there. Not where the other differentiates through it: its values are read in every place then, unscaled.
+2. a seed of one is a result of the other (segments differentiated one by one);
+3. writes of both are one step: one `apply_gradients`, or one group, waits for some of each. Not for
+   two groups in a third: each of those can be run alone. Not if the gradients of one wait for
+   writes of the other;
+4. one trains nothing itself, and the forward pass of the other uses its result (a step of SAM): an
+   overflow appears there. Not if the other differentiates through it: its values are then unscaled
+   for every consumer.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ Pair = Tuple[int, int]
 def joint(
     graph: TrainingGraph, scopes: Sequence[GradientScope], flows: Sequence[GradientFlow]
 ) -> List[List[int]]:
-    """Numbers of the scopes that train, those together that are one loss."""
+    """Indices of the scopes that train, grouped by loss."""
     if not scopes:
         return []
     pairs = [
@@ -67,7 +69,7 @@ def _seeded(graph: TrainingGraph, scopes: Sequence[GradientScope]) -> Iterator[P
 def _made_of(
     graph: TrainingGraph, seeds: Sequence[Port], owner: Dict[str, int], number: int
 ) -> Set[int]:
-    """The scopes that seeds are computed from, by floating point numbers."""
+    """The scopes from which seeds are computed, by floating-point numbers."""
     others = {name: other for name, other in owner.items() if other != number}
 
     def before(port: Port) -> Sequence[Port]:
@@ -107,7 +109,7 @@ def _groups(graph: TrainingGraph, write: str) -> Iterator[str]:
 
 
 def _waits_for(graph: TrainingGraph, one: GradientFlow, other: GradientFlow) -> bool:
-    """Whether gradients can be had only after a write of the other call."""
+    """Whether gradients depend on a write of the other call."""
     return not graph.view.ancestors(port.node for port in one.gradients).isdisjoint(other.direct)
 
 
@@ -137,6 +139,6 @@ def _ahead(
 
 
 def _passed_on(graph: TrainingGraph, scope: GradientScope) -> bool:
-    """Whether other gradient code reads what this one computes on its way."""
+    """Whether other gradient code reads an intermediate result of this one."""
     inner: AbstractSet[str] = graph.gradients - scope.nodes
     return any(c.node in inner for name in scope.nodes for c in graph.view.consumers(name))

@@ -1,9 +1,13 @@
-"""Steps inside a while loop of TensorFlow 1: one iteration as a graph without a cycle, in which losses are found as in the main graph.
+"""Steps inside a while loop of TensorFlow 1: one iteration as a graph without a cycle.
 
-1. Within the loop, Enter, NextIteration and Exit hand on what they read, and a Merge takes the value that comes from outside.
-2. An iteration runs as a whole: a node that waits for what the next one is given stands for that.
-3. A loop variable orders the updates where each is waited for before its next value, and where the loop's condition reads it: nothing in
-   the next iteration starts before. What is put into the loop waits for that variable, and so reads a scale that has been adapted.
+Its losses are found like those of the main graph.
+
+1. Within the loop, Enter, NextIteration and Exit pass their input on, and a Merge takes the value
+   from outside.
+2. An iteration runs as a whole: a node that waits for the inputs of the next one represents that.
+3. A loop variable orders the updates if each precedes its next value and the loop's condition reads
+   it: nothing in the next iteration then starts before. Inserted nodes wait for that variable, and
+   thus read an adapted scale.
 """
 
 from __future__ import annotations
@@ -32,9 +36,9 @@ class Iteration(NamedTuple):
     """One iteration of a loop.
 
     Attributes:
-        path: the frames that it runs in.
-        meta_graph: the whole graph, in which the loop is run through once.
-        variables: for each Merge of a loop variable its NextIteration.
+        path: its frames.
+        meta_graph: the whole graph, with the loop reduced to one iteration.
+        variables: the NextIteration of each loop variable's Merge.
     """
 
     path: Path
@@ -43,7 +47,7 @@ class Iteration(NamedTuple):
 
 
 def iteration(meta_graph: tf.MetaGraphDef, frames: Frames, path: Path) -> Iteration:
-    """A loop of the main graph, run through once. The graph is not changed."""
+    """A copy of the main graph with one loop reduced to a single iteration."""
     copy = tf.MetaGraphDef()
     copy.CopyFrom(meta_graph)
     again = {
@@ -70,12 +74,12 @@ def iteration(meta_graph: tf.MetaGraphDef, frames: Frames, path: Path) -> Iterat
 
 
 def pivot(view: GraphView, loop: Iteration, writes: Iterable[str]) -> Optional[str]:
-    """A node of the body that starts only once the writes of the iteration before are done; None where nothing orders them.
+    """A node of the body that starts only after the previous iteration's writes; None if unordered.
 
     Args:
         view: the nodes of `loop`.
         loop: one iteration.
-        writes: what is to be done before.
+        writes: the writes.
     """
     writes = set(writes)
     conditions = [name for name, node in view.nodes.items() if node.op == "LoopCond"]

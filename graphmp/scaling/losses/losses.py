@@ -1,13 +1,18 @@
-"""The losses of a training graph: its gradient code, where that starts, the gradients that leave it, the updates they reach.
+"""The losses of a training graph: gradient code, seeds, gradients, and the updates they reach.
 
-1. A scope of gradient code (`graph/gradient_code.py`) starts from its seeds: ones, or the user's `grad_ys`.
-2. Its gradients are the outputs that nodes outside read. What lies between two parts of one scope belongs to it.
-3. Gradients are followed by data to what they write: through clips, sums and averages, through accumulators and what is
-   taken out of them, through a variable that is not trained itself (a user's sum over several steps). Not through other
-   gradient code: what another loss is made of (a gradient penalty, an inner step of MAML) is not training.
-4. A scope trains if that writes a variable that is trained. Several scopes may be one loss (`joint.py`).
-5. Gradients that nobody reads are fetched, and may come back through placeholders: such updates belong to the scope that
-   differentiates by the variables they write, else to those that differentiate by variables of the same shapes.
+1. A scope of gradient code (`graph/structure/gradient_code.py`) starts from its seeds: ones, or the
+   user's `grad_ys`.
+2. Its gradients are the outputs that nodes outside read. Nodes between two parts of one scope
+   belong to it.
+3. Gradients are followed by data to the writes: through clips, sums and averages, through
+   accumulators, and through a variable that isn't trained itself (a user's sum over several steps).
+   Not through other gradient code: its input to another loss (a gradient penalty, an inner step of
+   MAML) isn't training.
+4. A scope trains if such a write changes a trained variable. Several scopes may be one loss
+   (`joint.py`).
+5. Gradients that nothing reads are fetched, and may be fed back through placeholders: such updates
+   belong to the scope that differentiates by the variables they write, else to those that
+   differentiate by variables of the same shapes.
 """
 
 from __future__ import annotations
@@ -26,10 +31,10 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 
 
 def find_losses(graph: TrainingGraph, config: Config) -> List[Loss]:
-    """All losses of a graph that train something, in the order of the graph.
+    """All losses of a graph that train something, in the graph's order.
 
     Raises:
-        GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
+        GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that doesn't exist.
     """
     chosen = _chosen_updates(graph, config)
     scopes = [
@@ -66,7 +71,7 @@ def find_losses(graph: TrainingGraph, config: Config) -> List[Loss]:
 
 
 def _chosen_updates(graph: TrainingGraph, config: Config) -> Optional[AbstractSet[str]]:
-    """The writes behind --train_op; None where any will do."""
+    """The writes behind --train_op; None if all count."""
     names = [parse_input(name.lstrip("^")).node for name in config.train_op]
     for name in names:
         if name not in graph.view.nodes:
@@ -78,7 +83,7 @@ def _chosen_updates(graph: TrainingGraph, config: Config) -> Optional[AbstractSe
 
 
 def _is_loss(graph: TrainingGraph, name: str, scope: GradientScope) -> bool:
-    """Whether a scope takes the gradient of a tensor, or of what that is a copy of."""
+    """Whether a scope takes the gradient of a tensor, or of one that it copies."""
     node = parse_input(name).node
     while (
         node in graph.view.nodes

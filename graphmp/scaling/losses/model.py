@@ -1,4 +1,4 @@
-"""Calls of `tf.gradients` in a training graph, and the losses that they belong to."""
+"""Calls of `tf.gradients` in a training graph, and the losses to which they belong."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ class GradientScope(NamedTuple):
     Attributes:
         scope: its name scope.
         nodes: its gradient code.
-        seeds: what it starts from.
-        losses: the forward nodes whose gradient it takes.
-        degrees: how the scale passes through it.
-        leaving: floating point outputs that nodes outside read.
-        call: the call of a function that takes the gradients inside, and gives them unscaled; empty where they are taken in this graph.
+        seeds: its start.
+        losses: the forward nodes that it differentiates.
+        degrees: the effect of the scale on it.
+        leaving: floating-point outputs that nodes outside read.
+        call: the call of a function that takes the gradients inside and returns them unscaled;
+            empty if they are taken in this graph.
     """
 
     scope: str
@@ -36,14 +37,16 @@ class Loss(NamedTuple):
     Attributes:
         scopes: the gradient scopes.
         gradients: outputs of gradient code on their way to the updates.
-        checked: where they are looked at: the same, or on their way where an all-reduce has made them whole.
-        reduced: whether there is such a one.
-        added_up: whether gradients of several scopes come to one write, as those of towers do.
-        arrivals: where gradients arrive that did not come by an edge: taken out of accumulators, or fed; else empty.
-        fetched: whether its gradients leave the graph, and come back through placeholders.
+        checked: the outputs to check: the same, or complete results of all-reduces on their way.
+        reduced: whether there are all-reduces.
+        added_up: whether gradients of several scopes reach one write, as those of towers do.
+        arrivals: outputs at which gradients arrive other than by an edge: taken out of
+            accumulators, or fed; else empty.
+        fetched: whether its gradients are fetched and fed back through placeholders.
         updates: the writes that the gradients reach.
-        direct: those that they reach in the same step; behind accumulators, those that what is taken out reaches.
-        emerging: where what was made of gradients taken in while loops comes out of these, on its way to updates outside; else empty.
+        direct: those reached in the same step; with accumulators, those behind them.
+        emerging: outputs by which functions of gradients leave while loops, on their way to updates
+            outside; else empty.
     """
 
     scopes: Tuple[GradientScope, ...]

@@ -1,9 +1,13 @@
-"""Functions that take gradients and return them to who applies them, a `tf.map_fn` of TensorFlow 2 among them: the scale goes in, a flag comes out.
+"""Functions that return gradients to the code that applies them: the scale goes in, a flag out.
 
-1. A function takes gradients where its body holds gradient code by name that starts there, not from an argument; it writes nothing, and
-   nothing calls it from gradient code. Where no name tells, calls on record do, or structure (`training_graph.py`).
-2. It gains an argument, the scale, and a result, whether all that leaves gradient code in it is finite. So does each caller up to the main graph,
-   or to a function that applies the gradients, and each branch beside it. A loop hands the scale on and keeps the flag of all its iterations;
+A `tf.map_fn` of TensorFlow 2 is one.
+
+1. A function takes gradients if its body holds gradient code by name that starts there, not from an
+   argument; it writes nothing, and no gradient code calls it. If names don't tell, recorded calls
+   do, or structure (`training_graph.py`).
+2. It gets an argument, the scale, and a result: whether all that leaves its gradient code is
+   finite. So does each caller up to the main graph, or to a function that applies the gradients,
+   and each sibling branch. A loop passes the scale on and collects the flags of all its iterations;
    its condition takes both.
 3. A call whose gradients train nothing passes 1.
 """
@@ -32,12 +36,12 @@ _OWN = "graphmp/returned/"
 
 
 def flag_output(node: Any, outputs: int) -> int:
-    """Which output of a call will be the flag."""
+    """The index of a call's future output for the flag."""
     return outputs + 1 if node.op in WHILES else outputs
 
 
 def taking(graph_def: tf.GraphDef, writing: AbstractSet[str]) -> AbstractSet[str]:
-    """Finds the functions that take gradients; `writing`: those that write state."""
+    """Find the gradient-taking functions; `writing` are those that write state."""
     library = {function.signature.name: function for function in graph_def.library.function}
     found = {
         name
@@ -67,7 +71,10 @@ def taking(graph_def: tf.GraphDef, writing: AbstractSet[str]) -> AbstractSet[str
 
 
 def _starts(node: Any, code: AbstractSet[str]) -> bool:
-    """Whether gradients start at a node. What a gradient function is handed are arguments, which are spelled without a colon."""
+    """Whether gradients start at a node.
+
+    Arguments of a gradient function don't count; they are written without a colon.
+    """
     if node.name not in code or not node.name.rpartition("/")[2].startswith("grad_ys"):
         return False
     return node.op != "Identity" or ":" in node.input[0]
@@ -79,7 +86,10 @@ def _gradient_code(nodes: Sequence[Any]) -> Set[str]:
 
 
 class Applied(NamedTuple):
-    """A call in a function that applies gradients: the scale, as that body spells it, and the node that is to give the call's flag."""
+    """A call in a function that applies gradients.
+
+    The scale in the syntax of that body, and the node that will return the call's flag.
+    """
 
     scale: str
     flag: str
@@ -91,7 +101,7 @@ class Threads:
     def __init__(
         self, graph_def: tf.GraphDef, functions: AbstractSet[str], applying: AbstractSet[str]
     ):
-        """`functions`: those that take gradients; `applying`: those that have a scale of their own, for what they call."""
+        """`functions` take gradients; `applying` have a scale of their own for their calls."""
         self._graph_def = graph_def
         self._functions = {
             function.signature.name: function for function in graph_def.library.function
@@ -116,7 +126,9 @@ class Threads:
         return [name for name in dict.fromkeys(functions_named(node)) if name in self._functions]
 
     def possible(self, rewritten: AbstractSet[str], writing: AbstractSet[str]) -> bool:
-        """Whether nothing but calls uses the functions, and a loop's body and condition are nothing else."""
+        """Whether the functions are used only by calls, and a loop's body and condition only by
+        it.
+        """
         bodies = {name for node in self._calls if node.op in WHILES for name in self._called(node)}
         others = {
             name for node in self._calls if node.op not in WHILES for name in self._called(node)
@@ -149,12 +161,13 @@ class Threads:
         given: Mapping[str, Tuple[str, str]],
         applied: Mapping[str, Mapping[str, Applied]],
     ) -> List[Done]:
-        """Changes functions and their callers. Returns rows of the record.
+        """Change functions and their callers. Returns rows of the record.
 
         Args:
-            flags: for each function that takes gradients, and the scale already, its own flag as a body spells it.
-            given: the scale that each call in the main graph takes, and a constant that is true.
-            applied: for functions that apply gradients, calls in them.
+            flags: the flag of each gradient-taking function that already has the scale, in its
+                body's syntax.
+            given: the scale for each call in the main graph, and a constant that is true.
+            applied: calls in functions that apply gradients.
         """
         loops = {
             name: node.attr["body"].func.name == name
@@ -185,7 +198,7 @@ class Threads:
                     yield Done(in_body(caller, node.name), "inserted", _REASON)
 
     def _give(self, function: Any, applied: Mapping[str, Applied]) -> None:
-        """Gives calls in a function that applies gradients its scale, and it their flags."""
+        """Pass the scale to calls in a function that applies gradients, and their flags to it."""
         nodes = {node.name: node for node in function.node_def}
         for node in [node for node in function.node_def if self._needed & set(self._called(node))]:
             true = _constant(function, nodes, _OWN + "true", True) + ":output:0"
@@ -219,7 +232,7 @@ class Threads:
         more_shapes(function.attr, "_input_shapes", 1 + (name in loops))
 
     def _pass(self, node: Any, scale: str, true: str) -> str:
-        """Gives a call the scale. Returns its flag as a body spells it."""
+        """Pass the scale to a call. Returns its flag in the syntax of a body."""
         loop = node.op in WHILES
         add_data_inputs(node, [scale, true] if loop else [scale])
         for key in ("output_shapes", "_output_shapes"):
@@ -236,7 +249,7 @@ class Threads:
 
 
 def _constant(function: Any, known: Dict[str, Any], name: str, value: Any) -> str:
-    """Adds a scalar to a function, unless it is known there. Returns its name."""
+    """Add a scalar to a function unless it exists. Returns its name."""
     if name not in known:
         tensor = tf.make_tensor_proto(value)
         known[name] = function.node_def.add(name=name, op="Const")
@@ -246,7 +259,7 @@ def _constant(function: Any, known: Dict[str, Any], name: str, value: Any) -> st
 
 
 def _all(function: Any, flags: Sequence[str]) -> str:
-    """A flag that holds where all do."""
+    """The conjunction of flags."""
     result = flags[0]
     for number, flag in enumerate(flags[1:]):
         node = function.node_def.add(name="%sall_finite_%d" % (_OWN, number), op="LogicalAnd")
@@ -256,7 +269,7 @@ def _all(function: Any, flags: Sequence[str]) -> str:
 
 
 def calls_of(graph_def: tf.GraphDef, names: AbstractSet[str]) -> Dict[str, Set[str]]:
-    """For each call in the main graph the functions among `names` that it leads to."""
+    """For each call in the main graph, the functions among `names` that it reaches."""
     library = {function.signature.name: function for function in graph_def.library.function}
     found = {
         node.name: with_called(library, functions_named(node)) & names for node in graph_def.node

@@ -1,8 +1,9 @@
-"""One call of `tf.gradients` in a graph: where it starts, what it takes the gradient of, what leaves it.
+"""One call of `tf.gradients` in a graph: its seeds, what it differentiates, and its results.
 
-1. Seeds are those on record, else ones, or the user's `grad_ys`, among the leaves of its name scope.
-2. What lies between two parts of its code belongs to it, by whatever name, where the call is not on record.
-3. State that is named below it, or made in it, does not: a moving average of a gradient has a variable of the gradient's name.
+1. Seeds are the recorded ones, else ones, or the user's `grad_ys`, among the leaves of its scope.
+2. Nodes between two parts of its code belong to it, by any name, unless the call is recorded.
+3. State with a name below it, or made in it, does not: a moving average of a gradient has a
+   variable with the gradient's name.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from graphmp.scaling.losses.training_graph import TrainingGraph
 
 
 def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> GradientScope:
-    """Reads one call of `tf.gradients`: its name scope, and the gradient code below that."""
+    """Analyse one call of `tf.gradients`: its name scope, and the gradient code below that."""
     call = graph.recorded.get(scope)
     nodes = _without_state(graph, nodes)
     nodes = nodes if call is not None else _whole(graph, nodes)
@@ -52,7 +53,7 @@ def gradient_scope(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) ->
 
 
 def call_scope(graph: TrainingGraph, call: str) -> GradientScope:
-    """A call of functions that take gradients, as code of its own."""
+    """A call of gradient-taking functions, as code of its own."""
     leaving = [port for port in graph.read_ports(call) if graph.carries(port)]
     return GradientScope(call, {call}, (), (), Degrees({}, {}, [], []), tuple(leaving), call)
 
@@ -95,7 +96,7 @@ def _differentiated(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -
 
 
 def _first_located(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) -> List[str]:
-    """The forward nodes of the first nodes of gradient code that belong to one."""
+    """The forward nodes of the first nodes of gradient code that have one."""
 
     def after(name: str) -> Iterator[str]:
         if name == seed.node or graph.differentiated(name) is None:
@@ -106,7 +107,7 @@ def _first_located(graph: TrainingGraph, seed: Port, nodes: AbstractSet[str]) ->
 
 
 def _of_shape(graph: TrainingGraph, name: str, shape: Optional[Any]) -> str:
-    """A forward node, or the first that it alone leads to of a shape; itself where there is none."""
+    """A forward node, or its first sole consumer of a given shape; itself if there is none."""
     at = name
     while shape is not None and graph.shape(Port(at, 0)) != shape:
         after = {
@@ -132,7 +133,7 @@ def _read_outside(graph: TrainingGraph, name: str, nodes: AbstractSet[str]) -> L
 
 
 def _without_state(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet[str]:
-    """Less variables and writes, what is read from such a variable, and what is computed for them alone."""
+    """Remove variables and writes, nodes read from such a variable, and nodes only for them."""
     view = graph.view
     variables = {name for name in nodes if view.nodes[name].op in VARIABLE_OPS}
     if not variables:
@@ -154,9 +155,10 @@ def _without_state(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet
 
 
 def _whole(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet[str]:
-    """Gradient code and what lies between two parts of it, by whatever name: a custom gradient may open scopes of its own.
+    """Gradient code with the nodes between two of its parts, by any name.
 
-    From one iteration to the next of a loop that it lies in whole, what lies between is the model.
+    A custom gradient may open scopes of its own. From one iteration to the next of a loop that
+    contains it, the nodes between belong to the model.
     """
     outside = {
         consumer.node
@@ -186,7 +188,7 @@ def _whole(graph: TrainingGraph, nodes: AbstractSet[str]) -> AbstractSet[str]:
 
 
 def _around(graph: TrainingGraph, nodes: AbstractSet[str]) -> Tuple[str, ...]:
-    """The loops that all nodes lie in."""
+    """The loops that contain all nodes."""
     paths = {graph.loops(name) for name in nodes}
     shared = itertools.takewhile(lambda frames: len(set(frames)) == 1, zip(*paths))
     return tuple(frames[0] for frames in shared)
@@ -215,7 +217,7 @@ def _seeds(graph: TrainingGraph, scope: str, nodes: AbstractSet[str]) -> Iterato
 
 
 def _is_read(graph: TrainingGraph, port: Port, nodes: AbstractSet[str]) -> bool:
-    """Whether something reads an output: gradient code, where it comes from outside of that."""
+    """Whether an output is read: by gradient code, if it comes from outside of that."""
     return any(
         c.output == port.output and (c.node in nodes or port.node in nodes)
         for c in graph.view.consumers(port.node)
@@ -246,7 +248,10 @@ def _leaf_seed(graph: TrainingGraph, name: str) -> List[Port]:
 
 
 def _given_seeds(graph: TrainingGraph, nodes: AbstractSet[str]) -> List[Port]:
-    """The user's `grad_ys` where TensorFlow did not copy them (before 1.5): read by gradient code of X, and neither X nor before it."""
+    """The user's `grad_ys`, if TensorFlow didn't copy them (before 1.5).
+
+    Gradient code of X reads them, and they are neither X nor before it.
+    """
     found: Set[Port] = set()
     for name in nodes:
         ports = [

@@ -1,4 +1,4 @@
-"""A graph as loss scaling looks at it: nodes, state, dtypes, loops and gradient code, each read once."""
+"""A graph for loss scaling: nodes, state, dtypes, loops and gradient code, each read once."""
 
 from __future__ import annotations
 
@@ -47,19 +47,21 @@ class TrainingGraph:
         meta_graph: the graph with its collections.
         view: its nodes and edges.
         places: the devices of its nodes.
-        state: its variables and what writes them.
+        state: its variables and their writes.
         op_defs: definitions of its ops.
         reduces: its all-reduces.
-        joined: nodes that hand gradients to all-reduces which belong to gradient code, those included; none without --allreduce_half.
-        recorded: its calls of `tf.gradients` that are on record, by scope.
+        joined: nodes that pass gradients to all-reduces which belong to gradient code, and these;
+            empty without --allreduce_half.
+        recorded: its recorded calls of `tf.gradients`, by scope.
         code: nodes of gradient code by scope.
-        assumed: what of it counts by its names alone, with the forward nodes that it names.
+        assumed: those that count by their names alone, with the forward nodes in these names.
         gradients: all nodes of gradient code.
         functions: names of the functions in its library.
-        calls: how the scale passes through those.
-        discovered: what of `code` no name tells of.
-        returning: calls whose functions take gradients that come to updates here, and those functions (`returned.py`).
-        forward: the forward nodes that nodes of that are gradients of.
+        calls: the effect of the scale on those.
+        discovered: scopes of `code` that no name tells of.
+        returning: calls whose functions take gradients that reach updates here, and those functions
+            (`returned.py`).
+        forward: the forward nodes of nodes of discovered scopes.
     """
 
     def __init__(
@@ -71,15 +73,15 @@ class TrainingGraph:
         ends: Optional[AbstractSet[str]] = None,
         inside: Sequence[Recorded] = (),
     ):
-        """Reads the graph.
+        """Analyse the graph.
 
         Args:
             meta_graph: the graph.
             config: may name gradient scopes.
             op_defs: definitions of its ops.
-            recorded: those calls of `tf.gradients` that are on record.
-            ends: of a function's body, the results that are as good as writes; None for a main graph.
-            inside: calls of `tf.gradients` on record, those inside functions among them.
+            recorded: the recorded calls of `tf.gradients`.
+            ends: for a function's body, the results that count as writes; None for a main graph.
+            inside: recorded calls of `tf.gradients`, those inside functions included.
         """
         self.meta_graph = meta_graph
         self.op_defs = op_defs
@@ -137,7 +139,9 @@ class TrainingGraph:
         return {name: found & taken for name, found in calls.items() if found & taken}
 
     def _comes_to_updates(self, name: str) -> bool:
-        """Whether data leads from a node to what trains a variable, by way of no gradient code."""
+        """Whether data leads from a node to a write that trains a variable, not through gradient
+        code.
+        """
         trainable = self.state.collected(tf.GraphKeys.TRAINABLE_VARIABLES)
         after = self.view.followed(
             [c.node for c in self.view.consumers(name)], lambda node: node not in self.gradients
@@ -150,7 +154,7 @@ class TrainingGraph:
         )
 
     def _discover(self) -> List[Discovered]:
-        """Gradient code of updates that none leads to by its name, and of what nothing reads: it is fetched."""
+        """Gradient code of updates without named gradient code, and of unread, fetched values."""
         named = self.view.descendants(self.gradients, control=False)
         targets = {name: self._taken(name) for name in self.state.writes if name not in named}
         taken = {
@@ -188,12 +192,14 @@ class TrainingGraph:
         )
 
     def carries(self, port: Port) -> bool:
-        """Whether an output holds floating point numbers, or a list of them."""
+        """Whether an output holds floating-point numbers, or a list of them."""
         return self.is_float(port) or self.is_list(port)
 
     @once
     def conditions(self) -> Dict[str, Conditions]:
-        """The nodes that run only where a conditional goes their way, with the sides that they are on."""
+        """The nodes that run only if a conditional takes their branch, with the sides that they
+        require.
+        """
         return conditions(self.view)
 
     @once
@@ -201,13 +207,13 @@ class TrainingGraph:
         return inferred_shapes(self.meta_graph.graph_def)
 
     def shape(self, port: Port) -> Optional[List[int]]:
-        """The dimensions of an output, as TensorFlow infers them; None where it doesn't."""
+        """The dimensions of an output, as inferred by TensorFlow; None if unknown."""
         shapes = self._shapes.get(port.node, ())
         known = port.output < len(shapes) and not shapes[port.output].unknown_rank
         return [dim.size for dim in shapes[port.output].dim] if known else None
 
     def dtype(self, port: Port) -> int:
-        """The dtype of an output, as a number of the DataType enum; 0 where its op is unknown."""
+        """The dtype of an output, as a number of the DataType enum; 0 if its op is unknown."""
         return self._type(port).dtype
 
     def _signature(self, name: str) -> Optional[Signature]:
@@ -216,29 +222,29 @@ class TrainingGraph:
         return self._signatures[name]
 
     def is_float(self, port: Port) -> bool:
-        """Whether an output holds real floating point numbers."""
+        """Whether an output holds real floating-point numbers."""
         return self.dtype(port) in FLOATS
 
     def is_list(self, port: Port) -> bool:
-        """Whether an output holds a TensorList, or complex numbers: they can't be multiplied by a float where they are."""
+        """Whether an output can't be multiplied by a float: a TensorList, or complex numbers."""
         return self.dtype(port) == VARIANT or self.dtype(port) in COMPLEX
 
     def looped(self, name: str) -> bool:
-        """Whether a node lies in a while loop."""
+        """Whether a node is in a while loop."""
         return bool(self.loops(name))
 
     def loops(self, name: str) -> Tuple[str, ...]:
-        """The frames of the while loops that the outputs of a node lie in, outermost first."""
+        """The frames of the while loops that contain the outputs of a node, outermost first."""
         inside = self._frames.get(name, ())
         return inside[:-1] if inside and self.view.nodes[name].op in EXITS else inside
 
     def handed_on(self, name: str) -> str:
-        """The node that a node takes its first input from, by way of loops and copies."""
+        """The producer of a node's first input, behind loops and copies."""
         return self.view.behind(self.view.inputs(name)[0], _HANDS_ON).node
 
     @once
     def takes(self) -> Dict[str, List[str]]:
-        """For each accumulator what takes gradients out of it."""
+        """The nodes that take gradients out of each accumulator."""
         found: Dict[str, List[str]] = {}
         for name in (
             name for name, node in self.view.nodes.items() if node.op.endswith("TakeGradient")
@@ -247,7 +253,9 @@ class TrainingGraph:
         return found
 
     def is_flow(self, name: str) -> bool:
-        """Whether a node hands on what orders the operations on a TensorArray, rather than a value."""
+        """Whether a node passes on the flow of a TensorArray, which orders operations, not a
+        value.
+        """
         if self.view.nodes[name].op in _HANDS_ON:
             name = self.handed_on(name)
         return (
@@ -256,7 +264,7 @@ class TrainingGraph:
         )
 
     def sides(self, port: Port) -> Conditions:
-        """The sides of predicates that an output is there on alone, in the iterations of its loop if it lies in one."""
+        """The sides of predicates that an output requires, within the iterations of its loop."""
         around = self.loops(port.node)
         own = sides(self.view, self.conditions, port)
         return (
@@ -264,7 +272,7 @@ class TrainingGraph:
         )
 
     def sides_of_loop(self, loops: Tuple[str, ...]) -> Conditions:
-        """The sides that a while loop is entered on alone, in the iterations of the loop around it if there is one."""
+        """The sides that a while loop requires, within the iterations of its outer loop."""
         own = self.conditions.get(self.loop_conditions[loops], frozenset())
         return (
             own - self.conditions.get(self.loop_conditions[loops[:-1]], frozenset())
@@ -274,7 +282,7 @@ class TrainingGraph:
 
     @once
     def loop_conditions(self) -> Dict[Tuple[str, ...], str]:
-        """The LoopCond of each while loop, by the frames that it lies in."""
+        """The LoopCond of each while loop, by its frames."""
         return {
             self.loops(name): name
             for name, node in self.view.nodes.items()
@@ -283,25 +291,28 @@ class TrainingGraph:
 
     @once
     def parallel_iterations(self) -> Dict[str, int]:
-        """How many iterations of each frame run at once."""
+        """The number of parallel iterations of each frame."""
         enters = [name for name in self._frames if self.view.nodes[name].op in ENTERS]
         return {
             self._frames[name][-1]: _parallel_iterations(self.view.nodes[name]) for name in enters
         }
 
     def outputs(self, name: str) -> List[Port]:
-        """The outputs of a node; those that are read where its op is unknown."""
+        """The outputs of a node; only those that are read if its op is unknown."""
         signature = self._signature(name)
         if signature is None:
             return self.read_ports(name)
         return [Port(name, output) for output in range(len(signature.outputs))]
 
     def called(self, name: str, given: Sequence[Degree]) -> Results:
-        """Degrees of what a call of a function returns, for those of what it reads."""
+        """Degrees of the results of a function call, given those of its inputs."""
         return self.calls.results(self.view.nodes[name], given)
 
     def slot_named(self, name: str, *arguments: str) -> int:
-        """The first data input of a node that its op definition calls by one of the names; -1 where it has none."""
+        """The first data input of a node that its op definition gives one of the names.
+
+        -1 if none.
+        """
         definition = self.op_defs.get(self.view.nodes[name].op)
         names = (
             [argument.name for argument in definition.input_arg] if definition is not None else []
@@ -317,7 +328,7 @@ class TrainingGraph:
         ]
 
     def floats_written(self, name: str) -> List[int]:
-        """Those of them that hold floating point numbers."""
+        """Those of them that hold floating-point numbers."""
         return [
             slot
             for slot in self.values_written(name)
@@ -333,14 +344,14 @@ class TrainingGraph:
         )
 
     def read_ports(self, name: str) -> List[Port]:
-        """Outputs of a node that someone reads as data, in order."""
+        """Outputs of a node that are read as data, in order."""
         return sorted({Port(name, consumer.output) for consumer in self.view.consumers(name)})
 
 
 def _takes_gradients(
     body: Body, config: Config, op_defs: OpDefs, recorded: Sequence[Recorded]
 ) -> bool:
-    """Whether a function takes gradients though no name says so."""
+    """Whether a function takes gradients without a telling name."""
     calls = valid(recorded, body.meta_graph.graph_def.node, in_function=True)
     return bool(
         calls or TrainingGraph(body.meta_graph, config, op_defs, calls, body.results).discovered
@@ -348,7 +359,7 @@ def _takes_gradients(
 
 
 def _parallel_iterations(node: tf.NodeDef) -> int:
-    """Asking a protobuf map for a missing key would add it."""
+    """Looking up a missing key in a protobuf map would add it."""
     return (
         int(node.attr["parallel_iterations"].i) if "parallel_iterations" in node.attr else 10
-    )  # what the op's definition says
+    )  # the default in the op's definition

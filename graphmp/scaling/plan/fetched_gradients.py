@@ -1,4 +1,4 @@
-"""Values of gradient code that are fetched by name: they keep their name and their value, while what computes them is scaled."""
+"""Fetched values of gradient code: they keep name and value, though their computation is scaled."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _COMPUTES = "computes the scaled gradient that %s gives unscaled, under its name
 def kept_ports(
     graph: TrainingGraph, config: Config, loss: Loss, scope: GradientScope
 ) -> Iterator[Port]:
-    """First outputs of scaled nodes that someone fetches: by a flag, a signature, a collection, or since nothing in the graph reads them.
+    """First outputs of scaled nodes that are fetched.
 
-    And copies that gradient code ends with (TensorFlow's `tuple/control_dependency`), which cost nothing.
+    By a flag, a signature or a collection, or because nothing in the graph reads them; and copies
+    at the end of gradient code (TensorFlow's `tuple/control_dependency`), which cost nothing.
     """
     if config.loss_scale == "none":
         return
@@ -43,9 +44,10 @@ def kept_ports(
 def computed_elsewhere(
     graph: TrainingGraph, editor: Editor, scope: GradientScope, name: str
 ) -> Port:
-    """Makes a node of gradient code an Identity, whose input is to be connected, and returns the output that computes what the node did.
+    """Make a node of gradient code an Identity, and return the output that computes its old value.
 
-    An Identity that nothing in its scope reads stays what it is.
+    The Identity's input is to be connected. An Identity that nothing in its scope reads isn't
+    changed.
     """
     node = graph.view.nodes[name]
     if is_last_copy(graph, scope, name):
@@ -69,12 +71,14 @@ def computed_elsewhere(
 
 
 def under_its_name(view: GraphView, name: str) -> List[str]:
-    """A node of gradient code, and what computes it where it gives the unscaled gradient."""
+    """A node of gradient code, and the node that computes it if it returns the unscaled
+    gradient.
+    """
     return [name, name + _COMPUTED] if name + _COMPUTED in view.nodes else [name]
 
 
 def is_last_copy(graph: TrainingGraph, scope: GradientScope, name: str) -> bool:
-    """Whether a node of gradient code copies what another one computed, for readers outside alone."""
+    """Whether a node of gradient code copies another one only for consumers outside."""
     source = graph.view.inputs(name)[:1]
     inside = any(consumer.node in scope.nodes for consumer in graph.view.consumers(name))
     return (

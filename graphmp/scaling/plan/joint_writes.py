@@ -1,10 +1,12 @@
-"""Writes of one step that take what the batch gives: which of them are written together, where all that they take is finite.
+"""Groups of a step's writes that happen only if all values they take from the batch are finite.
 
-1. A write waits for the values of others only where that makes nobody compute what he did without: where whoever uses its results runs those
-   others too, or needs all inputs, state and gradients that they need.
-2. A flag must not wait for itself. A write's level is one more than the highest of such writes that it depends on, by data, by control, or by a
-   flag that skips a step; it waits for values of its own level and of those below.
-3. In a branch of the model's own conditional it waits for values of that branch, and of what always runs.
+1. A write waits for the values of others only if that adds no computation: if every user of its
+   results runs those others too, or needs all inputs, state and gradients that they need.
+2. A flag must not wait for itself. A write's level is one more than the highest of such writes that
+   it depends on, by data, by control, or by a flag that skips a step; it waits for values of its
+   own level and of those below.
+3. In a branch of the model's own conditional it waits for values of that branch, and of nodes that
+   always run.
 """
 
 from __future__ import annotations
@@ -29,15 +31,15 @@ from graphmp.once import once
 from graphmp.policy.op_sets import VARIABLE_OPS
 from graphmp.scaling.losses.training_graph import TrainingGraph
 
-_FLAG = "^%d"  # stands for a loss's flag among the nodes; no node has such a name
+_FLAG = "^%d"  # represents a loss's flag among the nodes; no node has such a name
 
 
 class Flags(NamedTuple):
     """The nodes that flags of losses wait for, and the nodes that wait for flags.
 
     Attributes:
-        checked: for each loss the nodes whose results its flag looks at.
-        gated: for each write that goes by flags the numbers of their losses.
+        checked: for each loss the nodes whose results its flag checks.
+        gated: for each write that depends on flags the indices of their losses.
     """
 
     checked: Sequence[AbstractSet[str]]
@@ -47,11 +49,13 @@ class Flags(NamedTuple):
 def joint_writes(
     graph: TrainingGraph, groups: Mapping[str, Hashable], flags: Flags
 ) -> Dict[str, Tuple[str, ...]]:
-    """For each write those whose values must be finite for it, by level, itself included; none where nothing of them is floating point.
+    """For each write the writes whose values must be finite for it, itself included.
+
+    They are ordered by level; empty if none takes floating-point values.
 
     Args:
         graph: the graph.
-        groups: what each write belongs to; only those of one group are written together.
+        groups: the group of each write; only writes of one group are written together.
         flags: the flags of the losses.
     """
     order = _order(groups, _after(graph, flags))
@@ -110,7 +114,7 @@ def _readers(graph: TrainingGraph, name: str) -> List[str]:
 
 
 def _order(starts: Iterable[str], after: Callable[[str], Iterable[str]]) -> List[str]:
-    """All that `after` leads to, each behind what it leads to itself, save for what goes round in a loop."""
+    """All that `after` leads to in topological order, except for loops."""
     order: List[str] = []
     seen: Set[str] = set()
     for start in starts:
@@ -146,7 +150,7 @@ def _levels(
 
 
 class _Users:
-    """The nodes that users of the results of writes run and need.
+    """The nodes that users of writes' results run and need.
 
     Attributes:
         bits: a bit for each write.
@@ -170,7 +174,10 @@ class _Users:
         return self._in_common(self._needed)
 
     def _in_common(self, bits: Mapping[str, int]) -> Dict[str, int]:
-        """For each node the bits that all users of its results have; of constants, groups, reads of variables and gradient code those of theirs."""
+        """For each node the bits common to all users of its results.
+
+        Constants, groups, reads of variables and gradient code have those of their users.
+        """
         found = dict.fromkeys(self._order, -1)
         again = True
         while again:
@@ -189,11 +196,11 @@ class _Users:
         return not self._graph.view.inputs(name) and bool(self._readers[name])
 
     def run(self, name: str) -> int:
-        """The writes that run wherever somebody uses the results of one; none where nobody does."""
+        """The writes that run whenever the results of one are used; empty if they never are."""
         return max(self._run[name], 0)
 
     def needs_no_more(self, name: str, other: str) -> bool:
-        """Whether wherever a write runs, or somebody uses its results, all is there that the values need which another takes."""
+        """Whether all that another write's values need exists whenever a write runs or is used."""
         need = max(self._need[name], 0) | self._needed[name]
         values = (
             self._graph.view.inputs(other)[slot].node for slot in self._graph.floats_written(other)
@@ -202,7 +209,7 @@ class _Users:
 
 
 def _needs(graph: TrainingGraph, nodes: Iterable[str]) -> Dict[str, int]:
-    """For each of some nodes and all before them the inputs, the state that changes and the gradient code that it depends on, a bit each."""
+    """The inputs, changing state and gradient code that nodes depend on, a bit for each."""
 
     def before(name: str) -> List[str]:
         return [port.node for port in graph.view.inputs(name)] + list(graph.view.controls(name))
@@ -224,7 +231,10 @@ def _needs(graph: TrainingGraph, nodes: Iterable[str]) -> Dict[str, int]:
 def _spread(
     order: List[str], own: Mapping[str, int], after: Callable[[str], Iterable[str]]
 ) -> Dict[str, int]:
-    """For each node its own bits and those of all that leads to it; in this order except for loops, which are gone round until nothing changes."""
+    """For each node its own bits and those of all nodes that lead to it.
+
+    In this order except for loops, which are repeated until nothing changes.
+    """
     bits = {name: own.get(name, 0) for name in order}
     place = {name: number for number, name in enumerate(order)}
     again = True

@@ -48,20 +48,24 @@ class ScalePlan(NamedTuple):
     """The plan of loss scaling.
 
     Attributes:
-        losses: those that are scaled: their seeds are multiplied, what leaves their gradient code is divided, checked and clipped.
-        unscaled: those that are left as they are.
-        skips: what decides on each write; None where no step is skipped.
+        losses: the scaled losses: their seeds are multiplied; results of their gradient code are
+            divided, checked and clipped.
+        unscaled: the unchanged losses.
+        skips: the condition of each write; None if no step is skipped.
         kept: outputs of gradient code that are unscaled under their own names.
         float32: nodes that stay float32, with the reason.
-        unnamed: gradient code that is known otherwise than by names, by scope.
-        forward: the forward nodes that nodes of that are gradients of.
-        joined: nodes that belong to gradient code though they stand behind it: what hands gradients to all-reduces, those included.
+        unnamed: gradient code that isn't known by names, by scope.
+        forward: the forward nodes of those nodes.
+        joined: nodes that belong to gradient code though they are behind it: nodes that pass
+            gradients to all-reduces, and these.
         warnings: rows of the report.
-        inside: what it does in functions that train inside.
-        unscaled_inside: losses in functions that are left as they are, with the bodies that they lie in.
-        loops: what it does in while loops that train inside.
-        returned: what it does in functions that take gradients and return them; what they are where there is no scale.
-        behind: writes of the main graph that belong to the steps of functions, and whose: numbers of `inside`.
+        inside: the changes in functions that train inside.
+        unscaled_inside: unchanged losses in functions, with the bodies that contain them.
+        loops: the changes in while loops that train inside.
+        returned: the changes in functions that take gradients and return them; the unchanged
+            functions if there is no scale.
+        behind: writes of the main graph that belong to the steps of functions, with indices into
+            `inside`.
     """
 
     losses: Sequence[Loss]
@@ -82,7 +86,7 @@ class ScalePlan(NamedTuple):
 
 
 class StepInside(NamedTuple):
-    """A function that trains inside: its body, that as loss scaling looks at it, and the losses in it."""
+    """A function that trains inside: its body, the body's TrainingGraph, and the losses in it."""
 
     body: Body
     graph: TrainingGraph
@@ -94,8 +98,8 @@ class Inside(NamedTuple):
 
     Attributes:
         body: its body, to be changed.
-        graph: that as loss scaling looks at it.
-        plan: what is done in it.
+        graph: the body's TrainingGraph.
+        plan: the changes in it.
     """
 
     body: Body
@@ -107,9 +111,9 @@ class InLoop(NamedTuple):
     """A while loop that trains inside.
 
     Attributes:
-        graph: one iteration as loss scaling looks at it.
-        plan: what is done in it.
-        pivot: a node of its body that starts once the iteration before has trained.
+        graph: the TrainingGraph of one iteration.
+        plan: the changes in it.
+        pivot: a node of its body that starts once the previous iteration has trained.
     """
 
     graph: TrainingGraph
@@ -124,17 +128,17 @@ def plan_scaling(
     leave: bool,
     recorded: Sequence[Recorded] = (),
 ) -> ScalePlan:
-    """Decides on the losses of a graph.
+    """Decide on the losses of a graph.
 
     Args:
         graph: the graph.
-        config: loss scale, clip, and what names the losses where they aren't found.
+        config: loss scale, clip, and names of losses that aren't found.
         allow: matmuls and convolutions.
-        leave: only list the losses: the graph scales them itself, or is not converted.
-        recorded: calls of `tf.gradients` on record, for those inside functions.
+        leave: only list the losses: the graph scales them itself, or isn't converted.
+        recorded: recorded calls of `tf.gradients`, for those inside functions.
 
     Raises:
-        GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that the graph has not.
+        GraphmpError: GMP002 for a --loss, --train_op or --gradient_scope that doesn't exist.
     """
     losses = find_losses(graph, config)
     if leave or (config.loss_scale == "none" and not config.clip_norm):
@@ -196,7 +200,10 @@ def _planned(
     warnings: List[Dict[str, str]],
     returning: AbstractSet[str] = frozenset(),
 ) -> ScalePlan:
-    """The plan for the main graph, or for a function's body; `returning`: functions that take gradients, and can be given the scale."""
+    """The plan for the main graph, or for a function's body.
+
+    `returning` are gradient-taking functions that can get the scale.
+    """
     served = [
         loss
         for loss in losses
@@ -249,7 +256,10 @@ def _planned(
 
 
 def _is_number(graph: TrainingGraph, scope: GradientScope) -> bool:
-    """Whether gradients are taken of a number, and of no activations: these have the user's own seeds, such as 1 less the least of random numbers."""
+    """Whether gradients are taken of a number, not of activations.
+
+    Those of activations have the user's own seeds, such as 1 minus the minimum of random numbers.
+    """
     readers = (
         consumer.node for seed in scope.seeds for consumer in graph.view.consumers(seed.node)
     )
@@ -286,7 +296,7 @@ def _left_in_calls(
     returning: AbstractSet[str],
     warnings: List[Dict[str, str]],
 ) -> bool:
-    """Whether a loss's gradients are taken in functions that can't be given the scale."""
+    """Whether a loss's gradients are taken in functions that can't get the scale."""
     calls = [scope.call for scope in loss.scopes if scope.call]
     left = [call for call in calls if not graph.returning[call] <= returning]
     if left and config.loss_scale != "none":
@@ -308,7 +318,10 @@ def _plan_returned(
     allow: AbstractSet[str],
     recorded: Sequence[Recorded],
 ) -> List[Inside]:
-    """Decides on the functions that take gradients which the main graph applies, or a function that it calls; all of them or none."""
+    """Decide on the gradient-taking functions whose results are applied elsewhere; all or none.
+
+    They are applied by the main graph, or by a function that it calls.
+    """
     graph_def = graph.meta_graph.graph_def
     names = {
         name
@@ -347,7 +360,7 @@ def applying(steps: Sequence[Union[StepInside, Inside]]) -> AbstractSet[str]:
 
 
 def _nodes(loss: Loss) -> List[str]:
-    """Where a loss starts, what leaves its gradient code for updates, and what it writes."""
+    """The nodes of a loss's seeds, of its gradients that leave for updates, and of its writes."""
     return (
         [name for scope in loss.scopes for name in _starts(scope)]
         + [port.node for port in loss.gradients]
@@ -366,7 +379,10 @@ def _plan_loops(
     allow: AbstractSet[str],
     returning: AbstractSet[str],
 ) -> Iterator[InLoop]:
-    """Decides on the while loops that train inside, those that order their updates; `returning` as `_planned` takes it."""
+    """Decide on the while loops that train inside and order their updates.
+
+    `returning` is as for `_planned`.
+    """
     looped = [
         name
         for loss in losses
@@ -379,7 +395,7 @@ def _plan_loops(
     inside = frames(graph.view)
 
     def around(name: str) -> Optional[Path]:
-        """The frames that the outputs of a node lie in."""
+        """The frames that contain the outputs of a node."""
         frame = inside.get(name)
         return frame[:-1] if frame and graph.view.nodes[name].op in EXITS else frame
 
@@ -401,7 +417,7 @@ def _plan_loops(
 
 
 def _without(skips: Optional[SkipPlan], loops: Sequence[InLoop]) -> Optional[SkipPlan]:
-    """Of a plan what is not decided on in a loop."""
+    """The part of a plan that isn't decided on in a loop."""
     if skips is None:
         return None
     plans = [loop.plan.skips for loop in loops if loop.plan.skips is not None]
@@ -418,7 +434,7 @@ def _without(skips: Optional[SkipPlan], loops: Sequence[InLoop]) -> Optional[Ski
 
 
 def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
-    """Of a plan what concerns one loop: what else a step writes runs once for all iterations."""
+    """The part of a plan for one loop: a step's other writes run once for all iterations."""
 
     def lies(name: str) -> bool:
         return inside.get(name) == path
@@ -438,7 +454,10 @@ def _within(skips: SkipPlan, inside: Frames, path: Path) -> SkipPlan:
 def steps_inside(
     graph: TrainingGraph, config: Config, recorded: Sequence[Recorded] = ()
 ) -> Iterator[StepInside]:
-    """The functions that train inside; not those in gradient code, for what they are handed is scaled already."""
+    """The functions that train inside.
+
+    Not those in gradient code, whose inputs are scaled already.
+    """
     writing = _writing(graph)
     called = (
         called_functions(graph.meta_graph.graph_def)
@@ -479,7 +498,10 @@ def _plan_functions(
     warnings: List[Dict[str, str]],
     returning: AbstractSet[str],
 ) -> Tuple[List[Inside], List[Tuple[Body, Loss]]]:
-    """Decides on the functions that train inside; those that can't be scaled are said. Returns their losses too."""
+    """Decide on the functions that train inside; report those that can't be scaled.
+
+    Returns their losses too.
+    """
     found: List[Inside] = []
     unscaled: List[Tuple[Body, Loss]] = []
     for step in steps:
@@ -513,10 +535,11 @@ def _behind_calls(
     allow: AbstractSet[str],
     warnings: List[Dict[str, str]],
 ) -> Dict[str, AbstractSet[int]]:
-    """Writes of the main graph that run with calls of functions that train, by the rules for what runs with an update (`skip_plan.py`).
+    """Writes of the main graph that run with calls of training functions.
 
-    Not with a loop of them, some of whose steps may train. Where a function is called from several places, or in a branch, nobody can tell
-    outside which call was skipped: that is said.
+    The rules are those for writes that run with an update (`skip_plan.py`). Not with a loop of
+    calls, some of whose steps may train. If a function is called from several places, or in a
+    branch, it isn't known outside which call was skipped: that is reported.
     """
     hidden = conditional(graph.view)
     calls = [
@@ -561,7 +584,7 @@ def _behind_calls(
 
 
 def _assumed(graph: TrainingGraph) -> Iterator[Dict[str, str]]:
-    """Nodes that count as gradient code by their names alone; said once."""
+    """Nodes that count as gradient code by their names alone; reported once."""
     name = next(iter(graph.assumed), None)
     if name is not None:
         text = "its name says that it is of the gradient of %s, and it takes no gradients (%d such nodes): it counts as gradient code; "
@@ -572,7 +595,7 @@ def _assumed(graph: TrainingGraph) -> Iterator[Dict[str, str]]:
 def _unscaled_updates(
     graph: TrainingGraph, losses: Sequence[Loss], config: Config
 ) -> Iterator[Dict[str, str]]:
-    """Update kernels that no gradient code was found for; said once."""
+    """Update kernels without known gradient code; reported once."""
     served = {name for loss in losses for name in loss.updates}
     left = [
         n

@@ -1,23 +1,28 @@
 """The writes of a training step, and the condition of each: flags of losses, or its own values.
 
-Of all writes but initialisers, each goes by the first rule that holds.
+For each write except initialisers, the first rule that applies counts.
 
-1. What gradients reach in this step: by their loss's flag.
-2. Gradients pushed into an accumulator: always. The check comes after they are taken out.
-3. The global step: always where gradients come out of accumulators, which count steps, or where --count_skipped_steps says so.
-4. A global variable that takes something of the batch (statistics of a batch normalisation and their count, a codebook, centres, priorities,
-   the state of an RNN), or what such a write wrote before it, whatever op writes it, in a step of a loss (5) or before it, and what is waited
-   for together with one ahead of the flag: by the loss's flag, and by whether all that such writes of the loss take is finite. Where the flag
-   depends on one of them, or something else runs one too, all of the loss go by these values alone: they are written together
-   (`joint_writes.py`). In a while loop each goes by its own values. Outside of steps one goes by its values if a matmul or convolution leads
-   there, or if it is one of UPDATE_OPS.
-5. What runs after an update (beta powers, step counters, zeroed sums), or before it or beside it and never without it
-   (what sparse Adam decays; parts of one train op; not metrics, which are local): by the flags of those losses. Of several,
-   where the optimizer of one reads or writes the variable, by that one's; else it is written where any of them is trained.
-6. Everything else: always.
+1. Writes that gradients reach in this step depend on their loss's flag.
+2. Gradients pushed into an accumulator are always written. The check follows when they are taken
+   out.
+3. The global step is always written if gradients come out of accumulators, which count steps, or
+   with --count_skipped_steps.
+4. Writes of values from the batch to a global variable (statistics of a batch normalisation and
+   their count, a codebook, centres, priorities, the state of an RNN), or of values written by such
+   writes before, by any op, in a step of a loss (5) or before it, and writes that are waited for
+   together with one ahead of the flag: they depend on the loss's flag, and on whether all values
+   that such writes of the loss take are finite. If the flag depends on one of them, or something
+   else runs one too, all of the loss depend on these values alone: they are written together
+   (`joint_writes.py`). In a while loop each depends on its own values. Outside of steps a write
+   depends on its values if it descends from a matmul or convolution, or is one of UPDATE_OPS.
+5. Writes that run after an update (beta powers, step counters, zeroed sums), or before or beside it
+   and never without it (what sparse Adam decays; parts of one train op; not metrics, which are
+   local) depend on the flags of those losses. Of several losses, only the one whose optimizer reads
+   or writes the variable counts; else it is written if any of them is trained.
+6. Everything else is always written.
 
-A flag holds only where those do of losses that wrote the same variables before its gradients were computed: a step that goes uphill first, and
-downhill from there, is one.
+A flag requires the flags of losses that wrote the same variables before its gradients were
+computed: a step that goes uphill first, and downhill from there, is one step.
 """
 
 from __future__ import annotations
@@ -49,11 +54,11 @@ class SkipPlan(NamedTuple):
     """The condition of each write.
 
     Attributes:
-        by_loss: for a write, numbers of the losses by whose flags it goes; it is written where any holds.
-        by_value: for a write, those whose values must be finite for it, itself included.
-        in_loops: writes in while loops that go by their own values.
-        always: for each loss what a step changes though it is skipped, and why.
-        within: for each loss the numbers of those whose flags must hold too.
+        by_loss: for a write, indices of the losses whose flags it depends on; any of them suffices.
+        by_value: for a write, the writes whose values must be finite for it, itself included.
+        in_loops: writes in while loops that depend on their own values.
+        always: for each loss the state changes of a skipped step, and why.
+        within: for each loss the indices of those whose flags it requires too.
     """
 
     by_loss: Dict[str, FrozenSet[int]]
@@ -69,12 +74,12 @@ def plan_skips(
     activations: AbstractSet[str],
     count_skipped_steps: bool,
 ) -> SkipPlan:
-    """Decides on every write of a graph.
+    """Decide on every write of a graph.
 
     Args:
         graph: the graph.
         losses: its losses.
-        activations: nodes that a matmul or convolution leads to; rule 4 looks at what depends on them.
+        activations: descendants of matmuls or convolutions; rule 4 applies to their descendants.
         count_skipped_steps: rule 3.
     """
     return _Planner(graph, losses, activations, count_skipped_steps).plan()
@@ -165,7 +170,11 @@ class _Planner:
     def _add_second_hand(
         self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]
     ) -> None:
-        """Moves to `batch` what takes, ahead of an update or beside it, what such writes wrote before it in the same step."""
+        """Add to `batch` the writes that take values which such writes wrote before in the same
+        step.
+
+        They are ahead of an update or beside it.
+        """
         graph = self._graph
         after = {name for names in self._after for name in names}
         fresh: AbstractSet[str] = set(batch)
@@ -187,7 +196,10 @@ class _Planner:
     def _add_beside(
         self, batch: Dict[str, FrozenSet[int]], left: Dict[str, FrozenSet[int]]
     ) -> None:
-        """Moves to `batch` what the same nodes wait for that wait for such writes ahead of a flag: a count by a number that is known."""
+        """Add to `batch` the writes that are waited for together with such writes ahead of a flag.
+
+        For example a count that is incremented by a known number.
+        """
         waits = {
             group
             for name, numbers in batch.items()
@@ -206,7 +218,7 @@ class _Planner:
         return name not in self._graph.gradients and name not in self._graph.state.initializers
 
     def _decide(self, plan: SkipPlan, batch: Mapping[str, FrozenSet[int]]) -> None:
-        """Rule 4, for writes and the losses by whose flags they could go."""
+        """Apply rule 4 to writes, with the losses whose flags they could depend on."""
         plan.in_loops.extend(name for name in batch if self._graph.looped(name))
         batch = {name: numbers for name, numbers in batch.items() if not self._graph.looped(name)}
         early = {n for name, numbers in batch.items() if not numbers for n in self._steps_of(name)}
@@ -225,7 +237,7 @@ class _Planner:
             plan.by_value.update((name, joined[name]) for name in batch if joined[name])
 
     def _list_others(self, plan: SkipPlan) -> None:
-        """Writes that go on in skipped steps."""
+        """Writes that happen in skipped steps too."""
         written = set(self._graph.state.writes)
         for name, node in self._graph.view.nodes.items():
             if (name in written and name not in plan.by_loss) or kind(node.op) in GO_ON:
@@ -235,7 +247,7 @@ class _Planner:
                     )
 
     def _why(self, plan: SkipPlan, name: str, number: int) -> str:
-        """Why a write is none that goes by the loss's flag."""
+        """Why a write doesn't depend on the loss's flag."""
         if name in plan.by_value:
             return "the loss's flag, or what is written with it, doesn't come after it: it goes by whether all that is written with it is finite"
         if name in plan.in_loops:
@@ -257,7 +269,10 @@ class _Planner:
         )
 
     def _never_without(self, number: int, candidates: List[str]) -> AbstractSet[str]:
-        """Writes all of whose results end in something that runs after an update of the loss: nobody runs them alone."""
+        """Writes all of whose results are used only after an update of the loss.
+
+        Never run alone.
+        """
         after, view, joined = self._after[number], self._graph.view, self._step[number]
         found = [
             name
@@ -266,7 +281,7 @@ class _Planner:
         ]
         if not found:
             return frozenset()
-        # An assignment to a resource variable comes with a read of it, which mostly nobody uses.
+        # An assignment to a resource variable is followed by a read that is mostly unused.
         ends = [
             n
             for n in view.nodes
@@ -279,7 +294,7 @@ class _Planner:
         return {name for name in found if name not in elsewhere}
 
     def _goes_on(self, name: str, numbers: AbstractSet[int]) -> bool:
-        """Rules 2 and 3."""
+        """Apply rules 2 and 3."""
         if self._is_push(name):
             return True
         if not self._graph.state.written(name) & self._global_steps:
@@ -295,7 +310,7 @@ class _Planner:
         return self._globals is None or bool(self._graph.state.written(name) & self._globals)
 
     def _takes_batch(self, name: str, in_step: bool) -> bool:
-        """Whether a write is one of rule 4."""
+        """Whether rule 4 applies to a write."""
         if not self._is_global(name):
             return False
         graph = self._graph
@@ -338,7 +353,7 @@ class _Planner:
 
 
 def activations(graph: TrainingGraph, allow: AbstractSet[str]) -> Set[str]:
-    """Nodes outside gradient code that the result of a matmul or convolution leads to, by data."""
+    """Nodes outside gradient code that depend on a matmul or convolution by data."""
     calls = graph.functions | CALLS
     starts = [
         name
@@ -359,7 +374,7 @@ def _sources(graph: TrainingGraph) -> List[str]:
 
 
 def _global_steps(graph: TrainingGraph) -> AbstractSet[str]:
-    """The variables that count steps: the collection's, and those that bear the name."""
+    """The variables that count steps: those of the collection, and those with its name."""
     return {*(graph.state.collected(tf.GraphKeys.GLOBAL_STEP) or ()), *_named(graph)}
 
 
