@@ -1,1 +1,1 @@
-"""The rewrite: a graph that is already built, painted float16 or float32 node by node, with casts where the colours meet."""
+"""The rewrite: painting a built graph float16 or float32 node by node, with casts in between."""

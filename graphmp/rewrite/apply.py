@@ -1,4 +1,4 @@
-"""Applying decisions to a graph body, and the list of changes that this makes."""
+"""Applying decisions to a graph body, and the list of the changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REWRITTEN = Reason(REWRITTEN, "its signature is kept")
 
 
 def apply(problem: Problem, decisions: Decisions) -> List[Done]:
-    """Changes to a body, made as decided; a function without any is left as it was."""
+    """Change a body as decided; return the changes. A function without any isn't changed."""
     body = problem.body
     stale = casts.stale(decisions.graph)
     inserted = casts.apply(
@@ -58,7 +58,7 @@ def look_at_gradients(
     first_steps: Mapping[str, List[FirstStep]],
     allow: AbstractSet[str],
 ) -> Iterator[Done]:
-    """Changes that let the first steps look at gradients, made in each body after its painting."""
+    """Let first steps measure gradients, in each painted body; return the changes."""
     for body in bodies(meta_graph, op_defs) if first_steps else ():
         added = look(body.graph_def, first_steps.get(body.name, []), allow, op_defs)
         if added and body.function is not None:

@@ -12,10 +12,10 @@ SCHEMA = "graphmp.audit/1"
 
 
 def overflowed(path: str) -> FrozenSet[str]:
-    """Names of the nodes that the audit in a file saw overflow; none for an empty path.
+    """Names of the nodes that overflowed in an audit; empty for an empty path.
 
     Raises:
-        GraphmpError: GMP003 where the file can't be read, GMP002 where it is no audit.
+        GraphmpError: GMP003 if the file can't be read, GMP002 if it isn't an audit.
     """
     if not path:
         return frozenset()

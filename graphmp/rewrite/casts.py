@@ -1,12 +1,15 @@
-"""Applying a plan: dtypes are set and casts inserted, on a copy; the one place where nodes change.
+"""Applying decisions: setting dtypes and inserting casts, on a copy; only here nodes change.
 
-1. A painted unit's attribute becomes half; FusedBatchNorm becomes V2, whose statistics stay float32.
-   `Conv2D T=float32`  ->  `Conv2D T=float16`
-2. Where an input's dtype isn't its producer's there is one cast for each tensor and dtype, `<tensor>_graphmp_float16`.
-   `x (f32) -> MatMul (f16)`  ->  `x -> x_graphmp_float16 -> MatMul`
-3. A constant that half and float32 ops read gets a second one; a large one a cast.
-4. The cast of a loop invariant stands before the loop: `Enter(x)`  ->  `x -> cast -> Enter`, a second Enter.
-5. A cast to half stands on its producer's device, one to float32 on its reader's: less is sent.
+1. A painted unit's attribute becomes half: `Conv2D T=float32` -> `Conv2D T=float16`. FusedBatchNorm
+   becomes V2, whose statistics stay float32.
+2. Where the dtypes of an input and its producer differ, one cast for each tensor and dtype is
+   inserted, `<tensor>_graphmp_float16`: `x (f32) -> MatMul (f16)` becomes `x -> x_graphmp_float16
+   -> MatMul`.
+3. A constant with half and float32 consumers gets a second copy; a large one a cast.
+4. The cast of a loop invariant is placed before the loop: `Enter(x)` becomes `x -> cast -> Enter`,
+   a second Enter.
+5. A cast to half is placed on its producer's device, one to float32 on its consumer's: less is
+   sent.
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ from graphmp.rewrite.paint import HALF, Paint
 from graphmp.rewrite.units import OTHER, TypedGraph
 from graphmp.tf_hooks.op_defs import WIDER
 
-MOST_COPIED = 2**16  # elements of a constant that is written twice rather than cast
-# TensorFlow before 2.0 recorded other shapes for the last outputs of these; 2.21 refuses to import a graph with them.
+MOST_COPIED = 2**16  # elements of a constant that is copied rather than cast
+# TensorFlow before 2.0 recorded other shapes for the last outputs of these; 2.21 refuses to import
+# a graph with them.
 STALE_SHAPES = frozenset(("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"))
 
 
@@ -92,11 +96,11 @@ class _Editor:
                 new = self._version(port, wanted, node)
                 node.input[slot] = str(
                     new
-                )  # data inputs come before control inputs: a slot is a place in the list
+                )  # data inputs precede control inputs: a slot is an index into the list
                 self._contexts.enter(node, "%s:%d" % new)
 
     def _version(self, port: Port, dtype: int, reader: tf.NodeDef) -> Port:
-        """The output that holds a tensor in another dtype; made where there is none."""
+        """The output that holds a tensor in another dtype, created if missing."""
         key = (port, dtype)
         if key not in self._made:
             producer = self._nodes[port.node]
@@ -172,10 +176,10 @@ def apply(
     contexts: Contexts,
     target: tf.GraphDef,
 ) -> Dict[str, Reason]:
-    """Changes `target`, a copy of the graph that was painted.
+    """Change `target`, a copy of the painted graph.
 
     Returns:
-        The inserted nodes and what each is for.
+        The inserted nodes and the purpose of each.
     """
     editor = _Editor(graph, painted, compute_dtype, contexts, target)
     editor.apply()
@@ -183,7 +187,7 @@ def apply(
 
 
 def stale(graph: TypedGraph) -> List[str]:
-    """Nodes whose recorded shapes a TensorFlow may refuse; `apply` drops them."""
+    """Nodes whose recorded shapes a TensorFlow may refuse; `apply` removes the shapes."""
     return [
         name
         for name, node in graph.view.nodes.items()

@@ -1,4 +1,4 @@
-"""The check that runs last: what the rewrite made must be a valid graph, and load wherever the original does."""
+"""The final check: the result must be a valid graph, and load wherever the original does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_AT_ONCE = 5000  # nodes that TensorFlow imports at once
 
 
 def check_types(graph_def: Union[tf.GraphDef, StoredGraphDef], op_defs: OpDefs) -> None:
-    """Makes sure that names are unique, inputs exist, and both ends of every edge have the same dtype.
+    """Check that names are unique, inputs exist, and dtypes agree at both ends of every edge.
 
     Raises:
         GraphmpError: GMP021, naming the node.
@@ -46,9 +46,11 @@ def check_types(graph_def: Union[tf.GraphDef, StoredGraphDef], op_defs: OpDefs) 
 
 
 def loaded(original: Readable, converted: Readable) -> StoredMetaGraph:
-    """The result, without stale `_output_shapes`; TensorFlow imports it wherever it imports the original.
+    """The result without stale `_output_shapes`.
 
-    A large graph is imported in parts; as a whole only where that fails.
+    TensorFlow imports it wherever it imports the original.
+
+    A large graph is imported in parts; as a whole only if that fails.
 
     Raises:
         GraphmpError: GMP021, with TensorFlow's words.
@@ -87,7 +89,7 @@ def _parts_load(meta_graph: StoredMetaGraph) -> bool:
 def _import_error(graph_def: tf.GraphDef) -> Optional[str]:
     try:
         load_graph(graph_def)
-    except Exception as error:  # TensorFlow raises what it likes here
+    except Exception as error:  # TensorFlow raises errors of any type here
         return " ".join(str(error).split())[:300]
     finally:
         gc.collect(0)  # TensorFlow's graphs refer to themselves
@@ -95,7 +97,7 @@ def _import_error(graph_def: tf.GraphDef) -> Optional[str]:
 
 
 def _drop_shapes(graph_def: tf.GraphDef, name: str) -> bool:
-    """Removes `_output_shapes` from all nodes with the op of a node; tells whether there was any."""
+    """Remove `_output_shapes` from all nodes with a node's op; return whether there were any."""
     ops = {node.op for node in graph_def.node if node.name == name}
     found: Any = [
         node for node in graph_def.node if node.op in ops and "_output_shapes" in node.attr

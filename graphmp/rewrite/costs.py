@@ -1,18 +1,23 @@
-"""The cost model of cast placement: bytes that a float32 tensor moves more than a half one in a step, and bytes that a cast moves.
+"""The cost model of cast placement: bytes moved by float32 tensors and by casts.
 
-1. Each tensor is written once and read once by each reader: 2 bytes an element more in float32, each time.
-2. What an op hands on without touching it (`moves_nothing` in `policy/traits.txt`) is neither written nor read by it.
-3. What stays inside a fused kernel moves nothing either: `Conv2D -> BiasAdd -> Relu` writes the Relu's result alone, where
-   nothing else reads what is between (`fused.txt` has the pairs).
-4. A cast reads each element in one dtype and writes it in the other, 6 bytes; it serves all readers of that dtype. A constant
-   costs nothing: there is one of each dtype.
-5. All of it happens as often as the loop around goes round (`graph/trip_counts.py`); a cast of a loop invariant stands before the loop.
-6. A tensor is sent once to each device that reads it, in half where its writer or the readers there are in half: the cast is on the side where
-   it saves that. A byte sent counts as a hundred moved in memory.
-7. What an all-reduce of gradients gives is sent once more, where it is in float32.
-8. What no step runs (`idle`: gradients of constants, mostly) moves nothing; a cast for it alone costs no more than its launch.
+1. Each tensor is written once and read once by each consumer: 2 bytes an element more in float32,
+   each time.
+2. Ops that pass a tensor on untouched (`moves_nothing` in `policy/traits.txt`) don't write or read
+   it.
+3. Tensors inside a fused kernel move nothing: `Conv2D -> BiasAdd -> Relu` only writes the Relu's
+   result, if there are no other consumers in between (`fused.txt` has the pairs).
+4. A cast reads each element in one dtype and writes it in the other, 6 bytes; it serves all
+   consumers of that dtype. A constant costs nothing: there is one of each dtype.
+5. All of it counts once for each iteration of the loops around it (`graph/shapes/trip_counts.py`);
+   a cast of a loop invariant is before the loop.
+6. A tensor is sent once to each device with consumers, in half precision if its producer or the
+   consumers there are: the cast is on the side that saves it. A byte sent counts as a hundred moved
+   in memory.
+7. The result of an all-reduce of gradients is sent once more, if it is float32.
+8. Nodes that no step runs (`idle`: mostly gradients of constants) move nothing; a cast only for
+   them costs no more than its launch.
 
-Elements come from static shapes, unknown dimensions as 32.
+Sizes come from static shapes, unknown dimensions count as 32.
 """
 
 from __future__ import annotations
@@ -27,19 +32,19 @@ from graphmp.policy.traits import MOVES_NOTHING, homogeneity
 from graphmp.rewrite.units import TypedGraph
 
 CAST_BYTES = 6  # an element read in one dtype and written in the other
-SAVED_BYTES = 2  # an element in half instead of float32
-SENT = 100  # bytes in memory for one on the wire: 10 Gbit Ethernet moves 1.25 GB/s
-LAUNCH = 64  # bytes that stand for starting one more kernel: of two ways that move the same, the one with fewer casts
+SAVED_BYTES = 2  # of an element in half instead of float32
+SENT = 100  # bytes in memory for a byte sent: 10 Gbit Ethernet moves 1.25 GB/s
+LAUNCH = 64  # bytes for launching one more kernel: among equal costs, the fewest casts win
 
 
 class Costs(NamedTuple):
     """The cost of one tensor in a step, in bytes.
 
     Attributes:
-        written: more to write it in float32.
-        read: more for each reader in float32 that touches it.
-        cast: for a cast of it, either way; 0 for a constant.
-        sent: more for each other device that it is sent to in float32.
+        written: additional bytes to write it in float32.
+        read: additional bytes for each float32 consumer that touches it.
+        cast: of a cast of it, either way; 0 for a constant.
+        sent: additional bytes for each other device that it is sent to in float32.
     """
 
     written: int
@@ -101,7 +106,7 @@ def sends(graph: TypedGraph, name: str) -> bool:
 
 
 def stays_in_kernel(graph: TypedGraph, port: Port) -> bool:
-    """Whether TensorFlow fuses what writes a tensor with the one op that reads it."""
+    """Whether TensorFlow fuses the producer of a tensor with its only consumer."""
     absorbing = _FUSED.get(graph.view.nodes[port.node].op)
     if absorbing is None or port.output:
         return False

@@ -1,7 +1,8 @@
-"""Counts computed from shapes: the value of a small integer expression where static shapes settle it.
+"""Counts computed from shapes: the value of a small integer expression of static shapes.
 
-The expression is computed twice, with 32 and with 64 for every unknown dimension. Where the results agree the unknown
-dimensions cancel, as in a mean's divisor: all elements by those that are left.
+The expression is computed twice, with 32 and with 64 for every unknown dimension. If the results
+agree the unknown dimensions cancel, as in the divisor of a mean: all elements over the remaining
+ones.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from graphmp.graph.structure.view import GraphView, Port
 _UNKNOWN = (32, 64)
 _DEEPEST = 30
 
-# What the gradients of reductions are made of, by NumPy.
+# The ops in gradients of reductions, in NumPy.
 _OPS: Dict[str, Callable[..., Any]] = {
     "Add": np.add,
     "AddV2": np.add,
@@ -37,7 +38,7 @@ _OPS: Dict[str, Callable[..., Any]] = {
 
 
 def count(view: GraphView, name: str) -> Optional[float]:
-    """The value that a node gives whatever the unknown dimensions are; None where that isn't known."""
+    """The value of a node for any unknown dimensions; None if it depends on them."""
     values = [_value(view, Port(name, 0), unknown, 0) for unknown in _UNKNOWN]
     if any(value is None or np.size(value) != 1 for value in values) or not np.array_equal(
         values[0], values[1]
@@ -75,5 +76,5 @@ def _value(view: GraphView, port: Port, unknown: int, depth: int) -> Any:
         ValueError,
         IndexError,
         TypeError,
-    ):  # shapes that don't fit, as recorded by an older TensorFlow
+    ):  # incompatible shapes, as recorded by an older TensorFlow
         return None

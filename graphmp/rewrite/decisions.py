@@ -24,9 +24,9 @@ class Decisions(NamedTuple):
 
     Attributes:
         graph: the body and its units.
-        groups: which units share a dtype.
-        wanted: for each unit what painting gives; FREE where the minimum cut is to choose.
-        placed: for each unit HALF or FLOAT, after the cut.
+        groups: units that share a dtype.
+        wanted: the result of painting for each unit; FREE leaves the choice to the minimum cut.
+        placed: HALF or FLOAT for each unit, after the cut.
     """
 
     graph: TypedGraph
@@ -51,7 +51,7 @@ def decided(problem: Problem) -> Decisions:
     """Decisions on a body: it is painted, then its casts are placed.
 
     Raises:
-        GraphmpError: GMP002 for a --fetch that names no node, GMP008 for what is no graph.
+        GraphmpError: GMP002 for a --fetch that names no node, GMP008 for an invalid graph.
     """
     graph = _typed(problem)
     op_defs, config = problem.op_defs, problem.config
@@ -68,7 +68,7 @@ def decided(problem: Problem) -> Decisions:
 
 
 def _typed(problem: Problem) -> TypedGraph:
-    """The body with its units, and what is known of its gradient code."""
+    """The body with its units, and the facts about its gradient code."""
     body, plan = problem.body, problem.plan_here
     graph = TypedGraph(
         body.graph_def if body.function else with_inferred_shapes(body.graph_def), problem.op_defs
@@ -95,7 +95,7 @@ def _typed(problem: Problem) -> TypedGraph:
 
 
 def _fetched(problem: Problem, graph: TypedGraph, allow: AbstractSet[str]) -> Dict[str, Reason]:
-    """Nodes that keep their dtype for whoever fetches them, or for loss scaling."""
+    """Nodes that keep their dtype because they may be fetched, or for loss scaling."""
     found: Dict[str, Reason] = {}
     if problem.body.function is None:
         ahead = ahead_of_allow(graph, allow)

@@ -1,6 +1,6 @@
-"""Facts about denied ops in gradient code, by the ops that they are gradients of.
+"""Facts about denied ops in gradient code, from the ops that they differentiate.
 
-The gradient of an addition or product sums over what was broadcast, if anything was: over nothing, mostly.
+The gradient of an addition or product sums over broadcast dimensions: mostly over none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ class GradientFacts:
         self._varying: Optional[Set[str]] = None
 
     def is_indifferent(self, name: str) -> bool:
-        """Whether the dtype of a Sum makes no numerical difference: it adds nothing up, or is a constant's gradient, which nobody asked for."""
+        """Whether the dtype of a Sum makes no numerical difference.
+
+        It adds nothing up, or is a constant's gradient, which isn't used.
+        """
         return (
             self._adds_nothing(name)
             or self._shapes.reduces_nothing(name)
@@ -34,7 +37,9 @@ class GradientFacts:
         )
 
     def is_bounded(self, name: str) -> bool:
-        """Whether what an op gives can't be large, for what it is the gradient of (`policy/traits.txt`)."""
+        """Whether an op's result is bounded, given the op that it differentiates
+        (`policy/traits.txt`).
+        """
         nodes = self._graph.view.nodes
         if not any(pair.endswith("/" + nodes[name].op) for pair in BOUNDED_IN_GRADIENT):
             return False
@@ -44,11 +49,13 @@ class GradientFacts:
         )
 
     def _forward(self, name: str) -> str:
-        """The node whose gradient an op belongs to; empty where it belongs to none."""
+        """The node whose gradient an op belongs to; empty if there is none."""
         return (name in self._graph.gradients and self._graph.differentiated(name)) or ""
 
     def _adds_nothing(self, name: str) -> bool:
-        """Whether what a Sum gives, or is reshaped to, is as large as what it reads, by recorded shapes."""
+        """Whether a Sum's output, possibly reshaped, is as large as its input, by recorded
+        shapes.
+        """
         view = self._graph.view
         size = self._size(view.inputs(name)[0])
         reshapes = [
@@ -59,7 +66,7 @@ class GradientFacts:
         return size is not None and size in [self._size(Port(n, 0)) for n in [name] + reshapes]
 
     def _is_constants_gradient(self, name: str) -> bool:
-        """Whether nothing reads what a Sum leads to, and what it is the gradient of depends on nothing that has one."""
+        """Whether a Sum's result is unread, and the gradient of something without a gradient."""
         view = self._graph.view
         forward = self._forward(name) if name in self._graph.unread else ""
         if not forward:
@@ -82,7 +89,10 @@ class GradientFacts:
         return recorded_size(self._graph.view.nodes[port.node], port.output)
 
     def _varying_nodes(self) -> Set[str]:
-        """Nodes that depend on a variable, or on a placeholder that isn't of integers: what someone may want a gradient of."""
+        """Nodes that depend on a variable or a floating-point placeholder.
+
+        They may have gradients.
+        """
         if self._varying is None:
             view = self._graph.view
             sources = [

@@ -1,8 +1,13 @@
-"""A graph in parts that TensorFlow imports one by one: an import of the whole takes thirty times the memory of the graph's file.
+"""Splitting a graph into parts that TensorFlow imports one by one.
 
-1. A part is a run of nodes in the order of the graph. What they read from outside is a placeholder of its dtype and recorded shape.
-2. What has no inputs (constants, variables) comes along, and so does what gives a reference: a placeholder has neither value nor reference.
-3. Colocations, and control inputs from outside, say nothing of what a node computes; a part has none.
+Importing the whole takes thirty times the memory of the graph's file.
+
+1. A part is a run of nodes in the graph's order. Its inputs from outside are placeholders of their
+   dtype and recorded shape.
+2. Nodes without inputs (constants, variables) are copied, and so are producers of references: a
+   placeholder has neither value nor reference.
+3. Colocations, and control inputs from outside, don't affect what a node computes; they are
+   removed.
 """
 
 from __future__ import annotations
@@ -20,10 +25,11 @@ from graphmp.tf_hooks.op_defs import OpDefs, PortType, Signature
 def parts(
     graph_def: Union[tf.GraphDef, StoredGraphDef], op_defs: OpDefs, size: int
 ) -> Iterator[tf.GraphDef]:
-    """The parts of a graph, of so many nodes each and what comes along.
+    """The parts of a graph, of a given number of nodes each plus copies.
 
     Raises:
-        LookupError: for an input or a colocation that names no node, and where nobody knows the type of what is read.
+        LookupError: for an input or a colocation that names no node, and for inputs of unknown
+            type.
     """
     nodes = nodes_by_name(graph_def)
     names, signatures = list(nodes), _Signatures(nodes, op_defs)
@@ -34,7 +40,7 @@ def parts(
 
 
 class _Signatures(Dict[str, Signature]):
-    """The types of nodes by name, each found once: a restore op has thousands of readers, and as many types."""
+    """The types of nodes by name, each computed once: a restore op has thousands of consumers."""
 
     def __init__(self, nodes: Mapping[str, tf.NodeDef], op_defs: OpDefs):
         super().__init__()
@@ -54,7 +60,7 @@ class _Part:
         self._stand_ins: Dict[Port, str] = {}
 
     def fill(self, names: Sequence[str]) -> None:
-        """Adds nodes, and what they need."""
+        """Add nodes, and the nodes they need."""
         inside, waiting = set(names), list(names)
         while waiting:
             node = self._part.node.add()

@@ -1,12 +1,14 @@
 """Groups: units that share one dtype.
 
-1. A loop variable: its Enter, Merge, Switch, NextIteration and Exit.
-   `Enter(f32) -> Merge -> Switch -> ...`  becomes half as a whole or not at all.
-2. A TensorArray with its reads, writes and gradient arrays; a Stack with its pushes and pops; a TensorList with all its
-   operations: whatever shares a handle, through control flow too.
-3. The operands and the result of one allow op: BatchMatMulV3 has a type attribute for each, and kernels for all alike.
-4. The all-reduces of one key or name, which the towers of a graph run each for itself: they add up one tensor.
-5. The inputs and outputs of one function-calling op are its signature; they are pinned, not grouped.
+1. A loop variable: its Enter, Merge, Switch, NextIteration and Exit. `Enter(f32) -> Merge -> Switch
+   -> ...` becomes half as a whole or not at all.
+2. A TensorArray with its reads, writes and gradient arrays; a Stack with its pushes and pops; a
+   TensorList with all its operations: all ops on the same handle, through control flow too.
+3. The operands and the result of one allow op: BatchMatMulV3 has a type attribute for each, and
+   only kernels for equal types.
+4. The all-reduces of one key or name, which each tower of a graph runs: they add up one tensor.
+5. The inputs and outputs of one function-calling op are its signature; they are pinned, not
+   grouped.
 """
 
 from __future__ import annotations
@@ -27,16 +29,16 @@ _HANDLES = (RESOURCE, STRING, VARIANT)
 
 
 class Groups:
-    """Which units go together.
+    """Units that share a dtype.
 
     Attributes:
         of: the group of each unit; groups are numbered from 0.
         members: the units of each group.
-        leaving: why the dtype of a unit can't change: its handle reaches what is no operation on such handles.
+        leaving: why the dtype of a unit can't change: its handle reaches an op for other handles.
     """
 
     def __init__(self, graph: TypedGraph, allow: AbstractSet[str]):
-        """Finds all groups of a graph body; `allow` are the op types of the policy's allow list."""
+        """Find all groups of a graph body; `allow` are the op types of the policy's allow list."""
         handle_pairs, leaving = _handle_classes(graph)
         self.of = _components(
             len(graph.units),
@@ -74,7 +76,7 @@ def _operands(graph: TypedGraph, allow: AbstractSet[str]) -> Iterator[Tuple[int,
 
 
 def _reduces(graph: TypedGraph) -> Iterator[Tuple[int, int]]:
-    """Pairs of units of all-reduces that run as one."""
+    """Pairs of units of all-reduces that run together."""
     first: Dict[Tuple[str, bytes, int], int] = {}
     for name in sorted(graph.joined):
         node = graph.view.nodes[name]
@@ -96,7 +98,7 @@ def _pairs(graph: TypedGraph, units: Sequence[int], other: str) -> Iterator[Tupl
 
 
 def _handle_classes(graph: TypedGraph) -> Tuple[List[Tuple[int, int]], Dict[int, Reason]]:
-    """Pairs of units whose nodes share a handle, and the units whose handle goes elsewhere."""
+    """Pairs of units whose nodes share a handle, and the units whose handle is used otherwise."""
     nodes = graph.view.nodes
     index = {
         name: i
@@ -104,7 +106,8 @@ def _handle_classes(graph: TypedGraph) -> Tuple[List[Tuple[int, int]], Dict[int,
         if nodes[name].op in HANDLE_OPS or nodes[name].op in PASSES_ON
     }
     edges: List[Tuple[int, int]] = []
-    touched: Dict[int, str] = {}  # node number -> a user of the handle that is no operation on it
+    # node number -> a user of the handle that isn't an operation on it
+    touched: Dict[int, str] = {}
     for name in index:
         for consumer in graph.view.consumers(name):
             if not _is_handle(graph, name, consumer):
@@ -134,11 +137,11 @@ def _handle_classes(graph: TypedGraph) -> Tuple[List[Tuple[int, int]], Dict[int,
 
 
 def _is_handle(graph: TypedGraph, producer: str, consumer: Consumer) -> bool:
-    """Whether an edge carries a handle: the type of either end says so."""
+    """Whether an edge carries a handle, by the type at either end."""
     if graph.reader(consumer) != OTHER and graph.writer(Port(producer, consumer.output)) != OTHER:
         return False
     signature, reading = graph.signature(producer), graph.signature(consumer.node)
-    if signature is None:  # 1.15.5 knows no op for a function's argument
+    if signature is None:  # 1.15.5 has no op for a function's argument
         return reading is not None and reading.inputs[consumer.slot].dtype in _HANDLES
     return (
         consumer.output < len(signature.outputs)

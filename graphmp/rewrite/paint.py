@@ -1,26 +1,27 @@
-"""Painting: what each unit wants by the op policy, before casts are placed.
+"""Painting: the dtype of each unit by the op policy, before casts are placed.
 
-Rules, first match wins:
+Rules, the first match counts:
 
 1. Pinned units are float32.
-2. --force_compute: half, where the op takes it.
+2. --force_compute: half, if the op supports it.
 3. Range guard: float32, and it counts as denied.
-4. allow: half. They end every chain of the rules below.
-5. deny: float32. So is Softmax, LogSoftmax or Sigmoid behind the last allow op of the forward pass (it leads to a loss or
-   an output), and the gradient code of a denied op that isn't linear. Ops on no list are float32.
-6. infer, downstream of a denied unit through infer and clear units: float32.
-   `Exp -> Mul -> Add -> MatMul`   Mul and Add are float32, MatMul half.
-   What is bounded whatever it reads ends the chain: `Exp -> Tanh -> Mul -> MatMul`   Tanh is float32, Mul free. In gradient
-   code so do the Sum of a Softmax, a mean weighted by probabilities, and the Exp of an Erf. So does a Rsqrt of a variance and an epsilon
-   that half precision holds.
-7. infer: free between allow ops (`MatMul -> BiasAdd -> MatMul`), behind what ended a chain as behind an allow op, a bias behind
-   one, and in gradient code behind one; else float32.
-   A sum of up to eight gradients that leaves gradient code is one of a variable's: float32, and so is a sum in a loop.
-8. clear: free where an allow op lies on either side, where it looks at a shape alone or only its shape is looked at, or fills with
-   a constant; else float32.
-   A Sum counts as clear where it is indifferent (`gradient_facts.py`).
+4. allow: half. Allow ops end every chain of the rules below.
+5. deny: float32. So is Softmax, LogSoftmax or Sigmoid behind the last allow op of the forward pass
+   (it leads to a loss or an output), and nonlinear gradient code of a denied op. Ops on no list are
+   float32.
+6. infer, downstream of a denied unit through infer and clear units: float32. In `Exp -> Mul -> Add
+   -> MatMul`, Mul and Add are float32, MatMul half. An op with bounded results ends the chain: in
+   `Exp -> Tanh -> Mul -> MatMul`, Tanh is float32, Mul free. In gradient code so do the Sum of a
+   Softmax, a mean weighted by probabilities, and the Exp of an Erf; also a Rsqrt of a variance and
+   an epsilon that half precision holds.
+7. infer: free between allow ops (`MatMul -> BiasAdd -> MatMul`), behind the end of a chain as
+   behind an allow op, a bias behind one, and in gradient code behind one; else float32. A sum of up
+   to eight gradients that leaves gradient code is a variable's: float32, and so is a sum in a loop.
+8. clear: free next to an allow op, if it reads only a shape or only its shape is read, or if it
+   fills with a constant; else float32. A Sum counts as clear if it is indifferent
+   (`gradient_facts.py`).
 
-What is free goes to the minimum cut.
+Free units are decided by the minimum cut.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ HALF, FLOAT, FREE = "half", "float32", "free"
 
 
 class Paint(NamedTuple):
-    """The colour that a unit wants.
+    """The colour of a unit.
 
     Attributes:
         colour: HALF, FLOAT, or FREE for the cut to choose.
         reason: why.
-        because: the unit that led to it; -1 where the reason stands for itself.
+        because: the unit that led to it; -1 if there is none.
     """
 
     colour: str
@@ -139,7 +140,10 @@ def _forced(
 
 
 def _agree(graph: TypedGraph, groups: Groups, painted: List[Paint]) -> None:
-    """A group with a float32 member is float32, else one with a half member half; one whose handle leaves is float32."""
+    """Give each group one colour: float32 if a member is, or its handle leaves.
+
+    Else half if one is.
+    """
     for members in groups.members:
         leaving = next((groups.leaving[m] for m in members if m in groups.leaving), None)
         colours = (FLOAT,) if leaving else (FLOAT, HALF)
@@ -167,12 +171,12 @@ class _Painter:
         self._shapes_alone: Dict[int, bool] = {}
         for number, unit in enumerate(graph.units):
             if graph.node(number).op == "Cast" and unit.attribute == "DstT":
-                self._category[number] = CLEAR  # one that isn't pinned comes from exact integers
+                self._category[number] = CLEAR  # an unpinned one comes from exact integers
             elif graph.node(number).op == "Sum" and self._facts.is_indifferent(unit.node):
                 self._category[number] = CLEAR
 
     def listed(self, number: int) -> Paint:
-        """By the lists alone."""
+        """By the op lists alone."""
         category, op = self._category[number], self._graph.node(number).op
         if category == ALLOW:
             return Paint(HALF, Reason(ALLOW, "%s is worth half precision" % op))
@@ -183,7 +187,7 @@ class _Painter:
         return Paint(FLOAT, Reason(UNLISTED, "%s is on no list" % op))
 
     def tail(self) -> Dict[int, Reason]:
-        """Last activations: those of the forward pass with no allow op behind them."""
+        """Final activations: those of the forward pass without a following allow op."""
         nodes = self._graph.view.nodes
         candidates = [
             name
@@ -202,7 +206,7 @@ class _Painter:
         }
 
     def nonlinear_gradients(self, denied: AbstractSet[int]) -> Dict[int, Reason]:
-        """Infer units in the gradient code of a denied op that isn't linear."""
+        """Infer units in nonlinear gradient code of a denied op."""
         graph = self._graph
         sources = {
             graph.units[n].node
@@ -220,7 +224,10 @@ class _Painter:
     def spread_denied(
         self, painted: List[Paint], denied: AbstractSet[int], groups: Groups
     ) -> Set[int]:
-        """Rule 6, breadth first, so that `because` leads back to the source on a shortest chain. Returns the units that ended a chain."""
+        """Apply rule 6, breadth first. Returns the units that ended a chain.
+
+        `because` thus leads back to the source on a shortest chain.
+        """
         tame = {number for number in denied if self._is_bounded(self._graph.units[number].node)}
         waiting = sorted(denied - tame)
         seen = set(waiting) | tame
@@ -263,7 +270,7 @@ class _Painter:
                     yield other
 
     def keep_between(self, painted: List[Paint], tame: AbstractSet[int], groups: Groups) -> None:
-        """Rules 7 and 8; `tame` are units that ended a chain of rule 6."""
+        """Apply rules 7 and 8; `tame` are units that ended a chain of rule 6."""
         allowed = [number for number, p in enumerate(painted) if p.colour == HALF]
         behind = self._reach([*allowed, *sorted(tame)], painted, groups, self._graph.downstream)
         ahead = self._reach(allowed, painted, groups, self._graph.upstream)
@@ -286,7 +293,10 @@ class _Painter:
                 painted[number] = Paint(FLOAT, self._no_way_on(number), p.because)
 
     def _is_indifferent(self, number: int) -> bool:
-        """Whether a clear unit costs nothing in either dtype: it looks at a shape alone, or fills a tensor with a constant."""
+        """Whether a clear unit costs nothing in either dtype.
+
+        It reads a shape, or fills by a constant.
+        """
         name, op = self._graph.units[number].node, self._graph.node(number).op
         ports = [
             port
@@ -296,10 +306,13 @@ class _Painter:
         of_constants = all(self._graph.view.nodes[port.node].op == "Const" for port in ports)
         return (
             of_constants if op == "Fill" else op in FORGETS_VALUES and not of_constants
-        )  # a constant needs no second one for its shape
+        )  # a constant needs no second copy for its shape
 
     def _gives_shapes(self, number: int, groups: Groups) -> bool:
-        """Whether nothing but shapes is read of a group: of the Stack that keeps a tensor for the gradient of a concatenation, say."""
+        """Whether only shapes are read of a group.
+
+        For example of the Stack that keeps a tensor for the gradient of a concatenation.
+        """
         group = groups.of[number]
         if group not in self._shapes_alone:
             nodes = [self._graph.units[member].node for member in groups.members[group]]
@@ -317,7 +330,10 @@ class _Painter:
         return self._shapes_alone[group]
 
     def _ends_well(self, number: int) -> bool:
-        """Whether an infer unit that no allow op reads may be half: a reduction in gradient code, but not a sum of gradients; a test."""
+        """Whether an infer unit that no allow op reads may be half.
+
+        A test may, and a reduction in gradient code, but not a sum of gradients.
+        """
         name, op = self._graph.units[number].node, self._graph.node(number).op
         signature = self._graph.signature(name)
         is_test = signature is not None and all(
@@ -331,7 +347,10 @@ class _Painter:
         )
 
     def _adds_bias(self, name: str) -> bool:
-        """Whether a node adds a variable to its input: a bias, which belongs to the matmul before it."""
+        """Whether a node adds a variable to its input.
+
+        A bias, which belongs to the previous matmul.
+        """
         op = self._graph.view.nodes[name].op
         return op in BIAS_ADDS or (
             op in SUMS
@@ -347,7 +366,10 @@ class _Painter:
         return Reason(INFER, "leads to no other half-precision op")
 
     def _leaves(self, number: int) -> bool:
-        """Whether the result of a unit in gradient code leaves it as it is: what reads it there hands it on, or adds to it in a loop."""
+        """Whether a unit's result leaves gradient code unchanged.
+
+        Gradient code only copies or adds it.
+        """
         start = self._graph.units[number].node
         seen, waiting = {start}, [start]
         while waiting:
@@ -375,7 +397,10 @@ class _Painter:
         groups: Groups,
         neighbours: Callable[[int], Iterable[int]],
     ) -> Set[int]:
-        """Free units that `neighbours` leads to from `start` through free units, a group as one."""
+        """Free units that `neighbours` leads to from `start` through free units.
+
+        Groups count as one.
+        """
         seen: Set[int] = set()
         waiting = list(start)
         while waiting:
@@ -388,7 +413,7 @@ class _Painter:
 
 
 def ahead_of_allow(graph: TypedGraph, allow: AbstractSet[str]) -> Set[str]:
-    """Nodes of the forward pass that an allow op of the forward pass depends on by data, itself included."""
+    """Nodes of the forward pass that an allow op of the forward pass depends on, or is."""
     nodes, gradients = graph.view.nodes, graph.gradients
     waiting = [name for name, node in nodes.items() if node.op in allow and name not in gradients]
     seen = set(waiting)

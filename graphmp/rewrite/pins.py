@@ -1,15 +1,17 @@
-"""Pins: units whose dtype must stay what it is, each with its reason.
+"""Pins: units whose dtype must not change, with reasons.
 
-Rules, in order; the first that holds is the reason.
+Rules in order; the first that applies is the reason.
 
-1. Loss scaling, which is in the graph already. A reference or a resource is read: the dtype is the variable's.
+1. Inserted loss scaling. Reads of references and resources: the dtype is the variable's.
 2. Statistics of a batch normalisation (`U`).
-3. The op takes no half precision, or has no kernel of it; a TensorArray's flow.
-4. What is fetched: signatures, --fetch, definitions of variables, and in collections the outputs of the model.
+3. The op doesn't support half precision, or has no kernel for it; the flow of a TensorArray.
+4. Fetched nodes: signatures, --fetch, definitions of variables, and outputs of the model in
+   collections.
 5. --keep_float32.
-6. A cast of the model's own, except one from bool, uint8 or int8, which half precision holds exactly.
-7. Look-ups in a variable: the rows are cast, not the table, unless the rows are known to be the larger by far.
-8. Update math: what depends on gradients outside gradient code (clips, norms, averages, optimizers).
+6. A cast of the model's own, except from bool, uint8 or int8, which half precision holds exactly.
+7. Look-ups in a variable: the rows are cast, not the table, unless the rows are known to be far
+   larger.
+8. Update math: descendants of gradients outside gradient code (clips, norms, averages, optimizers).
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ _OWN = Reason(LOSS_SCALE, "computes in float32")
 _OWN_CAST = Reason(OWN_CAST, "the model casts here itself")
 _STATISTICS = Reason(STATISTICS, "a normalisation keeps its mean and variance in float32")
 _UPDATE = Reason(UPDATE, "computes in float32 on gradients")
-_SMALL_TABLE = 8  # a table of which a look-up gives so many times its size may be cast itself
+_SMALL_TABLE = 8  # a table may be cast itself if a look-up's result is this many times larger
 
 
 def pin(
@@ -67,14 +69,14 @@ def pin(
     policy: Policy,
     fetched: Dict[str, Reason],
 ) -> Dict[int, Reason]:
-    """Pinned units and why.
+    """Pinned units and reasons.
 
     Args:
         graph: the graph body.
         op_defs: definitions of its ops.
         config: compute dtype and the user's rules.
         policy: its allow list ends update math.
-        fetched: nodes that keep their dtype because someone may fetch them, and why.
+        fetched: nodes that keep their dtype because they may be fetched, with reasons.
     """
     pins: Dict[int, Reason] = {}
     updates = update_math(graph, policy.allow)
@@ -103,7 +105,7 @@ def pin(
 def unsupported(
     graph: TypedGraph, number: int, op_defs: OpDefs, compute_dtype: str
 ) -> Optional[Reason]:
-    """Why a unit can't be half whatever anyone asks; None where it can."""
+    """Why a unit can't be half under any options; None if it can."""
     unit, op = graph.units[number], graph.node(number).op
     if not op_defs.allows(op, unit.attribute, BY_NAME[compute_dtype]):
         return Reason(NO_KERNEL, "%s takes no %s" % (op, compute_dtype))
@@ -113,7 +115,7 @@ def unsupported(
 
 
 def update_math(graph: TypedGraph, allow: AbstractSet[str]) -> AbstractSet[str]:
-    """Nodes outside gradient code that depend on it by data, up to the next matmul or convolution and what reads one."""
+    """Nodes outside gradient code that depend on it by data, up to matmuls and their consumers."""
     nodes, gradients = graph.view.nodes, graph.gradients
     seen: Set[str] = set()
     waiting = list(gradients)
@@ -134,14 +136,14 @@ def update_math(graph: TypedGraph, allow: AbstractSet[str]) -> AbstractSet[str]:
 def fetched_nodes(
     meta_graph: tf.MetaGraphDef, config: Config, nodes: AbstractSet[str], outputs: AbstractSet[str]
 ) -> Dict[str, Reason]:
-    """Nodes that keep their dtype because a signature, a flag, a variable's definition or a collection names them.
+    """Nodes that keep their dtype because a signature, flag, variable or collection names them.
 
     Args:
-        meta_graph: where signatures and collections are.
+        meta_graph: has the signatures and collections.
         config: its `fetch`.
         nodes: the graph's node names.
-        outputs: nodes behind the last matmul or convolution. A collection may name every layer's activation (tf-slim's
-            end points do); of such a list only the model's outputs keep their dtype.
+        outputs: nodes behind the last matmul or convolution. A collection may name every layer's
+            activation (tf-slim's end points do); only the model's outputs in it keep their dtype.
 
     Raises:
         GraphmpError: GMP002 for a --fetch that names no node.
@@ -253,7 +255,7 @@ def _flow(graph: TypedGraph) -> AbstractSet[str]:
 
 
 def _is_flow(graph: TypedGraph, port: Port) -> bool:
-    """Whether an output of a TensorArray op is its flow: a float that follows no attribute."""
+    """Whether an output of a TensorArray op is its flow: a float without a type attribute."""
     return graph.writer(port) == FIXED
 
 
@@ -269,7 +271,7 @@ def _is_own_cast(graph: TypedGraph, number: int) -> bool:
 
 
 def _look_up(graph: TypedGraph, name: str) -> Optional[Reason]:
-    """Why a look-up keeps its dtype; None where its table isn't a variable, or is small."""
+    """Why a look-up keeps its dtype; None if its table isn't a variable, or is small."""
     if graph.view.nodes[name].op not in LOOK_UPS or not graph.view.inputs(name):
         return None
     table = graph.view.inputs(name)[0]

@@ -1,6 +1,6 @@
 """The rewrite: plan the loss scale, insert it, decide on dtypes, apply the decisions, check.
 
-The graph that is given is copied first.
+It works on a copy of the given graph.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def decide(meta_graph: tf.MetaGraphDef, config: Config, policy: Policy) -> Dict[
     """Decisions for the main graph ("") and each function that it calls; nothing is changed.
 
     Raises:
-        GraphmpError: GMP002 for a --fetch that names no node, GMP008 for what is no graph.
+        GraphmpError: GMP002 for a --fetch that names no node, GMP008 for an invalid graph.
     """
     op_defs = OpDefs(meta_graph)
     plan = _planned(meta_graph, op_defs, config, policy).plan
@@ -74,14 +74,15 @@ def rewrite(
     """Convert a graph that is already built.
 
     Args:
-        meta_graph: the graph; it is not changed. Of a stored one there is a single copy in memory while it is rewritten.
+        meta_graph: the graph; it isn't changed. Of a stored graph there is only one copy in memory.
         config: the options.
         policy: the op lists.
-        recorded: calls of `tf.gradients` that were seen as the graph was built.
+        recorded: recorded calls of `tf.gradients`.
         solve: decides on a body.
 
     Raises:
-        GraphmpError: GMP002, GMP008; GMP021 where the result fails its check; GMP022 for another conversion's result.
+        GraphmpError: GMP002, GMP008; GMP021 if the result fails its check; GMP022 for another
+            conversion's result.
     """
     op_defs = OpDefs(meta_graph)
     changed, facts = _changed(meta_graph, op_defs, config, policy, recorded, solve)
@@ -126,7 +127,7 @@ def _painted(problem: Problem, solve: Solver) -> Notes:
 
 
 class _Planned(NamedTuple):
-    """Facts about a graph, the view of it for loss scaling, and the plan for that."""
+    """Facts about a graph, its TrainingGraph, and the plan of its loss scaling."""
 
     special: Recognised
     training: TrainingGraph

@@ -1,19 +1,23 @@
 """Placing the casts: a minimum cut over the units that painting left free.
 
-Source = half, sink = float32; a free group is one vertex. What a cut costs is bytes moved (`costs.py`):
+Source = half, sink = float32; a free group is one vertex. The cost of a cut is bytes moved
+(`costs.py`):
 
-- what a float32 unit moves more than a half one, for each tensor that it reads or writes: source -> u;
-- casting a tensor up (half producer, float32 reader): producer -> x, x -> each reader;
-- casting it down costs the same: each reader -> x, x -> producer. A cast serves all its readers, hence x;
-- what two float32 units on different devices send each other; where both are free, half of that for each of the two;
-- what an all-reduce of gradients sends: source -> u;
-- what compares or rounds never reads a cast made for its sake: reader -> producer, infinite; nor do all-reduces and what hands gradients to
-  them: gradients that are float32 for a reason stay so.
+- additional bytes of a float32 unit, for each tensor that it reads or writes: source -> u;
+- casting a tensor up (half producer, float32 consumer): producer -> x, x -> each consumer;
+- casting it down costs the same: each consumer -> x, x -> producer. A cast serves all its
+  consumers, hence x;
+- tensors sent between float32 units on different devices; if both are free, half of that for each;
+- tensors sent by an all-reduce of gradients: source -> u;
+- comparisons and rounding never read a cast made for their sake: consumer -> producer, infinite;
+  neither do all-reduces and the nodes that pass gradients to them: gradients that are float32 for a
+  reason stay so.
 
-Ties go to half.
+Ties become half.
 
-The cut is scipy's maximum flow, some connected parts of the free units at a time. It takes 32-bit capacities and wraps
-silently above them, so costs are scaled to fit, and the value of the cut is checked against the flow.
+The cut is scipy's maximum flow, for several connected parts of the free units at a time. It uses
+32-bit capacities and wraps silently above them; costs are therefore scaled to fit, and the value of
+the cut is checked against the flow.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from graphmp.rewrite.units import TypedGraph
 
 SOURCE, SINK = 0, 1
 _LIMIT = 2**30  # sum of all finite capacities of one flow; twice that fits 32 bits
-_MOST_ARCS = 500  # of parts that share a flow: scipy before 1.9 looks at all of them for each path that it finds
+_MOST_ARCS = 500  # of parts that share a flow: scipy before 1.9 examines all of them for each path
 
 Arc = Tuple[int, int, float]
 _INFINITE = float("inf")
@@ -48,7 +52,7 @@ _HALF = {
 def place(
     graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
 ) -> List[Paint]:
-    """Decides what painting left free: HALF or FLOAT for every unit."""
+    """Decide on what painting left free: HALF or FLOAT for every unit."""
     arcs = list(_merged(_arcs(graph, groups, painted, compute_dtype)))
     half = _half_side(arcs)
     cut = {vertex for a, b, _ in arcs for vertex in (a, b)}
@@ -68,7 +72,7 @@ def place(
 
 
 def _constant(graph: TypedGraph, number: int, decided: List[Paint]) -> Paint:
-    """A constant is what its readers are; where they differ there is a second one."""
+    """A constant has its consumers' dtype; if they differ there is a second one."""
     readers = [
         graph.reader(consumer) for consumer in graph.view.consumers(graph.units[number].node)
     ]
@@ -80,7 +84,7 @@ def _constant(graph: TypedGraph, number: int, decided: List[Paint]) -> Paint:
 def _arcs(
     graph: TypedGraph, groups: Groups, painted: List[Paint], compute_dtype: str
 ) -> Iterator[Arc]:
-    """The arcs of the cut. A group is vertex 2 + its number; casts take the numbers behind."""
+    """The arcs of the cut. A group is vertex 2 + its number; casts have the numbers after that."""
     fresh = 2 + len(groups.members)
 
     def vertex(unit: int) -> int:
@@ -126,7 +130,7 @@ def _arcs(
 
 
 def _cast(producer: int, readers: Set[int], other: int, cost: float, shared: int) -> Iterator[Arc]:
-    """Arcs that cost once where the producer isn't on the side of `other` and any reader is."""
+    """Arcs with a cost if the producer isn't on the side of `other` and any reader is."""
     if producer == other:
         return
     if other in readers:  # that one reader needs the cast anyway
@@ -141,7 +145,10 @@ def _cast(producer: int, readers: Set[int], other: int, cost: float, shared: int
 
 
 def _sent(producer: int, readers: Set[int], cost: float, shared: int) -> Iterator[Arc]:
-    """Arcs that cost where producer and any reader are float32. A cut can't charge a pair of free ends for being alike: each bears half."""
+    """Arcs with a cost if the producer and any reader are float32.
+
+    A cut can't charge a pair of free ends for being equal: each bears half.
+    """
     free = producer > SINK
     if producer == SOURCE or readers == {SOURCE}:
         return
@@ -152,7 +159,7 @@ def _sent(producer: int, readers: Set[int], cost: float, shared: int) -> Iterato
 
 
 def _merged(arcs: Iterator[Arc]) -> Iterator[Arc]:
-    """Parallel arcs added up; what the terminals have between them is no choice."""
+    """Parallel arcs added up, without those between the terminals."""
     total: Dict[Tuple[int, int], float] = collections.defaultdict(float)
     for a, b, capacity in arcs:
         if a != b and {a, b} != {SOURCE, SINK} and b != SOURCE and a != SINK:
@@ -178,7 +185,7 @@ def _half_side(arcs: List[Arc]) -> Set[int]:
 
 
 def _batches(parts: Iterable[List[Arc]]) -> Iterator[List[Arc]]:
-    """Parts that share a flow: they have nothing in common but the terminals, and to set a flow up takes longer than to find it."""
+    """Parts that share a flow: they only have the terminals in common, and the setup dominates."""
     batch: List[Arc] = []
     total = 0.0
     for part in parts:
@@ -193,7 +200,7 @@ def _batches(parts: Iterable[List[Arc]]) -> Iterator[List[Arc]]:
 
 
 def _cut(arcs: List[Arc]) -> Set[int]:
-    """The source side of the minimum cut of some parts, as large as it can be: a vertex that need not be float32 is half."""
+    """The source side of the minimum cut of some parts, as large as possible: ties become half."""
     vertices = sorted({v for a, b, _ in arcs for v in (a, b)} | {SOURCE, SINK})
     local = {v: i for i, v in enumerate(vertices)}
     capacities = _scaled([capacity for _, _, capacity in arcs])
@@ -215,7 +222,7 @@ def _cut(arcs: List[Arc]) -> Set[int]:
 
 
 def _scaled(capacities: List[float]) -> Any:
-    """Capacities as 32-bit integers whose finite sum fits; an infinite one is more than all of them."""
+    """Capacities as 32-bit integers with a finite sum; infinity exceeds that sum."""
     values = np.array(capacities, np.float64)
     finite = np.isfinite(values)
     total = values[finite].sum()
@@ -230,7 +237,7 @@ def _scaled(capacities: List[float]) -> Any:
 def _check(
     rows: List[int], columns: List[int], capacities: Any, float32: Set[int], flow: int
 ) -> None:
-    """Raises ArithmeticError where the cut isn't worth the flow: capacities wrapped."""
+    """Raise ArithmeticError if cut and flow differ in value: capacities wrapped."""
     cut = sum(
         int(c) for a, b, c in zip(rows, columns, capacities) if a not in float32 and b in float32
     )

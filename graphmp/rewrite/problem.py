@@ -29,7 +29,7 @@ class Problem:
 
     Attributes:
         body: the nodes.
-        meta_graph: the signatures and collections that name nodes of the main graph.
+        meta_graph: has the signatures and collections that name nodes of the main graph.
         op_defs: definitions of the ops.
         config: the options.
         policy: the op lists.
@@ -45,7 +45,7 @@ class Problem:
 
     @property
     def plan_here(self) -> Optional[ScalePlan]:
-        """The loss scaling of this body; None for a function that has none."""
+        """The loss scaling of this body; None for a function without any."""
         if self.body.function is None:
             return self.plan
         inside = [*self.plan.inside, *self.plan.returned]

@@ -1,12 +1,12 @@
-"""The range guard: constants and counts that half precision can't hold keep the ops that use them in float32.
+"""The range guard: constants and counts that half precision can't hold keep ops in float32.
 
 1. A constant with |c| > 65504, or c != 0 and |c| < 2^-24 (float16; bfloat16 has float32's range):
-   `Mul(mask, -1e9)`, `Add(x, 1e-12)` stay float32. The constant is followed through ops that hand values on.
-   A matmul or convolution is kept only by what overflows, or where all that isn't zero would be flushed to zero: a small
-   weight among others does no harm.
-2. A count computed from shapes (`Cast(Prod(Shape(x)))`, what means divide by) may be any size: what uses it stays
-   float32, but where static shapes settle that it fits.
-3. What an audit saw overflow (`--ranges`) stays float32, and so do ops that read it.
+   `Mul(mask, -1e9)`, `Add(x, 1e-12)` stay float32. The constant is followed through ops that pass
+   values on. A matmul or convolution is only kept by overflow, or if all nonzero values would
+   become zero: a small weight among others does no harm.
+2. A count computed from shapes (`Cast(Prod(Shape(x)))`, the divisor of means) may be any size: ops
+   that use it stay float32, unless static shapes show that it fits.
+3. Nodes that overflowed in an audit (`--ranges`) stay float32, and so do their consumers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from graphmp.rewrite.units import TypedGraph
 
 
 class Misfit(NamedTuple):
-    """A constant that half precision can't hold: one value of it that doesn't fit, and whether it spoils matmuls too."""
+    """A constant that half precision can't hold.
+
+    One value that doesn't fit, and whether it spoils matmuls too.
+    """
 
     value: float
     spoils_all: bool
@@ -39,7 +42,10 @@ def guarded(
     compute_dtype: str,
     overflowed: AbstractSet[str] = frozenset(),
 ) -> Dict[int, Reason]:
-    """Units that the range guard keeps in float32, and why; `overflowed` are nodes whose values an audit saw overflow."""
+    """Units that the range guard keeps in float32, with reasons.
+
+    `overflowed` are nodes whose values overflowed in an audit.
+    """
     found: Dict[int, Reason] = {}
     for name in sorted(overflowed & graph.view.nodes.keys()):
         reason = Reason(RANGE_GUARD, "%s overflowed in an audit" % name, name)
@@ -71,7 +77,7 @@ def guarded(
 
 
 def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
-    """The value of a float32 constant that the compute dtype can't hold.
+    """A value of a float32 constant that the compute dtype can't hold.
 
     None if it holds all of them.
     """
@@ -85,7 +91,10 @@ def misfit(node: tf.NodeDef, compute_dtype: str) -> Optional[Misfit]:
 
 
 def is_off_zero(graph: TypedGraph, name: str) -> bool:
-    """Whether what a node reads is kept off zero by a constant that half precision holds: `variance + 0.001`, where a variance isn't negative."""
+    """Whether a constant that half precision holds keeps a node's input away from zero.
+
+    For example `variance + 0.001`, as a variance isn't negative.
+    """
     nodes = graph.view.nodes
     sums = [
         port.node
@@ -121,7 +130,7 @@ def _values(node: tf.NodeDef) -> Any:
 
 
 def _users(graph: TypedGraph, constant: str, policy: Policy, fit: Misfit) -> Iterator[int]:
-    """Units that compute with a constant, and those that hand it on to them."""
+    """Units that compute with a constant, and those that pass it on to them."""
     seen: Set[str] = {constant}
     waiting: List[str] = [constant]
     yield from graph.units_of(constant)
@@ -145,7 +154,7 @@ def _fits(number: Optional[float], compute_dtype: str) -> bool:
 
 
 def _is_count(graph: TypedGraph, name: str) -> bool:
-    """Whether a Cast turns an integer into a float that comes from shapes and constants alone."""
+    """Whether a Cast turns an integer computed from shapes and constants into a float."""
     node = graph.view.nodes[name]
     if "SrcT" not in node.attr or node.attr["SrcT"].type not in (INT32, INT64):
         return False
@@ -159,7 +168,7 @@ def _is_count(graph: TypedGraph, name: str) -> bool:
 
 
 def _integer_ancestors(graph: TypedGraph, name: str, most: int = 200) -> Set[str]:
-    """Ancestors by data, not beyond what looks at a shape; `most` bounds the work."""
+    """Ancestors by data, not beyond reads of shapes; `most` limits the search."""
     seen: Set[str] = set()
     waiting = [port.node for port in graph.view.inputs(name)]
     while waiting and len(seen) < most:

@@ -1,4 +1,7 @@
-"""Graphs that want less than a conversion, recognised by what is in them and said in one line."""
+"""Graphs that need less than a full conversion, recognised by their nodes.
+
+One line for each case.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from graphmp.rewrite.unmatched import unmatched
 from graphmp.scaling.losses.inside import training_functions
 
 _INSERTED = re.compile(r"_graphmp_(float16|bfloat16|float32)(_\d+)?$")
-_BY_HAND = re.compile(r"(^|/)fp32_vars/")  # where NVIDIA's recipe keeps float32 copies of variables
+_BY_HAND = re.compile(r"(^|/)fp32_vars/")  # NVIDIA's recipe keeps float32 copies of variables there
 _SCALE_NAME = re.compile(
     r"(^|/)(current_)?loss_scal(e|er|ing)(_\d+)?(/|$)|LossScale", re.IGNORECASE
 )
@@ -33,8 +36,8 @@ class Recognised(NamedTuple):
 
     Attributes:
         warnings: rows of the report, `code`, `node`, `message`.
-        leave: whether the graph is to be left as it is.
-        scales_itself: whether it scales its loss, so that nothing is to be scaled or clipped.
+        leave: whether the graph must not be changed.
+        scales_itself: whether it scales its loss, so that nothing is scaled or clipped.
     """
 
     warnings: List[Dict[str, str]]
@@ -50,7 +53,7 @@ def recognise(
     gradients: AbstractSet[str],
     recorded: Sequence[Recorded] = (),
 ) -> Recognised:
-    """Looks for signs of an earlier conversion, half precision, float64, loss scaling, and for training.
+    """Detect an earlier conversion, half precision, float64, loss scaling, and missing training.
 
     Args:
         meta_graph: the graph.
@@ -58,10 +61,11 @@ def recognise(
         config: the options.
         policy: the op lists.
         gradients: the main graph's gradient code.
-        recorded: calls of `tf.gradients` on record, for those inside functions.
+        recorded: recorded calls of `tf.gradients`, for those inside functions.
 
     Raises:
-        GraphmpError: GMP022 for a graph that graphmp converted with other flags or in another version.
+        GraphmpError: GMP022 for a graph that graphmp converted with other flags or in another
+            version.
     """
     if already_converted(meta_graph, view, config):
         return Recognised(
@@ -103,7 +107,7 @@ def recognise(
 
 
 def already_converted(meta_graph: tf.MetaGraphDef, view: GraphView, config: Config) -> bool:
-    """Whether the graph is a conversion's result by these very flags. Raises GMP022 if it is another conversion's."""
+    """Whether the graph was converted with these flags. Raises GMP022 for another conversion."""
     found = read_mark(meta_graph)
     if found is not None:
         if same_conversion(found, config):
@@ -121,7 +125,7 @@ def already_converted(meta_graph: tf.MetaGraphDef, view: GraphView, config: Conf
 
 
 def own_loss_scaling(view: GraphView, gradients: AbstractSet[str]) -> str:
-    """The node that shows that a graph scales its loss itself; empty where it doesn't."""
+    """The node by which a graph scales its loss itself; empty if it doesn't."""
     for name, node in view.nodes.items():
         if node.op in VARIABLE_OPS and _SCALE_NAME.search(name):
             return name
@@ -129,7 +133,7 @@ def own_loss_scaling(view: GraphView, gradients: AbstractSet[str]) -> str:
 
 
 def _common_divisor(view: GraphView, gradients: AbstractSet[str]) -> str:
-    """A scalar constant that two gradients or more are divided by where they leave gradient code, and none is not."""
+    """A scalar constant that divides two or more gradients as they leave gradient code, and all."""
     divisors: Set[str] = set()
     scaled = 0
     for name in gradients:
@@ -155,7 +159,10 @@ def _common_divisor(view: GraphView, gradients: AbstractSet[str]) -> str:
 
 
 def _loss_is_scaled(view: GraphView, gradients: AbstractSet[str], factor: float) -> bool:
-    """Whether a scalar that gradient code starts from was multiplied by what gradients are divided by: a learning rate has no such partner."""
+    """Whether a scalar that gradient code starts from was multiplied by the gradients' divisor.
+
+    A learning rate has no such counterpart.
+    """
     for forward in {differentiated(name, view.nodes.keys()) for name in gradients}:
         if forward is not None and view.nodes[forward].op in ("Mul", "RealDiv"):
             for value in (_scalar(view.nodes[port.node]) for port in view.inputs(forward)):
@@ -177,7 +184,7 @@ def _scalar(node: Any) -> Optional[float]:
 
 
 def _precision(view: GraphView, policy: Policy) -> str:
-    """Why nothing is left to convert, by the dtypes of matmuls and convolutions; empty where something is."""
+    """Why nothing is left to convert, by the dtypes of matmuls; empty if something is."""
     counts = {FLOAT32: 0, FLOAT64: 0, 0: 0}
     for dtype in _dtypes(view, policy):
         counts[0 if dtype in HALF else dtype] = counts.get(0 if dtype in HALF else dtype, 0) + 1

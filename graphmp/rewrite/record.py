@@ -1,4 +1,4 @@
-"""The record of a rewrite for the report, put together from notes on each graph body."""
+"""The record of a rewrite for the report, assembled from notes on each graph body."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Notes(NamedTuple):
 
     Attributes:
         done: its changes.
-        kept: how many units stayed float32, constants aside, by the kind of reason.
-        float32: its nodes of the model that are float32 in every respect.
+        kept: the number of units that stayed float32, without constants, by the kind of reason.
+        float32: the model's nodes in it that are entirely float32.
         left: its matmuls and convolutions in float32.
-        unknown: its nodes whose op nobody knows.
+        unknown: its nodes with an unknown op.
     """
 
     done: List[Done]
@@ -62,7 +62,7 @@ def _nodes_in_float32(body: str, decisions: Decisions) -> Iterator[Kept]:
     half, nodes = decisions.half_nodes(), decisions.graph.view.nodes
     reasons = {
         unit.node: p.reason for unit, p in reversed(list(decisions.units())) if p.colour == FLOAT
-    }  # a node's first unit, its data, tells
+    }  # a node's first unit, its data, decides
     for name, why in reasons.items():
         is_model = not name.startswith(SCOPE + "/") and nodes[name].op not in (ARGUMENT, RESULT)
         if name not in half and is_model:
@@ -75,9 +75,9 @@ def record(
     """The record of a rewrite.
 
     Args:
-        special: the facts recognised in the graph.
-        scaled: the changes that loss scaling made.
-        painted: the notes of each body.
+        special: the special cases of the graph.
+        scaled: the changes made by loss scaling.
+        painted: the notes on each body.
         done: all changes.
     """
     trains = bool(scaled.losses) or any(row["code"] == "GMP110" for row in scaled.warnings)

@@ -1,7 +1,8 @@
-"""Units of painting: each type attribute of a node that is float32 is painted as one, float32 or half.
+"""Units of painting: each float32 type attribute of a node, painted float32 or half as a whole.
 
-A FusedBatchNormV3 has two, `T` for the data and `U` for the statistics; a node that calls a function has one for each
-float32 value in its lists. Ports whose type an op fixes belong to no unit.
+A FusedBatchNormV3 has two, `T` for the data and `U` for the statistics; a node that calls a
+function has one for each float32 value in its lists. Ports whose type is fixed by the op belong to
+no unit.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _HANDLE_ATTRIBUTES = (
     "dtype",
     "elem_type",
     "element_dtype",
-)  # no port of TensorArrayV3 tells the dtype of what it holds
-FIXED, OTHER = -1, -2  # instead of a unit: float32 for good, not float32 at all
+)  # no port of TensorArrayV3 shows the dtype of its elements
+FIXED, OTHER = -1, -2  # instead of a unit: always float32, never float32
 
 
 class Unit(NamedTuple):
-    """A float32 type attribute of a node; `place` is where in a list attribute, else -1."""
+    """A float32 type attribute of a node; `place` is the index in a list attribute, else -1."""
 
     node: str
     attribute: str
@@ -37,13 +38,13 @@ class Unit(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Where the units of a node are; nodes of the same types share one.
+    """The units of a node's ports; nodes with the same types share a layout.
 
     Attributes:
-        signature: the types of its ports; None where unknown.
-        inputs: for each input FIXED, OTHER or the number of its unit, counted from the node's first.
-        outputs: the same of each output.
-        units: the attribute of each unit, and its place there.
+        signature: the types of its ports; None if unknown.
+        inputs: for each input FIXED, OTHER or the index of its unit, counted from the node's first.
+        outputs: the same for each output.
+        units: the attribute of each unit, and its index there.
     """
 
     signature: Optional[Signature]
@@ -58,24 +59,25 @@ class TypedGraph:
     Attributes:
         view: nodes and edges.
         places: the devices of its nodes.
-        units: all units; elsewhere they are named by their place in this list.
-        unknown: nodes whose op nobody knows.
+        units: all units; elsewhere they are denoted by their index here.
+        unknown: nodes with an unknown op.
         gradients: nodes of gradient code.
         idle: nodes that no step runs.
-        unread: nodes of gradient code whose values lead nowhere, run or not.
-        joined: nodes that hand gradients to all-reduces which may run in half, those included.
-        forward: the forward nodes that nodes of gradient code are gradients of, where no name tells.
+        unread: nodes of gradient code whose values aren't used, run or not.
+        joined: nodes that pass gradients to all-reduces which may run in half, and these.
+        forward: the forward nodes of gradient code without telling names.
     """
 
     def __init__(
         self, graph_def: tf.GraphDef, op_defs: OpDefs, shapes: Optional[tf.GraphDef] = None
     ):
-        """Reads types once.
+        """Analyse types once.
 
         Args:
             graph_def: the graph.
             op_defs: definitions of its ops.
-            shapes: a graph with the same loops, which tells how often they go round where `graph_def` records no shapes.
+            shapes: a graph with the same loops, for their iterations if `graph_def` records no
+                shapes.
 
         Raises:
             GraphmpError: GMP008 for duplicate names and missing inputs.
@@ -109,7 +111,7 @@ class TypedGraph:
                 self.units.extend(Unit(name, attribute, place) for attribute, place in layout.units)
 
     def signature(self, name: str) -> Optional[Signature]:
-        """The types of a node's ports; None where unknown."""
+        """The types of a node's ports; None if unknown."""
         return self._layouts[name].signature
 
     def differentiated(self, name: str) -> Optional[str]:
@@ -126,22 +128,25 @@ class TypedGraph:
         return range(first, first + len(self._layouts[name].units))
 
     def reader(self, consumer: Consumer) -> int:
-        """The unit that reads at an input; FIXED or OTHER where there is none."""
+        """The unit of an input; FIXED or OTHER if it has none."""
         return self.reading(consumer.node, consumer.slot)
 
     def reading(self, name: str, slot: int) -> int:
-        """The unit at an input slot of a node; FIXED or OTHER where there is none."""
+        """The unit of a node's input slot; FIXED or OTHER if it has none."""
         number = self._layouts[name].inputs[slot]
         return number if number < 0 else self._first[name] + number
 
     def writer(self, port: Port) -> int:
-        """The unit that an output follows; FIXED for an op that nobody knows."""
+        """The unit of an output; FIXED for an unknown op."""
         outputs = self._layouts[port.node].outputs
         number = FIXED if port.output >= len(outputs) else outputs[port.output]
         return number if number < 0 else self._first[port.node] + number
 
     def float32_tensors(self) -> Iterator[Tuple[Port, int, List[Consumer]]]:
-        """Every float32 output that is read: its port, the unit it follows, and the float32 inputs that read it."""
+        """Every float32 output with consumers.
+
+        Its port, its unit, and the float32 inputs that read it.
+        """
         for name in self.view.nodes:
             by_output: Dict[int, List[Consumer]] = {}
             for consumer in self.view.consumers(name):
@@ -153,7 +158,7 @@ class TypedGraph:
                     yield port, self.writer(port), consumers
 
     def downstream(self, unit: int) -> Iterator[int]:
-        """The units that read what a unit writes."""
+        """The units of consumers of a unit."""
         name = self.units[unit].node
         outputs, number = self._layouts[name].outputs, unit - self._first[name]
         for consumer in self.view.consumers(name):
@@ -161,7 +166,7 @@ class TypedGraph:
                 yield self.reader(consumer)
 
     def upstream(self, unit: int) -> Iterator[int]:
-        """The units that write what a unit reads."""
+        """The units of producers of a unit."""
         name = self.units[unit].node
         inputs, number = self._layouts[name].inputs, unit - self._first[name]
         for slot, port in enumerate(self.view.inputs(name)):
@@ -169,11 +174,14 @@ class TypedGraph:
                 yield self.writer(port)
 
     def frame(self, name: str) -> Tuple[str, ...]:
-        """The while loops that a node runs in, outermost first."""
+        """The while loops that contain a node, outermost first."""
         return self._looped()[0].get(name, ())
 
     def trips(self, name: str) -> int:
-        """How often a node runs in a step: 32 times for each while loop of which the graph doesn't say how often it goes round."""
+        """The runs of a node in a step.
+
+        A loop with an unknown number of iterations counts as 32.
+        """
         return trips(*self._looped(), name)
 
     def _looped(self) -> Tuple[Frames, Counts]:

@@ -1,4 +1,4 @@
-"""Rules of the user's that match nothing in a graph: a typo, most of the time."""
+"""The user's rules that match nothing in a graph: mostly typos."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NODE_RULES = ("keep_float32", "force_compute")
 
 
 def unmatched(config: Config, nodes: Iterable[Tuple[str, str]]) -> List[Dict[str, str]]:
-    """Warnings GMP121, one a rule.
+    """Warnings GMP121, one for each rule.
 
     Args:
         config: the options: --keep_float32, --force_compute, and the lines of --op_policy.
@@ -35,7 +35,7 @@ def unmatched(config: Config, nodes: Iterable[Tuple[str, str]]) -> List[Dict[str
 
 
 def _patterns(config: Config) -> Iterator[Tuple[str, str]]:
-    """Rules as the user wrote them, each with its regular expression."""
+    """The rules in the user's spelling, each with its regular expression."""
     for flag in _NODE_RULES:
         yield from (("--%s=%s" % (flag, pattern), pattern) for pattern in getattr(config, flag))
     yield from op_rules(config.op_policy, "keep_float32")
