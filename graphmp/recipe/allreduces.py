@@ -1,4 +1,4 @@
-"""All-reduces between a loss's gradients and what applies them, in a graph under construction."""
+"""All-reduces between a loss's gradients and their optimizer, in a graph under construction."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from graphmp.scaling.losses.allreduce import is_reduce, reducing_functions
 
 
 def reduced(gradients: List[Any], made: Container[str]) -> List[Any]:
-    """Where to look whether gradients are finite if all-reduces add those of other processes to them, so that all skip the same steps; else empty.
+    """The tensors to check for finite gradients if all-reduces add those of other processes.
 
-    What an all-reduce gives is whole outside of the conditional that it is in: a part of one is dead in some steps.
+    Or empty.
+
+    All processes thus skip the same steps. The result of an all-reduce is complete outside of its
+    conditional: a part of one is dead in some steps.
 
     Args:
-        gradients: what an optimizer applies.
-        made: names of the ops that gradients were made by; nothing above them is looked at.
+        gradients: the gradients that an optimizer applies.
+        made: names of the ops that make gradients; their ancestors aren't examined.
     """
     graph = tf.get_default_graph()
     above = [
@@ -47,7 +50,7 @@ def reduced(gradients: List[Any], made: Container[str]) -> List[Any]:
 
 
 def _all_reduces(graph: Any, ops: Set[Any]) -> Set[Any]:
-    """All-reduces among ops, calls of functions that have one included."""
+    """All-reduces among ops, including calls of functions that contain one."""
     calls = {op for op in ops if op.type in CALLS}
     reducing = reducing_functions(graph.as_graph_def()) if calls else set()
     return {op for op in ops if is_reduce(op.type)} | {

@@ -1,14 +1,19 @@
-"""Ops as they are created inside a decorated call: each gets its inputs in the dtype that the plan gives it.
+"""Op creation inside a decorated call: each op gets its inputs in the planned dtype.
 
 Rules, in the order they are tried; `h` is a half-precision tensor, `f` a float32 one:
 
-1. A write: assign(v, h) -> assign(v, float32(h)), and under a dynamic scale v keeps its value where the new one is not finite.
+1. A write: assign(v, h) -> assign(v, float32(h)); under a dynamic scale v keeps its value if the
+   new one is not finite.
 2. In gradient code, the sum of a shared weight's gradients: AddN(h, h) -> AddN(f, f).
-3. An op of the plan's half part that the policy denies is repaired: mean(h) -> half(mean(float32(h))).
-4. An op of the half part with a float32 variable: matmul(h, v) -> matmul(h, half(v)), bias_add alike; with anything else float32, TensorFlow refuses.
-5. What brings float32 into the half part (a cast from integers, an embedding look-up, one-hot rows) is cast behind.
-6. The last op of the half part hands float32 to what follows.
-7. Any other forward op is float32: softmax(h) -> softmax(float32(h)). So is an array that is made there: TensorArray(h.dtype) holds float32.
+3. An op of the plan's half part that the policy denies is repaired: mean(h) ->
+   half(mean(float32(h))).
+4. An op of the half part with a float32 variable: matmul(h, v) -> matmul(h, half(v)), likewise
+   bias_add; TensorFlow refuses any other float32 input.
+5. Results of ops that bring float32 into the half part (a cast from integers, an embedding look-up,
+   one-hot rows) are cast.
+6. The last op of the half part returns float32 to its consumers.
+7. Any other forward op is float32: softmax(h) -> softmax(float32(h)). So is an array that is
+   created there: TensorArray(h.dtype) holds float32.
 """
 
 from __future__ import annotations
@@ -43,13 +48,13 @@ from graphmp.tf_hooks.internals import accepts, op_def
 from graphmp.tf_hooks.op_creation import Creation
 
 LEFT_ALONE = frozenset(["Cast", "PlaceholderWithDefault"])
-# A loop variable or TensorArray is of one dtype throughout; shapes are the same in any.
+# A loop variable or TensorArray has only one dtype; shapes don't depend on the dtype.
 CONTROL_FLOW = ENTERS | EXITS | SWITCHES | MERGES | NEXT_ITERATIONS
 _ACTIVE = threading.local()
 
 
 class Build:
-    """A decorated call under way, in one thread: colours the ops that it creates."""
+    """A decorated call in progress, in one thread: colours the ops that it creates."""
 
     def __init__(self, config: Config, policy: Policy, plan: Optional[Plan]):
         self.config = config
@@ -66,10 +71,11 @@ class Build:
         return self._plan.connected if self._plan is not None else frozenset()
 
     def create(self, creation: Creation) -> Optional[tuple]:
-        """Makes the op by the rules above; None leaves it to TensorFlow.
+        """Make the op by the rules above; None leaves it to TensorFlow.
 
         Raises:
-            GraphmpError: GMP012 for a conditional or loop made of functions, whose bodies are graphs of their own.
+            GraphmpError: GMP012 for a conditional or loop made of functions, whose bodies are
+                graphs of their own.
         """
         if (
             tf.get_default_graph() is not self._graph
@@ -120,7 +126,8 @@ class Build:
         if self._denied(creation, name):
             return self._repair(creation, name)
         made = creation.make(self._variables_in_half(creation))
-        if name in self._plan.boundary:  # type: ignore[union-attr]  # a plan is what told that the op is half
+        # type: ignore[union-attr]  # a plan is what told that the op is half
+        if name in self._plan.boundary:
             return made.result(
                 [
                     self._cast(t, self._wide(name), self.half, "end of the half-precision part")
@@ -154,7 +161,10 @@ class Build:
         ).result()
 
     def _of_array(self, creation: Creation, name: str) -> Optional[tuple]:
-        """An array made behind the half part is float32, whatever dtype it was asked for; what writes and reads one goes by its dtype."""
+        """Make an array created behind the half part float32.
+
+        Its reads and writes follow its dtype.
+        """
         handle: Any = creation.arguments.get("handle")
         made = _array(handle) if is_tensor(handle) else None
         wide = self._wide(name) if handle is None else made and tf.as_dtype(made.get_attr("dtype"))
@@ -232,7 +242,7 @@ class Build:
         )
 
     def _is_source(self, creation: Creation) -> bool:
-        """Whether an op of the half part makes float32 out of integers, or out of a float32 table."""
+        """Whether an op of the half part makes float32 from integers, or from a float32 table."""
         arguments = creation.arguments
         if creation.op_type == "Cast":
             x: Any = arguments.get("x")
@@ -245,7 +255,10 @@ class Build:
         )
 
     def _reaches_past_half(self, arguments: Dict[str, Any]) -> bool:
-        """Whether values of the half part are among the arguments; the function's own half constants alone may stay so."""
+        """Whether values of the half part are arguments.
+
+        The function's own half constants may stay.
+        """
         tensors = [t for t in _tensors(arguments) if t.dtype.is_floating]
         half = [t for t in tensors if t.dtype == self.half]
         planned = self._plan.half  # type: ignore[union-attr]  # as above
@@ -255,8 +268,9 @@ class Build:
         return from_half_part or 0 < len(half) < len(tensors)
 
     def _wide(self, name: str) -> Any:
-        """The dtype that an op has in the float32 build."""
-        return tf.float64 if name in self._plan.float64 else tf.float32  # type: ignore[union-attr]  # as above
+        """The dtype of an op in the float32 build."""
+        # type: ignore[union-attr]  # as above
+        return tf.float64 if name in self._plan.float64 else tf.float32
 
     def _has_half(self, arguments: Dict[str, Any]) -> bool:
         return any(t.dtype == self.half for t in _tensors(arguments))
@@ -267,7 +281,9 @@ class Build:
         return _map(arguments, lambda t: self._cast(t, wide, self.half, "%s: %s" % (name, reason)))
 
     def _variables_in_half(self, creation: Creation) -> Dict[str, Any]:
-        """The arguments with float32 variables cast where a half tensor stands under the same type attribute."""
+        """The arguments, with float32 variables cast that share a type attribute with half
+        tensors.
+        """
         changed = dict(creation.arguments)
         for names in _same_dtype(creation.op_type):
             group = {name: creation.arguments[name] for name in names if name in creation.arguments}
@@ -298,7 +314,7 @@ def target_of(creation: Creation) -> Any:
 
 
 def old_value(op_type: str, target: Any, value: Any) -> Any:
-    """The neutral value of an assignment: the present value, or a zero delta, -0 if it is added."""
+    """The neutral value of an assignment: the present value, or a zero delta (-0 for additions)."""
     if op_type not in OVERWRITES:
         zeros = tf.zeros_like(value)
         return tf.negative(zeros) if op_type.startswith("AssignAdd") else zeros
@@ -308,7 +324,10 @@ def old_value(op_type: str, target: Any, value: Any) -> Any:
 
 
 def variable_in_half(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
-    """Converts a float32 variable that is wanted in half precision, inside a decorated call; NotImplemented elsewhere."""
+    """Convert a float32 variable to half precision if a decorated call asks for it.
+
+    NotImplemented elsewhere.
+    """
     build = active()
     if build is None or as_ref or dtype is None or value.dtype.base_dtype not in FLOATS:
         return NotImplemented
@@ -317,12 +336,12 @@ def variable_in_half(value: Any, dtype: Any = None, name: Any = None, as_ref: bo
 
 
 def active() -> Optional[Build]:
-    """The decorated call that this thread is in, or None."""
+    """The decorated call of this thread, or None."""
     return getattr(_ACTIVE, "build", None)
 
 
 def run_active(build: Optional[Build], function: Callable[[], Any]) -> Any:
-    """Runs `function` with this thread's ops coloured by `build` (None: by nobody)."""
+    """Run `function` with this thread's ops coloured by `build` (None: not coloured)."""
     before = active()
     _ACTIVE.build = build
     try:
@@ -341,7 +360,7 @@ def _full_name(creation: Creation) -> str:
 
 
 def _array(handle: Any) -> Optional[Any]:
-    """The op that made the array of a handle; None for an array of gradients."""
+    """The op that created the array of a handle; None for an array of gradients."""
     op = handle.op
     while op.type in CONTROL_FLOW and op.inputs:
         op = op.inputs[0].op
@@ -357,7 +376,7 @@ def _is_structure(op_type: str) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """A partitioned variable as the tensor that it stands for."""
+    """A partitioned variable as a single tensor."""
     return value.as_tensor() if hasattr(value, "as_tensor") else value
 
 
@@ -366,7 +385,7 @@ def _is_stateful(op_type: str) -> bool:
 
 
 def _same_dtype(op_type: str) -> List[List[str]]:
-    """Names of an op's inputs, grouped by the type attribute that gives them their dtype."""
+    """Names of an op's inputs, grouped by their type attribute."""
     groups: Dict[str, List[str]] = {}
     for argument in op_def(op_type).input_arg:
         groups.setdefault(argument.type_attr, []).append(argument.name)

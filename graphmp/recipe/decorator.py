@@ -40,16 +40,20 @@ def build(
     plan: Optional[Plan] = None,
     fall_back: Optional[FallBack] = None,
 ) -> Any:
-    """Calls `function` under the recipe, by `plan` or by one made from a rehearsal. Raises as `graphmp.mixed_precision` says.
+    """Call `function` under the recipe, with a given plan or one from a rehearsal.
+
+    Raises the errors of `graphmp.mixed_precision`.
 
     Args:
         function: the build function.
         config: the options.
         call: its arguments.
-        plan: where half precision goes; made from a rehearsal where there is none.
-        fall_back: where the recipe doesn't fit, the call builds the float32 graph inside `fall_back(reason)`.
+        plan: the plan of half precision; made from a rehearsal if None.
+        fall_back: if the recipe doesn't fit, the call builds the float32 graph inside
+            `fall_back(reason)`.
     """
-    if creation.active() is not None or observe.observing():  # nested: the outer call has it all
+    # nested: the outer call does everything
+    if creation.active() is not None or observe.observing():
         return function(*call[0], **call[1])
     if tf.executing_eagerly():
         raise GraphmpError(
@@ -77,7 +81,10 @@ def _refusal(
     policy: policies.Policy,
     rehearsed: observe.Rehearsed,
 ) -> Optional[GraphmpError]:
-    """Why the recipe doesn't fit, found in a graph that is thrown away; None where it does, or what is wrong is the function's own."""
+    """Why the recipe doesn't fit, found in a scratch graph.
+
+    None if it fits, or if the error is the function's own.
+    """
     plan = rehearsed.plan
     if plan is None:
         blind = rehearsed.keeps_state and any(
@@ -100,13 +107,13 @@ def _refusal(
         )
     except GraphmpError as error:
         return error if error.code in REFUSALS else None
-    except Exception:  # whatever the function raises: the live build shows it
+    except Exception:  # an error of the function: the real build shows it
         return None
     return None
 
 
 def install() -> None:
-    """Puts the recipe's listeners in; they do nothing for graphs that it has not touched."""
+    """Install the recipe's listeners; they ignore graphs that it didn't build."""
     op_creation.install(on_creation)
     conversions.install(creation.variable_in_half)
     gradients.install(scaled_gradients)
@@ -117,7 +124,10 @@ def install() -> None:
 
 
 def on_creation(made: Creation) -> Optional[tuple]:
-    """Colours an op of a decorated call; gates a user's accumulator after one, and a histogram of gradients."""
+    """Colour an op of a decorated call.
+
+    Gate a user's accumulator or histogram of gradients after one.
+    """
     gated = gate_assign(made) or finite_histogram(made)
     current = creation.active()
     return gated if gated is not None or current is None else current.create(made)
@@ -131,7 +141,7 @@ def _build(
     plan: Optional[Plan],
     proven: bool,
 ) -> Any:
-    """Calls the function under the recipe. `proven`: a float32 build of it has been seen to work."""
+    """Call the function under the recipe. `proven`: its float32 build is known to work."""
     graph = tf.get_default_graph()
     current = creation.Build(config, policy, plan)
     start, before = len(graph.get_operations()), op_count(graph)
@@ -172,7 +182,7 @@ def _build(
 
 
 def _tag(result: Any, config: Config, state: states.GraphState) -> None:
-    """Remembers the options for gradients that are taken outside the call from what it made."""
+    """Store the options for gradients that are taken outside the call of what it made."""
     for name in state.half_casts:
         state.owner_of.setdefault(name, config)
     for leaf in flat(result):

@@ -1,4 +1,4 @@
-"""Writes that go on in skipped steps, in a graph that the recipe built."""
+"""Writes in skipped steps, in a graph that the recipe built."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _changes(step: Set[Any], gated: Set[str], counted: Dict[str, str]) -> Iterat
 
 
 def _by_value(op: Any) -> str:
-    """Why a write that no flag of the loss skips runs; empty where it is given what such a flag decides on."""
+    """Why a write that no flag of the loss skips runs; empty if a flag decides on its value."""
     made = {tensor.op.name.split("/")[1] for tensor in op.inputs if is_own(tensor.op.name)}
     if "accumulators" in made:
         return ""

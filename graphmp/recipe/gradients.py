@@ -1,4 +1,4 @@
-"""Every symbolic gradient of what the recipe built: scaled, unscaled in float32, checked, clipped."""
+"""Every symbolic gradient of the recipe's graph: scaled, unscaled in float32, checked, clipped."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ def scaled_gradients(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    """Stands in for TensorFlow's gradient function; takes and returns what that does.
+    """Replaces TensorFlow's gradient function, with its arguments and results.
 
-    Gradients of variables that the half-precision part of the graph has a say in come back float32 and divided by the
-    loss scale that the losses were multiplied by. IndexedSlices stay IndexedSlices, None stays None. Other gradients
-    (of inputs, inside a gradient penalty) are left as they are.
+    Gradients of variables that the half-precision part of the graph affects are returned in
+    float32, divided by the loss scale by which the losses were multiplied. IndexedSlices stay
+    IndexedSlices, None stays None. Other gradients (of inputs, inside a gradient penalty) don't
+    change.
     """
     graph = tf.get_default_graph()
     state = states.find(graph)
@@ -45,7 +46,7 @@ def scaled_gradients(
     config = _config(state, ys)
     if config is None:
         return original(ys, xs, grad_ys, name, *args, **kwargs)
-    optimizers.install(apply_gradients)  # the script's own optimizer classes exist by now
+    optimizers.install(apply_gradients)  # the script's own optimizer classes are defined by now
 
     def take(ys: List[Any], grad_ys: Any) -> List[Any]:
         _INSIDE.yes = True
@@ -112,7 +113,10 @@ def _scaled(
 
 
 def _receive_in_half(gradients: List[Any], xs: List[Any]) -> None:
-    """Puts the cast of a gradient to float32, which is the gradient of a cast on read, where the variable is: half the bytes are sent there."""
+    """Move a gradient's cast to float32 to the variable's device: half the bytes are sent there.
+
+    It is the gradient of a cast on read.
+    """
     for gradient, x in zip(gradients, xs):
         ops = [values(gradient).op] if gradient is not None else []
         while ops and ops[-1].type == "Reshape":  # of an embedding's rows
@@ -123,17 +127,17 @@ def _receive_in_half(gradients: List[Any], xs: List[Any]) -> None:
 
 
 def _names(tensors: Sequence[Any]) -> List[str]:
-    """Names of the ops behind tensors or the values of sparse ones."""
+    """Names of the ops that make tensors or the values of sparse ones."""
     return [values(tensor).op.name for tensor in tensors if tensor is not None]
 
 
 def _seeds(ops: Sequence[Any]) -> List[str]:
-    """Where gradient code starts: the ops that TensorFlow names grad_ys_0, grad_ys_1 and so on."""
+    """The start of gradient code: the ops that TensorFlow names grad_ys_0, grad_ys_1 and so on."""
     return [op.name for op in ops if re.search(r"(^|/)grad_ys_\d+$", op.name)]
 
 
 def _check_connected(xs: List[Any], gradients: List[Any]) -> None:
-    """Refuses a build in which a variable lost the gradient that it has in float32."""
+    """Refuse a build in which a variable lost the gradient that it has in float32."""
     build = creation.active()
     names = {op.name for op in map(variable_op, xs) if op is not None}
     lost = (
@@ -151,7 +155,7 @@ def _check_connected(xs: List[Any], gradients: List[Any]) -> None:
 def summed_gradients(
     original: Callable[..., Any], grads: Any, op: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """Stands in for the sum of the gradients of `op`'s outputs: says which op it is while the sum is built."""
+    """Replaces the sum of the gradients of `op`'s outputs: records the op meanwhile."""
     build = creation.active()
     if build is None:
         return original(grads, op, *args, **kwargs)
@@ -174,7 +178,7 @@ def _in_gradient_code(config: Config, function: Callable[[], Any]) -> Any:
 
 
 def _config(state: states.GraphState, ys: Sequence[Any]) -> Optional[Config]:
-    """The options of the decorated call that `ys` depend on; None where they depend on none."""
+    """The options of the decorated call that `ys` depend on; None if there is none."""
     build = creation.active()
     if build is not None:
         return build.config

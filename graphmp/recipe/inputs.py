@@ -1,4 +1,4 @@
-"""A build function's arguments and what it returns: casting the one, mapping back the other."""
+"""Arguments and results of a build function: casting the former, mapping back the latter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def flat(call: Any) -> List[Any]:
 
 
 def replaced(call: Any, leaves: List[Any]) -> Any:
-    """The same structure with other leaves; the very same object where no leaf changed."""
+    """The same structure with other leaves; the same object if no leaf changed."""
     if all(new is old for new, old in zip(leaves, flat(call))):
         return call
     return tf.nest.pack_sequence_as(call, leaves)
@@ -29,10 +29,12 @@ def replaced(call: Any, leaves: List[Any]) -> Any:
 def cast_arguments(
     call: Call, chosen: Any, dtype: Any, state: GraphState
 ) -> Tuple[Call, Dict[str, Any]]:
-    """Casts floating tensor arguments to `dtype`: the flat indices in `chosen`, or all where it is None.
+    """Cast floating-point tensor arguments to `dtype`.
+
+    The flat indices in `chosen`, or all if None.
 
     Returns:
-        The call with casts in their places, and the caller's tensors by the name of their cast.
+        The call with casts as arguments, and the caller's tensors by the name of their cast.
     """
     leaves, originals = flat(call), {}
     for i, leaf in enumerate(leaves):

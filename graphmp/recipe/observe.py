@@ -1,4 +1,4 @@
-"""Watching a build function build its float32 graph, to plan where half precision goes."""
+"""Observing a build function's float32 build, to plan where half precision goes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from graphmp.tf_hooks.op_creation import Creation
 
 VARIABLE_SCOPE_STORE = (
     "__varscope",
-)  # the collection where TensorFlow 1.15 to 2.21 counts a graph's variable scopes
+)  # the collection in which TensorFlow 1.15 to 2.21 counts a graph's variable scopes
 _STAND_IN = "graphmp/stand_in"
 _LOCAL = threading.local()
 
@@ -36,13 +36,13 @@ _LOCAL = threading.local()
 def observed(
     function: Callable[[], Any], arguments: List[Any], policy: Policy, config: Config
 ) -> Tuple[Any, Plan]:
-    """Calls `function` in the default graph as it is, and plans from the ops that it makes.
+    """Call `function` in the default graph unchanged, and make a plan from the ops that it creates.
 
     Args:
         function: builds with the given flat arguments, tensors of the default graph among them.
 
     Returns:
-        What the function returned, and the plan.
+        The function's result, and the plan.
     """
     gradients.install(_recorded_gradients)
     graph = tf.get_default_graph()
@@ -63,12 +63,12 @@ def observed(
 
 
 def observing() -> bool:
-    """Whether this thread is in a function that is being observed."""
+    """Whether this thread is in a function under observation."""
     return getattr(_LOCAL, "gradients", None) is not None
 
 
 class _Gradients:
-    """Gradients taken while a function is observed: ranges of op indices, and the variables that have one."""
+    """Gradients of an observed function: ranges of op indices, and the variables that have one."""
 
     def __init__(self) -> None:
         self.ranges: List[Tuple[int, int]] = []
@@ -76,7 +76,10 @@ class _Gradients:
 
 
 class Rehearsed(NamedTuple):
-    """The outcome of a rehearsal: a plan, or why there is none, and whether that is because the function keeps state."""
+    """The outcome of a rehearsal.
+
+    A plan, or why there is none, and whether the function has state.
+    """
 
     plan: Optional[Plan]
     problem: str = ""
@@ -86,14 +89,15 @@ class Rehearsed(NamedTuple):
 def rehearsed(
     function: Callable[..., Any], call: Call, policy: Policy, config: Config
 ) -> Rehearsed:
-    """Calls the function once in a graph that is thrown away, and plans from that.
+    """Call the function once in a scratch graph, and make a plan from that.
 
-    Tensors and variables of the live graph are stood in for, the arguments and those that the function reaches by
-    itself. Names come out as they will in the live graph. The random states of Python and NumPy are put back.
+    Tensors and variables of the live graph are replaced, in the arguments and where the function
+    uses them directly. Names are the same as in the live graph. The random states of Python and
+    NumPy are restored.
 
     Returns:
-        The plan; none where the rehearsal could not end, of which nothing need be the function's fault, or where it would leave
-        its mark on objects that outlive it.
+        The plan; none if the rehearsal failed, which need not be the function's fault, or if it
+        would change objects that outlive it.
     """
     kept = _keeps_state(function, call)
     if kept:
@@ -104,9 +108,7 @@ def rehearsed(
         plan = in_scratch(
             function, call, lambda scratch: _rehearsal(function, scratch, policy, config)
         )
-    except (
-        Exception
-    ) as error:  # whatever the function raises: the live build will show whose fault it is
+    except Exception as error:  # an error of the function: the real build will show the cause
         logging.vlog(1, "rehearsal of %s failed", function, exc_info=True)
         return Rehearsed(
             None,
@@ -115,7 +117,7 @@ def rehearsed(
         )
     return Rehearsed(
         dataclasses.replace(plan, seeds={})
-    )  # TensorFlow derives them from a count of the live graph's ops
+    )  # TensorFlow derives them from the number of the live graph's ops
 
 
 def _rehearsal(function: Callable[..., Any], call: Call, policy: Policy, config: Config) -> Plan:
@@ -130,7 +132,7 @@ def _rehearsal(function: Callable[..., Any], call: Call, policy: Policy, config:
 
 
 def _outside() -> Tuple[str, ...]:
-    """Names of the trainable variables of the live graph that a rehearsal used."""
+    """Names of the live graph's trainable variables that a rehearsal used."""
     used = {op for op in map(variable_op, _LOCAL.foreign) if op is not None}
     trained = {
         variable_op(variable)
@@ -141,10 +143,10 @@ def _outside() -> Tuple[str, ...]:
 
 
 def in_scratch(function: Callable[..., Any], call: Call, build: Callable[[Call], Any]) -> Any:
-    """Calls `build(call)` in a graph that is thrown away, with the arguments of a call of `function` as they are there, and returns what it returns.
+    """Call `build(call)` in a scratch graph, with a call's arguments replaced; return its result.
 
-    Tensors of the live graph are stood in for, names come out as they will there, and the random states of Python and NumPy are put back,
-    as are the optimizers that the function reaches.
+    Tensors of the live graph are replaced, names are the same as there, and the random states of
+    Python and NumPy are restored, as are the optimizers that the function can reach.
     """
     live = tf.get_default_graph()
     scope, variable_scope = live.get_name_scope(), tf.get_variable_scope()
@@ -176,7 +178,10 @@ def _recorded_gradients(
 
 @contextlib.contextmanager
 def _standing_in(graph: Any) -> Iterator[Callable[[Any], Any]]:
-    """While it lasts, tensors of other graphs that this thread's ops use become placeholders of `graph`, variables become variables."""
+    """Replace tensors of other graphs that this thread's ops use by placeholders of `graph`.
+
+    Variables are replaced by variables.
+    """
     made: Dict[str, Any] = {}
     foreign: List[Any] = []
 
@@ -199,7 +204,7 @@ def _standing_in(graph: Any) -> Iterator[Callable[[Any], Any]]:
 
 
 def _stand_in_for(tensor: Any) -> Any:
-    """A variable of the default graph for a reference or handle of one, for any other tensor a placeholder."""
+    """A variable of the default graph for one's reference or handle, else a placeholder."""
     variable = variable_op(tensor)
     if variable is None or not (tensor.dtype == tf.resource or tensor.dtype._is_ref_dtype):
         return tf.placeholder(tensor.dtype.base_dtype, tensor.shape, name=_STAND_IN)
@@ -208,7 +213,7 @@ def _stand_in_for(tensor: Any) -> Any:
 
 
 def replace_foreign(creation: Creation) -> Optional[tuple]:
-    """Makes an op of a rehearsal with stand-ins for tensors of the live graph."""
+    """Make an op of a rehearsal with replacements for tensors of the live graph."""
     stand_in = getattr(_LOCAL, "stand_in", None)
     if stand_in is None or tf.get_default_graph() is not _LOCAL.graph:
         return None
@@ -248,7 +253,10 @@ def _graph_of_rehearsal(original: Callable[..., Any], *args: Any, **kwargs: Any)
 
 @contextlib.contextmanager
 def _same_variable_scope(scope: Any, live: Any) -> Iterator[None]:
-    """A root variable scope with the caller's properties; variables that it would reuse are made instead."""
+    """A root variable scope with the caller's properties.
+
+    Variables to reuse are created instead.
+    """
 
     def create_or_reuse(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("reuse"):
@@ -281,7 +289,10 @@ def _random_state_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _optimizers_kept(reached: List[Any]) -> Iterator[None]:
-    """Puts back what optimizers hold: one made outside of the build function collects what it makes, as SyncReplicasOptimizer its accumulators."""
+    """Restore the state of optimizers made outside of the build function.
+
+    SyncReplicasOptimizer, for example, collects its accumulators.
+    """
     held = [
         (thing, {name: _copied(value) for name, value in vars(thing).items()})
         for thing in reached
@@ -294,21 +305,21 @@ def _optimizers_kept(reached: List[Any]) -> Iterator[None]:
             for value in vars(optimizer).values():
                 if hasattr(
                     value, "mark_used"
-                ):  # TensorFlow would say, when it is gone, that nobody used it
+                ):  # TensorFlow would warn on deletion that it was never used
                     value.mark_used()
             vars(optimizer).clear()
             vars(optimizer).update(values)
 
 
 def _copied(value: Any) -> Any:
-    """Lists and dictionaries anew, at any depth; what they hold stays the same."""
+    """Copies of lists and dictionaries, at any depth, with the same elements."""
     if isinstance(value, list):
         return [_copied(item) for item in value]
     return {key: _copied(item) for key, item in value.items()} if type(value) is dict else value
 
 
 def _reserve_names(live: Any, graph: Any) -> None:
-    """Marks the live graph's names as used, so that uniquified names come out the same."""
+    """Reserve the live graph's names, so that new names are made unique alike."""
     names: Set[str] = set()
     for op in live.get_operations():
         parts = op.name.split("/")
@@ -318,7 +329,11 @@ def _reserve_names(live: Any, graph: Any) -> None:
 
 
 def _keeps_state(function: Callable[..., Any], call: Call) -> str:
-    """The class of a layer, cell or template that was made outside and that the function can reach: it remembers a first call. Else empty."""
+    """The class of a reachable layer, cell or template from outside, which remembers its first
+    call.
+
+    Empty if there is none.
+    """
     things = (
         thing
         for thing in _reached(function, call)
@@ -328,7 +343,7 @@ def _keeps_state(function: Callable[..., Any], call: Call) -> str:
 
 
 def _reached(function: Callable[..., Any], call: Call) -> List[Any]:
-    """Arguments, globals and closure of a function, and what these hold as attributes."""
+    """Arguments, globals and closure of a function, and their attributes."""
     target = inspect.unwrap(function)
     reach: List[Any] = flat(call) + [getattr(target, "__self__", None)]
     code = getattr(target, "__code__", None)

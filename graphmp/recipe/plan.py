@@ -1,11 +1,12 @@
 """The plan of half precision, from a float32 build of the function.
 
-Rules, on the forward ops that the call created:
+Rules, for the forward ops that the call created:
 
-1. `half` holds the ops worth half precision (allow) and all they depend on through floating tensors: [in] -> conv -> relu -> matmul.
+1. `half` contains the ops worth half precision (allow) and all they depend on through
+   floating-point tensors: [in] -> conv -> relu -> matmul.
 2. A bias that is added to an allow op's output belongs to it: matmul -> [BiasAdd].
-3. Whatever else the call created is float32: logits -> | softmax, loss, metrics, regularisers.
-4. An argument is cast where it feeds an op of `half`; one that reaches only the loss is not.
+3. All other ops of the call are float32: logits -> | softmax, loss, metrics, regularisers.
+4. An argument is cast if it feeds an op of `half`, not if it only reaches the loss.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SEEDS = ("seed", "seed2")
 
 
 class Observation(NamedTuple):
-    """A float32 build as it was seen: the ops of the forward pass, the call's flat arguments, variables made, variables with gradients."""
+    """A float32 build: forward ops, flat arguments, new variables, variables with gradients."""
 
     forward: Sequence[Any]
     arguments: Sequence[Any]
@@ -46,16 +47,17 @@ class Plan:
 
     Attributes:
         half: ops that compute in half precision, or pass half values on.
-        boundary: ops of `half` that no other op of `half` reads: their outputs go back to float32.
-        forward: all forward ops that were seen.
+        boundary: ops of `half` that no other op of `half` reads: their outputs become float32.
+        forward: all forward ops.
         float64: forward ops that compute in float64.
         arguments: indices of the flat arguments to cast.
         variables: dtype name of each variable that the call created.
-        seeds: the two seeds of each random op that has any: the converted graph draws what the original drew.
+        seeds: the two seeds of each random op that has any: the converted graph draws the same
+            numbers.
         connected: variables whose gradient was taken in the call and was not None.
-        counts: numbers of ops before each call for a seed, of a rehearsal.
-        size: how many ops the float32 build makes, in a rehearsal.
-        outside: variables made before the call, of which it takes gradients, in a rehearsal.
+        counts: numbers of ops before each call for a seed, in a rehearsal.
+        size: the number of ops of the float32 build, in a rehearsal.
+        outside: variables made before the call whose gradients it takes, in a rehearsal.
         misfits: constants that the compute dtype can't hold, and a value of each that doesn't fit.
     """
 
@@ -73,7 +75,7 @@ class Plan:
     outside: Tuple[str, ...] = ()
 
     def as_json(self) -> Dict[str, Any]:
-        """A JSON value; `from_json` reads it back, except what a rehearsal alone has."""
+        """A JSON value; `from_json` restores it, except for fields of a rehearsal."""
         return {
             k: dict(v) if isinstance(v, dict) else sorted(v)
             for k, v in vars(self).items()
@@ -82,7 +84,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, value: Dict[str, Any]) -> Plan:
-        """Reads what `as_json` gave."""
+        """The inverse of `as_json`."""
         fields: Dict[str, Any] = {
             k: v if isinstance(v, dict) else frozenset(v) for k, v in value.items()
         }
@@ -90,7 +92,7 @@ class Plan:
 
 
 def make_plan(seen: Observation, policy: Policy, config: Config) -> Plan:
-    """Applies the rules above."""
+    """Apply the rules above."""
     forward = set(seen.forward)
     consumers = _consumers(forward)
     allow = [op for op in seen.forward if _may_be_half(op, policy, config)]
@@ -160,7 +162,7 @@ def _names(ops: Iterable[Any]) -> FrozenSet[str]:
 
 
 def _consumers(forward: Set[Any]) -> Dict[Any, List[Any]]:
-    """Forward ops that read a floating output of each op."""
+    """Forward ops that read a floating-point output of each op."""
     consumers: Dict[Any, List[Any]] = {}
     for op in forward:
         for tensor in op.inputs:
@@ -170,7 +172,10 @@ def _consumers(forward: Set[Any]) -> Dict[Any, List[Any]]:
 
 
 def _closure(allow: Sequence[Any], forward: Set[Any]) -> Set[Any]:
-    """The allow ops and the forward ops that they depend on through floating tensors; variables are float32 and stay out."""
+    """The allow ops and the forward ops that they depend on through floating-point tensors.
+
+    Variables are float32 and not included.
+    """
     return reached(
         allow,
         lambda op: [t.op for t in op.inputs if floating([t])],
@@ -195,7 +200,7 @@ def _bias_adds(
 
 
 def _holds_variable(tensor: Any) -> bool:
-    """Whether a tensor is a read of a variable, or the parts of a partitioned one put together."""
+    """Whether a tensor is a read of a variable, or the joined parts of a partitioned one."""
     op = tensor.op
     if op.type == "Identity":
         op = op.inputs[0].op

@@ -15,10 +15,10 @@ from graphmp.report.record import Record
 
 
 def record(graph: Any, config: Config) -> Record:
-    """Facts of a graph that was built under the recipe: what was done and why, repairs, losses, warnings.
+    """Facts about a graph built under the recipe: changes with reasons, repairs, losses, warnings.
 
     Raises:
-        GraphmpError: GMP016 where an update would take a gradient that is not unscaled, or not gated.
+        GraphmpError: GMP016 if an update would read a gradient that is not unscaled, or not gated.
     """
     state = states.of(graph)
     for op in ungated(graph):

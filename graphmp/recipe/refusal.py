@@ -1,4 +1,4 @@
-"""Where the recipe does not fit: one line that names the model's own line and says what to change."""
+"""Refusals of the recipe: one line with the model's own line and the change that it needs."""
 
 from __future__ import annotations
 
@@ -43,13 +43,15 @@ def recipe_refused(error: Exception, function: Any) -> GraphmpError:
 
 
 def blames(error: Exception, compute_dtype: str) -> bool:
-    """Whether an error speaks of the compute dtype: what a build raises for another cause is the model's own."""
+    """Whether an error mentions the compute dtype; other errors of a build are the model's own."""
     names = (compute_dtype, "half") if compute_dtype == "float16" else (compute_dtype,)
     return any(name in str(error) for name in names)
 
 
 def functional_control_flow(op_type: str) -> GraphmpError:
-    """The error for a conditional or loop of TensorFlow 2's kind; says at which line of the user's it is made."""
+    """The error for a conditional or loop of TensorFlow 2's kind, with the user's line that made
+    it.
+    """
     where = user_frame(traceback.extract_stack())
     place = "%s:%d: `%s`: " % where if where else ""
     return GraphmpError(
@@ -60,10 +62,12 @@ def functional_control_flow(op_type: str) -> GraphmpError:
 
 
 def check_coverage(graph: Any, start: int, policy: Policy, config: Config) -> None:
-    """Refuses a build that could have matmuls or convolutions in half precision and has none. Those that the user keeps in float32 don't count.
+    """Refuse a build without any matmul or convolution in half precision.
+
+    Those that the user keeps in float32 don't count.
 
     Raises:
-        GraphmpError: GMP015, saying where half precision would have to come in.
+        GraphmpError: GMP015, naming the place for half precision.
     """
     kept = config.float32_nodes + policy.keep_float32
     expected = [
@@ -84,7 +88,7 @@ def check_coverage(graph: Any, start: int, policy: Policy, config: Config) -> No
 
 
 def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype: str) -> None:
-    """Refuses a build whose variables are not those of the float32 build, before anything runs.
+    """Refuse a build whose variables differ from the float32 build's, before anything runs.
 
     Raises:
         GraphmpError: GMP014, naming the variable and the line that made it.
@@ -111,7 +115,8 @@ def check_variables(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
 
 
 def check_constants(plan: Optional[Plan], graph: Any, start: int, compute_dtype: str) -> None:
-    """Refuses a build in which Python turned a number into a half-precision constant that can't hold it.
+    """Refuse a build in which Python rounded a number to a half-precision constant that can't
+    hold it.
 
     Raises:
         GraphmpError: GMP012, naming the constant and the line that made it.
@@ -134,7 +139,7 @@ def check_constants(plan: Optional[Plan], graph: Any, start: int, compute_dtype:
 
 
 def first_line(error: Exception) -> str:
-    """The line of an exception's message that says what happened; the exception's class where it has no message."""
+    """The main line of an exception's message; the exception's class if it has no message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
@@ -163,7 +168,7 @@ def _variable_changed(op: Any, expected: str, found: str) -> GraphmpError:
 
 
 def user_frame(frames: List[Any]) -> Optional[Tuple[str, int, str]]:
-    """File, line number and text of the innermost of these frames that is in the user's code."""
+    """File, line number and text of the innermost frame in the user's code."""
     for frame in reversed(frames):
         name, number = frame[0], frame[1]
         path = os.path.realpath(name)

@@ -1,4 +1,4 @@
-"""The user's rules, held against a graph that was built under the recipe."""
+"""The user's rules, checked against a graph built under the recipe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def unmatched_rules(graph: Any, config: Config) -> List[Dict[str, str]]:
 
 
 def kept_by_rule(graph: Any, config: Config) -> Dict[str, Reason]:
-    """Matmuls and convolutions that the user keeps in float32, by name, and by which rule."""
+    """Matmuls and convolutions that the user keeps in float32, by name, with the rule."""
     policy = policies.load(config.compute_dtype, config.op_policy)
     rules = {
         user_rule("keep_float32", pattern): pattern

@@ -1,4 +1,4 @@
-"""Messages while a user's script builds or trains: Python warnings, each at the user's own line."""
+"""Messages while a user's script builds or trains: Python warnings at the user's own line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from graphmp.recipe.refusal import user_frame
 
 
 def say(text: str) -> None:
-    """Warns with one line, however often the same was said before; a logger's first line would void the user's logging.basicConfig."""
+    """Warn with one line, even if it was said before.
+
+    A logger's first line would disable the user's logging.basicConfig.
+    """
     where = user_frame(traceback.extract_stack())
     path, number = where[:2] if where else ("graphmp", 1)
     warnings.warn_explicit(text, RuntimeWarning, path, number)

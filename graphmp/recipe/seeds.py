@@ -1,7 +1,8 @@
-"""Random ops draw what they draw in the float32 build.
+"""Random ops draw the same numbers as in the float32 build.
 
-TensorFlow 1.15.5 makes the seed of an op without one from the number of ops before it, which casts change; 2.15 and 2.21 count calls instead.
-So the rehearsal's counts are remembered, and used again in the graph that is built after it.
+TensorFlow 1.15.5 derives the seed of an op without one from the number of ops before it, which
+casts change; 2.15 and 2.21 count calls instead. The rehearsal's counts are therefore recorded, and
+used again in the graph that is built after it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _MODULUS = 2**31 - 1  # as TensorFlow truncates seeds
 
 
 class _Listener(NamedTuple):
-    """A source of seeds for a graph that is being built.
+    """A source of seeds for a graph under construction.
 
     `next` returns one, or None for TensorFlow's.
     """
@@ -44,7 +45,7 @@ def _get_seed(original: Callable[..., Any], op_seed: Any) -> Any:
 
 @contextlib.contextmanager
 def collecting(ahead: Callable[[], int]) -> Iterator[List[int]]:
-    """Collects the counts of the default graph while it lasts, from the first op on; `ahead()` says how many ops the float32 graph lacks."""
+    """Record the counts of the default graph; `ahead()` is the number of missing float32 ops."""
     graph, counts = tf.get_default_graph(), []
     start = internals.op_count(graph)
     with _listening(
@@ -55,7 +56,10 @@ def collecting(ahead: Callable[[], int]) -> Iterator[List[int]]:
 
 @contextlib.contextmanager
 def repeating(known: Sequence[int], surplus: int) -> Iterator[None]:
-    """Seeds are made from known counts while it lasts; `surplus` is how many ops the default graph has more than the float32 one."""
+    """Make seeds from known counts.
+
+    `surplus` is the number of additional ops in the default graph.
+    """
     graph, counts = tf.get_default_graph(), iter(known)
     start = internals.op_count(graph) - surplus
 

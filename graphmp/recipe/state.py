@@ -1,4 +1,4 @@
-"""The recipe's knowledge of a graph: casts, loss groups, changes made."""
+"""The recipe's data about a graph: casts, loss groups, changes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,15 @@ from graphmp.tf_hooks.internals import init_scope
 
 @dataclass
 class LossGroup:
-    """Gradients that share a loss scale, because they are of the same variables."""
+    """Gradients of the same variables, which share a loss scale."""
 
     scale: scales.NoLossScale
     variables: FrozenSet[str]
     config: Config
     checked: Dict[str, List[Any]] = field(
         default_factory=dict
-    )  # unscaled gradients by the name of the flag that says whether they are finite
-    updates: Dict[str, Any] = field(
-        default_factory=dict
-    )  # update op by the name of the flag that it obeys
+    )  # unscaled gradients by the name of the flag that tells whether they are finite
+    updates: Dict[str, Any] = field(default_factory=dict)  # update op by the name of its flag
 
     def check(self, gradients: List[Any]) -> Any:
         """A scalar bool tensor: whether all of the unscaled gradients are finite."""
@@ -45,13 +43,14 @@ class GradientCall:
     """One call of tf.gradients that was scaled and unscaled.
 
     Attributes:
-        group: whose scale it took.
+        group: the owner of its scale.
         scope: name scope of the gradient code.
         seeds: ops that the gradient code starts from.
         gradients: ops whose outputs leave it, before the unscale.
-        losses: ops whose gradients it takes.
+        losses: ops that it differentiates.
         unscaled: ops that divide the gradients by the scale.
-        finite: scalar bool tensor, whether all unscaled gradients are finite; None where the scale is not dynamic.
+        finite: scalar bool tensor, whether all unscaled gradients are finite; None if the scale
+            isn't dynamic.
     """
 
     group: LossGroup
@@ -64,7 +63,7 @@ class GradientCall:
 
 
 class GraphState:
-    """The recipe's memory for one graph."""
+    """The recipe's data for one graph."""
 
     def __init__(self) -> None:
         self.done: List[Done] = []
@@ -78,23 +77,22 @@ class GraphState:
         ] = {}  # op name of each cast to the compute dtype -> name of its source
         self.groups: List[LossGroup] = []
         self.calls: List[GradientCall] = []
-        self.call_of: Dict[
-            str, GradientCall
-        ] = {}  # by the op name of a gradient that was handed out
+        self.call_of: Dict[str, GradientCall] = {}  # by the op name of a returned gradient
         self.applied: Dict[str, List[str]] = {}  # update ops by the scope of their loss group
-        self.always: Dict[str, Dict[str, str]] = {}  # those that run in skipped steps too, and why
-        self.surplus = 0  # how many ops the graph has more than the float32 build of it
+        self.always: Dict[str, Dict[str, str]] = {}  # those that also run in skipped steps, and why
+        self.surplus = 0  # number of ops that the graph has more than its float32 build
         self.checked_version = -1
-        self.told = (
-            False  # whether the first training run was told what concerns the graph as a whole
-        )
+        self.told = False  # whether the first training run reported facts about the whole graph
         self.violations: List[Any] = []
         self._casts: Dict[Any, Any] = {}
         self._sources: Dict[str, Any] = {}
         self._variables: Dict[str, Any] = {}
 
     def cast(self, tensor: Any, dtype: Any, reason: str) -> Any:
-        """A cast of `tensor`, one per tensor, dtype and control flow context; a cast back gives the tensor it came from."""
+        """A cast of `tensor`, one for each tensor, dtype and control flow context.
+
+        A cast back returns the tensor that was cast.
+        """
         if tensor.dtype.base_dtype == dtype:
             return tensor
         source = self._sources.get(tensor.name)
@@ -113,7 +111,7 @@ class GraphState:
         return self._casts[key]
 
     def came_from(self, cast: Any, source: Any) -> None:
-        """Remembers that `cast` holds the values of `source` in another dtype."""
+        """Record that `cast` holds the values of `source` in another dtype."""
         self._sources.setdefault(cast.name, source)
         if cast.dtype in (tf.float16, tf.bfloat16):
             self.half_casts[cast.op.name] = source.op.name
@@ -129,7 +127,7 @@ class GraphState:
         return cast
 
     def variable_of(self, tensor: Any) -> Any:
-        """The variable that a cast on read stands for, or the thing itself."""
+        """The variable behind a cast on read, or the argument itself."""
         return self._variables.get(getattr(tensor, "name", ""), tensor)
 
     def casts_variable(self, op: Any) -> bool:
@@ -137,7 +135,7 @@ class GraphState:
         return bool(op.outputs) and op.outputs[0].name in self._variables
 
     def note(self, node: str, change: str, reason: str) -> None:
-        """Adds a row to what the report will say."""
+        """Add a row to the changes in the report."""
         self.done.append(Done(node, change, Reason("", reason)))
 
     def warn(self, code: str, node: str, message: str) -> None:
@@ -145,16 +143,18 @@ class GraphState:
         self.warnings.append(warning(code, node, message))
 
     def add_call(self, call: GradientCall, gradients: List[Any]) -> None:
-        """Remembers a call and what it handed out."""
+        """Record a call and its results."""
         self.calls.append(call)
         self.hand_out(call, gradients)
 
     def hand_out(self, call: GradientCall, gradients: List[Any]) -> None:
-        """Remembers which call the gradients, as they are handed to the caller, are of."""
+        """Record the call of gradients that are returned to the caller."""
         self.call_of.update((values(g).op.name, call) for g in gradients if g is not None)
 
     def group_for(self, xs: List[Any], config: Config) -> LossGroup:
-        """The group whose variables overlap with those of `xs`, else a new one with a scale of its own."""
+        """The group whose variables overlap with those of `xs`, else a new one with its own
+        scale.
+        """
         names = frozenset(op.name for op in map(variable_op, xs) if op is not None)
         for group in self.groups:
             if group.variables & names and group.config is config:
@@ -171,17 +171,17 @@ _LOCK = threading.Lock()
 
 
 def find(graph: Any) -> Optional[GraphState]:
-    """The state of a graph that the recipe has touched, or None."""
+    """The state of a graph built by the recipe, or None."""
     return _STATES.get(graph)
 
 
 def of(graph: Any) -> GraphState:
-    """The state of a graph, made at first need."""
+    """The state of a graph, created on first use."""
     with _LOCK:
         return _STATES.setdefault(graph, GraphState())
 
 
 def has_converted(graph: Any) -> bool:
-    """Whether the recipe put half precision or a loss scale into a graph."""
+    """Whether the recipe inserted half precision or a loss scale into a graph."""
     state = find(graph)
     return state is not None and bool(state.half_casts or state.groups)

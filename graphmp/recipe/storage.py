@@ -15,26 +15,28 @@ HALF = (tf.float16, tf.bfloat16)
 def float32_variable_storage_getter(
     getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any
 ) -> Any:
-    """A custom getter for `tf.variable_scope`: half-precision variables are stored in float32 and cast when read.
+    """A custom getter for `tf.variable_scope` that stores half-precision variables in float32.
 
-    `trainable=None`, which tf.get_variable passes since TensorFlow 1.13, means trainable. A variable that is not
-    trainable is handed out as it is, in float32, so that moving averages can assign to it.
+    They are cast when read. `trainable=None`, which tf.get_variable passes since TensorFlow 1.13,
+    means trainable. A variable that is not trainable is returned uncast, in float32, so that moving
+    averages can assign to it.
 
     Args:
-        getter: what makes the variable; takes what `tf.get_variable` does.
+        getter: makes the variable; takes the arguments of `tf.get_variable`.
         name: the variable's full name.
         *args: shape, dtype and so on, by position.
         **kwargs: the same by name.
 
     Returns:
-        A tensor of the requested dtype for a trainable variable that was asked for in half precision, a partitioned
-        variable of such tensors if it is partitioned; otherwise the variable itself.
+        A tensor of the requested dtype for a trainable variable that was requested in half
+        precision, a partitioned variable of such tensors if it is partitioned; otherwise the
+        variable itself.
     """
     return make_getter({})(getter, name, *args, **kwargs)
 
 
 def make_getter(known: Dict[str, str]) -> Callable[..., Any]:
-    """A getter that stores half-precision variables in the dtype that `known` has for their name, else in float32."""
+    """A getter that stores half-precision variables in the dtype in `known`, else in float32."""
 
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         kwargs.update(zip(("shape", "dtype", "initializer", "regularizer"), args))
@@ -54,7 +56,7 @@ def make_getter(known: Dict[str, str]) -> Callable[..., Any]:
 
 
 def nested(outer: Optional[Callable[..., Any]], inner: Callable[..., Any]) -> Callable[..., Any]:
-    """A getter that calls `inner`, which gets its variables from `outer`, a scope's own custom getter, as TensorFlow nests them."""
+    """A getter that calls `inner` with `outer`, a scope's own custom getter, as TensorFlow does."""
     if outer is None:
         return inner
 
@@ -70,7 +72,7 @@ def _cast(variable: Any, dtype: Any) -> Any:
 
 
 def _cast_parts(variable: Any, dtype: Any) -> Any:
-    """A partitioned variable whose parts are casts: look-ups still find each row in its own part."""
+    """A partitioned variable of casts: look-ups still find each row in its own part."""
     partitioned: Any = type(variable)  # the class differs between TensorFlow 1 and 2
 
     class CastPartitionedVariable(partitioned):

@@ -1,4 +1,6 @@
-"""The first training run of a graph that the recipe touched: it never trains unscaled, or in float32, in silence."""
+"""The first training run of a recipe's graph, which never trains unscaled or in float32 in
+silence.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from graphmp.tf_hooks import sessions
 
 
 def before_run(session: Any, fetches: Any) -> None:
-    """Called before a session runs: refuses an update that a half-precision gradient reaches unscaled, says once if all trains in float32.
+    """Called before a session runs: refuse updates by unscaled half-precision gradients.
+
+    Warns once if everything trains in float32.
 
     Raises:
         GraphmpError: GMP016, naming the update op.
@@ -43,7 +47,7 @@ def before_run(session: Any, fetches: Any) -> None:
 
 
 def _tell(graph: Any, config: Config) -> None:
-    """Says what concerns the graph as a whole: rules that match nothing, and that nothing computes in half precision."""
+    """Report facts about the whole graph: rules without matches, nothing in half precision."""
     record = Record(left=kept_by_rule(graph, config))
     for row in unmatched_rules(graph, config) + nothing_in_half(
         graph.as_graph_def(), config, record
@@ -61,7 +65,7 @@ def configured(given: Any, target: str, graph: Any) -> Any:
 
 
 def violation(op: Any) -> str:
-    """Says what is wrong with an update op, in one line."""
+    """The fault of an update op, in one line."""
     return (
         "%s (%s): its gradient comes from half precision and is neither unscaled nor gated by graphmp; "
         "take it with tf.gradients or an optimizer, or use loss_scale='none'" % (op.name, op.type)

@@ -1,4 +1,4 @@
-"""Updates with gradients, skipped as a whole if these aren't finite."""
+"""Updates with gradients, skipped as a whole unless these are finite."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _STALE = "it counts steps, and gradients of a step that isn't counted are stale"
 def apply_gradients(
     original: Callable[..., Any], optimizer: Any, grads_and_vars: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    """Stands in for an optimizer's `apply_gradients`; takes and returns what that does.
+    """Replaces an optimizer's `apply_gradients`, with its arguments and results.
 
-    Under a dynamic scale the returned op runs the update where the gradients are finite and skips all of it where they
-    are not: variables, slots, beta powers, and the global step that it would have advanced. It advances all the same
-    where `count_skipped_steps` says so, and for gradients taken from accumulators: those count their steps, and would drop
-    all later gradients as stale.
+    Under a dynamic scale the returned op runs the update if the gradients are finite, and else
+    skips all of it: variables, slots, beta powers, and the global step. The global step still
+    advances with `count_skipped_steps`, and for gradients from accumulators, which count their
+    steps and would drop all later gradients as stale.
     """
     state = states.find(tf.get_default_graph())
     if state is None or getattr(_INSIDE, "yes", False) or delegates(optimizer):
@@ -84,9 +84,9 @@ def apply_gradients(
 
 
 def gate_assign(creation: Creation) -> Optional[tuple]:
-    """Gates an assignment that reads an unscaled gradient and stands outside any optimizer: a user's accumulator.
+    """Gate an assignment of an unscaled gradient outside of optimizers: a user's accumulator.
 
-    Returns None, and leaves the op alone, for every other op.
+    Returns None, and doesn't change the op, for every other op.
     """
     state = states.find(tf.get_default_graph())
     if state is None or not state.call_of or getattr(_INSIDE, "yes", False):
@@ -109,9 +109,10 @@ def gate_assign(creation: Creation) -> Optional[tuple]:
 
 
 def finite_histogram(creation: Creation) -> Optional[tuple]:
-    """Lets a histogram of unscaled gradients take 0 for what is not finite: its kernel refuses that, and a step to be skipped would end the run.
+    """Let a histogram of unscaled gradients read 0 in place of values that aren't finite.
 
-    Returns None, and leaves the op alone, for every other op.
+    Its kernel refuses them, which would end the run in a step to be skipped. Returns None, and
+    doesn't change the op, for every other op.
     """
     state = states.find(tf.get_default_graph())
     value: Any = creation.arguments.get("values")
@@ -130,7 +131,9 @@ def finite_histogram(creation: Creation) -> Optional[tuple]:
 
 
 def ungated(graph: Any) -> List[Any]:
-    """Update ops of a graph that a half-precision gradient reaches unscaled or, under a dynamic scale, ungated."""
+    """Update ops that read a half-precision gradient unscaled or, under a dynamic scale,
+    ungated.
+    """
     state = states.find(graph)
     if state is None:
         return []
@@ -166,7 +169,9 @@ def _gated(
     optimizer: Any,
     pairs: List[Tuple[Any, Any]],
 ) -> Any:
-    with init_scope():  # slots made inside the conditional would be named after it, and float32 checkpoints would not fit
+    # slots made inside the conditional would be named after it, and float32 checkpoints would not
+    # fit
+    with init_scope():
         optimizer._create_slots([v for g, v in pairs if g is not None])
     collected = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
     known = list(collected)
@@ -180,7 +185,7 @@ def _gated(
 
 @contextlib.contextmanager
 def _unlistened() -> Iterator[None]:
-    """While it lasts, this thread's updates and assignments are made as they are."""
+    """Make this thread's updates and assignments unchanged."""
     before, _INSIDE.yes = getattr(_INSIDE, "yes", False), True
     try:
         yield
@@ -189,7 +194,7 @@ def _unlistened() -> Iterator[None]:
 
 
 def _update(group: states.LossGroup, finite: Any) -> Any:
-    """The op that adapts the group's scale: one for each flag, so that two optimizers on one flag count one step."""
+    """The op that adapts the group's scale: two optimizers with the same flag count one step."""
     if finite.name not in group.updates:
         with _unlistened(), init_scope():
             group.updates[finite.name] = creations.run_active(
@@ -199,10 +204,11 @@ def _update(group: states.LossGroup, finite: Any) -> Any:
 
 
 def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, Any, bool]:
-    """The loss group that the pairs belong to, its flag, and whether this update adapts the scale; None where there is none.
+    """The loss group of the pairs, its flag, and whether this update adapts the scale; or None.
 
-    Gradients that come out of accumulators (SyncReplicas, or a user's own) or placeholders are checked where they
-    arrive; where they were gated on their way into an accumulator, the scale was adapted there.
+    Gradients that come out of accumulators (SyncReplicas, or a user's own) or placeholders are
+    checked where they arrive; if they were gated before an accumulator, the scale was adapted
+    there.
     """
     gradients = [g for g, _ in pairs if g is not None]
     calls = _calls(state, gradients)
@@ -217,7 +223,7 @@ def _flag(state: states.GraphState, pairs: List[Tuple[Any, Any]]) -> Tuple[Any, 
 
 
 def _calls(state: states.GraphState, gradients: List[Any]) -> List[states.GradientCall]:
-    """The gradient calls whose results the given gradients were made of, in order."""
+    """The gradient calls that the given gradients depend on, in order."""
     ops = [values(g).op for g in gradients if hasattr(values(g), "op")]
     above = ancestors(ops, stop=lambda op: op.name in state.call_of, control=False)
     reached = {id(state.call_of[op.name]) for op in above if op.name in state.call_of}
@@ -225,7 +231,7 @@ def _calls(state: states.GraphState, gradients: List[Any]) -> List[states.Gradie
 
 
 def _written_by(result: Any) -> Any:
-    """The op that writes, of what an assignment returns: itself, or a read behind it."""
+    """The op that writes, given an assignment's result: itself, or a read of it."""
     return next(op for op in [result.op, *result.op.control_inputs] if is_write(op))
 
 
@@ -236,7 +242,7 @@ def _from_accumulators(pairs: List[Tuple[Any, Any]]) -> bool:
 
 
 def _and(calls: List[states.GradientCall]) -> Any:
-    """Whether the gradients of all calls are finite; None where no scale is dynamic."""
+    """Whether the gradients of all calls are finite; None if no scale is dynamic."""
     flags = [call.finite for call in calls if call.finite is not None]
     if len(flags) < 2:
         return flags[0] if flags else None
