@@ -1,1 +1,1 @@
-"""Sessions: `live` converts the graph of a running one, `steps` trains graphs in sessions of their own."""
+"""Sessions: `live` converts a running session's graph, `steps` trains graphs in new sessions."""

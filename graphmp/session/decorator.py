@@ -1,4 +1,4 @@
-"""`@graphmp.mixed_precision`: the recipe around a build function, and the conversion of its session's graph where that doesn't fit."""
+"""`@graphmp.mixed_precision`: the recipe around a build function, or conversion in its session."""
 
 from __future__ import annotations
 
@@ -19,40 +19,45 @@ from graphmp.session.session import convert_sessions_of, is_converted_in_session
 
 _plainly: List[
     Callable[[str, Config], None]
-] = []  # whom a call tells of itself before it builds the float32 graph
+] = []  # called with each call before it builds the float32 graph
 
 
 def leave_plain(told: Callable[[str, Config], None]) -> None:
-    """From here on decorated functions build as without decorator, for `graphmp convert`; `told` gets the name and options of each."""
+    """Make decorated functions build without decorator from now on, for `graphmp convert`.
+
+    `told` receives the name and options of each.
+    """
     _plainly.append(told)
 
 
 def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: Any) -> Any:
-    """Makes a function that builds a training graph build it in mixed precision.
+    """Make a function that builds a training graph build it in mixed precision.
 
     Use it with or without arguments, on functions and methods:
 
         @graphmp.mixed_precision(loss_scale=128., clip_norm=5.)
         def build_training_model(inputs, labels, nlabel): ...
 
-    Floating tensor arguments that feed a matmul or convolution are cast to the compute dtype; variables are stored in
-    float32; what comes after the last matmul or convolution, the loss above all, is float32; gradients of any optimizer
-    built in or after the call are scaled and unscaled. The function is called once more, in a graph that is thrown
-    away, to find out which part is which, and once to see that the recipe fits. Where it doesn't, the function builds its float32
-    graph, and every session of that graph converts it at the first run that trains, as `graphmp.Session` does; `engine="recipe"` and
-    `engine_strict=True` raise instead.
+    Floating-point tensor arguments that feed a matmul or convolution are cast to the compute dtype;
+    variables are stored in float32; everything after the last matmul or convolution is float32,
+    especially the loss; gradients of any optimizer built in or after the call are scaled and
+    unscaled. The function is called once more, in a scratch graph, to find out which part is which,
+    and once to check that the recipe fits. If it doesn't, the function builds its float32 graph,
+    and every session of that graph converts it at the first run that trains, as `graphmp.Session`
+    does; `engine="recipe"` and `engine_strict=True` raise an error instead.
 
     Args:
-        function: the function, where the decorator is used without arguments.
+        function: the function, if the decorator is used without arguments.
         **options: fields of `graphmp.config.Config`, which are the command line's flags.
 
     Returns:
-        The decorated function, of the same signature. What it returns is what the original returns: the caller's own
-        tensors where it returns an argument, float32 for what it computed in half precision.
+        The decorated function, with the same signature. Its results are the original's: the
+        caller's own tensors for returned arguments, float32 for values computed in half precision.
 
     Raises:
-        GraphmpError: GMP002 for a bad option. The decorated function raises GMP011 under eager execution; where it may not fall back, GMP012
-            where the model mixes float32 into its half-precision part, GMP014 where a variable would change.
+        GraphmpError: GMP002 for a bad option. The decorated function raises GMP011 under eager
+            execution; if it may not fall back, GMP012 if the model mixes float32 into its
+            half-precision part, GMP014 if a variable would change.
     """
     config = Config.make(**options)
     if config.engine == "rewrite":
@@ -79,7 +84,11 @@ def mixed_precision(function: Optional[Callable[..., Any]] = None, **options: An
 
 
 def _called(function: Callable[..., Any], config: Config, call: Call) -> Any:
-    """A call of a decorated function. All calls in one graph go one way: what one left to the sessions is converted whole."""
+    """A call of a decorated function.
+
+    All calls in one graph use one way: a graph that one call left to the sessions is converted
+    whole.
+    """
     if _plainly:
         for told in _plainly:
             told(_name(function), config)

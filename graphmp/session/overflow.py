@@ -1,4 +1,4 @@
-"""`graphmp.check_overflow`: which node of a step is the first that isn't finite."""
+"""`graphmp.check_overflow`: the first node of a step that isn't finite."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ _WATCHES: weakref.WeakKeyDictionary[Any, Dict[Tuple[str, ...], Watch]] = weakref
 def check_overflow(
     session: Any, feed_dict: Optional[Dict[Any, Any]] = None, fetches: Any = None
 ) -> Optional[Overflow]:
-    """Computes a step's gradients on a batch, without the update, and says where the first value that isn't finite comes from.
+    """Compute a step's gradients on a batch, without the update; find the first value not finite.
 
-    Adds nodes to the session's graph at the first call, a finalised one too. Values inside while loops and branches can't be seen:
-    of a loop its results are. An input pipeline gives up a batch for it.
+    Adds nodes to the session's graph at the first call, even to a finalised one. Values inside
+    while loops and branches can't be seen; the results of a loop can. An input pipeline loses one
+    batch.
 
     Args:
         session: a tf.Session of a converted graph, or a graphmp.Session that has trained.
         feed_dict: as for `session.run`.
-        fetches: what the step computes, as for `session.run`. Unless given, the finite checks of the loss scales; where there is none, the
-            gradients that a fixed scale divides, else what the optimizers' kernels read.
+        fetches: the step's outputs, as for `session.run`. By default the finite checks of the loss
+            scales; without them the gradients that a fixed scale divides, else the inputs of the
+            optimizers' kernels.
 
     Returns:
-        An Overflow: the node, its op, its dtype and the ranges of what it reads; `str` of it is a sentence. None where all is finite.
+        An Overflow: the node, its op, its dtype and the ranges of its inputs; its `str` is a
+        sentence. None if all is finite.
 
     Raises:
-        GraphmpError: GMP002 where the graph shows no gradients, and `fetches` names nothing else.
+        GraphmpError: GMP002 if the graph shows no gradients, and `fetches` is empty.
     """
     graph = session.graph
     live = known_live_graph(graph)

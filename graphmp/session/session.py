@@ -1,4 +1,7 @@
-"""`graphmp.Session` and `graphmp.InteractiveSession`: TensorFlow's, but they convert their graph beside itself at the first run that trains."""
+"""`graphmp.Session` and `InteractiveSession`.
+
+TensorFlow's, converting their graph when it trains.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,18 @@ from graphmp.session.live.words import Words
 from graphmp.session.session_config import with_session_config
 from graphmp.tf_hooks import sessions
 
-_SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()  # that were made to convert their graph
-_GRAPHS: weakref.WeakSet[Any] = weakref.WeakSet()  # of which every session does
+_SESSIONS: weakref.WeakSet[Any] = weakref.WeakSet()  # created to convert their graph
+_GRAPHS: weakref.WeakSet[Any] = weakref.WeakSet()  # whose sessions all convert them
 _WORDS = Words(python=True)
 
 
 class Session(tf.Session):
     """A tf.Session that trains its graph in mixed precision.
 
-    Nothing changes until a run trains: the graph may grow, its variables, iterators and queues are the session's own. That run converts the
-    graph beside itself, once; from then on what is fetched is computed by the converted nodes, under the same names, with the same
-    variables. A value in half precision comes back in float32.
+    Nothing changes until a run trains: the graph may grow, its variables, iterators and queues are
+    the session's own. That run converts the graph beside itself, once; from then on fetched values
+    are computed by the converted nodes, under the same names, with the same variables. A value in
+    half precision is returned in float32.
 
     Args:
         target: as for tf.Session.
@@ -37,10 +41,11 @@ class Session(tf.Session):
         **options: fields of `graphmp.config.Config`.
 
     Raises:
-        GraphmpError: GMP002 for an option that isn't accepted; at the first run that trains, what `graphmp.convert` raises.
+        GraphmpError: GMP002 for an option that isn't accepted; at the first run that trains, the
+            errors of `graphmp.convert`.
     """
 
-    _session = None  # what tf.Session's destructor looks at, also where the options were refused
+    _session = None  # read by tf.Session's destructor, even if the options were refused
 
     def __init__(
         self,
@@ -55,7 +60,10 @@ class Session(tf.Session):
 
 
 class InteractiveSession(tf.InteractiveSession):
-    """A `Session` that makes itself the default session, as tf.InteractiveSession does; same arguments and errors as `Session`."""
+    """A `Session` that makes itself the default session, like tf.InteractiveSession.
+
+    It has the same arguments and errors as `Session`.
+    """
 
     _session = None
 
@@ -72,19 +80,19 @@ class InteractiveSession(tf.InteractiveSession):
 
 
 def _with_config(given: Optional[Any], target: str, settings: Config) -> Any:
-    """A session's own options with those for a converted graph."""
+    """A session's own options combined with those for a converted graph."""
     config = with_session_config(given)
     return sessions.unfused(config) if target and settings.compute_dtype == "bfloat16" else config
 
 
 class _Says(Observer):
-    """Passes on what is to be said of a graph, as Python warnings, each text once."""
+    """Reports messages about a graph as Python warnings, each text once."""
 
     def __init__(self) -> None:
         self._said: Set[str] = set()
 
     def converted(self, live: LiveGraph) -> None:
-        assert live.converted is not None  # this is what is told
+        assert live.converted is not None  # this is what is reported
         for row in live.converted.warnings:
             text = "%s: %s%s" % (
                 row["code"],
@@ -106,13 +114,18 @@ def _convert_in(session: Any, settings: Config) -> None:
 
 
 def convert_sessions_of(graph: Any, config: Config) -> None:
-    """From now on every session of a graph trains it in mixed precision, as a `Session` with these options does."""
+    """Make every session of a graph train it in mixed precision, like a `Session` with these
+    options.
+    """
     _watched(graph, config)
     _GRAPHS.add(graph)
 
 
 def _watched(graph: Any, config: Config) -> LiveGraph:
-    """A graph's LiveGraph, of which is said what concerns the graph as a whole; that nothing trained it when it goes, or Python ends."""
+    """A graph's LiveGraph, with warnings about the graph as a whole.
+
+    One says that nothing trained it when it is deleted, or Python ends.
+    """
     runs.install(_live)
     live = known_live_graph(graph)
     if live is None:
@@ -152,12 +165,13 @@ def _live(session: Any) -> Optional[LiveGraph]:
 
 
 def convert_every_session(config: Config, observer: Observer, debug: bool = False) -> None:
-    """From now on every session of the process trains in mixed precision, as a `Session` with these options does.
+    """Make every session of the process train in mixed precision, like a `Session` with these
+    options.
 
     Args:
         config: the options.
-        observer: is told what becomes of each graph.
-        debug: whether to look for the first op that isn't finite in every run that trains.
+        observer: receives the events of each graph.
+        debug: whether to find the first op that isn't finite in every run that trains.
     """
 
     def find(session: Any) -> Optional[LiveGraph]:

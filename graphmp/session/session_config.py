@@ -1,4 +1,4 @@
-"""Session options for graphs that were converted before."""
+"""Session options for graphs that are already converted."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from graphmp.tf_hooks.sessions import unfused
 def session_config(target: str = "") -> Any:
     """A tf.ConfigProto for a converted graph.
 
-    TensorFlow's own mixed-precision rewrite is off, and TensorFlow 2 is told to run channels-first convolutions on the
-    CPU, which has no kernels of its own for them (2.15.1, 2.21; 1.15.5 has no such option).
+    TensorFlow's own mixed-precision rewrite is off, and TensorFlow 2 runs channels-first
+    convolutions on the CPU, which has no kernels for them (2.15.1, 2.21; 1.15.5 has no such
+    option).
 
     Args:
-        target: as for tf.Session. On a server nothing is fused, for TensorFlow's fused ops for the CPU take no bfloat16 there.
+        target: as for tf.Session. On a server nothing is fused, because TensorFlow's fused ops for
+            the CPU don't support bfloat16 there.
 
     Raises:
-        GraphmpError: GMP002 for what is no target.
+        GraphmpError: GMP002 for an invalid target.
     """
     if not isinstance(target, (str, bytes)):
         text = "session_config: found a %s, accepted is a target, as tf.Session takes it: a string such as server.target"
@@ -30,7 +32,7 @@ def session_config(target: str = "") -> Any:
 
 
 def with_session_config(given: Optional[Any]) -> Any:
-    """A copy of a session's own options with those for a converted graph put in."""
+    """A copy of a session's own options combined with those for a converted graph."""
     config = tf.ConfigProto()
     if given is not None:
         config.CopyFrom(given)

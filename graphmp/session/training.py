@@ -1,4 +1,4 @@
-"""Recognising a run that trains: one that writes what depends on a gradient."""
+"""Recognising a run that trains: one that writes a value that depends on a gradient."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from graphmp.tf_hooks.internals import is_op
 
 
 def trains(graph: Any, fetches: Any) -> bool:
-    """Whether fetching these would train: they depend on an optimizer's kernel, a write that depends on a gradient, or a function that trains.
+    """Whether fetching these ops would train.
 
-    A graph that was imported carries no record of its gradients; there the optimizer's kernels alone tell.
+    They then depend on an optimizer's kernel, on a write that depends on a gradient, or on a
+    function that trains. An imported graph has no record of its gradients; there only kernels
+    count.
     """
     before = ancestors(as_ops(fetches, graph))
     writes = [op for op in before if is_write(op)]

@@ -1,1 +1,1 @@
-"""Converting a graph beside itself, while its session goes on: what to clone, cloning it, and fetching clones."""
+"""Converting a graph beside itself, while its session continues, by clones of nodes."""

@@ -1,4 +1,4 @@
-"""Putting clones of converted nodes into the live graph, wired to the nodes that they share with the original."""
+"""Inserting clones of converted nodes into the live graph, wired to the shared nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Clones:
         prefix: str = "",
         earlier: Optional[Mapping[str, str]] = None,
     ):
-        """Decides on names; nothing is added yet.
+        """Choose names; nothing is added yet.
 
         Args:
             graph: the live tf.Graph.
@@ -37,7 +37,8 @@ class Clones:
             before: the original.
             wanted: names of the nodes to clone.
             prefix: the scope of the clones; a free one unless given.
-            earlier: original name to clone's, of the clones that these read in the place of their originals, in the originals' dtypes.
+            earlier: original name to clone's, of earlier clones that these read instead of their
+                originals, in the originals' dtypes.
         """
         self._graph = graph
         self._after = after
@@ -53,14 +54,19 @@ class Clones:
 
     @property
     def added(self) -> Set[str]:
-        """Names of the nodes that `add` put into the graph: the clones, and those between what is shared and the clones."""
+        """Names of the nodes that `add` inserted.
+
+        The clones, and nodes between them and shared nodes.
+        """
         return set(self.names.values()) | self._helpers
 
     def add(self) -> None:
-        """Imports the clones, outside of the caller's scopes, devices and control dependencies. A finalised graph is opened for that.
+        """Import the clones, outside of the caller's scopes, devices and control dependencies.
+
+        A finalised graph is opened for that.
 
         Raises:
-            ValueError: what TensorFlow's importer says of a graph that it refuses.
+            ValueError: TensorFlow's importer refuses the graph.
         """
         shared = self._shared_inputs()
         with outside(self._graph):
@@ -73,14 +79,20 @@ class Clones:
         self._keep_tracebacks()
 
     def _keep_tracebacks(self) -> None:
-        """An error at a clone names the line of the user's that made the original (1.15.5; later versions keep tracebacks out of reach)."""
+        """Let errors of a clone name the user's line that made the original (1.15.5).
+
+        Later versions don't give access to tracebacks.
+        """
         for name, clone in self.names.items():
             original = self._graph.get_operation_by_name(name) if name in self._originals else None
             if original is not None and "_traceback" in getattr(original, "__dict__", ()):
                 self._graph.get_operation_by_name(clone)._traceback = original._traceback
 
     def _named(self, name: str, taken: Set[str]) -> str:
-        """A clone's name. The names of inserted nodes are part of the interface and stay where they are free."""
+        """A clone's name.
+
+        Names of inserted nodes are part of the interface and kept if they are free.
+        """
         return (
             name
             if name.startswith(SCOPE + "/") and name not in taken
@@ -96,7 +108,11 @@ class Clones:
         }
 
     def _tensor(self, text: str) -> Any:
-        """The live tensor that an input names. The importer takes control inputs as tensors: an op without outputs gets a constant behind it."""
+        """The live tensor that an input names.
+
+        The importer takes control inputs as tensors: an op without outputs gets a constant after
+        it.
+        """
         port = parse_input(text)
         op = self._graph.get_operation_by_name(self._stand_ins.get(port.node, port.node))
         if port.output != CONTROL:
@@ -118,7 +134,7 @@ class Clones:
 
 
 def _free_prefix(taken: Set[str]) -> str:
-    """`graphmp/clones`, or with the first number that leaves all names free."""
+    """`graphmp/clones`, or with the lowest number that makes all names free."""
     number, prefix = 0, "%s/%s" % (SCOPE, CLONES)
     while any(name.startswith(prefix + "/") for name in taken):
         number += 1

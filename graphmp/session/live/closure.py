@@ -1,12 +1,12 @@
-"""Which nodes of a converted graph are cloned beside the original, and which are shared with it.
+"""The nodes of a converted graph that are cloned beside the original; the others are shared.
 
-1. A node that the conversion changed or added, or whose function it changed, is cloned, and so is all that depends on it: loss,
-   gradients, updates, summaries.
+1. A node that the conversion changed or added, or whose function it changed, is cloned, and so are
+   all its descendants: loss, gradients, updates, summaries.
 2. While loops are cloned whole, gradient loops included: half a frame can't run.
 3. A TensorArray or Stack that a clone uses is cloned, with all its users.
 
-Variables, iterators, queues, tables and placeholders depend on nothing that changes, and stay shared. The loss scale's variables are
-shared from the second conversion of a graph on.
+Variables, iterators, queues, tables and placeholders depend on nothing that changes, and are
+shared. The loss scale's variables are shared from the second conversion of a graph on.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _CREATORS = frozenset(("Stack", "StackV2", "TensorArray", "TensorArrayV2", "Tens
 
 
 def nodes_to_clone(before: tf.GraphDef, after: GraphView, shared: AbstractSet[str]) -> Set[str]:
-    """Names of the converted graph's nodes that need a clone.
+    """Names of the converted graph's nodes that must be cloned.
 
     Args:
         before: the original.
         after: the converted graph.
-        shared: nodes that the live graph has already, from a conversion before.
+        shared: nodes that the live graph already has from an earlier conversion.
     """
     old = {node.name: serialize(node) for node in before.node}
     functions = changed_functions(before, after.graph_def)
@@ -45,7 +45,7 @@ def nodes_to_clone(before: tf.GraphDef, after: GraphView, shared: AbstractSet[st
 
 
 def with_dependents(view: GraphView, seeds: Iterable[str], shared: AbstractSet[str]) -> Set[str]:
-    """The given nodes and all that has to be cloned with them, except those that are shared."""
+    """The given nodes and all that must be cloned with them, except shared ones."""
     inside, creators = frames(view), _users(view)
     found = view.descendants(seeds) - shared
     while True:
@@ -58,7 +58,7 @@ def with_dependents(view: GraphView, seeds: Iterable[str], shared: AbstractSet[s
 
 
 def _users(view: GraphView) -> Dict[str, Set[str]]:
-    """For each TensorArray and Stack the nodes that its handle leads to."""
+    """The nodes that each TensorArray's or Stack's handle leads to."""
 
     def carries(name: str) -> bool:
         op = view.nodes[name].op

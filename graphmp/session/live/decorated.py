@@ -1,4 +1,7 @@
-"""Steps of what decorated functions built that are not finite: watched in every `session.run` of the graph, said as warnings."""
+"""Warnings about steps of decorated functions' graphs that are not finite.
+
+Every `session.run` of such a graph is watched.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,13 @@ from graphmp.session.live.words import Words
 from graphmp.session.training import trains
 from graphmp.tf_hooks import internals, patch
 
-_ATTRIBUTE = "_graphmp_decorated"  # of a tf.Graph: what refers to each other goes together
+# of a tf.Graph: objects that refer to each other are freed together
+_ATTRIBUTE = "_graphmp_decorated"
 _WORDS = Words(python=True)
 
 
 def listen() -> None:
-    """Watches the runs of every session, once in a process; callables and partial runs are not watched."""
+    """Watch the runs of every session, once in a process; not callables and partial runs."""
     patch.wrap(internals.base_session(), "_do_run", _do_run)
 
 
@@ -42,7 +46,7 @@ def _do_run(
 
 
 class _Runs:
-    """The training runs of a graph, as long as no more gradients are taken in it."""
+    """The training runs of a graph, until more gradients are taken in it."""
 
     def __init__(self, graph: Any, losses: List[WatchedLoss], size: Tuple[int, int]):
         self.size = size

@@ -1,4 +1,4 @@
-"""Errors of clones, as the original nodes would have raised them."""
+"""Errors of clones, reported like errors of the original nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from graphmp.session.live.nodes import LiveNodes
 
 
 def of_original(error: Any, nodes: LiveNodes) -> Any:
-    """An error of a run with the original's op, name and message in the place of the clone's."""
+    """An error of a run with the original's op, name and message instead of the clone's."""
     originals = nodes.stand_ins.originals()
     if error.op is None or originals.get(error.op.name) not in nodes.known:
         return error

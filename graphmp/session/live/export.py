@@ -1,4 +1,4 @@
-"""A live graph as it would be without its conversions."""
+"""Exporting a live graph without its conversions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which training runs have a loss or a gradient that is not finite: flags fetched along with each of them."""
+"""Training runs with a loss or gradient that is not finite, by flags fetched with each run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _HALF = (tf.float16, tf.bfloat16)  # 1.15.5 has no IsFinite for bfloat16 on the 
 
 
 class WatchedLoss(NamedTuple):
-    """A loss, and the tensors of a live graph that say whether its step is finite.
+    """A loss, and the tensors of a live graph that tell whether its step is finite.
 
     Attributes:
         name: the loss's name, or several.
         kind: of its loss scale: "dynamic", "fixed" or "none".
-        flags: scalar bools that a dynamic scale skips by; empty for another scale.
-        gradients: the unscaled gradients, where there are no flags.
+        flags: scalar bools by which a dynamic scale skips; empty for another scale.
+        gradients: the unscaled gradients, if there are no flags.
         values: the loss itself, maybe in several parts.
-        scale: what this step's loss is multiplied by, and the scale before the step; None where there is none.
-        floor: how low a dynamic scale goes.
-        backoff: what a skipped step multiplies it by.
+        scale: the factor of this step's loss, and the scale before the step; None without a scale.
+        floor: the minimum of a dynamic scale.
+        backoff: the factor of the scale in a skipped step.
     """
 
     name: str
@@ -40,7 +40,7 @@ class WatchedLoss(NamedTuple):
     backoff: float
 
     def computed(self, behind: AbstractSet[Any]) -> WatchedLoss:
-        """The parts of this loss that these ops compute."""
+        """The parts of this loss that some ops compute."""
         flags, gradients, values = (
             tuple(t for t in part if t.op in behind)
             for part in (self.flags, self.gradients, self.values)
@@ -52,18 +52,21 @@ class NotFinite(NamedTuple):
     """A training run with a loss or a gradient that is not finite.
 
     Attributes:
-        step: which training run, from 1.
+        step: the number of the training run, from 1.
         loss: the loss's name.
         kind: of its loss scale; only "dynamic" skipped the step.
-        in_a_row: how many steps of this loss were not finite up to this one.
+        in_a_row: the number of consecutive steps of this loss, up to this one, that were not
+            finite.
         first: whether it is the first of this loss.
         of_loss: whether the loss itself is not finite.
-        scale: what the loss was multiplied by; 1 without a loss scale.
+        scale: the factor of the loss; 1 without a loss scale.
         lowered: a dynamic scale after this step.
-        floor: how low a dynamic scale goes.
-        hopeless: whether no lower scale would help: one of the steps in a row was taken at the floor, or its loss was not finite.
+        floor: the minimum of a dynamic scale.
+        hopeless: whether no lower scale would help: one of the consecutive steps was at the floor,
+            or its loss was not finite.
         turned: whether that is known since this step.
-        overflow: the first op that wasn't finite; None where nobody looked, or it can't be seen.
+        overflow: the first op that wasn't finite; None if nothing was examined, or if it can't be
+            seen.
     """
 
     step: int
@@ -81,7 +84,10 @@ class NotFinite(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """Tensors fetched beside a training run: a vector for each of some losses, by number, and the ranges of all tensors."""
+    """Tensors fetched with a training run.
+
+    A vector for each of some losses, by number, and the ranges of all tensors.
+    """
 
     numbers: List[int]
     watch: Optional[Watch]
@@ -89,7 +95,7 @@ class _Looked(NamedTuple):
 
 
 class _Streak:
-    """Steps of one loss that are not finite, in a row."""
+    """Consecutive steps of one loss that are not finite."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -106,29 +112,27 @@ class FiniteWatch:
         """Nothing is added to the graph yet.
 
         Args:
-            losses: what to look at.
-            originals: for the name of a clone the original's.
-            debug: whether to look at all tensors in every training run.
+            losses: the losses to watch.
+            originals: the original's name for each clone's.
+            debug: whether to examine all tensors in every training run.
         """
         self._losses = losses
         self._originals = originals
         self._debug = debug
         self._lock = threading.Lock()
         self._looked: Dict[Tuple[Any, ...], _Looked] = {}
-        self._vectors: Dict[
-            Tuple[Any, ...], Any
-        ] = {}  # by a loss's number, and what of it is computed
+        self._vectors: Dict[Tuple[Any, ...], Any] = {}  # by a loss's number, and its computed parts
         self._streaks = [_Streak() for _ in losses]
 
     def fetches(self, ops: Tuple[Any, ...]) -> List[Any]:
-        """Tensors to fetch beside ops that train: of each loss only those that these ops compute anyway."""
+        """Tensors to fetch with ops that train: only those that these ops compute anyway."""
         if ops not in self._looked:
             with self._lock:  # the script may train in several threads
                 self._looked[ops] = self._look(ancestors(ops))
         return self._looked[ops].fetches
 
     def _look(self, behind: AbstractSet[Any]) -> _Looked:
-        """Tensors to fetch where these ops run."""
+        """Tensors to fetch when these ops run."""
         parts = {number: loss.computed(behind) for number, loss in enumerate(self._losses)}
         parts = {number: loss for number, loss in parts.items() if loss.flags or loss.gradients}
         found = [self._vector(number, loss) for number, loss in parts.items()]
@@ -150,7 +154,7 @@ class FiniteWatch:
         return self._vectors[key]
 
     def seen(self, ops: Tuple[Any, ...], values: Sequence[Any], step: int) -> List[NotFinite]:
-        """The losses that were not finite in a run, of what it gave for `fetches`."""
+        """The losses that were not finite in a run, given the values of `fetches`."""
         numbers, watch, _ = self._looked[ops]
         found = []
         for number, (finite, of_loss, scale, before) in zip(numbers, values):
@@ -195,7 +199,10 @@ class FiniteWatch:
 
 
 def _vector(loss: WatchedLoss) -> Any:
-    """Four float32 numbers: whether the gradients are finite, whether the loss is, its scale in this step and before it."""
+    """Four float32 numbers for a loss in a step.
+
+    Whether the gradients are finite, whether the loss is, its scale, and the scale before.
+    """
     with outside((loss.flags or loss.gradients)[0].graph), own_scope(WATCH_SCOPE):
         finite = loss.flags or [_finite(loss.gradients)]
         parts = [

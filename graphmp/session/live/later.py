@@ -1,7 +1,7 @@
-"""Nodes that came after a conversion: those that depend on what it cloned are cloned too when they are first fetched.
+"""Nodes added after a conversion: dependants of clones are cloned too when first fetched.
 
-They stay float32 and read the clones in the dtypes of the originals, so that a summary of the loss that is made late shows the loss
-that is trained.
+They stay float32 and read the clones in the dtypes of the originals, so that a late summary of the
+loss shows the loss that is trained.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from graphmp.session.live.nodes import LiveNodes
 
 
 def followed(nodes: LiveNodes, ops: List[Any]) -> LiveNodes:
-    """These nodes, with clones of those that the ops run, came later and depend on clones.
+    """These nodes, with clones of later nodes that the ops run and that depend on clones.
 
-    In a loop that was there before, they stay as they are: half a loop can't run.
+    Nodes of a loop that existed before aren't cloned: half a loop can't run.
     """
     view, border = _later(nodes, ops)
     seeds = border & set(nodes.stand_ins.names)
@@ -33,7 +33,10 @@ def followed(nodes: LiveNodes, ops: List[Any]) -> LiveNodes:
 
 
 def _later(nodes: LiveNodes, ops: List[Any]) -> Tuple[GraphView, Set[str]]:
-    """The nodes that the ops run and that came later, with the known ones that they read; names of the latter, which are without inputs."""
+    """The later nodes that the ops run, with the known nodes that they read; names of the latter.
+
+    The known nodes are returned without inputs.
+    """
     found = ancestors(ops, stop=lambda op: nodes.knows(op.name))
     graph_def = tf.GraphDef()
     border = {op.name for op in found if nodes.knows(op.name)}

@@ -1,4 +1,4 @@
-"""One conversion of a live graph: made beside the graph's own nodes, and never changed afterwards."""
+"""One conversion of a live graph, made beside the graph's own nodes; never changed afterwards."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ class LiveConversion(NamedTuple):
     """One conversion of a live graph; immutable.
 
     Attributes:
-        original: the MetaGraphDef as it was; None once the observer has seen it.
+        original: the MetaGraphDef before; None after the observer's call.
         meta_graph: the converted one, under the original's names; None likewise.
-        record: what the rewrite noted.
-        warnings: rows of a report's `warnings` about the graph as a whole: the record's, and that nothing is in half precision.
-        seconds: how long it took, clones included.
+        record: the record of the rewrite.
+        warnings: rows of a report's `warnings` about the whole graph: the record's, and that
+            nothing is in half precision.
+        seconds: the time it took, clones included.
         nodes: the graph's nodes and their clones.
-        losses: the losses of which it is known whether their steps are finite.
-        watch: sees which steps are not finite; None where there are no such losses.
+        losses: the losses whose steps can be checked for finite values.
+        watch: detects steps that are not finite; None without such losses.
     """
 
     original: Optional[tf.MetaGraphDef]
@@ -48,18 +49,22 @@ class LiveConversion(NamedTuple):
     watch: Optional[FiniteWatch]
 
     def checks(self) -> List[Any]:
-        """The ops whose results tell whether gradients are finite: finite checks, or where there is none what computes the gradients."""
+        """The ops whose results tell whether gradients are finite.
+
+        Finite checks, or else the ops that compute the gradients.
+        """
         return [tensor.op for loss in self.losses for tensor in loss.flags or loss.gradients]
 
 
 def convert(graph: Any, config: Config, added: FrozenSet[str], debug: bool) -> LiveConversion:
-    """Converts a live graph beside itself.
+    """Convert a live graph beside itself.
 
     Args:
         graph: the tf.Graph.
         config: the options.
-        added: names of the nodes that earlier conversions added; their variables are shared, the others are left unused.
-        debug: whether to look for the first op that isn't finite in each run that trains.
+        added: names of the nodes that earlier conversions added; their variables are shared, the
+            others become unused.
+        debug: whether to find the first op that isn't finite in each run that trains.
 
     Raises:
         GraphmpError: as `graphmp.convert`.

@@ -1,4 +1,4 @@
-"""A live tf.Graph and its conversion: made at the first run that trains, made anew when training code comes later."""
+"""A live tf.Graph and its conversion: made at the first run that trains, renewed for later code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphmp.session.live.skips import scale_state
 from graphmp.session.live.summaries import with_scales
 from graphmp.session.training import trains
 
-_ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: what refers to each other goes together
+_ATTRIBUTE = "_graphmp_live"  # of a tf.Graph: objects that refer to each other are freed together
 _LOCK = threading.Lock()
 _NUMBERS = itertools.count()
 _SAVES = ("SaveV2", "RestoreV2")
@@ -28,34 +28,42 @@ _UNCONVERTED = unconverted()
 
 @dataclass
 class Fate:
-    """The fate of a graph, for those that outlive it: whether anything of it ran, and whether it was converted, or can't be."""
+    """The fate of a graph: whether any of it ran, and whether it was or can't be converted.
+
+    It outlives the graph.
+    """
 
     ran: bool = False
     converted: bool = False
 
 
 class Observer:
-    """Is told what becomes of a graph; this one takes it in silence."""
+    """Receives the events of a graph; this base class ignores them."""
 
     def converted(self, live: LiveGraph) -> None:
         """A conversion was made."""
 
     def left(self, graph: Any) -> None:
-        """A graph is left as it is: the decorator converted it while it was built."""
+        """A graph isn't converted: the decorator converted it while it was built."""
 
     def failed(self, error: Exception) -> bool:
-        """A graph can't be converted: whether to train it as it is. Otherwise the run raises."""
+        """A graph can't be converted; returns whether to train it in float32.
+
+        Otherwise the run raises.
+        """
         return False
 
     def begins(self, live: LiveGraph, feeds: Dict[Any, Any]) -> None:
-        """A run that trains is about to begin, with these feeds, as `session.run` takes them."""
+        """A run that trains begins, with these feeds in the form of `session.run`."""
 
     def not_finite(self, live: LiveGraph, step: NotFinite) -> None:
         """A training run had a loss or a gradient that is not finite."""
 
 
 def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) -> LiveGraph:
-    """The LiveGraph of a tf.Graph; the first caller's options count, and the last caller's observer."""
+    """The LiveGraph of a tf.Graph, with the first caller's options and the last caller's
+    observer.
+    """
     with _LOCK:
         found = known_live_graph(graph)
         if found is None:
@@ -67,22 +75,22 @@ def live_graph(graph: Any, config: Config, observer: Optional[Observer] = None) 
 
 
 def known_live_graph(graph: Any) -> Optional[LiveGraph]:
-    """The LiveGraph of a tf.Graph that has one."""
+    """The LiveGraph of a tf.Graph, if it has one."""
     return getattr(graph, _ATTRIBUTE, None)
 
 
 class LiveGraph:
-    """A graph whose sessions fetch the nodes of a conversion in the place of its own.
+    """A graph whose sessions fetch the nodes of a conversion instead of its own.
 
     Attributes:
         config: the options.
-        converted: the conversion, once there is one; another takes its place when the graph grows.
-        fate: what became of the graph.
-        number: each has its own.
-        steps: how many runs have trained; whoever makes them counts.
-        gave_up: whether the graph can't be converted and trains as it is.
-        observer: is told what becomes of the graph.
-        debug: whether to look for the first op that isn't finite in each run that trains.
+        converted: the conversion, if any; replaced when the graph grows.
+        fate: the fate of the graph.
+        number: unique for each graph.
+        steps: the number of runs that trained, counted by the callers.
+        gave_up: whether the graph can't be converted and trains in float32.
+        observer: receives the graph's events.
+        debug: whether to find the first op that isn't finite in each run that trains.
     """
 
     def __init__(self, graph: Any, config: Config, observer: Observer):
@@ -96,7 +104,7 @@ class LiveGraph:
         self.debug = False
         self._graph = weakref.ref(graph)
         self._lock = threading.RLock()
-        self._trains: Dict[Any, bool] = {}  # of each op that has run
+        self._trains: Dict[Any, bool] = {}  # for each op that has run
         self._restored = RestoredScales()
 
     @property
@@ -105,13 +113,16 @@ class LiveGraph:
         return _UNCONVERTED if self.converted is None else self.converted.nodes
 
     def prepare(self, session: Any, ops: List[Any]) -> bool:
-        """Called with what is about to run in a session: converts the graph if that trains, or saves, and the clones know nothing of it.
+        """Called before a run of a session: converts the graph if needed.
+
+        It is if the run trains, or saves by a Saver unknown to the clones.
 
         Returns:
             Whether it trains.
 
         Raises:
-            GraphmpError: as `graphmp.convert`, where the graph can't be converted and the observer doesn't say to go on without.
+            GraphmpError: as `graphmp.convert`, if the graph can't be converted and the observer
+                doesn't say to continue without.
         """
         self.fate.ran = True
         if not all(op in self._trains for op in ops):
@@ -127,12 +138,12 @@ class LiveGraph:
             self._restored.read(session, path)
 
     def watched(self, ops: Tuple[Any, ...]) -> List[Any]:
-        """Tensors to fetch beside ops that train, to learn whether the step is finite."""
+        """Tensors to fetch with ops that train, to check whether the step is finite."""
         watch = self.converted.watch if self.converted is not None else None
         return watch.fetches(ops) if watch is not None else []
 
     def trained(self, ops: Tuple[Any, ...], values: Sequence[Any]) -> None:
-        """Called when a run has trained, with what it gave for `watched`."""
+        """Called after a run that trained, with the values of `watched`."""
         self.steps += 1
         watch = self.converted.watch if self.converted is not None else None
         if values and watch is not None:
@@ -140,12 +151,12 @@ class LiveGraph:
                 self.observer.not_finite(self, step)
 
     def scale_state(self, session: Any) -> Tuple[int, List[float]]:
-        """How many steps were skipped, and each dynamic loss scale, as a session has them now."""
+        """The number of skipped steps, and each dynamic loss scale, as a session has them now."""
         scales = self.converted.record.scales if self.converted is not None else ()
         return scale_state(session, scales, self.nodes.stand_ins)
 
     def _look_at(self, ops: List[Any]) -> None:
-        """Sees to it that the conversion knows of ops that never ran before."""
+        """Make the conversion include ops that never ran before."""
         found = {op: trains(op.graph, [op]) for op in ops}
         late = [op for op in ops if not self.nodes.knows(op.name)]
         if late and not self.gave_up and (any(found[op] for op in late) or self._saves(late)):
@@ -160,7 +171,10 @@ class LiveGraph:
             )
 
     def _saves(self, ops: List[Any]) -> bool:
-        """Whether a Saver that was made after the conversion is about to run: it must learn of the loss scale."""
+        """Whether a Saver made after the conversion is about to run.
+
+        It must include the loss scale.
+        """
         return self.converted is not None and any(
             op.type in _SAVES and op.name not in self.nodes.known for op in ancestors(ops)
         )
@@ -176,7 +190,7 @@ class LiveGraph:
 
     def _convert(self) -> None:
         graph = self._graph()
-        assert graph is not None  # a run of it is under way
+        assert graph is not None  # a run of it is in progress
         self.converted = convert(graph, self.config, self.nodes.added, self.debug)
         self.observer.converted(self)
         self.converted = self.converted._replace(original=None, meta_graph=None)

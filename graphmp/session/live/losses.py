@@ -1,4 +1,4 @@
-"""Where a live graph's losses, gradients and loss scales are found, to be watched: by the record of its conversion."""
+"""A live graph's losses, gradients and loss scales to watch, from its conversion's record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphmp.session.live.finite import WatchedLoss
 _SCALES_ITSELF = (
     "GMP107",
     "GMP108",
-)  # warnings of a graph whose own code decides what becomes of a step
+)  # warnings of a graph whose own code decides whether a step counts
 
 
 def watched_losses(
@@ -27,11 +27,11 @@ def watched_losses(
     """The losses of a conversion.
 
     Args:
-        record: what the rewrite noted.
+        record: the record of the rewrite.
         after: the converted graph.
         in_loops: its nodes inside while loops.
         config: the options.
-        op: the op of the live graph for a node's name.
+        op: returns the op of the live graph for a node's name.
     """
     if any(row["code"] in _SCALES_ITSELF for row in record.warnings):
         return []
@@ -74,7 +74,7 @@ def _loss(
 
 
 def _scale(current: str, after: GraphView, op: Callable[[str], Any]) -> Optional[Tuple[Any, Any]]:
-    """The scale in a step and before it: a first step may be taken at another."""
+    """The scale in a step and before it: a first step may use another."""
     if not current:
         return None
     in_step = "%s/in_step" % current.rpartition("/")[0]

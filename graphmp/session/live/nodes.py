@@ -1,4 +1,4 @@
-"""The nodes of a live graph that its conversion knows, and those that conversions added."""
+"""The nodes of a live graph that its conversion knows, and the nodes added by conversions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class LiveNodes(NamedTuple):
     """The nodes of a live graph, as its last conversion sees them; immutable.
 
     Attributes:
-        stand_ins: the clones that run in the place of nodes.
+        stand_ins: the clones that run instead of nodes.
         prefix: the scope of the clones.
         known: names of the graph's own nodes that were converted, or cloned later.
         in_loops: names of converted nodes inside while loops.
-        added: names of the nodes that this conversion and earlier ones added.
+        added: names of the nodes that this and earlier conversions added.
         merged: names of the merged summaries that show the loss scale.
     """
 
@@ -30,16 +30,16 @@ class LiveNodes(NamedTuple):
     merged: FrozenSet[str]
 
     def knows(self, name: str) -> bool:
-        """Whether a node is neither later than the conversion nor foreign to it."""
+        """Whether a node is neither newer than the conversion nor foreign to it."""
         return name in self.known or name in self.added
 
     def with_clones(self, clones: Clones, view: GraphView, known: Set[str]) -> LiveNodes:
         """These nodes, and clones of others.
 
         Args:
-            clones: the clones, which the graph has already.
-            view: what they were cloned from.
-            known: names of the graph's own nodes that the conversion knows from now on.
+            clones: the clones, which the graph already has.
+            view: the graph that they were cloned from.
+            known: names of the graph's own nodes that the conversion includes from now on.
         """
         return self._replace(
             stand_ins=StandIns({**self.stand_ins.names, **clones.names}),
@@ -51,5 +51,5 @@ class LiveNodes(NamedTuple):
 
 
 def unconverted(added: FrozenSet[str] = frozenset()) -> LiveNodes:
-    """The nodes of a graph of which nothing is converted; earlier conversions may have added nodes."""
+    """The nodes of an unconverted graph; earlier conversions may have added nodes."""
     return LiveNodes(StandIns({}), "", frozenset(), frozenset(), added, frozenset())

@@ -1,4 +1,4 @@
-"""Loss scales of checkpoints that were restored before the conversion, when the graph had no variable to take them."""
+"""Loss scales of checkpoints restored before the conversion, without a variable to take them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphmp.naming import SCOPE
 
 
 class RestoredScales:
-    """The state of the loss scale in the checkpoint that each session restored; false where there is none."""
+    """The state of the loss scale in each session's restored checkpoint; false if there is none."""
 
     def __init__(self) -> None:
         self._values: weakref.WeakKeyDictionary[Any, Dict[str, Any]] = weakref.WeakKeyDictionary()
@@ -20,7 +20,10 @@ class RestoredScales:
         return bool(self._values)
 
     def read(self, session: Any, path: str) -> None:
-        """Reads a checkpoint that a session has restored, at once: MonitoredSession saves under the same name before the first step."""
+        """Read a checkpoint that a session restored, at once.
+
+        MonitoredSession saves under the same name before the first step.
+        """
         reader = tf.train.NewCheckpointReader(path)
         names = [
             name for name in reader.get_variable_to_shape_map() if name.startswith(SCOPE + "/")
@@ -28,7 +31,7 @@ class RestoredScales:
         self._values[session] = {name: reader.get_tensor(name) for name in sorted(names)}
 
     def assign(self, session: Any, clones: Mapping[str, str]) -> None:
-        """Gives a session's loss scale the state read, once.
+        """Set a session's loss scale to the state read, once.
 
         Args:
             session: the session, which trains the converted graph.

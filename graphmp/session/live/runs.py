@@ -1,7 +1,8 @@
-"""Sessions that fetch clones: a tensor of the original by any name or structure is fetched, fed and run as its clone.
+"""Sessions that fetch clones: any tensor of the original is fetched, fed and run as its clone.
 
-All of tf.Session's ways to run come down to a list of tensors and ops (`_do_run`), except callables, which keep names, and
-the setup of a partial run. A half-precision clone is cast back to the original's dtype, in NumPy.
+All of tf.Session's methods end in a list of tensors and ops (`_do_run`), except callables, which
+keep names, and the setup of a partial run. A half-precision clone is cast back to the original's
+dtype, in NumPy.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ Finder = Callable[[Any], Optional[LiveGraph]]
 
 
 def install(find: Finder) -> None:
-    """Maps the runs of every session for which `find(session)` gives a LiveGraph; of several the first that gives one counts."""
+    """Map the runs of every session for which a `find(session)` returns a LiveGraph.
+
+    The first counts.
+    """
     if find not in _FINDERS:
         _FINDERS.append(find)
     session = internals.base_session()
@@ -30,7 +34,7 @@ def install(find: Finder) -> None:
 
 
 class _MappedDoors:
-    """One method a door."""
+    """One method for each way to run a graph."""
 
     def _find(self, session: Any) -> Optional[LiveGraph]:
         return next(
@@ -57,7 +61,7 @@ class _MappedDoors:
         nodes = live.nodes
         ops = [nodes.stand_ins.op(op) for op in targets]
         tensors = [nodes.stand_ins.tensor(tensor) for tensor in fetches]
-        looks = trains and handle is None  # a partial run gives what its setup named
+        looks = trains and handle is None  # a partial run returns what its setup named
         key = (*ops, *(tensor.op for tensor in tensors)) if looks else ()
         watched = live.watched(key) if looks else []
         try:
@@ -131,7 +135,7 @@ _DOORS = _MappedDoors()
 
 
 class _Callable:
-    """The result of `_make_callable_from_options`, made anew whenever the clones change."""
+    """The result of `_make_callable_from_options`, renewed whenever the clones change."""
 
     def __init__(self, original: Any, session: Any, options: Any, live: LiveGraph):
         self._original = original
@@ -185,7 +189,7 @@ class _Callable:
 
 
 def cast_back(tensor: Any, value: Any) -> Any:
-    """A fetched value in the dtype that the original's tensor has."""
+    """A fetched value in the dtype of the original's tensor."""
     if not tensor.dtype.is_floating or not isinstance(value, (np.ndarray, np.generic)):
         return value
     dtype = tensor.dtype.base_dtype.as_numpy_dtype
@@ -197,12 +201,15 @@ def _mapped(stand_ins: StandIns, item: Any) -> Any:
 
 
 def fed_tensor(key: Any) -> Any:
-    """The tensor that a key of feeds stands for."""
+    """The tensor for a key of feeds."""
     return key.deref() if hasattr(key, "deref") else key
 
 
 def _fed(stand_ins: StandIns, feeds: Dict[Any, Any]) -> Dict[Any, Any]:
-    """Feeds for the original, which may be fetched too, and for its clones. Keys are tensors in 1.15.5, references to them in 2.x."""
+    """Feeds for the original, which may be fetched too, and for its clones.
+
+    Keys are tensors in 1.15.5, references to them in 2.x.
+    """
     result = dict(feeds)
     for key, value in feeds.items():
         tensor = fed_tensor(key)

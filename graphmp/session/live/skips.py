@@ -1,4 +1,4 @@
-"""The loss scales of a session, and how many steps they skipped."""
+"""The loss scales of a session, and the number of steps they skipped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PATIENCE_MS = 5000
 def scale_state(
     session: Any, scales: Sequence[Dict[str, Any]], stand_ins: StandIns
 ) -> Tuple[int, List[float]]:
-    """How many steps were skipped, and each dynamic loss scale, as a session has them now.
+    """The number of skipped steps, and each dynamic loss scale, as a session has them now.
 
     Args:
         session: the session, which trains the converted graph.

@@ -1,4 +1,4 @@
-"""The clones that run in the place of a live graph's own nodes."""
+"""The clones that run instead of a live graph's own nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Dict, Mapping, Tuple
 
 
 class StandIns:
-    """The ops and tensors of a live graph that are run, fetched and fed; a node without a clone stands for itself.
+    """The ops and tensors of a live graph to run, fetch and feed: clones where they exist.
 
     Attributes:
         names: original name to the clone's; does not change.
@@ -17,19 +17,19 @@ class StandIns:
         self._tensors: Dict[int, Tuple[Any, Any]] = {}  # by id: the clone, and the tensor itself
 
     def op(self, op: Any) -> Any:
-        """The op to run for an op."""
+        """The op to run in place of an op."""
         return self.named(op.graph, op.name)
 
     def named(self, graph: Any, name: str) -> Any:
-        """The op to run for the node of that name."""
+        """The op to run in place of the node of that name."""
         return graph.get_operation_by_name(self.names.get(name, name))
 
     def tensor(self, tensor: Any) -> Any:
-        """The tensor to fetch, or feed, for a tensor."""
+        """The tensor to fetch or feed in place of a tensor."""
         if not self.names:
             return tensor
         found = self._tensors.get(id(tensor))
-        if found is None:  # the tensor is kept, so that its id stays its own
+        if found is None:  # the tensor is kept, so that its id stays unique
             found = self._tensors[id(tensor)] = (self._clone_of(tensor), tensor)
         return found[0]
 
@@ -39,5 +39,5 @@ class StandIns:
         return self.op(tensor.op).outputs[tensor.value_index]
 
     def originals(self) -> Dict[str, str]:
-        """For the name of each clone the original's."""
+        """The original's name for each clone's."""
         return {clone: name for name, clone in self.names.items()}

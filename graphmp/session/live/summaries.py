@@ -1,4 +1,4 @@
-"""The loss scale among the graph's own summaries: what is merged and fetched gets it too."""
+"""The loss scale in the graph's own summaries: added to each merged summary that is fetched."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def with_scales(
 
 
 def _merged(nodes: LiveNodes, op: Any, tags: Dict[str, str]) -> LiveNodes:
-    """These nodes with a MergeSummary of what a MergeSummary op has and of the scales. A finalised graph is opened for that."""
+    """These nodes with a MergeSummary of another one's inputs and the scales.
+
+    A finalised graph is opened for that.
+    """
     with outside(op.graph):
         rows = [
             tf.raw_ops.ScalarSummary(
@@ -55,7 +58,7 @@ def _merged(nodes: LiveNodes, op: Any, tags: Dict[str, str]) -> LiveNodes:
 
 
 def _tags_of(rows: Iterable[Dict[str, Any]]) -> Dict[str, str]:
-    """For each tag the name of the node whose output 0 it shows."""
+    """The name of the node whose output 0 each tag shows."""
     found = {}
     for row in rows:
         scale, skipped = shown(row)

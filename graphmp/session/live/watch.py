@@ -1,4 +1,6 @@
-"""Where the first value that isn't finite comes from: the range of every tensor of a step, seen in the very run that went wrong."""
+"""The origin of the first value that isn't finite, by the ranges of all tensors in that very
+run.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from graphmp.graph.structure.view import GraphView
 from graphmp.policy.op_sets import EXITS, SWITCHES, VARIABLE_OPS
 from graphmp.tf_hooks.internals import outside
 
-WATCH_SCOPE = "watch"  # below `graphmp/`, in a live graph alone
+WATCH_SCOPE = "watch"  # below `graphmp/`, only in a live graph
 _FLOATS = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
 
 
@@ -36,13 +38,13 @@ class Seen(NamedTuple):
 
 
 class Overflow(NamedTuple):
-    """The first op of a step that gives what isn't finite though all that it reads is.
+    """The first op of a step with a result that isn't finite, though all its inputs are.
 
     Attributes:
-        node: its name in the original graph, where it has one there.
+        node: its name in the original graph, if it exists there.
         op: its type.
         dtype: "float16", "bfloat16", "float32" or "float64".
-        inputs: what it reads, with ranges.
+        inputs: its inputs, with ranges.
     """
 
     node: str
@@ -61,19 +63,21 @@ class Overflow(NamedTuple):
 
 
 class Watch:
-    """Looks at all tensors that some ops of a live graph depend on.
+    """Measures all tensors that some ops of a live graph depend on.
 
     Attributes:
-        fetches: three vectors, to be fetched in the run that is looked at: whether each tensor is finite, its smallest and largest value.
+        fetches: three vectors to fetch in the run: whether each tensor is finite, its smallest and
+            largest value.
     """
 
     def __init__(self, ops: Iterable[Any], originals: Mapping[str, str], updates: bool = False):
-        """Adds nodes to the graph, a finalised one too. What runs inside a while loop, or only on one side of a branch, is left out.
+        """Add nodes to the graph, even a finalised one. Loops and branches are left out.
 
         Args:
             ops: ops of one graph.
-            originals: for the name of a clone the original's.
-            updates: whether variables may change in the run that is looked at: a read of a reference variable shows what they become.
+            originals: the original's name for each clone's.
+            updates: whether variables may change in the run: a read of a reference variable returns
+                the new value.
         """
         self._originals = originals
         self._tensors = [
@@ -86,7 +90,10 @@ class Watch:
             self.fetches: List[Any] = [tf.stack(column, name="ranges") for column in zip(*parts)]
 
     def first(self, values: Tuple[Any, Any, Any]) -> Optional[Overflow]:
-        """The first op that gives what isn't finite, of the three vectors fetched; None where all is finite."""
+        """The first op with a result that isn't finite, by the fetched vectors.
+
+        None if all are finite.
+        """
         seen: Dict[str, Seen] = {}
         bad: Set[str] = set()
         for tensor, finite, low, high in zip(self._tensors, *values):
@@ -116,7 +123,10 @@ def _range(tensor: Any) -> Tuple[Any, Any, Any]:
 
 
 def _watched(ops: List[Any]) -> List[Any]:
-    """Floating tensors that can be fetched whenever the ops run, each after what it depends on; gradients that nothing reads are left out."""
+    """Floating-point tensors that can be fetched whenever the ops run, in topological order.
+
+    Gradients that nothing reads are left out.
+    """
     graph = ops[0].graph
     view = GraphView(graph.as_graph_def())
     looped = {

@@ -1,4 +1,4 @@
-"""A step that is not finite, in words: at once the first time, and again after ten in a row, each time with the cure."""
+"""Messages about steps that are not finite: the first time, and after ten in a row, with cures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _APPLIED = "the step is applied all the same, weights may be NaN from here on"
 
 
 class Words:
-    """Sentences on steps that are not finite, options spelled for one audience: `--loss_scale` on a command line, `loss_scale` in Python."""
+    """Messages about steps that are not finite, for one audience.
+
+    Options are written `--loss_scale` on a command line, `loss_scale` in Python.
+    """
 
     def __init__(self, python: bool):
         self._dashes = "" if python else "--"
@@ -20,7 +23,7 @@ class Words:
         self.look = "See which op does it: %s; what to keep in float32: graphmp audit --fix" % look
 
     def said(self, step: NotFinite) -> Iterator[str]:
-        """Sentences to say about a step; none where all has been said."""
+        """Messages about a step; empty if all has been said."""
         if step.kind == "dynamic":
             yield from self._skipped(step)
         elif step.in_a_row == 1:
@@ -29,7 +32,7 @@ class Words:
             yield self._many(step)
 
     def cure(self, step: NotFinite) -> str:
-        """The cure where steps go on so."""
+        """The cure if further steps are like this one."""
         if step.kind != "dynamic":
             again = "Start again from what was good, with %s" % self._scale_that_skips(step)
             return again if step.overflow else "%s. %s" % (again, self.look)
@@ -108,7 +111,7 @@ class Words:
         )
 
     def _applied(self, step: NotFinite) -> str:
-        """Of a step that nothing skips."""
+        """For a step that nothing skips."""
         scale = (
             "the fixed loss scale %g skips nothing" % step.scale
             if step.kind == "fixed"

@@ -1,1 +1,1 @@
-"""Sessions that train a graph for the audit, the bench, the full check and measurements of memory."""
+"""Sessions that train a graph for audit, bench, the full check and memory measurements."""

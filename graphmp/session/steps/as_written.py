@@ -1,4 +1,4 @@
-"""Running a graph as it is written, with the same random numbers each time."""
+"""Running a graph unoptimised, with the same random numbers each time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _ROUNDS = 4  # an initialiser may read another variable
 
 
 def seeded(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
-    """A copy whose random ops have seeds by their names, so that original and clone draw the same; in loops step by step, in order."""
+    """A copy whose random ops have seeds by their names, so that original and clone draw alike.
+
+    In loops they draw step by step, in order.
+    """
     copy = tf.MetaGraphDef()
     copy.CopyFrom(meta_graph)
     for nodes in [
@@ -30,7 +33,7 @@ def seeded(meta_graph: tf.MetaGraphDef) -> tf.MetaGraphDef:
 
 
 def unoptimised(graph_def: tf.GraphDef) -> tf.ConfigProto:
-    """Options of a session that runs a graph as it is: optimising thousands of measurements takes longer than computing them.
+    """Options of a session that runs a graph unoptimised: optimising takes longer than the step.
 
     Channels-first convolutions need one optimizer on a CPU, that of layouts.
     """

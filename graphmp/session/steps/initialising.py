@@ -1,4 +1,4 @@
-"""First values of variables and tables."""
+"""Initial values of variables and tables."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from graphmp.wording import first_line
 
 
 def initialise(session: Any, initializers: Sequence[Any], sparing: bool = False) -> None:
-    """Gives variables and tables their first values: runs initialisers until no more of them run, for one may read another variable.
+    """Initialise variables and tables: run initialisers repeatedly until no more succeed.
+
+    One may read another variable.
 
     Args:
         session: of the graph.
-        initializers: ops that do so, besides those in the graph's collections.
-        sparing: whether memory is short: each runs by itself, and what has no memory raises.
+        initializers: ops to run besides those in the graph's collections.
+        sparing: whether memory is short: each runs alone, and running out of memory raises.
 
     Raises:
-        tf.errors.ResourceExhaustedError: where memory is short, and one of them has none.
+        tf.errors.ResourceExhaustedError: with `sparing`, if one runs out of memory.
     """
     waiting = list(dict.fromkeys([*_collected(session.graph), *initializers]))
     fatal = (tf.errors.ResourceExhaustedError,) if sparing else ()
@@ -34,10 +36,10 @@ def initialise(session: Any, initializers: Sequence[Any], sparing: bool = False)
 
 
 def restore(session: Any, saver: Any, checkpoint: str) -> None:
-    """Gives variables the values of a checkpoint.
+    """Set variables to the values of a checkpoint.
 
     Raises:
-        GraphmpError: GMP003 where that can't be restored.
+        GraphmpError: GMP003 if that can't be restored.
     """
     if saver is None:
         raise GraphmpError(
@@ -71,7 +73,10 @@ def _runs(session: Any, ops: Any, fatal: Any) -> bool:
 
 
 def _needs_nothing(initializer: Any) -> bool:
-    """Whether an assignment reads nothing that may not be there yet: no variable, no other resource, nothing fed."""
+    """Whether an assignment reads nothing that may be uninitialised.
+
+    Variables, resources, feeds.
+    """
     if initializer.type not in OVERWRITES:
         return False
     read = ancestors(

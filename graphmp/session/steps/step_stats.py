@@ -1,8 +1,9 @@
-"""Peak memory and seconds by op, from TensorFlow's trace of one step (FULL_TRACE).
+"""Peak memory, and seconds by op, from TensorFlow's trace of one step (FULL_TRACE).
 
-Only devices by their full name count (`.../device:CPU:0`). TensorFlow puts what a profiler saw beside them, `/host:CPU` and
-`/device:GPU:0/stream:all`: the same ops a second time. Of a GPU the streams say how long its kernels ran, the device itself how
-long it took to launch them: where there are streams, seconds are theirs.
+Only devices by their full name count (`.../device:CPU:0`). TensorFlow adds results of a profiler,
+`/host:CPU` and `/device:GPU:0/stream:all`: the same ops a second time. A GPU's streams give the
+time of its kernels, the device itself the time to launch them: if there are streams, their seconds
+count.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ _DEVICE = re.compile(r"/device:(\w+:\d+)$")
 _STREAMS = re.compile(r"/device:(\w+:\d+)/stream:all$")
 _OP_OF_LABEL = re.compile(r" = (\w+)\(")  # "[cpu 0.5MB 0.5MB] mm = MatMul(x, w)"
 _OP_OF_NAME = re.compile(r":(\w+)$")  # "mm:MatMul", of streams
-Record = Tuple[int, int]  # microsecond, bytes; these are negative where memory is given back
+Record = Tuple[int, int]  # microsecond, bytes; negative for a release
 _MICROSECOND, _NANOSECOND = 1e-6, 1e-9
 
 
 def peak_bytes(run_metadata: tf.RunMetadata, scratch: bool = True) -> Dict[str, int]:
-    """The most bytes that a step allocated and had at one time, by allocator ("cpu", "GPU_0_bfc").
+    """The most bytes that a step had allocated at one time, by allocator ("cpu", "GPU_0_bfc").
 
-    What was there before the step (variables, feeds) is not in it. Of what happened within one microsecond,
-    allocations count before releases.
+    Memory from before the step (variables, feeds) doesn't count. Within one microsecond,
+    allocations come before releases.
 
     Args:
         run_metadata: the trace.
-        scratch: whether memory counts that a kernel gives back before it ends, so that no tensor is in it.
+        scratch: whether memory counts that a kernel releases before it ends, which holds no tensor.
     """
     records: Dict[str, List[Record]] = collections.defaultdict(list)
     for _, node in _nodes(run_metadata):
@@ -39,10 +40,11 @@ def peak_bytes(run_metadata: tf.RunMetadata, scratch: bool = True) -> Dict[str, 
 
 
 def seconds_by_op(run_metadata: tf.RunMetadata) -> Dict[str, float]:
-    """Seconds that kernels of each op took, summed over nodes and devices, the most first.
+    """Seconds of kernels by op, summed over nodes and devices, in descending order.
 
-    They add up to more than the step where kernels run beside each other. The op is the one that ran: TensorFlow's optimizers
-    make `_FusedConv2D` of a Conv2D. An op that the trace doesn't tell is called by the node's name.
+    They add up to more than the step if kernels run in parallel. The op is the executed one:
+    TensorFlow's optimizers turn a Conv2D into `_FusedConv2D`. An op missing in the trace is called
+    by the node's name.
     """
     streams = {match.group(1): stats for stats, match in _matching(run_metadata, _STREAMS)}
     seconds: Dict[str, float] = collections.defaultdict(float)
@@ -56,7 +58,7 @@ def seconds_by_op(run_metadata: tf.RunMetadata) -> Dict[str, float]:
 
 
 def _nodes(run_metadata: tf.RunMetadata) -> Iterator[Tuple[str, Any]]:
-    """Each device ("CPU:0") with each of its nodes' NodeExecStats."""
+    """Each device ("CPU:0") with its nodes' NodeExecStats."""
     for stats, match in _matching(run_metadata, _DEVICE):
         for node in stats.node_stats:
             yield match.group(1), node
@@ -74,7 +76,9 @@ def _records(memory: Any) -> List[Record]:
 
 
 def _outlasting(memory: Any) -> List[Record]:
-    """The records of an AllocatorMemoryUsed without those that cancel out before its kernel ends."""
+    """The records of an AllocatorMemoryUsed without those that cancel out before its kernel
+    ends.
+    """
     records = _records(memory)
     scratch = memory.total_bytes - memory.live_bytes  # live when the kernel ends
     for release in [record for record in records if record[1] < 0]:
@@ -87,7 +91,7 @@ def _outlasting(memory: Any) -> List[Record]:
 
 
 def _highest(records: List[Record]) -> int:
-    """The highest sum of bytes in order of time."""
+    """The highest running sum of bytes."""
     total = highest = 0
     for _, size in sorted(records, key=lambda record: (record[0], -record[1])):
         total += size
@@ -101,7 +105,7 @@ def _op(node: Any) -> str:
 
 
 def _seconds(node: Any) -> float:
-    """How long a node's kernel ran; 1.15 has nanoseconds of the executor's nodes alone."""
+    """The time of a node's kernel; 1.15 has nanoseconds only for nodes of the executor."""
     nanoseconds = node.op_end_rel_nanos - node.op_start_rel_nanos
     if nanoseconds > 0:
         return float(nanoseconds) * _NANOSECOND

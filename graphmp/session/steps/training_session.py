@@ -1,4 +1,4 @@
-"""A training graph in a session of its own: imported, initialised, stepped, traced."""
+"""A training graph in a session of its own: import, initialise, step, trace."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ _T = TypeVar("_T", bound="TrainingSession")
 
 
 def import_all(meta_graph: tf.MetaGraphDef) -> Any:
-    """Imports a graph with its collections into the default one, on any device, and returns its Saver if it has one."""
+    """Import a graph with its collections into the default one, on any device; return its Saver.
+
+    None if it has none.
+    """
     return tf.train.import_meta_graph(meta_graph, clear_devices=True)
 
 
 def import_nodes(meta_graph: tf.MetaGraphDef) -> None:
-    """Imports the nodes of a graph into the default one, with their devices; without recorded shapes where TensorFlow contradicts them."""
+    """Import the nodes of a graph into the default one, with their devices.
+
+    Without recorded shapes if TensorFlow contradicts them.
+    """
     producer = (
         meta_graph.meta_info_def.stripped_op_list
         if meta_graph.meta_info_def.HasField("stripped_op_list")
@@ -44,7 +50,7 @@ class TrainingSession:
     Attributes:
         graph: the tf.Graph.
         session: the tf.Session.
-        targets: ops that a step runs.
+        targets: ops of a step.
     """
 
     def __init__(
@@ -54,16 +60,16 @@ class TrainingSession:
         config: tf.ConfigProto,
         importer: Importer = import_all,
     ):
-        """Imports the graph; nothing is initialised yet.
+        """Import the graph; nothing is initialised yet.
 
         Args:
             meta_graph: the graph.
-            targets: names of the ops that a step runs.
+            targets: names of the ops of a step.
             config: options of the session, in addition to those for a converted graph.
             importer: imports a graph into the default one.
 
         Raises:
-            Exception: what TensorFlow raises where it doesn't import the graph.
+            Exception: errors of TensorFlow's import.
         """
         with collector_paused(), _quiet(), tf.Graph().as_default() as self.graph:
             self._saver = importer(meta_graph)
@@ -77,16 +83,16 @@ class TrainingSession:
     def initialise(
         self, initializers: Iterable[str], checkpoint: str = "", sparing: bool = False
     ) -> None:
-        """Gives variables and tables their first values.
+        """Initialise variables and tables.
 
         Args:
-            initializers: names of ops that do so, besides those in the graph's collections.
-            checkpoint: prefix of a checkpoint that gives variables their values; empty for none.
+            initializers: names of ops to run, besides those in the graph's collections.
+            checkpoint: prefix of a checkpoint with the variables' values; may be empty.
             sparing: whether memory is short, as for `initialising.initialise`.
 
         Raises:
-            GraphmpError: GMP003 where the checkpoint can't be restored.
-            tf.errors.ResourceExhaustedError: where memory is short, and an initialiser has none.
+            GraphmpError: GMP003 if the checkpoint can't be restored.
+            tf.errors.ResourceExhaustedError: with `sparing`, if an initialiser runs out of memory.
         """
         initialise(self.session, self.ops(initializers), sparing)
         if checkpoint:
@@ -97,14 +103,14 @@ class TrainingSession:
         self.session.run(self.targets, feeds)
 
     def traced(self, feeds: Mapping[str, Any]) -> tf.RunMetadata:
-        """Trains one step, and returns TensorFlow's own trace of it."""
+        """Train one step and return TensorFlow's trace of it."""
         options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
         metadata = tf.RunMetadata()
         self.session.run(self.targets, feeds, options, metadata)
         return metadata
 
     def close(self) -> None:
-        """Gives the variables' memory back."""
+        """Free the variables' memory."""
         self.session.close()
 
     def __enter__(self: _T) -> _T:
@@ -121,7 +127,7 @@ class TrainingSession:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps TensorFlow's own warnings back: what it calls deprecated is not the user's code."""
+    """Suppress TensorFlow's own warnings: deprecated calls are not the user's code."""
     verbosity = tf.logging.get_verbosity()
     tf.logging.set_verbosity(tf.logging.ERROR)
     try:
@@ -131,7 +137,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _copy(graph_def: tf.GraphDef) -> tf.GraphDef:
-    """TensorFlow writes defaults into what it imports."""
+    """TensorFlow writes defaults into graphs that it imports."""
     copy = tf.GraphDef()
     copy.CopyFrom(graph_def)
     return copy
