@@ -1,8 +1,8 @@
-"""TensorFlow 1 training scripts, unmodified, on TensorFlow 2.
+"""Unmodified TensorFlow 1 training scripts on TensorFlow 2.
 
-`install` makes `import tensorflow` mean `tensorflow.compat.v1` for the rest of the process and serves
-`tf.contrib`; `written` says whether a script is one that wants that. On TensorFlow 1 `install` is about NumPy, SciPy and gym alone, and
-nothing needs it.
+`install` makes `import tensorflow` mean `tensorflow.compat.v1` for the rest of the process and
+serves `tf.contrib`; `written` tells whether a script needs that. On TensorFlow 1 `install` only
+restores names of NumPy, SciPy and gym, and nothing needs it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes `import tensorflow` mean `tensorflow.compat.v1`, with `tf.contrib`, for the rest of the process."""
+"""Making `import tensorflow` mean `tensorflow.compat.v1`, with `tf.contrib`, in this process."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _INTERFACE = "tensorflow._api.v2.compat.v1."
 
 
 def install() -> None:
-    """Turns TensorFlow 2 behaviour off and puts TensorFlow 1's interface, contrib included, under the name `tensorflow`.
+    """Turn TensorFlow 2 behaviour off and install TensorFlow 1's interface as `tensorflow`.
 
-    Modules that imported `tensorflow` before keep what they have. Calling it again does nothing. On TensorFlow 1 too it sees to what NumPy, SciPy
-    and gym dropped since, and leaves TensorFlow as it is.
+    This includes contrib. Modules that imported `tensorflow` before keep what they have. Calling it
+    again does nothing. On TensorFlow 1 it only restores names that NumPy, SciPy and gym dropped.
     """
     numpy_names.restore()
     scipy_and_gym.restore()
@@ -40,9 +40,10 @@ def install() -> None:
 
 
 class LegacyTensorFlow(types.ModuleType):
-    """The module `tensorflow` of a TensorFlow 1 script: a live view of `tensorflow.compat.v1`, what is patched there included.
+    """The module `tensorflow` of a TensorFlow 1 script: a live view of `tensorflow.compat.v1`.
 
-    `tf.compat` is the real one, so that `import tensorflow.compat.v2 as tf` in a library still means what it says.
+    It shows patches there too. `tf.compat` is the real one, so that `import tensorflow.compat.v2 as
+    tf` in a library still works.
     """
 
     def __init__(self, real: types.ModuleType):
@@ -66,7 +67,7 @@ class LegacyTensorFlow(types.ModuleType):
             setattr(tf, name, value)
         elif not hasattr(
             tf, name
-        ):  # The import system binding a submodule, which is no change to the interface.
+        ):  # the import system sets a submodule: no change to the interface
             super().__setattr__(name, value)
 
     def __dir__(self) -> List[str]:
@@ -85,6 +86,8 @@ def _forget_interface_of_version_2() -> None:
 
 
 def _interface_modules() -> List[str]:
-    """Dotted names of the modules of `tensorflow.compat.v1` that are loaded: a script may look one up in `sys.modules`."""
+    """Dotted names of the loaded modules of `tensorflow.compat.v1`, for lookups in
+    `sys.modules`.
+    """
     names = [name[len(_INTERFACE) :] for name in sys.modules if name.startswith(_INTERFACE)]
     return [name for name in names if name.split(".")[0] not in finder.SOURCE_PACKAGES]

@@ -1,4 +1,4 @@
-"""`tf.contrib`, as modules that look a name up in the table when it is used."""
+"""`tf.contrib` as modules that look a name up in the table on use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def is_module(path: str) -> bool:
 
 
 class ContribModule(types.ModuleType):
-    """A module of `tf.contrib`: a row of `table.MODULES`, or one of TensorFlow 1.15.5's packages with no row, all of whose names are missing."""
+    """A module of `tf.contrib`: a row of `table.MODULES`, or one of TensorFlow 1.15.5's packages.
+
+    Packages without a row are missing all their names.
+    """
 
     def __init__(self, path: str):
         super().__init__(NAME + "." + path if path else NAME)
@@ -25,11 +28,13 @@ class ContribModule(types.ModuleType):
         self._path = path
 
     def __getattr__(self, name: str) -> Any:
-        """Looks in `table.NAMES`, then among the modules below, then in the sources of the row.
+        """Look in `table.NAMES`, then in the modules below, then in the sources of the row.
 
         Raises:
-            GraphmpError: GMP018 (an AttributeError as well), when nothing serves the name on this TensorFlow.
-            AttributeError: For a dunder name, or a package that TensorFlow 1.15.5 does not have either.
+            GraphmpError: GMP018 (an AttributeError as well), if nothing serves the name on this
+                TensorFlow.
+            AttributeError: for a dunder name, or a package that TensorFlow 1.15.5 doesn't have
+                either.
         """
         if name.startswith("__"):
             raise AttributeError("module %r has no attribute %r" % (self.__name__, name))

@@ -1,4 +1,4 @@
-"""`tensorflow.examples.tutorials.mnist.input_data` of TensorFlow 1, for data that is there: nothing is downloaded.
+"""TensorFlow 1's `tensorflow.examples.tutorials.mnist.input_data`; nothing is downloaded.
 
 Files are MNIST's own, in the IDX format of http://yann.lecun.com/exdb/mnist/, compressed or not.
 """
@@ -23,12 +23,12 @@ CLASSES = 10
 
 
 class DataSet:
-    """Pictures and labels, handed out in batches, shuffled anew each epoch.
+    """Images and labels in batches, shuffled in each epoch.
 
     Attributes:
-        images: [pictures, 784] or [pictures, 28, 28, 1], float32 in [0, 1] or uint8.
-        labels: [pictures], or [pictures, 10] one-hot.
-        epochs_completed: how often all pictures were handed out.
+        images: [images, 784] or [images, 28, 28, 1], float32 in [0, 1] or uint8.
+        labels: [images], or [images, 10] one-hot.
+        epochs_completed: the number of passes over all images.
     """
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, seed: Optional[int] = None):
@@ -40,13 +40,16 @@ class DataSet:
 
     @property
     def num_examples(self) -> int:
-        """How many pictures there are."""
+        """The number of images."""
         return len(self.images)
 
     def next_batch(
         self, batch_size: int, fake_data: bool = False, shuffle: bool = True
     ) -> Tuple[np.ndarray, np.ndarray]:
-        """The next pictures and labels; what an epoch leaves over begins the batch that ends in the next one."""
+        """The next images and labels.
+
+        An epoch's remainder begins the batch that ends in the next one.
+        """
         if self._next == 0 and self.epochs_completed == 0 and shuffle:
             self._shuffle()
         end = self._next + batch_size
@@ -85,20 +88,20 @@ def read_data_sets(
     seed: Optional[int] = None,
     source_url: str = "",
 ) -> Datasets:
-    """Reads MNIST from a folder.
+    """Read MNIST from a folder.
 
     Args:
         train_dir: the folder with the four files.
-        fake_data: not served.
-        one_hot: labels as [pictures, 10].
-        dtype: float32 scales pixels to [0, 1], uint8 leaves them.
-        reshape: pictures as rows of 784.
-        validation_size: how many training pictures are set aside.
+        fake_data: not supported.
+        one_hot: labels as [images, 10].
+        dtype: float32 scales pixels to [0, 1], uint8 doesn't.
+        reshape: images as rows of 784.
+        validation_size: the number of training images to set aside.
         seed: of the shuffling.
         source_url: not used.
 
     Raises:
-        FileNotFoundError: naming the file that is missing and what to put there.
+        FileNotFoundError: naming the missing file and what to put there.
         ValueError: for a file that is not in the IDX format.
     """
     parts = [_read(pathlib.Path(train_dir), name) for name in FILES]

@@ -1,7 +1,8 @@
-"""Import statements below `tensorflow` that TensorFlow 2 has no files for, or files with other contents.
+"""Imports below `tensorflow` for which TensorFlow 2 has no files, or files with other contents.
 
-`tensorflow.contrib.*` comes from the table. Other modules of the public interface (`tensorflow.train`,
-`tensorflow.keras.layers`) are those of `tensorflow.compat.v1`. TensorFlow's own packages are left to Python.
+`tensorflow.contrib.*` comes from the table. Other modules of the public interface
+(`tensorflow.train`, `tensorflow.keras.layers`) are those of `tensorflow.compat.v1`. TensorFlow's
+own packages are left to Python.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SOURCE_PACKAGES = frozenset(
         "tsl",
     )
 )
-# What is left of TensorFlow 1's tutorials, from the outside in.
+# TensorFlow 1's tutorials that are served, from the outside in.
 _EXAMPLES = (
     "examples",
     "examples.tutorials",
@@ -45,7 +46,7 @@ _INPUT_DATA = "graphmp.legacy.examples_mnist"
 
 
 class LegacyFinder(importlib.abc.MetaPathFinder):
-    """Finds what `import tensorflow.X` means to a TensorFlow 1 script."""
+    """Finds the meaning of `import tensorflow.X` for a TensorFlow 1 script."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
@@ -53,7 +54,8 @@ class LegacyFinder(importlib.abc.MetaPathFinder):
         """See `importlib.abc.MetaPathFinder`.
 
         Raises:
-            GraphmpError: GMP018 (an ImportError as well), for a part of contrib that nothing serves.
+            GraphmpError: GMP018 (an ImportError as well), for a part of contrib that nothing
+                serves.
         """
         root, _, rest = fullname.partition(".")
         if root != "tensorflow" or rest.partition(".")[0] in SOURCE_PACKAGES:
@@ -72,7 +74,7 @@ class LegacyFinder(importlib.abc.MetaPathFinder):
 
 
 class _Ready(importlib.abc.Loader):
-    """Loads a module that exists already, and leaves it as it was."""
+    """Loads an existing module without changing it."""
 
     def __init__(self, module: types.ModuleType):
         self._module = module
@@ -82,7 +84,7 @@ class _Ready(importlib.abc.Loader):
         return self._module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Undoes what the import system did to the module on the way here; its home is elsewhere."""
+        """Undo the import system's changes to the module, which has another home."""
         module.__spec__ = self._spec or module.__spec__
 
 
@@ -105,7 +107,10 @@ def _contrib_module(path: str) -> Optional[contrib_modules.ContribModule]:
 
 
 def _requested() -> str:
-    """The contrib path of the import statement under way: `a.b.c` is asked for as `a`, `a.b`, `a.b.c`."""
+    """The contrib path of the current import statement.
+
+    `a.b.c` is imported as `a`, `a.b`, `a.b.c`.
+    """
     frame: Optional[types.FrameType] = sys._getframe(1)
     name = ""
     while frame is not None:

@@ -1,7 +1,7 @@
-"""The one place where parts of TensorFlow, Keras and tf-slim are fetched by name.
+"""Fetching parts of TensorFlow, Keras and tf-slim by name.
 
-The tables of this package name what they need as text, a source: `module`, `module:attribute.path`, or
-`tf:attribute.path` for a part of `tensorflow.compat.v1`. Nothing is imported before it is used.
+The tables of this package name a source as text: `module`, `module:attribute.path`, or
+`tf:attribute.path` for a part of `tensorflow.compat.v1`. Nothing is imported before its use.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from absl import logging
 
 
 def on_tensorflow_1() -> bool:
-    """Whether this is TensorFlow 1, where `tf.contrib` is really there."""
+    """Whether this is TensorFlow 1, which has `tf.contrib`."""
     return tf.VERSION.startswith("1.")
 
 
 def in_version_2(name: str) -> bool:
-    """Whether TensorFlow 2 has a part of this dotted name. Of attributes of its functions and classes, and of Keras, nothing is known: True."""
+    """Whether TensorFlow 2 has a part of this dotted name.
+
+    True for attributes of its functions and classes, and for Keras, which are not examined.
+    """
     value: Any = sys.modules["tensorflow"]
     for part in name.split("."):
         if not isinstance(value, types.ModuleType) or part == "keras":
@@ -35,11 +38,11 @@ def in_version_2(name: str) -> bool:
 
 
 def fetch(source: str) -> Any:
-    """Returns what a source names.
+    """The object that a source names.
 
     Raises:
-        ImportError: The module is not there, or a lazily loaded part of TensorFlow is not installed.
-        AttributeError: The module has no such attribute.
+        ImportError: the module is missing, or a lazily loaded part of TensorFlow is not installed.
+        AttributeError: the module has no such attribute.
     """
     module, _, path = source.partition(":")
     value = tf if module == "tf" else importlib.import_module(module)
@@ -49,13 +52,19 @@ def fetch(source: str) -> Any:
 
 
 def note(text: str, *values: Any) -> None:
-    """Logs a line for who asked for them. absl gives the root logger a handler at its first call, seen or not, and a script's basicConfig is void."""
+    """Log a line, without giving the root logger a handler as absl does at its first call.
+
+    A script's basicConfig would have no effect then.
+    """
     if logging.vlog_is_on(1):
         logging.vlog(1, text, *values)
 
 
 def loaded(module: types.ModuleType) -> types.ModuleType:
-    """The module behind one of TensorFlow's lazy loaders (tf.keras, tf.layers, tf.nn.rnn_cell, tf.estimator); others as they are."""
+    """The module behind one of TensorFlow's lazy loaders, or the module itself.
+
+    Such are tf.keras, tf.layers, tf.nn.rnn_cell, tf.estimator.
+    """
     if "LazyLoader" not in type(module).__name__:
         return module
     dir(module)
@@ -63,7 +72,7 @@ def loaded(module: types.ModuleType) -> types.ModuleType:
 
 
 def library_folders() -> List[str]:
-    """Folders whose code is never the user's: graphmp, TensorFlow, tf-slim and importlib."""
+    """Folders of code that is never the user's: graphmp, TensorFlow, tf-slim and importlib."""
     folders = [
         pathlib.Path(__file__).parents[1],
         pathlib.Path(tf.__file__).parents[4],

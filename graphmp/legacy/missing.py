@@ -1,4 +1,4 @@
-"""The error for a part of `tf.contrib` that nothing replaces: names it, and the line of the user's that asked for it."""
+"""The error for a part of `tf.contrib` without replacement; it names the user's line."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ _LAST_WITH_CONTRIB = "1.15.5"
 
 
 class MissingContribAttribute(GraphmpError, AttributeError):
-    """GMP018 for an attribute; an AttributeError too, so that `hasattr` and a script's own fallback see what they would."""
+    """GMP018 for an attribute.
+
+    Also an AttributeError, for `hasattr` and a script's own fallback.
+    """
 
 
 class MissingContribImport(GraphmpError, ImportError):
-    """GMP018 for an import statement; an ImportError too, for `try: ... except ImportError:`."""
+    """GMP018 for an import statement; also an ImportError, for `try: ... except ImportError:`."""
 
 
 def attribute(symbol: str, needs: Optional[str] = None) -> MissingContribAttribute:
-    """The error to raise when `tf.contrib.<symbol>` is looked up; `needs` is a package that would serve it."""
+    """The error for a lookup of `tf.contrib.<symbol>`; `needs` is a package that would serve it."""
     return MissingContribAttribute("GMP018", _message(symbol, needs))
 
 
 def module(symbol: str) -> MissingContribImport:
-    """The error to raise when `tensorflow.contrib.<symbol>` is imported."""
+    """The error for an import of `tensorflow.contrib.<symbol>`."""
     return MissingContribImport("GMP018", _message(symbol, None))
 
 
@@ -45,7 +48,7 @@ def _message(symbol: str, needs: Optional[str]) -> str:
 
 
 def _users_line() -> str:
-    """file:line of the innermost frame that belongs to none of the libraries."""
+    """file:line of the innermost frame outside of all libraries."""
     libraries = tuple(folder + os.sep for folder in internals.library_folders())
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(

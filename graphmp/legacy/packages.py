@@ -1,7 +1,8 @@
-"""The packages of `tf.contrib` in TensorFlow 1.15.5, served or not: what is not listed is a typing error of the script's.
+"""The packages of `tf.contrib` in TensorFlow 1.15.5, served or not; others are typing errors.
 
-The dotted ones are modules reached through attributes (`tf.contrib.learn.preprocessing.VocabularyProcessor`), listed so
-that the error can name all of what was used.
+Dotted ones are modules reached through attributes
+(`tf.contrib.learn.preprocessing.VocabularyProcessor`), listed so that the error can give the full
+name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which TensorFlow a script is written for, read off its source and that of the modules that come with it."""
+"""The TensorFlow version that a script is written for, by its source and its own modules."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from graphmp.legacy import internals
 
 _ADAPTED = frozenset(("disable_eager_execution", "disable_v2_behavior"))
 _NUMPY = "Tensor.numpy"
-_EAGER = frozenset(
-    ("GradientTape", "function", _NUMPY)
-)  # of a script that asks TensorFlow 1 for nothing
+_EAGER = frozenset(("GradientTape", "function", _NUMPY))  # names that don't require TensorFlow 1
 _INSTALLED = frozenset(("dist-packages", "site-packages"))
 
 
@@ -22,8 +20,8 @@ class Written(NamedTuple):
 
     Attributes:
         needs_version_1: whether it runs on this TensorFlow only after `install`.
-        eagerly: where it uses TensorFlow 2's eager execution, as `file:line: tf.GradientTape`; empty where it needs TensorFlow 1 for anything,
-            or sees to its version by itself.
+        eagerly: where it uses TensorFlow 2's eager execution, as `file:line: tf.GradientTape`;
+            empty if it needs TensorFlow 1 for anything, or selects its version itself.
         asks_for_version_1: whether it uses a part of TensorFlow that version 2 lacks.
         imports: the packages that it imports.
     """
@@ -35,7 +33,10 @@ class Written(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """One file's uses of TensorFlow, and the modules it imports; `names` are the parts of `tensorflow` that it uses, by line."""
+    """One file's uses of TensorFlow, and its imports.
+
+    `names` are the parts of `tensorflow` that it uses, by line.
+    """
 
     plain: bool
     adapted: bool
@@ -44,14 +45,16 @@ class _Facts(NamedTuple):
 
 
 def written(script: pathlib.Path) -> Written:
-    """Which TensorFlow a script is written for.
+    """The TensorFlow version that a script is written for.
 
-    It needs TensorFlow 1 where it, or a module of its author's that it imports (and so on), imports plain `tensorflow`, and none of them mentions
-    `compat.v1`, switches TensorFlow 2 behaviour off itself, or executes eagerly with names alone that TensorFlow 2 has. Its author's are the modules
-    beside it and those on `sys.path` that are not installed with Python.
+    It needs TensorFlow 1 if it, or a module of its author's that it imports (directly or
+    indirectly), imports plain `tensorflow`, and none of them mentions `compat.v1`, switches
+    TensorFlow 2 behaviour off itself, or executes eagerly with only names that TensorFlow 2 has.
+    Its author's modules are those beside it and those on `sys.path` that are not installed with
+    Python.
 
     Args:
-        script: A Python source file; one that does not parse needs nothing.
+        script: a Python source file; one that can't be parsed needs nothing.
     """
     script = pathlib.Path(script)
     folders = [script.parent] + _folders_on_path()
@@ -109,7 +112,10 @@ def _read(path: pathlib.Path, folder: pathlib.Path) -> Optional[_Facts]:
 
 
 def _used(tree: ast.AST) -> Iterator[Tuple[int, str]]:
-    """Line and dotted name of each part of `tensorflow` that a file uses: `train.AdamOptimizer` for `tf.train.AdamOptimizer`."""
+    """Line and dotted name of each part of `tensorflow` that a file uses.
+
+    For example `train.AdamOptimizer` for `tf.train.AdamOptimizer`.
+    """
     aliases: Dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -162,7 +168,10 @@ def _is_adapted(node: ast.AST) -> bool:
 
 
 def _files(folders: List[pathlib.Path], module: str) -> Iterator[Tuple[pathlib.Path, pathlib.Path]]:
-    """The files that importing a dotted name runs, of the first of the folders that has it, each with that folder."""
+    """The files that an import of a dotted name runs, from the first folder that has it.
+
+    Each is returned with that folder.
+    """
     parts = module.split(".")
     for folder in folders:
         bases = [folder.joinpath(*parts[:length]) for length in range(1, len(parts) + 1)]

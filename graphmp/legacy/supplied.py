@@ -1,7 +1,8 @@
-"""Names that PyPI's tf-slim 1.1.0 asks of TensorFlow's internals and no longer finds there.
+"""Names that PyPI's tf-slim 1.1.0 expects in TensorFlow's internals and that no longer exist.
 
-Found by importing every module of tf-slim and looking up each attribute path that its source takes from a TensorFlow
-module. TensorFlow 2.15.1 and 2.21.0 lack the same names. A name is supplied only where it is missing.
+Found by importing every module of tf-slim and looking up each attribute path that its source uses
+of a TensorFlow module. TensorFlow 2.15.1 and 2.21.0 lack the same names. A name is only supplied if
+it is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from graphmp.legacy import internals
 
 
 class Supplied(NamedTuple):
-    """A name put into a TensorFlow module, and where it lives today."""
+    """A name added to a TensorFlow module, and its present location."""
 
     module: str
     name: str
@@ -91,7 +92,7 @@ SUPPLIED = (
 
 
 def supply() -> None:
-    """Puts each name of the table where tf-slim looks for it, unless it is there, and the gradient that tf-slim forgot to register."""
+    """Add each name of the table if missing, and the gradient that tf-slim forgot to register."""
     for row in SUPPLIED:
         module = internals.fetch(row.module)
         if not _has(module, row.name):
@@ -106,7 +107,10 @@ def supply() -> None:
 
 
 def _lower_bound_gradient(op: tf.Operation, grad: tf.Tensor) -> List[Optional[tf.Tensor]]:
-    """Of max(x, bound) in the GDN layer: also lets pass what pushes an x below the bound up. Own: tf-slim has it unregistered."""
+    """The gradient of max(x, bound) in the GDN layer, which tf-slim has but doesn't register.
+
+    It also passes gradients that push an x below the bound up.
+    """
     x, bound = op.inputs
     return [tf.where(tf.logical_or(x >= bound, grad < 0), grad, tf.zeros_like(grad)), None]
 

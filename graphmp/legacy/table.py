@@ -1,8 +1,9 @@
-"""The table of `tf.contrib` on TensorFlow 2: which source serves each module and name.
+"""The table of `tf.contrib` on TensorFlow 2: the source of each module and name.
 
-Keys are contrib paths without `tensorflow.contrib.`; values are sources (see `internals`). A name is
-looked up in `NAMES` first, then in each source of its module's row in `MODULES`, in order. The modules
-below `graphmp/legacy/contrib/` are loaded through this table only, when a script asks for a name.
+Keys are contrib paths without `tensorflow.contrib.`; values are sources (see `internals`). A name
+is looked up in `NAMES` first, then in each source of its module's row in `MODULES`, in order. The
+modules below `graphmp/legacy/contrib/` are only loaded through this table, when a script uses a
+name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scripts that graphmp can't help: what such a script is, and what to do, in one line."""
+"""Scripts that graphmp can't help: the reason and the cure, in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OTHERS = ("jax", "keras", "mxnet", "tf_keras", "torch")
 
 
 def executes_eagerly(path: str, where: str) -> GraphmpError:
-    """GMP025 for a file that executes eagerly, as `where` shows."""
+    """GMP025 for a file that executes eagerly, as seen at `where`."""
     return GraphmpError(
         "GMP025",
         "%s executes eagerly (%s): it is TensorFlow 2 code and builds no graph; %s"
@@ -22,7 +22,7 @@ def executes_eagerly(path: str, where: str) -> GraphmpError:
 
 
 def without_estimator(error: BaseException, place: str) -> Optional[GraphmpError]:
-    """GMP026 for an error that says that this TensorFlow has no Estimator; None for any other."""
+    """GMP026 for an error that TensorFlow has no Estimator; None for any other."""
     wanted = isinstance(error, (AttributeError, ImportError)) and "estimator" in str(error).lower()
     if not wanted or hasattr(tf, "estimator"):
         return None
@@ -31,13 +31,15 @@ def without_estimator(error: BaseException, place: str) -> Optional[GraphmpError
 
 
 def ran_as_version_1(path: str) -> str:
-    """The hint for a script that failed with TensorFlow 1's interface, which it asks for nowhere."""
+    """The hint for a script that failed with TensorFlow 1's interface though it never asks for
+    it.
+    """
     text = "%s ran as TensorFlow 1 code (tensorflow.compat.v1), though TensorFlow %s has all it uses: --legacy_imports=off runs it as python does"
     return text % (path, tf.__version__)
 
 
 def why_nothing_trained(imports: AbstractSet[str], eagerly: bool, sessions: bool) -> str:
-    """Why a script that ended well trained nothing in a session; empty where it says no more than that.
+    """Why a script that ended normally trained nothing in a session; empty if unknown.
 
     Args:
         imports: packages that the script's source imports.

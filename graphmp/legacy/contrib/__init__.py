@@ -1,1 +1,1 @@
-"""Replacements of functions and classes of `tf.contrib`, under the names that contrib has for their modules."""
+"""Replacements of functions and classes of `tf.contrib`, in modules named as in contrib."""

@@ -1,4 +1,4 @@
-"""The functions of `tf.contrib.data` that `tf.data.experimental` lacks: each is a method of `tf.data.Dataset` now."""
+"""Functions of `tf.contrib.data` that `tf.data.experimental` lacks: now methods of Dataset."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Transformation = Callable[[tf.data.Dataset], tf.data.Dataset]
 
 
 def batch_and_drop_remainder(batch_size: Any) -> Transformation:
-    """For `Dataset.apply`: batches, all of one size."""
+    """For `Dataset.apply`: batches of equal size."""
     return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
 
 
 def padded_batch_and_drop_remainder(
     batch_size: Any, padded_shapes: Any, padding_values: Any = None
 ) -> Transformation:
-    """For `Dataset.apply`: padded batches, all of one size."""
+    """For `Dataset.apply`: padded batches of equal size."""
     return lambda dataset: dataset.padded_batch(
         batch_size, padded_shapes, padding_values, drop_remainder=True
     )
@@ -28,7 +28,7 @@ def padded_batch_and_drop_remainder(
 def sloppy_interleave(
     map_func: Callable[..., tf.data.Dataset], cycle_length: int, block_length: int = 1
 ) -> Transformation:
-    """For `Dataset.apply`: `tf.data.experimental.parallel_interleave` in whatever order the elements come."""
+    """For `Dataset.apply`: `tf.data.experimental.parallel_interleave` in no particular order."""
     return tf.data.experimental.parallel_interleave(
         map_func, cycle_length, block_length, sloppy=True
     )

@@ -10,7 +10,10 @@ __all__ = ["get_placeholders", "reduce_sum_n"]
 
 
 def get_placeholders(graph: tf.Graph) -> List[tf.Tensor]:
-    """The outputs of the Placeholder nodes of a graph. Own: nothing in `tf.graph_util` lists them."""
+    """The outputs of the Placeholder nodes of a graph.
+
+    Own: nothing in `tf.graph_util` lists them.
+    """
     return [op.outputs[0] for op in graph.get_operations() if op.type == "Placeholder"]
 
 

@@ -1,6 +1,6 @@
-"""The functions of `tf.contrib.layers` that tf-slim leaves out: embeddings of sequences.
+"""Functions of `tf.contrib.layers` that tf-slim lacks: embeddings of sequences.
 
-Not here: the feature columns, which `tf.feature_column` replaced with other arguments and other variables.
+Missing: the feature columns, which `tf.feature_column` replaced with other arguments and variables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["bow_encoder", "embed_sequence", "embedding_lookup_unique"]
 def embedding_lookup_unique(
     params: Any, ids: Any, partition_strategy: str = "mod", name: Optional[str] = None
 ) -> tf.Tensor:
-    """`tf.nn.embedding_lookup` that looks every id up once, however often it occurs."""
+    """`tf.nn.embedding_lookup` that looks each distinct id up once."""
     with tf.name_scope(name, "EmbeddingLookupUnique", [params, ids]):
         ids = tf.convert_to_tensor(ids)
         unique, positions = tf.unique(tf.reshape(ids, [-1]))
@@ -40,7 +40,10 @@ def embed_sequence(
     scope: Any = None,
     reuse: Optional[bool] = None,
 ) -> tf.Tensor:
-    """Maps ids of shape [batch, length] to embeddings of shape [batch, length, embed_dim], of the variable `EmbedSequence/embeddings`."""
+    """Map ids of shape [batch, length] to embeddings of shape [batch, length, embed_dim].
+
+    The variable is `EmbedSequence/embeddings`.
+    """
     if not (reuse or (vocab_size and embed_dim)):
         raise ValueError(
             "Must specify vocab size and embedding dimension when not reusing. Got %s and %s"
@@ -67,9 +70,10 @@ def bow_encoder(
     scope: Any = None,
     reuse: Optional[bool] = None,
 ) -> tf.Tensor:
-    """The mean of the embeddings of a sequence's ids, shape [batch, embed_dim]; the variable is `bow_encoder/embeddings`.
+    """The mean of the embeddings of a sequence's ids, shape [batch, embed_dim].
 
-    With `sparse_lookup`, ids of 0 are padding in a dense `ids` and don't count.
+    The variable is `bow_encoder/embeddings`. With `sparse_lookup`, ids of 0 are padding in a dense
+    `ids` and don't count.
     """
     if not vocab_size or not embed_dim:
         raise ValueError("Must specify vocab size and embedding dimension")

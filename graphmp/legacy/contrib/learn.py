@@ -1,4 +1,4 @@
-"""Words to numbers, as `tf.contrib.learn.preprocessing` does it. Own: TensorFlow 2 has no successor of the same interface."""
+"""Words to numbers, as `tf.contrib.learn.preprocessing` does it. Own code: no successor exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import tensorflow.compat.v1 as tf
 
 __all__ = ["CategoricalVocabulary", "VocabularyProcessor", "tokenizer"]
 
-# Capitals alone, a capitalised word that another one follows at once, or letters, digits, hyphens and apostrophes.
+# Single capitals, a capitalised word directly followed by another, or letters, digits, hyphens and
+# apostrophes.
 _TOKEN = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z][a-z]+(?=[A-Z])|['\w\-]+")
 
 
@@ -22,7 +23,7 @@ def tokenizer(iterator: Iterable[str]) -> Iterator[List[str]]:
 
 
 class CategoricalVocabulary:
-    """Numbers for words, in the order in which they come; 0 is for what is unknown."""
+    """Numbers for words, in order of appearance; 0 is for unknown words."""
 
     def __init__(self, unknown_token: str = "<UNK>", support_reverse: bool = True):
         self._unknown_token = unknown_token
@@ -36,7 +37,7 @@ class CategoricalVocabulary:
         return len(self._numbers)
 
     def freeze(self, freeze: bool = True) -> None:
-        """From now on words that were not seen are unknown, or no more so."""
+        """Treat new words as unknown from now on, or not any more."""
         self._frozen = freeze
 
     def get(self, category: Any) -> int:
@@ -52,7 +53,10 @@ class CategoricalVocabulary:
             self._counts[category] += count
 
     def trim(self, min_frequency: int, max_frequency: int = -1) -> None:
-        """Keeps words that are more frequent than one bound and less than the other, where that is positive; numbers go by frequency."""
+        """Keep words whose frequency is above one bound and, if positive, below the other.
+
+        Numbers are then in order of frequency.
+        """
         alphabetical = sorted(
             self._counts.items(), key=lambda item: (isinstance(item[0], str), item[0])
         )
@@ -70,7 +74,7 @@ class CategoricalVocabulary:
         """The word of a number.
 
         Raises:
-            ValueError: where the vocabulary was made without `support_reverse`.
+            ValueError: the vocabulary was made without `support_reverse`.
         """
         if not self._support_reverse:
             raise ValueError(
@@ -80,10 +84,10 @@ class CategoricalVocabulary:
 
 
 class VocabularyProcessor:
-    """Texts as rows of word numbers, all of one length, cut or filled up with zeros.
+    """Texts as rows of word numbers of equal length, truncated or padded with zeros.
 
     Attributes:
-        vocabulary_: the words that were seen.
+        vocabulary_: the words seen.
     """
 
     def __init__(
@@ -111,7 +115,7 @@ class VocabularyProcessor:
     def fit_transform(
         self, raw_documents: Iterable[str], unused_y: Any = None
     ) -> Iterator[np.ndarray]:
-        """Learns the words of texts and gives the rows of these texts."""
+        """Learn the words of texts and return the rows of these texts."""
         return self.fit(raw_documents).transform(raw_documents)
 
     def transform(self, raw_documents: Iterable[str]) -> Iterator[np.ndarray]:
@@ -133,6 +137,9 @@ class VocabularyProcessor:
 
     @classmethod
     def restore(cls, filename: str) -> VocabularyProcessor:
-        """Reads what `save` wrote on TensorFlow 2: a file of TensorFlow 1's own class needs that."""
+        """Read a file written by `save` on TensorFlow 2.
+
+        A file of TensorFlow 1's own class needs that version.
+        """
         with tf.gfile.Open(filename, "rb") as file:
             return pickle.loads(file.read())

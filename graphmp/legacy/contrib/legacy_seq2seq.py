@@ -1,4 +1,7 @@
-"""The simpler functions of `tf.contrib.legacy_seq2seq`: unrolled decoders and their losses. Own: TensorFlow 2 has none of them."""
+"""The simpler functions of `tf.contrib.legacy_seq2seq`: unrolled decoders and their losses.
+
+Own code: TensorFlow 2 has none of them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ def rnn_decoder(
     loop_function: Optional[Callable[[tf.Tensor, int], tf.Tensor]] = None,
     scope: Any = None,
 ) -> Tuple[List[tf.Tensor], Any]:
-    """Runs a cell over a list of inputs; a `loop_function` makes each input but the first from the output before it."""
+    """Run a cell over a list of inputs.
+
+    With `loop_function` each input except the first is made from the previous output.
+    """
     outputs: List[tf.Tensor] = []
     state = initial_state
     with tf.variable_scope(scope or "rnn_decoder"):
@@ -39,7 +45,7 @@ def basic_rnn_seq2seq(
     dtype: Any = tf.float32,
     scope: Any = None,
 ) -> Tuple[List[tf.Tensor], Any]:
-    """Encodes with one copy of the cell and decodes, from the state it ends in, with another."""
+    """Encode with one copy of the cell and decode, from its final state, with another."""
     with tf.variable_scope(scope or "basic_rnn_seq2seq"):
         _, state = tf.nn.static_rnn(copy.deepcopy(cell), encoder_inputs, dtype=dtype)
         return rnn_decoder(decoder_inputs, state, cell)
@@ -53,7 +59,7 @@ def sequence_loss_by_example(
     softmax_loss_function: Optional[Callable[..., tf.Tensor]] = None,
     name: Optional[str] = None,
 ) -> tf.Tensor:
-    """Weighted cross-entropy of each example, [batch], over lists with an entry a step."""
+    """Weighted cross-entropy of each example, [batch], over lists with an entry for each step."""
     if not len(logits) == len(targets) == len(weights):
         raise ValueError(
             "Lengths of logits, weights, and targets must be the same %d, %d, %d."

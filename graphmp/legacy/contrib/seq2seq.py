@@ -1,4 +1,8 @@
-"""The loss of `tf.contrib.seq2seq`. Own: TensorFlow 2 moved the package to TensorFlow Addons, now ended. Its decoders are not here."""
+"""The loss of `tf.contrib.seq2seq`.
+
+Own code: TensorFlow 2 moved the package to TensorFlow Addons, which has ended. Decoders are
+missing.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +24,11 @@ def sequence_loss(
     softmax_loss_function: Optional[Callable[..., tf.Tensor]] = None,
     name: Optional[str] = None,
 ) -> tf.Tensor:
-    """Weighted cross-entropy of logits [batch, time, classes] and targets [batch, time], averaged or summed over either axis.
+    """Weighted cross-entropy of logits [batch, time, classes] and targets [batch, time].
 
-    An average divides by the sum of the weights, a sum by the number of weights that are not 0. Averaging over one
-    axis leaves the other as it is, even where a sum over it is asked for.
+    It is averaged or summed over either axis. An average divides by the sum of the weights, a sum
+    by the number of nonzero weights. Averaging over one axis doesn't reduce the other, even if a
+    sum over it is requested.
     """
     for tensor, rank in ((logits, 3), (targets, 2), (weights, 2)):
         if len(tensor.shape) != rank:

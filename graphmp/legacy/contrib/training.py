@@ -1,4 +1,7 @@
-"""`tf.contrib.training.HParams`: named settings with types, read from text. Own: TensorFlow 2 has no successor."""
+"""`tf.contrib.training.HParams`: named settings with types, read from text.
+
+Own code: TensorFlow 2 has no successor.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,13 @@ _ASSIGNMENT = re.compile(
 def parse_values(
     values: str, type_map: Dict[str, type], ignore_unknown: bool = False
 ) -> Dict[str, Any]:
-    """Reads `a=1,b=[2,3],c[1]=x` into `{"a": 1, "b": [2, 3], "c": {1: "x"}}`, each value of its type in `type_map`.
+    """Parse `a=1,b=[2,3],c[1]=x` into `{"a": 1, "b": [2, 3], "c": {1: "x"}}`.
+
+    Each value has its type in `type_map`.
 
     Raises:
-        ValueError: The text is malformed, names an unknown parameter, assigns one twice, or a value has the wrong type.
+        ValueError: the text is malformed, names an unknown parameter, assigns one twice, or a value
+            has the wrong type.
     """
     result: Dict[str, Any] = {}
     position = 0
@@ -67,7 +73,7 @@ def _boolean(text: str) -> bool:
 
 
 class HParams:
-    """Settings as attributes; each keeps the type, and being a list or not, that it was added with."""
+    """Settings as attributes; each keeps its initial type, and remains a list or a single value."""
 
     def __init__(self, hparam_def: None = None, model_structure: Any = None, **kwargs: Any):
         if hparam_def is not None:
@@ -152,7 +158,7 @@ class HParams:
 
 
 def _cast(name: str, wanted: type, value: Any) -> Any:
-    """The value as its parameter's type: an int becomes a float, but text, bool and float don't become anything else."""
+    """The value as its parameter's type: only ints are converted, to floats."""
     if type(value) is wanted or wanted is type(None):
         return value
     fits = all(

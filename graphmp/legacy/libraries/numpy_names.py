@@ -1,4 +1,6 @@
-"""Names of NumPy's that scripts of TensorFlow 1's time use and later versions dropped, and what went with them: put back, where it is missing."""
+"""Names of NumPy's that TensorFlow 1 scripts use and later versions dropped, restored if
+missing.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _PYTHON_TYPES: Dict[str, Any] = {
     "str": str,
     "unicode": str,
 }
-# Removed in NumPy 2.0, `rank` in 1.18 and `trapz` in 2.4: other spellings of what is still there.
+# Removed in NumPy 2.0, `rank` in 1.18 and `trapz` in 2.4: other names of existing functions.
 _SPELLINGS = {
     "Inf": "inf",
     "Infinity": "inf",
@@ -49,7 +51,9 @@ _SPELLINGS = {
 
 @functools.lru_cache(maxsize=None)  # once a process
 def restore() -> None:
-    """Puts the names back that this NumPy lacks, the argument `newshape` of `np.reshape`, and arrays of rows of different lengths."""
+    """Restore removed names, `newshape` of `np.reshape`, and arrays of rows of different
+    lengths.
+    """
     for name, value in _PYTHON_TYPES.items():
         _put(name, value)
     for name, spelling in _SPELLINGS.items():
@@ -78,12 +82,12 @@ def in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) 
 
 
 def _put(name: str, value: Any) -> None:
-    if name not in vars(np):  # hasattr would warn, or raise, of names that are about to go
+    if name not in vars(np):  # hasattr would warn, or raise, for deprecated names
         setattr(np, name, value)
 
 
 def _with_newshape(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`np.reshape` with its arguments by the names that they had before NumPy 2.4."""
+    """`np.reshape` with its argument names from before NumPy 2.4."""
 
     @functools.wraps(original)
     def reshape(*args: Any, **kwargs: Any) -> Any:
@@ -95,7 +99,9 @@ def _with_newshape(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_objects(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`np.array` that gives an array of objects for rows of different lengths, as before NumPy 1.24."""
+    """`np.array` that makes an array of objects from rows of different lengths, as before NumPy
+    1.24.
+    """
 
     @functools.wraps(original)
     def array(*args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,8 @@
 """Names that other libraries dropped since TensorFlow 1's time: `scipy.misc` and `gym`.
 
-`scipy.misc` can be imported whatever SciPy is there. What SciPy keeps under another name is served; what it removed raises an error that
-says since when it is gone and what to use. So does `import gym` where that is not installed; any gym that is there is left alone.
+`scipy.misc` can be imported with any SciPy. Functions that SciPy keeps under another name are
+served; removed ones raise an error with the version that removed them and a replacement. So does
+`import gym` if it isn't installed; an installed gym isn't changed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Dict, Optional
 import scipy
 
 _MISC = "scipy.misc"
-# Aliases that SciPy 1.3.0 removed, and the modules that the functions are of.
+# Aliases that SciPy 1.3.0 removed, and the modules that have the functions.
 _MOVED = {
     "comb": "scipy.special",
     "factorial": "scipy.special",
@@ -56,31 +57,31 @@ _GYM = (
 
 @functools.lru_cache(maxsize=None)  # once a process
 def restore() -> None:
-    """Makes `scipy.misc` importable and sees to the errors."""
+    """Make `scipy.misc` importable and install the errors."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", DeprecationWarning
-        )  # SciPy 1.12 and later: the module is empty and will go
+        )  # SciPy 1.12 and later: the module is empty and deprecated
         misc = _misc()
     vars(misc).setdefault("__getattr__", _attribute_of_misc)
     sys.meta_path.append(AbsentFinder())
 
 
 class AbsentFinder(importlib.abc.MetaPathFinder):
-    """Stands behind all other finders: what it is asked for is not there."""
+    """The last of all finders: modules that it is asked for don't exist."""
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None
     ) -> Optional[importlib.machinery.ModuleSpec]:
-        """See `importlib.abc.MetaPathFinder`. A mere question whether a module is there gets its answer.
+        """See `importlib.abc.MetaPathFinder`. A mere query whether a module exists is answered.
 
         Raises:
-            ImportError: for an import statement of what was removed, saying what to do.
+            ImportError: for an import statement of a removed module, saying what to do.
         """
         package, _, name = fullname.rpartition(".")
         if (
             sys._getframe(2).f_code.co_name == "_find_and_load_unlocked"
-        ):  # importlib.util.find_spec comes another way
+        ):  # importlib.util.find_spec uses another path
             if fullname == "gym":
                 raise ModuleNotFoundError(_GYM, name="gym")
             if package == _MISC and _removed(name):
@@ -105,7 +106,7 @@ def _attribute_of_misc(name: str) -> Any:
 
 
 def _removed(name: str) -> str:
-    """The error for a name of `scipy.misc`; empty where SciPy never had it."""
+    """The error for a name of `scipy.misc`; empty if SciPy never had it."""
     for version, names in _REMOVED.items():
         if name in names:
             return "SciPy %s removed scipy.misc.%s (this is SciPy %s): use %s" % (

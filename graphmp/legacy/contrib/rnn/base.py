@@ -1,4 +1,4 @@
-"""Parts of RNN cells: sizes, a linear map under contrib's variable names, the LSTM update."""
+"""Parts of RNN cells: sizes, a linear map with contrib's variable names, the LSTM update."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Activation = Callable[[tf.Tensor], tf.Tensor]
 
 
 class Cell(tf.nn.rnn_cell.RNNCell):
-    """A cell whose sizes are known when it is made, and whose `call` gets its variables with `tf.get_variable`."""
+    """A cell with known sizes, whose `call` gets its variables with `tf.get_variable`."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Cell(tf.nn.rnn_cell.RNNCell):
 
 
 def lstm_sizes(num_units: int, num_proj: Optional[int] = None) -> Tuple[Any, int]:
-    """State size and output size of an LSTM, its output projected if `num_proj` is given."""
+    """State size and output size of an LSTM; its output is projected if `num_proj` is given."""
     return LSTMStateTuple(num_units, num_proj or num_units), num_proj or num_units
 
 
@@ -48,14 +48,17 @@ def variable(
     initial: Optional[float] = None,
     **options: Any,
 ) -> tf.Variable:
-    """A variable of a tensor's dtype; `initial` is a constant to start from, else the scope's initializer decides."""
+    """A variable of a tensor's dtype.
+
+    `initial` is a constant, else the scope's initializer is used.
+    """
     if initial is not None:
         options["initializer"] = tf.constant_initializer(initial)
     return tf.get_variable(name, shape, like.dtype, **options)
 
 
 def linear_parts(args: Any) -> Tuple[tf.Tensor, int]:
-    """The arguments of a linear map side by side, and their width."""
+    """The concatenated arguments of a linear map, and their width."""
     inputs = tf.concat(args, 1) if isinstance(args, (list, tuple)) else args
     width = inputs.shape.as_list()[1]
     if width is None:
@@ -64,7 +67,10 @@ def linear_parts(args: Any) -> Tuple[tf.Tensor, int]:
 
 
 class _Linear:
-    """x · kernel + bias, with the variables `kernel` and `bias` of the scope in which it is made; the bias is never partitioned."""
+    """x · kernel + bias, with the variables `kernel` and `bias` of its scope.
+
+    The bias is never partitioned.
+    """
 
     def __init__(
         self,
@@ -98,24 +104,30 @@ def _linear(
     bias_initializer: Any = None,
     kernel_initializer: Any = None,
 ) -> tf.Tensor:
-    """Makes the variables of a linear map, or reuses them, and applies it."""
+    """Apply a linear map, whose variables are made or reused."""
     return _Linear(args, output_size, bias, bias_initializer, kernel_initializer)(args)
 
 
-linear = _linear  # The underscore is contrib's name, which scripts import.
+linear = _linear  # the underscore is contrib's: scripts import this name
 
 
 def lstm_update(
     gates: Sequence[tf.Tensor], c: tf.Tensor, forget_bias: float, activation: Activation = tf.tanh
 ) -> Tuple[tf.Tensor, tf.Tensor]:
-    """New cell state and output of an LSTM without peepholes, from its input, transform, forget and output gates."""
+    """New cell state and output of an LSTM without peepholes, from its four gates.
+
+    These are the input, transform, forget and output gates.
+    """
     i, j, f, o = gates
     new_c = tf.sigmoid(f + forget_bias) * c + tf.sigmoid(i) * activation(j)
     return new_c, activation(new_c) * tf.sigmoid(o)
 
 
 def layer_norm(inputs: tf.Tensor, scope: str, gain: float, shift: float) -> tf.Tensor:
-    """`tf.contrib.layers.layer_norm`; its variables are made here, for their initial values, and reused there, as contrib does."""
+    """`tf.contrib.layers.layer_norm`.
+
+    Its variables are made here, for their initial values, and reused there, as contrib does.
+    """
     with tf.variable_scope(scope):
         variable("gamma", inputs.shape[-1:], inputs, gain)
         variable("beta", inputs.shape[-1:], inputs, shift)

@@ -1,4 +1,4 @@
-"""The cells of `tf.contrib.rnn` that scripts use most and that `tf.nn.rnn_cell` lacks."""
+"""Cells of `tf.contrib.rnn` that scripts use most and that `tf.nn.rnn_cell` lacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ __all__ = ["GRUBlockCell", "GRUBlockCellV2", "LSTMBlockCell", "LayerNormBasicLST
 
 
 class LSTMBlockCell(Cell):
-    """An LSTM with the variables of `LSTMCell`, made of ordinary ops: TensorFlow 2 has the op LSTMBlockCell, but no gradient for it."""
+    """An LSTM with the variables of `LSTMCell`, made of ordinary ops.
+
+    TensorFlow 2 has the op LSTMBlockCell, but no gradient for it.
+    """
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class LSTMBlockCell(Cell):
         )
         if (
             self._cell_clip > 0
-        ):  # The op's gradient passes the clip by, which tf.clip_by_value's does not.
+        ):  # unlike tf.clip_by_value, the op has a gradient that ignores the clip
             new_c += tf.stop_gradient(
                 tf.clip_by_value(new_c, -self._cell_clip, self._cell_clip) - new_c
             )
@@ -63,7 +66,10 @@ class LSTMBlockCell(Cell):
 
 
 class GRUBlockCell(Cell):
-    """A GRU with the variables `w_ru`, `b_ru`, `w_c` and `b_c`, made of ordinary ops; see `LSTMBlockCell`."""
+    """A GRU with the variables `w_ru`, `b_ru`, `w_c` and `b_c`, made of ordinary ops.
+
+    See `LSTMBlockCell`.
+    """
 
     NAMES = ("w_ru", "b_ru", "w_c", "b_c")
 
@@ -101,7 +107,10 @@ class GRUBlockCellV2(GRUBlockCell):
 
 
 class LayerNormBasicLSTMCell(Cell):
-    """An LSTM with each gate and the new state layer-normalised, and dropout on the transform (Ba 2016, Semeniuta 2016)."""
+    """An LSTM with layer-normalised gates and state, and dropout on the transform.
+
+    Ba 2016, Semeniuta 2016.
+    """
 
     def __init__(
         self,

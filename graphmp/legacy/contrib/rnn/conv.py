@@ -1,4 +1,7 @@
-"""The convolutional LSTM cells of `tf.contrib.rnn`. Own: TensorFlow 2 has a Keras layer, with other variables."""
+"""The convolutional LSTM cells of `tf.contrib.rnn`.
+
+Own code: TensorFlow 2 has a Keras layer with other variables.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ __all__ = ["Conv1DLSTMCell", "Conv2DLSTMCell", "Conv3DLSTMCell", "ConvLSTMCell"]
 
 
 class ConvLSTMCell(Cell):
-    """An LSTM whose linear map is a convolution (Shi 2015); `input_shape` is [spatial..., channels], without the batch."""
+    """An LSTM whose linear map is a convolution (Shi 2015).
+
+    `input_shape` is [spatial..., channels], without the batch.
+    """
 
     def __init__(
         self,

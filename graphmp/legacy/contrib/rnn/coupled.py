@@ -1,4 +1,7 @@
-"""The LSTM of `tf.contrib.rnn` with coupled input and forget gates. Own: TensorFlow 2 has no successor."""
+"""The LSTM of `tf.contrib.rnn` with coupled input and forget gates.
+
+Own code: no successor exists.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ __all__ = ["CoupledInputForgetGateLSTMCell"]
 
 
 class CoupledInputForgetGateLSTMCell(Cell):
-    """An LSTM whose input gate is one minus its forget gate (Greff 2015). `initializer` is ignored, as in contrib."""
+    """An LSTM whose input gate is one minus its forget gate (Greff 2015).
+
+    `initializer` is ignored, as in contrib.
+    """
 
     def __init__(
         self,
@@ -74,7 +80,7 @@ class CoupledInputForgetGateLSTMCell(Cell):
         )
         bias = variable(
             "B", [3 * self._num_units], inputs, 0.0
-        )  # Made, and not added, with layer norm too.
+        )  # created, though not added with layer norm
         gates = tf.split(product if self._norm else tf.nn.bias_add(product, bias), 3, axis=1)
         return [
             self._normalized(gate, name)
@@ -96,7 +102,10 @@ class CoupledInputForgetGateLSTMCell(Cell):
 
 
 def _sharded(name: str, shape: Sequence[int], like: tf.Tensor, shards: int) -> tf.Tensor:
-    """A matrix in `name_0`, `name_1` and so on: its rows dealt out evenly, the first shards one row longer."""
+    """A matrix in `name_0`, `name_1` and so on.
+
+    Rows evenly distributed, first shards one row longer.
+    """
     rows, extra = divmod(shape[0], shards)
     parts = [
         variable("%s_%d" % (name, index), [rows + (index < extra), *shape[1:]], like)

@@ -1,4 +1,7 @@
-"""The rarer cells of `tf.contrib.rnn`. Not here: GridLSTMCell, BidirectionalGridLSTMCell, TimeFreqLSTMCell, PhasedLSTMCell."""
+"""The rarer cells of `tf.contrib.rnn`.
+
+Missing: GridLSTMCell, BidirectionalGridLSTMCell, TimeFreqLSTMCell, PhasedLSTMCell.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ __all__ = ["GLSTMCell", "IntersectionRNNCell", "NASCell", "SRUCell"]
 
 
 class IntersectionRNNCell(Cell):
-    """The +RNN (Collins 2016), with an output of its own beside the state."""
+    """The +RNN (Collins 2016), with an output separate from the state."""
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class IntersectionRNNCell(Cell):
 
 
 class NASCell(Cell):
-    """The cell that neural architecture search found (Zoph 2016)."""
+    """The cell found by neural architecture search (Zoph 2016)."""
 
     def __init__(
         self,

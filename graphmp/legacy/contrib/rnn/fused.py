@@ -1,4 +1,7 @@
-"""The RNNs of `tf.contrib.rnn` that take a whole sequence, time first, in one call. Own: TensorFlow 2 kept only the op BlockLSTM."""
+"""The RNNs of `tf.contrib.rnn` that process a whole sequence, time first, in one call.
+
+Own code: TensorFlow 2 only kept the op BlockLSTM.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ __all__ = [
 
 
 class FusedRNNCell(abc.ABC):
-    """From inputs of shape [time, batch, depth], or a list of [batch, depth], to outputs of the same kind and the last state."""
+    """Maps [time, batch, depth], or a list of [batch, depth], to such outputs and the last
+    state.
+    """
 
     @abc.abstractmethod
     def __call__(
@@ -30,7 +35,7 @@ class FusedRNNCell(abc.ABC):
         sequence_length: Any = None,
         scope: Any = None,
     ) -> Tuple[Any, Any]:
-        """Runs the whole sequence."""
+        """Process the whole sequence."""
 
 
 class FusedRNNCellAdaptor(FusedRNNCell):
@@ -63,7 +68,7 @@ class FusedRNNCellAdaptor(FusedRNNCell):
 
 
 class TimeReversedFusedRNN(FusedRNNCell):
-    """A fused cell run backwards in time; its outputs are in the order of its inputs."""
+    """A fused cell applied backwards in time; its outputs are in the order of its inputs."""
 
     def __init__(self, cell: Any):
         self._cell = cell
@@ -107,7 +112,7 @@ class LSTMBlockWrapper(tf.layers.Layer):
     def call(
         self, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None
     ) -> Tuple[Any, Any]:
-        """See `FusedRNNCell`; either an initial state or a dtype must be given."""
+        """See `FusedRNNCell`; an initial state or a dtype must be given."""
         if initial_state is None and dtype is None:
             raise ValueError("Either initial_state or dtype needs to be specified")
         c, h = initial_state or [tf.zeros([tf.shape(inputs)[1], self.num_units], dtype)] * 2
@@ -122,14 +127,17 @@ class LSTMBlockWrapper(tf.layers.Layer):
 
 
 def _last(first: tf.Tensor, steps: tf.Tensor, lengths: Any) -> tf.Tensor:
-    """The state of each sequence after its own number of steps, which may be none."""
+    """The state of each sequence after its own number of steps, possibly zero."""
     every = tf.concat([tf.expand_dims(first, 0), steps], 0)
     lengths = tf.cast(lengths, tf.int32)
     return tf.gather_nd(every, tf.stack([lengths, tf.range(tf.shape(lengths)[0])], axis=1))
 
 
 class LSTMBlockFusedCell(LSTMBlockWrapper):
-    """An LSTM over a whole sequence by the op BlockLSTM, with the variables `kernel` and `bias` of `BasicLSTMCell`."""
+    """An LSTM over a whole sequence by the op BlockLSTM.
+
+    It has the variables `kernel` and `bias` of `BasicLSTMCell`.
+    """
 
     def __init__(
         self,

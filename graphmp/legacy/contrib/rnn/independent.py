@@ -1,4 +1,4 @@
-"""The cells of `tf.contrib.rnn` in which each unit sees only its own state (Li 2018, Gonnet 2019)."""
+"""The cells of `tf.contrib.rnn` whose units only see their own state (Li 2018, Gonnet 2019)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def _independent(
     kernel: Any = None,
     bias: Any = None,
 ) -> tf.Tensor:
-    """x · w + h * u + b for a number of gates, their units side by side; `names` are those of the variables w, u and b."""
+    """x · w + h * u + b for several gates, their units concatenated.
+
+    `names` are those of the variables w, u and b.
+    """
     size = gates * state.shape.as_list()[1]
     w = variable(names[0], [linear_parts(inputs)[1], size], inputs, initializer=kernel)
     u = variable(names[1], [1, size], inputs, initializer=tf.random_uniform_initializer(-1, 1))
@@ -41,7 +44,7 @@ _CANDIDATE = ("candidate/kernel", "candidate/kernel_u", "candidate/bias")
 
 
 class IndRNNCell(Cell):
-    """The independently recurrent network (Li 2018): each unit sees its own state only."""
+    """The independently recurrent network (Li 2018): each unit only sees its own state."""
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""The functions of `tf.contrib.rnn` that stack bidirectional layers. Own: `tf.nn` has single layers only."""
+"""The functions of `tf.contrib.rnn` that stack bidirectional layers.
+
+Own code: `tf.nn` only has single layers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ def stack_bidirectional_rnn(
     sequence_length: Any = None,
     scope: Any = None,
 ) -> Tuple[Any, Tuple[Any, ...], Tuple[Any, ...]]:
-    """Layers of `tf.nn.static_bidirectional_rnn`, each on the outputs of the one below, forward and backward side by side."""
+    """Layers of `tf.nn.static_bidirectional_rnn`, each on the previous one's concatenated
+    outputs.
+    """
 
     def layer(
         cell_fw: Any, cell_bw: Any, below: Any, state_fw: Any, state_bw: Any, layer_scope: Any

@@ -1,4 +1,4 @@
-"""The wrappers of `tf.contrib.rnn` that put something around another cell and that `tf.nn.rnn_cell` lacks."""
+"""The wrappers of `tf.contrib.rnn` around other cells that `tf.nn.rnn_cell` lacks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class _Wrapper(Cell):
-    """A cell with another one inside, whose sizes it has unless told otherwise, and whose zero state it starts from."""
+    """A cell around another one, with its sizes by default, and its zero state."""
 
     def __init__(self, cell: Any, output_size: Optional[int] = None, reuse: Optional[bool] = None):
         super().__init__(cell.state_size, output_size or cell.output_size, reuse)
@@ -65,7 +65,7 @@ class EmbeddingWrapper(_Wrapper):
 
 
 class InputProjectionWrapper(_Wrapper):
-    """A linear map, and an activation if given, before the cell."""
+    """A linear map, and an optional activation, before the cell."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class InputProjectionWrapper(_Wrapper):
 
 
 class OutputProjectionWrapper(_Wrapper):
-    """A linear map, and an activation if given, after the cell."""
+    """A linear map, and an optional activation, after the cell."""
 
     def __init__(
         self,
@@ -105,7 +105,10 @@ class OutputProjectionWrapper(_Wrapper):
 
 
 class HighwayWrapper(_Wrapper):
-    """Carries part of the cell's input past it (Srivastava 2015); input and output have one shape."""
+    """Carries part of the cell's input past it (Srivastava 2015).
+
+    Input and output have the same shape.
+    """
 
     def __init__(
         self, cell: Any, couple_carry_transform_gates: bool = True, carry_bias_init: float = 1.0
@@ -114,7 +117,7 @@ class HighwayWrapper(_Wrapper):
         self._couple, self._carry_bias_init = couple_carry_transform_gates, carry_bias_init
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Tuple[Any, Any]:
-        """Opens no scope of its own: `carry_w` and the rest lie beside the cell's."""
+        """Opens no scope of its own: `carry_w` and the others are beside the cell's variables."""
         outputs, new_state = self._cell(inputs, state, scope=scope)
         return tf.nest.map_structure(self._highway, inputs, outputs), new_state
 
@@ -143,7 +146,10 @@ class CompiledWrapper(_Wrapper):
         self._compile_stateful = compile_stateful
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Tuple[Any, Any]:
-        """Opens no scope of its own. Random ops and variables are stateful and stay out unless asked for."""
+        """Opens no scope of its own.
+
+        Random ops and variables are stateful and excluded by default.
+        """
         with tf.xla.experimental.jit_scope(compile_ops=self._compile_stateful or _is_stateless):
             return self._cell(inputs, state, scope=scope)
 
