@@ -1,7 +1,9 @@
-"""Claims by running an original and its conversion, beside those of the proof.
+"""Claims made by running an original and its conversion, in addition to those of the proof.
 
-`scales` asks the proof where loss scales are divided out, `variables` runs a graph as it is written, in the `order` that it leaves open. `same` holds
-steps of graphs in float32 against the original's, bit by bit; `widened` makes a converted graph such a one; `ranges` says where values that overflow
-or are subnormal explain a difference. `infinities` puts infinities into gradients, `skips` looks at what is written all the same, by the
-rules of `allowed`. `check` makes claims of all that, `apart` does so in a process of its own.
+`scales` takes the places of unscales from the proof, `variables` runs a graph unoptimised, in an
+`order` where the graph has none. `same` compares steps of graphs in float32 with the original's,
+bit by bit; `widened` turns a converted graph into float32; `ranges` tells whether values that
+overflow or are subnormal explain a difference. `infinities` makes gradients infinite, `skips`
+examines what is still written, by the rules of `allowed`. `check` turns all this into claims,
+`apart` does so in a process of its own.
 """

@@ -1,4 +1,4 @@
-"""The audit as a claim: a step in half precision beside the same step of the original."""
+"""The audit as a claim: a step in half precision compared with the same step of the original."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from graphmp.verify.proof import FAILED, NOT_APPLICABLE, NOT_PROVED, PROVED, Cla
 from graphmp.wording import first_line, some
 
 AGREES = "agrees in half"
-_NOISE = 3.0  # times what rounding batch and weights changes: a step rounds what it computes from them as well
+# times the effect of rounding batch and weights: a step also rounds its intermediate results
+_NOISE = 3.0
 
 
 def agreement(
@@ -29,17 +30,17 @@ def agreement(
     options: Options,
     tolerance: float,
 ) -> Claim:
-    """Whether losses and weight gradients of some steps are the original's, up to a relative tolerance.
+    """Whether losses and weight gradients of some steps are the original's, up to a tolerance.
 
-    Rectifiers and batch normalisations make much of a little: where the original itself is further off once its batches and weights alone
-    are rounded, that is the measure.
+    Rectifiers and batch normalisations amplify small differences: if rounding only batches and
+    weights of the original has a larger effect than the tolerance, that effect is the measure.
 
     Args:
         conversion: the original, the given graph, and the report of a conversion by the same flags.
         exact: makes a conversion of the original that stays float32, without a loss scale.
-        train: the ops that a step of the original runs.
+        train: the ops of a step of the original.
         options: data and steps.
-        tolerance: of the audit.
+        tolerance: relative, of the audit.
     """
     why = _not_audited(GraphView(conversion.original.graph_def), train, conversion.report["losses"])
     if why:
@@ -55,12 +56,12 @@ def agreement(
         return _beside_noise(found, _noise(exact(), found.compute_dtype, options, tolerance))
     except GraphmpError as error:
         return Claim(AGREES, NOT_PROVED, error.message)
-    except Exception as error:  # TensorFlow raises what it likes
+    except Exception as error:  # TensorFlow raises errors of any type
         return Claim(AGREES, NOT_PROVED, "the given graph does not run: %s" % first_line(error))
 
 
 def _noise(exact: Conversion, dtype: str, options: Options, tolerance: float) -> Audit:
-    """The audit of a graph that differs from its original in the rounding of batches and weights alone."""
+    """The audit of a graph that differs from its original only by rounded batches and weights."""
     graph = rounded(exact.meta_graph, tf.as_dtype(dtype).as_datatype_enum)
     return audit(
         Conversion(exact.original, graph, dict(exact.report, compute_dtype=dtype)),
@@ -101,7 +102,7 @@ def _beside_noise(found: Audit, noise: Audit) -> Claim:
 
 
 def _not_audited(view: GraphView, train: Sequence[str], losses: List[Dict[str, Any]]) -> str:
-    """Why an audit can't hold two steps side by side; empty where it can."""
+    """Why an audit can't compare two steps; empty if it can."""
     step = view.ancestors(train)
     updates = {name for loss in losses for name in loss["updates"]}
     if not fetchable(losses):

@@ -1,10 +1,13 @@
-"""Which variables a skipped step of a converted graph may change, by the edges of that graph.
+"""Variables that a skipped step of a converted graph may change, by the edges of that graph.
 
 1. The state of loss scales.
-2. What is written before the loss's flag, which depends on it: by finite values, with all others of the same flag or none.
-3. Whole numbers that count steps: behind gradients that are taken out of accumulators, or the global step where skipped steps are counted.
-4. What is no part of the model's state (no global variable), and what something else than training runs too.
-5. What another loss trains, or comes after that loss's update, where only one of them overflows.
+2. Writes before the loss's flag, which depends on them: of finite values, all of one flag or none.
+3. Integers that count steps: behind gradients taken out of accumulators, or the global step if
+   skipped steps are counted.
+4. Variables outside the model's state (no global variable), and those that something other than
+   training also writes.
+5. Variables trained by another loss, or written after that loss's update, if only one of them
+   overflows.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ class Allowed:
     """The writes of a step of a converted graph, and their dependencies."""
 
     def __init__(self, found: FoundScales, train: Iterable[str], counts_skipped: bool):
-        """Looks at nothing yet.
+        """Computes everything on demand.
 
         Args:
             found: the graph, with its scales.
-            train: the ops that a step runs.
+            train: the ops of a step.
             counts_skipped: whether the global step counts skipped steps.
         """
         self._found, self._side, self._view, self._state = (
@@ -52,7 +55,10 @@ class Allowed:
         return [name for name in self.writes if variable in self._state.written(name)]
 
     def before_flags(self, scales: Sequence[Dynamic]) -> Set[str]:
-        """The variables of rule 2: written before the flags of these scales, and not by their gradients."""
+        """The variables of rule 2.
+
+        Written before the flags of these scales, not by their gradients.
+        """
         taking = set().union(*(self._taking[scale.variables[0]] for scale in scales))
         ahead = self._view.ancestors({port.node for scale in scales for port in scale.checked})
         return (
@@ -61,13 +67,13 @@ class Allowed:
         )
 
     def other_runs(self, scales: Sequence[Dynamic]) -> Set[str]:
-        """The variables that are written in runs without gradients of these scales."""
+        """The variables that runs without gradients of these scales write."""
         return self._variables(
             set(self.writes) - self._run_with({scale.variables[0] for scale in scales})
         )
 
     def unchanged(self, scales: Sequence[Dynamic]) -> Set[str]:
-        """The variables that must stay as they are where gradients of these scales are infinite."""
+        """The variables that must not change if gradients of these scales are infinite."""
         names = {scale.variables[0] for scale in scales}
         others = [
             scale.variables[0] for scale in self._found.dynamic if scale.variables[0] not in names
@@ -90,7 +96,7 @@ class Allowed:
         )
 
     def _run_with(self, scales: AbstractSet[str]) -> Set[str]:
-        """The writes of the runs that gradients of some scales come up in."""
+        """The writes of the runs in which gradients of some scales occur."""
         sources = {name for scale in scales for name in self._sources[scale]}
         return {
             name
@@ -102,26 +108,26 @@ class Allowed:
 
     @once
     def _taking(self) -> Dict[str, Set[str]]:
-        """For each scale the writes that its gradients lead to by data, not over other writes."""
+        """For each scale the writes that its gradients reach by data, not through other writes."""
         return {
             scale: self._reached(nodes) & set(self.writes) for scale, nodes in self._sources.items()
         }
 
     @once
     def _behind(self) -> Dict[str, Set[str]]:
-        """For each scale all that comes after its gradients."""
+        """For each scale the descendants of its gradients."""
         return {scale: self._view.descendants(nodes) for scale, nodes in self._sources.items()}
 
     @once
     def _sources(self) -> Dict[str, List[str]]:
-        """For each scale the nodes that its gradients come from."""
+        """For each scale the ancestors of its gradients."""
         return {
             scale.variables[0]: [source.node for source in self._found.sources(scale)]
             for scale in self._found.dynamic
         }
 
     def _reached(self, starts: Iterable[str]) -> Set[str]:
-        """Nodes that depend on some nodes by data, flags and a variable's later values excepted."""
+        """Nodes that depend on some nodes by data, without flags and a variable's later values."""
         seen: Set[str] = set()
         waiting = list(starts)
         writes = set(self.writes)
@@ -167,7 +173,9 @@ class Allowed:
         return set() if listed is None else self._variables(self.writes) - set(listed)
 
     def _run_by_others(self) -> Set[str]:
-        """Variables with a write that comes after no gradient, and that something else than training waits for."""
+        """Variables with a write that depends on no gradient and is used by something but
+        training.
+        """
         trained = set().union(*self._behind.values())
         ends = trained | self._view.ancestors(self._train)
         found = []

@@ -1,4 +1,4 @@
-"""A conversion verified in a process of its own, on one batch: the sessions of this one are a script's."""
+"""Verifying a conversion in a process of its own, on one batch, apart from a script's sessions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from graphmp.environment import without_devices
 from graphmp.graph.io.messages import serialize
 
 _ROOT = str(pathlib.Path(__file__).resolve().parent.parent.parent)
-_START = "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.cli.main import main; main()"  # finds graphmp where this process did
+# finds graphmp where this process did
+_START = "import sys; sys.path.append(sys.argv.pop(1)); from graphmp.cli.main import main; main()"
 
 
 def verified_apart(
@@ -27,7 +28,7 @@ def verified_apart(
     Args:
         original: the graph before.
         converted: the graph after it.
-        feeds: the batch, by tensor; where it lacks what the step is fed from elsewhere, made-up batches take its place.
+        feeds: the batch, by tensor; made-up batches are used if it lacks a tensor.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -59,7 +60,7 @@ def verified_apart(
 
 
 def _write(feeds: Mapping[str, np.ndarray], path: pathlib.Path) -> bool:
-    """Writes a batch as the only one of a file; False where an array can't be written so."""
+    """Write a batch as the only one of a file; False if an array can't be written."""
     try:
         arrays: Dict[str, Any] = {name: _plain(value)[np.newaxis] for name, value in feeds.items()}
         np.savez(str(path), **arrays)
@@ -81,5 +82,5 @@ def _verify(folder: pathlib.Path, data: List[str]) -> Optional[Dict[str, Any]]:
     )
     try:
         return dict(json.loads(done.stdout.decode("utf-8")))
-    except ValueError:  # it has said why not on stderr
+    except ValueError:  # the reason is already on stderr
         return None

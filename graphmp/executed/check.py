@@ -1,4 +1,4 @@
-"""The claims that running an original and its conversion makes good, beside the proof's."""
+"""The claims made by running an original and its conversion, added to the proof's."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SCALES = (
     4.0**7,
     4.0**4,
     4.0,
-)  # a wrong power of the scale shows with each; what overflows or is subnormal with one may not with another
+)  # a wrong power of the scale appears with each; an overflow or subnormal value may only with one
 _AGAIN, _GIVEN, _SKIPS = "same steps again", "same steps", "skips when run"
 
 _Trial = Tuple[
@@ -57,20 +57,20 @@ def proof_with_steps(
     expected: Optional[Mapping[str, Any]] = None,
     devices: Sequence[str] = DEVICES,
 ) -> Proof:
-    """The proof of a conversion, its claims followed by those of running it, except a graph that is broken.
+    """The proof of a conversion, followed by claims from running it, unless the graph is broken.
 
     Args:
         original: the graph before.
         converted: the graph after it.
         options: data and steps.
         tolerance: of the audit.
-        report: of the conversion, where it is at hand.
-        begin: told the stage that begins.
+        report: of the conversion, if available.
+        begin: receives each stage as it begins.
         expected: as for `graphmp.verify.verify`.
-        devices: as there.
+        devices: likewise.
 
     Raises:
-        GraphmpError: GMP002, GMP003, GMP013, GMP024 where the original can't be run on the data.
+        GraphmpError: GMP002, GMP003, GMP013, GMP024 if the original can't be run on the data.
     """
     begin("proving")
     proof = verify(original, converted, expected, devices)
@@ -81,7 +81,7 @@ def proof_with_steps(
 
 
 class Executed:
-    """One original and its conversion, which are run."""
+    """One original and its conversion, to be run."""
 
     def __init__(
         self,
@@ -99,8 +99,8 @@ class Executed:
             converted: the graph after it.
             options: data and steps.
             tolerance: of the audit.
-            report: of the conversion, where it is at hand: what goes on in a skipped step must be in it.
-            begin: told the stage that begins.
+            report: of the conversion, if available: writes of a skipped step must be in it.
+            begin: receives each stage as it begins.
         """
         self._original, self._converted, self._options, self._tolerance, self._report = (
             original,
@@ -116,7 +116,7 @@ class Executed:
         """All claims.
 
         Raises:
-            GraphmpError: GMP002, GMP003, GMP013, GMP024 where the original can't be run on the data.
+            GraphmpError: GMP002, GMP003, GMP013, GMP024 if the original can't be run on the data.
         """
         self._begin("converting again")
         try:
@@ -156,7 +156,10 @@ class Executed:
         )
 
     def _config(self) -> Config:
-        """The options that the converted graph claims; the default ones where it claims none, or what only Python can say."""
+        """The options that the converted graph claims.
+
+        Defaults if it claims none or Python-only ones.
+        """
         flags = dict(self._mark.get("flags", {}), engine="rewrite", engine_strict=False)
         if str(flags.get("loss_scale", "")).startswith("<"):
             flags["loss_scale"] = _SCALES[0]
@@ -224,7 +227,9 @@ class Executed:
         return self._same(_GIVEN, text, trials, wanted)
 
     def _same(self, name: str, text: str, trials: Iterator[_Trial], wanted: same.Expected) -> Claim:
-        """Whether one of some graphs, each the same except for its scale, leaves all variables as the original does."""
+        """Whether one of some graphs, which differ in their scales, gives the original's
+        variables.
+        """
         if not wanted.steps.number:
             return Claim(
                 name,
@@ -241,7 +246,7 @@ class Executed:
             label = text % scale if "%" in text else text
             try:
                 differing = same.differing(graph, wanted, given)
-            except Exception as error:  # TensorFlow raises what it likes
+            except Exception as error:  # TensorFlow raises errors of any type
                 return Claim(name, NOT_PROVED, "%s, does not run: %s" % (label, first_line(error)))
             if not differing:
                 return Claim(name, PROVED, "%s: %s" % (label, _equal(wanted)))
@@ -286,7 +291,7 @@ class Executed:
                     found.of(wide), allowed, steps, self._wanted.start, self._listed()
                 ).run()
                 seen = others._replace(unsettled=seen.unsettled or others.unsettled)
-        except Exception as error:  # TensorFlow raises what it likes
+        except Exception as error:  # TensorFlow raises errors of any type
             return Claim(_SKIPS, NOT_PROVED, "the given graph does not run: %s" % first_line(error))
         return _skipped(seen, simulates and self._is_half)
 
@@ -330,7 +335,7 @@ class Executed:
 
 @contextlib.contextmanager
 def _of_original() -> Iterator[None]:
-    """Makes an error of what TensorFlow raises while the original is run."""
+    """Turn TensorFlow's errors in a run of the original into one of ours."""
     try:
         yield
     except (tf.errors.OpError, ValueError, TypeError) as error:
@@ -360,7 +365,10 @@ def in_float32(config: Config, scale: float) -> Config:
 
 
 def _train(again: Conversion) -> List[str]:
-    """The ops that a step of the original runs, in the order in which they were made: of several that write the same, or less, one."""
+    """The ops of a step of the original, in order of creation.
+
+    Among ops that write the same, or less, only one is kept.
+    """
     named = {name for loss in again.report["losses"] for name in loss["train_ops"]}
     view = GraphView(again.original.graph_def)
     state = State(again.original, view, OpDefs(again.original).get)
@@ -398,7 +406,7 @@ def _state(found: FoundScales, scale: float) -> Mapping[str, np.ndarray]:
 
 
 def _with_adaptions(found: FoundScales, train: Sequence[str]) -> List[str]:
-    """The ops of a step, and what adapts a scale where no step waits for that."""
+    """The ops of a step, and those that adapt a scale if no step waits for them."""
     view, state = found.after.view, found.after.state
     step = [name for name in train if name in view.nodes]
     own = {name for scale in found.dynamic for name in scale.variables}

@@ -1,6 +1,7 @@
-"""A graph in which chosen values can be made infinite, one or several in a step, those inside while loops too.
+"""Graphs in which chosen values can be made infinite in a step, also inside while loops.
 
-Each reads `Maximum(value, x)` in the place of the value, where x is an element of a vector that is fed: minus infinity leaves the value as it is.
+Each value is replaced by `Maximum(value, x)`, where x is an element of a fed vector: minus infinity
+doesn't change the value.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Spot(NamedTuple):
 
     Attributes:
         port: the output.
-        readers: those of its readers for whom it is.
-        inside: the while frames that it lies in, outermost first.
+        readers: its consumers that are affected.
+        inside: its while frames, outermost first.
     """
 
     port: Port
@@ -40,11 +41,11 @@ class Infinities:
     """
 
     def __init__(self, side: Side, spots: Sequence[Spot]):
-        """Reads the graph, which stays as it is.
+        """The given graph isn't changed.
 
         Args:
             side: the graph.
-            spots: where.
+            spots: the values.
         """
         self.meta_graph = tf.MetaGraphDef()
         self.meta_graph.CopyFrom(side.meta_graph)
@@ -57,7 +58,7 @@ class Infinities:
             self._put(number, spot)
 
     def feeds(self, *numbers: int) -> Dict[str, np.ndarray]:
-        """Feeds that make exactly the spots of these numbers infinite."""
+        """Feeds that make exactly the spots with these indices infinite."""
         vector = np.full([self._count], -np.inf, np.float32)
         vector[list(numbers)] = np.inf
         return {"%s:0" % self._vector.node: vector}

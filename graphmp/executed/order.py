@@ -1,6 +1,7 @@
-"""An order for what a graph leaves open: who reads a variable that the same step writes reads it before.
+"""A fixed order of reads and writes of a variable in a step, where the graph leaves it open.
 
-Without one, two runs of the same graph differ, and so do those of two graphs with different nodes.
+Reads come first. Without such an order, two runs of the same graph differ, and so do those of two
+graphs with different nodes.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ from graphmp.tf_hooks.op_defs import OpDefs
 
 _SHARE = frozenset(
     ("ExpandDims", "Identity", "RefIdentity", "Reshape", "Snapshot", "Squeeze", "StopGradient")
-)  # results that are the same memory
+)  # results that share memory
 
 Edges = List[Tuple[str, str]]
 
 
 def open_order(meta_graph: tf.MetaGraphDef, train: Sequence[str]) -> Edges:
-    """Pairs of a node of a step and a write that is to wait for it: readers of the variable, and other writes of it that come first in the graph."""
+    """Pairs of a node and a write that must wait for it.
+
+    The nodes read the variable, or write it and come earlier in the graph.
+    """
     view = GraphView(meta_graph.graph_def)
     step = view.ancestors(train)
     inside = frames(view)
@@ -51,7 +55,7 @@ def open_order(meta_graph: tf.MetaGraphDef, train: Sequence[str]) -> Edges:
 
 
 def in_this_order(meta_graph: tf.MetaGraphDef, edges: Edges) -> tf.MetaGraphDef:
-    """A copy of a graph with such an order; without it where the graph has another one already."""
+    """A copy of a graph with such an order, except where the graph already has another one."""
     result = tf.MetaGraphDef()
     result.CopyFrom(meta_graph)
     nodes = {node.name: node for node in result.graph_def.node}
@@ -62,7 +66,7 @@ def in_this_order(meta_graph: tf.MetaGraphDef, edges: Edges) -> tf.MetaGraphDef:
 
 
 def _readers(view: GraphView, variable: str) -> Set[str]:
-    """The nodes that look at the memory of a variable."""
+    """The nodes that read the memory of a variable."""
     readers = view.handed_on(
         Port(variable, 0), lambda consumer: [0] * (view.nodes[consumer.node].op in _SHARE)
     )

@@ -1,6 +1,6 @@
-"""Why steps of two graphs differ: values that overflow or are subnormal in one of them, and what depends on these.
+"""Causes of differing steps: values that overflow or are subnormal in one graph, and their effects.
 
-TensorFlow takes subnormal numbers for zero: that a value was one shows where it isn't with another loss scale.
+TensorFlow flushes subnormal numbers to zero: a value may be one only with a certain loss scale.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _NORMAL = float(np.finfo(np.float32).tiny)
 
 
 class Excuse(NamedTuple):
-    """The nodes whose values are out of range in the first step that differs, and whether they explain all of it."""
+    """Nodes with out-of-range values in the first differing step.
+
+    Also whether they explain the whole difference.
+    """
 
     nodes: List[str]
     explains: bool
@@ -37,13 +40,15 @@ def out_of_range(
     given: Mapping[str, np.ndarray],
     scale: float,
 ) -> Excuse:
-    """Looks at the values of both graphs, outside of loops and conditionals, step by step from the original's variables.
+    """Compare the values of both graphs, step by step from the original's variables.
+
+    Values inside loops and conditionals aren't compared.
 
     Args:
         original: the one graph.
         other: the other one.
         wanted: the original's steps.
-        given: values for variables of the other graph alone.
+        given: values of variables that only the other graph has.
         scale: its loss scale.
     """
     side = Side(original, original.graph_def)
@@ -86,7 +91,7 @@ def out_of_range(
 
 
 def _compared(side: Side, other: tf.MetaGraphDef, train: str) -> List[str]:
-    """The nodes of a run that both graphs always compute, and whose first outputs are float32 values."""
+    """The nodes of a run that both graphs always compute, whose first outputs are float32."""
     view, after = side.view, GraphView(other.graph_def)
     inside, left_out = frames(view), conditional(view) | conditional(after)
     writes, step = set(side.state.writes), view.ancestors([train])
@@ -104,7 +109,10 @@ def _compared(side: Side, other: tf.MetaGraphDef, train: str) -> List[str]:
 
 
 def _is_out(one: np.ndarray, other: np.ndarray, scale: float) -> bool:
-    """Whether an element is infinite or NaN in a graph, or subnormal, or zero in one of them alone and tiny in the other."""
+    """Whether an element is out of range in one of the graphs.
+
+    It is infinite, NaN or subnormal, or zero in only one of them and tiny in the other.
+    """
     if one.shape != other.shape or one.dtype != np.float32 or other.dtype != np.float32:
         return False
     if not (np.all(np.isfinite(one)) and np.all(np.isfinite(other))):

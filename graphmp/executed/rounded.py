@@ -1,4 +1,4 @@
-"""A graph whose batches and weights are rounded to half precision, and which computes in float32: how much that alone changes."""
+"""Graphs in float32 whose batches and weights are rounded to half precision, for comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from graphmp.verify.sides import Side
 
 
 def rounded(meta_graph: tf.MetaGraphDef, dtype: int) -> tf.MetaGraphDef:
-    """A copy in which all who read a float32 placeholder, or a float32 variable by way of a read of its own, read it rounded to `dtype`."""
+    """A copy whose float32 placeholders and variables are rounded to `dtype` when read.
+
+    Variables that are read by a node of their own are rounded there.
+    """
     result = tf.MetaGraphDef()
     result.CopyFrom(meta_graph)
     side, editor = Side(meta_graph, meta_graph.graph_def), Editor(result.graph_def)

@@ -1,7 +1,8 @@
-"""Steps of a graph with a loss scale, in float32, held against the original's bit by bit.
+"""Comparing steps of a graph with a loss scale in float32 with the original's, bit by bit.
 
-What depends on the order in which nodes run isn't the same from one run of the original to the next. Readers of a variable are put before its
-writes where the original leaves that open; what else there is a run with the nodes in the opposite order shows.
+Results that depend on the order of nodes differ between runs of the original. Reads of a variable
+are put before its writes where the original leaves that open; a run with the nodes in reverse order
+shows other such results.
 """
 
 from __future__ import annotations
@@ -15,19 +16,17 @@ from graphmp.executed.order import Edges, in_this_order
 from graphmp.executed.variables import Values, VariableSession, changed, not_finite
 from graphmp.feeds.batches import Batches
 
-_SLACK = (
-    4.0  # how much further than two runs of the original from each other another graph's may be
-)
+_SLACK = 4.0  # how much larger differences may be than between two runs of the original
 
 
 class Steps(NamedTuple):
-    """How to run a step.
+    """How to run steps.
 
     Attributes:
-        train: names of the ops that it runs, one after the other.
-        batches: what is fed.
-        number: how many steps.
-        order: what is to wait for what.
+        train: names of the ops to run, one after the other.
+        batches: the feeds.
+        number: the number of steps.
+        order: pairs of a node and one that waits for it.
     """
 
     train: List[str]
@@ -40,10 +39,11 @@ class Expected(NamedTuple):
     """The results of steps of the original.
 
     Attributes:
-        steps: how many: up to the first that leaves a variable infinite or NaN, which a conversion may skip.
+        steps: their number: up to the first that makes a variable infinite or NaN, which a
+            conversion may skip.
         start: the variables before them.
         end: the variables after them.
-        apart: for those that another run gives other values, how far these are.
+        apart: the difference of two runs, for variables that have one.
     """
 
     steps: Steps
@@ -53,7 +53,7 @@ class Expected(NamedTuple):
 
 
 def expected(original: tf.MetaGraphDef, steps: Steps, checkpoint: str) -> Expected:
-    """Runs the steps of the original twice."""
+    """Run the steps of the original twice."""
     ordered = in_this_order(original, steps.order)
     with VariableSession(ordered, steps.train, checkpoint=checkpoint) as session:
         start = end = session.values()
@@ -77,12 +77,12 @@ def expected(original: tf.MetaGraphDef, steps: Steps, checkpoint: str) -> Expect
 def differing(
     graph: tf.MetaGraphDef, wanted: Expected, given: Optional[Mapping[str, np.ndarray]] = None
 ) -> List[str]:
-    """The original's variables that steps of another graph leave with other values.
+    """The original's variables that have other values after steps of another graph.
 
     Args:
         graph: the other graph.
         wanted: the original's steps and values.
-        given: values for variables of the other graph alone.
+        given: values of variables that only the other graph has.
     """
     found = _run(graph, wanted.steps, dict(wanted.start, **(given or {})))
     found = {
@@ -111,7 +111,7 @@ def _run(graph: tf.MetaGraphDef, steps: Steps, start: Values, backwards: bool = 
 
 
 def _distance(one: Optional[np.ndarray], other: Optional[np.ndarray]) -> float:
-    """The largest difference of an element; infinite where the values can't be compared."""
+    """The largest difference of an element; infinite for values that can't be compared."""
     if one is None or other is None or one.shape != other.shape or one.dtype.kind not in "fiu":
         return np.inf
     with np.errstate(invalid="ignore"):

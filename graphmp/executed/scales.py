@@ -1,4 +1,4 @@
-"""Where a converted graph divides by its loss scales, as the proof has it: by what nodes compute, not by their names."""
+"""Divisions of a converted graph by its loss scales, taken from the proof, not from names."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Dynamic(NamedTuple):
 
     Attributes:
         variables: its variables: scale, good steps, skipped steps.
-        checked: the outputs that its flag says to be finite.
-        interval: after how many good steps it grows.
-        floor: the smallest that it gets.
+        checked: the outputs that its flag checks.
+        interval: the number of good steps until it grows.
+        floor: its minimum.
     """
 
     variables: Tuple[str, str, str]
@@ -45,9 +45,9 @@ class GradientSource(NamedTuple):
     """A gradient that may be infinite.
 
     Attributes:
-        node: the division of it, or the node that it comes from where it is none.
-        port: the output that is infinite.
-        reader: the one input for which it is; None for all of its readers.
+        node: the division of it, or else its producer.
+        port: the infinite output.
+        reader: the only affected input; None for all consumers.
     """
 
     node: str
@@ -60,12 +60,12 @@ class FoundScales(NamedTuple):
 
     Attributes:
         after: the converted graph.
-        dynamic: the scales that have a state.
-        multiplied: where something is multiplied by a scale, with that: the name of its variable, or a number as text.
-        divided: where something is divided by one.
+        dynamic: the scales with state.
+        multiplied: multiplications by a scale, with its variable's name, or a number as text.
+        divided: divisions by a scale.
         numbers: the constants that are scales.
-        copies: added constants that stand for constants of the original.
-        clips: the nodes whose first input is a gradient, and whose output is that gradient clipped.
+        copies: added constants that replace constants of the original.
+        clips: the nodes that clip their first input, a gradient.
     """
 
     after: Side
@@ -77,11 +77,16 @@ class FoundScales(NamedTuple):
     clips: List[str]
 
     def of(self, other: tf.MetaGraphDef) -> FoundScales:
-        """The same of a graph with the same nodes, of other types."""
+        """The same for a graph with the same nodes, of other types."""
         return self._replace(after=Side(other, other.graph_def))
 
     def sources(self, scale: Dynamic) -> List[GradientSource]:
-        """Where infinities come from: what is divided by a scale, and what its flag looks at beside that, fed or taken out of an accumulator."""
+        """The origins of infinities.
+
+        Values divided by a scale, and values that a flag checks besides.
+
+        The latter are fed, or taken out of accumulators.
+        """
         view = self.after.view
         divided = [place for place in self.divided if place.scale == scale.variables[0]]
         behind = view.descendants([place.node for place in divided], control=False)
@@ -99,7 +104,7 @@ class FoundScales(NamedTuple):
 
 
 def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> FoundScales:
-    """Finds the scales of a converted graph, outside of functions."""
+    """Find the scales of a converted graph, outside of functions."""
     body, _ = compared(
         Sides(Side(original, original.graph_def), Side(converted, converted.graph_def)), DEVICES
     )
@@ -113,7 +118,7 @@ def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> FoundS
         for scale in body.scales.dynamic
         if not body.sides.after.frames.get(
             scale.finite.node
-        )  # in loops they have handles, which are not read from outside
+        )  # in loops they have handles, which can't be read from outside
     ]
     seen = [(name, step) for name, step in body.erasure.steps.items() if step is not None]
     by_name = {name: (name, step) for name, step in seen + list(_by_variables(body, dynamic))}
@@ -146,12 +151,15 @@ def find_scales(original: tf.MetaGraphDef, converted: tf.MetaGraphDef) -> FoundS
 
 
 def _source(side: Side, port: Port, slot: int) -> str:
-    """The node that an input comes from, by way of copies, casts and entries into loops."""
+    """The producer of an input, behind copies, casts and entries into loops."""
     return side.view.behind(side.view.inputs(port.node)[slot], _HAND_ON).node
 
 
 def _by_variables(body: Body, dynamic: List[Dynamic]) -> Iterator[Tuple[str, Step]]:
-    """Added nodes that multiply or divide by a scale that has a variable, wherever they are: a number may be anything."""
+    """Added nodes that multiply or divide by the variable of a scale, anywhere.
+
+    Not those by a number, which may have any purpose.
+    """
     variables = {scale.variables[0] for scale in dynamic}
     for name in sorted(body.sides.added):
         step = body.erasure.step(name)

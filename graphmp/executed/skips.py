@@ -1,7 +1,8 @@
 """Writes of a converted graph in a step with an infinite gradient.
 
-From the same values, on the same batch: a good step, then for each spot a step in which it is infinite, and a good one. A spot that a good step
-doesn't reach is tried once more from where that step led: models have steps in turn.
+From the same values, on the same batch: a good step, then for each spot a step in which it is
+infinite, and a good one. A spot that a good step doesn't reach is tried once more from the state
+after that step: models have alternating steps.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ class SkipFindings(NamedTuple):
 
     Attributes:
         faults: what is wrong.
-        gradients: how many gradients were infinite in turn.
-        activations: the activation gradients that were.
+        gradients: the number of gradients that were made infinite.
+        activations: the activation gradients that were made infinite.
         idle: the gradients whose infinity reached nothing.
-        written: the variables that were written all the same, those of the scales left out.
+        written: the variables that were still written, without those of the scales.
         unsettled: whether no good step was found.
     """
 
@@ -64,15 +65,15 @@ class SkipTrial:
         listed: Optional[Set[str]],
         first_alone: bool = False,
     ):
-        """Puts the spots into a copy of the graph.
+        """Insert the spots into a copy of the graph.
 
         Args:
             found: the graph, with its scales.
-            allowed: what a step may change.
+            allowed: tells what a step may change.
             steps: how to run it.
             start: values of variables.
-            listed: the writes that the report says to go on; None where there is no report.
-            first_alone: whether to look at the first gradient of each loss alone.
+            listed: the writes of skipped steps in the report; None without a report.
+            first_alone: whether to test only the first gradient of each loss.
         """
         self._found, self._allowed, self._steps, self._start, self._listed = (
             found,
@@ -147,7 +148,7 @@ class SkipTrial:
         return self._step(*infinite)
 
     def _settled(self) -> Optional[Values]:
-        """Values from which a step is good; None where none is found."""
+        """Values from which a step is good; None if none are found."""
         values = self._session.values()
         for _ in range(_MOST_TO_SETTLE):
             before, values = values, self._step()
@@ -170,7 +171,10 @@ class SkipTrial:
         ]
 
     def _gradient(self, number: int, before: Values, good: Values) -> bool:
-        """One gradient that is infinite; whether that reached anything. What its loss's flag looks at itself must skip the step."""
+        """Make one gradient infinite; return whether that reached anything.
+
+        If its loss's flag checks it directly, the step must be skipped.
+        """
         name, source = self._sources[number]
         bad = self._stepped(before, number)
         if not changed(good, bad):
@@ -181,15 +185,17 @@ class SkipTrial:
             self._look(
                 [number], [name] if direct or not skipped else skipped, source.node, before, good
             )
-        return True  # else something on its way made it finite again
+        return True  # else an op on its way made it finite again
 
     def _is_direct(self, number: int) -> bool:
-        """Whether a loss's flag looks at a gradient itself."""
+        """Whether a loss's flag checks a gradient directly."""
         name, source = self._sources[number]
         return source.reader is None or Port(source.node, 0) in self._by_name[name].checked
 
     def _activation(self, scale: str, before: Values, good: Values) -> str:
-        """The first activation gradient of a loss whose infinity reaches a variable's gradient; empty where none does."""
+        """The first activation gradient of a loss whose infinity reaches a variable's gradient,
+        or empty.
+        """
         for number, (of, name) in enumerate(self._middles, len(self._sources)):
             if of == scale:
                 bad = self._stepped(before, number)
@@ -202,7 +208,7 @@ class SkipTrial:
     def _look(
         self, numbers: Sequence[int], names: Sequence[str], node: str, before: Values, good: Values
     ) -> None:
-        """A step with infinities, which some scales must skip, and the next one."""
+        """Run a step with infinities, which some scales must skip, and the next one."""
         bad = self._stepped(before, *numbers)
         scales = [self._by_name[name] for name in names]
         for text in self._wrong(scales, before, good, bad) or self._stuck(
@@ -251,7 +257,7 @@ class SkipTrial:
         )
 
     def _stuck(self, scales: List[Dynamic], before: Values, good: Values, bad: Values) -> List[str]:
-        """Faults of the next step; a step that the scale is too large for doesn't count."""
+        """Faults of the next step; a step for which the scale is too large doesn't count."""
         wanted = self._allowed.unchanged(scales) & set(changed(before, good))
         after = self._stepped(bad)
         for _ in range(_MOST_TO_SETTLE):
@@ -280,14 +286,17 @@ def _spots(found: FoundScales, sources: Sequence[GradientSource]) -> Iterator[Sp
 
 
 def _whole(found: FoundScales, name: str) -> Spot:
-    """A node's first output, outside of loops, for all who read it."""
+    """A node's first output, outside of loops, for all its consumers."""
     return Spot(
         Port(name, 0), tuple(c for c in found.after.view.consumers(name) if c.output == 0), ()
     )
 
 
 def _middles(found: FoundScales, scale: str) -> List[str]:
-    """Some nodes between where a scale is multiplied in and where it is divided out, outside of loops, from the middle outwards."""
+    """Nodes between the multiplication by a scale and the division, from the middle outwards.
+
+    Outside of loops.
+    """
     side, view = found.after, found.after.view
     divided = [
         view.inputs(place.node)[place.slot].node for place in found.divided if place.scale == scale

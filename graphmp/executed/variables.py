@@ -1,6 +1,7 @@
-"""A graph that trains as it is written, and the values of its variables.
+"""Running a graph unoptimised, and the values of its variables.
 
-In one thread, random numbers by the names of their nodes, TensorFlow's graph optimizer off.
+In one thread, with random numbers by the names of their nodes, without TensorFlow's graph
+optimizer.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Values = Dict[str, np.ndarray]
 
 
 class VariableSession(TrainingSession):
-    """A session of a graph whose variables can be read and set, to be closed after use."""
+    """A session of a graph with readable and writable variables, to be closed after use."""
 
     def __init__(
         self,
@@ -32,19 +33,20 @@ class VariableSession(TrainingSession):
         backwards: bool = False,
         on_gpu: bool = False,
     ):
-        """Imports and initialises.
+        """Import and initialise.
 
         Args:
             meta_graph: the graph.
-            train: names of the ops that a step runs, one after the other.
-            start: values of variables; the others get their initial ones.
-            checkpoint: prefix of a checkpoint that gives variables their values; empty for none.
+            train: names of the ops of a step, run one after the other.
+            start: values of variables; the others get their initial values.
+            checkpoint: prefix of a checkpoint with the variables' values; may be empty.
             on_gpu: whether it may run on a GPU, whose kernels may give other bits from run to run.
-            backwards: whether the nodes are imported in the opposite order, in which what waits for nothing then runs.
+            backwards: whether the nodes are imported in reverse order, in which independent ones
+                then run.
 
         Raises:
-            GraphmpError: GMP003 where the checkpoint can't be restored.
-            Exception: whatever TensorFlow raises where it can't import the graph.
+            GraphmpError: GMP003 if the checkpoint can't be restored.
+            Exception: errors of TensorFlow's import.
         """
         copy = seeded(with_nodes_reversed(meta_graph) if backwards else meta_graph)
         super().__init__(copy, train, _one_thread(copy.graph_def, on_gpu))
@@ -57,14 +59,14 @@ class VariableSession(TrainingSession):
         self.load(start or {})
 
     def values(self) -> Values:
-        """The values of all variables that have one."""
+        """The values of all initialised variables."""
         there = self.session.run(self._set)
         return dict(
             self.session.run({name: read for name, read in self._reads.items() if there[name]})
         )
 
     def load(self, values: Mapping[str, np.ndarray]) -> None:
-        """Gives variables values; those of variables that the graph lacks are left out."""
+        """Set variables; those that the graph lacks are ignored."""
         loads = {self._loads[name]: value for name, value in values.items() if name in self._loads}
         if loads:
             self.session.run(
@@ -80,7 +82,7 @@ class VariableSession(TrainingSession):
     def fetched(
         self, train: str, tensors: Sequence[str], feeds: Mapping[str, Any]
     ) -> List[np.ndarray]:
-        """Runs an op of a step, and gives tensors of that run."""
+        """Run an op of a step, and return tensors of that run."""
         _, found = self.session.run(
             [
                 self.graph.get_operation_by_name(train),
@@ -103,7 +105,7 @@ def same_value(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def changed(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> List[str]:
-    """The variables that don't have the same value, or have one only on one side."""
+    """The variables with different values, or with a value only on one side."""
     names = list(dict.fromkeys([*before, *after]))
     return [
         name

@@ -1,7 +1,8 @@
-"""A converted graph with its half precision widened to float32, so that its steps can be held against the original's, bit by bit.
+"""A converted graph with its half precision widened to float32, for comparison with the original.
 
-1. What is half and wasn't half in the original is float32: attributes, constants, arguments of functions.
-2. A constant that is the original's, rounded, has the original's value again.
+1. Everything half that wasn't half in the original becomes float32: attributes, constants,
+   arguments of functions.
+2. A rounded copy of an original constant gets the original value again.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _Nodes = Dict[str, tf.NodeDef]
 def widened(
     original: tf.MetaGraphDef, converted: tf.MetaGraphDef, found: FoundScales
 ) -> tf.MetaGraphDef:
-    """A copy of a converted graph that computes in float32 what its original does: types are all that differs.
+    """A copy of a converted graph in float32, which differs only in types.
 
     Args:
         original: the graph before the conversion.
         converted: the graph after it.
-        found: what the proof says of it.
+        found: the proof's scales.
     """
     result = tf.MetaGraphDef()
     result.CopyFrom(converted)
@@ -44,7 +45,7 @@ def widened(
 
 
 def plain(converted: tf.MetaGraphDef, found: FoundScales) -> tf.MetaGraphDef:
-    """A copy of a converted graph without its clips, whose scales that are numbers are powers of two: those next to them."""
+    """A copy of a converted graph without its clips, and with powers of two as fixed scales."""
     result = tf.MetaGraphDef()
     result.CopyFrom(converted)
     nodes = {node.name: node for node in result.graph_def.node}
@@ -56,7 +57,7 @@ def plain(converted: tf.MetaGraphDef, found: FoundScales) -> tf.MetaGraphDef:
 
 
 def _hand_on(node: tf.NodeDef) -> None:
-    """Makes a product a copy of its first input."""
+    """Make a product a copy of its first input."""
     node.op = "Identity"
     del node.input[1]
 

@@ -1,4 +1,4 @@
-"""The batches that a command line asks for."""
+"""The batches that a command line requests."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ def asked_batches(
     batch_size: int,
     seed: int,
 ) -> Batches:
-    """Batches from a file or a function; made-up ones, of the first kind that runs, where neither is named.
+    """Batches from a file or a function; without either, made-up batches that run.
 
     Args:
         session: with everything initialised.
         view: the graph that was imported into it.
         targets: names of the nodes that will run.
-        probe: what made-up batches are tried on.
+        probe: nodes with which made-up batches are tried.
         data: an .npz file, or `file.py:function`; empty for made-up batches.
         batch_size: of dimensions that the graph leaves open.
         seed: of made-up batches.
 
     Raises:
-        GraphmpError: GMP002, GMP003 for data that can't be read or doesn't fit, GMP013 where no made-up batch runs.
+        GraphmpError: GMP002, GMP003 for data that can't be read or doesn't fit, GMP013 if no
+            made-up batch runs.
     """
     graph = session.graph
     with graph.as_default():

@@ -1,4 +1,4 @@
-"""Unknown dimensions are guessed: which guesses there are, and which of them runs."""
+"""Guesses of unknown dimensions, and the first that runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphmp.wording import first_line
 _MOST_COMMON = 2
 _LARGEST_BATCH = 4096
 _ONE, _PICTURES, _LARGE_PICTURES = 1, 64, 224
-# Ops whose first dimension has nothing to do with that of their input.
+# Ops whose first dimension is independent of their input's.
 _TURN = frozenset(
     (
         "BatchMatMul",
@@ -31,7 +31,7 @@ _TURN = frozenset(
         "UnsortedSegmentSum",
     )
 )
-# What a wrong shape raises, the last within oneDNN; anything else would be the same whatever the shape is.
+# Errors of a wrong shape, the last within oneDNN; other errors don't depend on the shape.
 _MAY_BE_A_SHAPE = (
     tf.errors.InvalidArgumentError,
     tf.errors.OutOfRangeError,
@@ -43,7 +43,7 @@ _MAY_BE_A_SHAPE = (
 def shape_attempts(
     graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted], batch_size: int
 ) -> List[Guess]:
-    """Guesses of the unknown dimensions, the likeliest first; a single one where all are known."""
+    """Guesses of the unknown dimensions, the likeliest first; only one if all are known."""
     default = Guess(batch_size)
     if all(tensor.shape is not None and None not in tensor.shape for tensor in wanted):
         return [default]
@@ -74,25 +74,26 @@ def shape_attempts(
 def random_attempts(
     graph: tf.Graph, view: GraphView, targets: Iterable[str], batch_size: int, seed: int
 ) -> Iterator[Batches]:
-    """Random batches under each guess, made when asked for."""
+    """Random batches for each guess, made on demand."""
     targets = list(targets)
     for guess in shape_attempts(graph, view, wanted_tensors(graph, view, targets), batch_size):
         yield random_batches(graph, view, targets, batch_size, seed, guess)
 
 
 def first_that_runs(session: tf.Session, fetches: Any, candidates: Iterable[Batches]) -> Batches:
-    """The first candidate whose first batch the fetches run with.
+    """The first candidate whose first batch runs.
 
-    At some wrong shapes TensorFlow 1.15.5 ends the process instead of raising an error: a softmax loss, where labels have one column and
-    logits have more.
+    For some wrong shapes TensorFlow 1.15.5 ends the process instead of raising an error: a softmax
+    loss with one column of labels and more of logits.
 
     Args:
         session: with everything initialised.
-        fetches: what to run; whatever they change is changed.
-        candidates: batches, as `random_attempts` gives them.
+        fetches: the ops to run, with all their effects.
+        candidates: batches, from `random_attempts`.
 
     Raises:
-        GraphmpError: GMP013 with the last error, exit_status 2, where none runs; at once where the error can't be a shape's.
+        GraphmpError: GMP013 with the last error, exit_status 2, if none runs; at once if the error
+            can't be a shape's.
     """
     tried, last = 0, None  # type: int, Optional[Exception]
     for batches in candidates:
@@ -108,7 +109,7 @@ def first_that_runs(session: tf.Session, fetches: Any, candidates: Iterable[Batc
 
 
 def _insisted_on(graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted]) -> List[Optional[int]]:
-    """First dimensions that the graph has as constants where what it reads there leaves them open."""
+    """First dimensions that the graph has as constants though its input leaves them open."""
     shapes = Shapes(graph, view)
     found: List[Optional[int]] = []
     for name in view.descendants([tensor.node for tensor in wanted], control=False):

@@ -1,4 +1,4 @@
-"""Batches: for each step, the values to feed. From an .npz file, from a Python function, or made up."""
+"""Batches: for each step, the values to feed; from an .npz file, a Python function, or made up."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ Batches = Callable[
 
 
 def from_npz(path: str, wanted: Sequence[Wanted], batch_size: int) -> Batches:
-    """Batches from the arrays of an .npz file, named as nodes or tensors.
+    """Batches from the arrays of an .npz file, named like nodes or tensors.
 
-    An array with an axis more than its tensor is a batch a step along that first axis. An array with as many is cut along its first
-    axis into batches, of the tensor's static size where it has one, else of `batch_size`. Both begin anew at their end. A scalar, and an
-    array that is just as large as its tensor, is fed whole at each step.
+    An array with one more axis than its tensor has a batch for each step along that first axis. An
+    array with as many axes is split along its first axis into batches, of the tensor's static size
+    if it has one, else of `batch_size`. Both repeat from the start. A scalar, and an array of
+    exactly the tensor's shape, is fed whole at each step.
 
     Raises:
-        GraphmpError: GMP003 where the file can't be read, GMP002 where it doesn't have what is wanted.
+        GraphmpError: GMP003 if the file can't be read, GMP002 if it lacks a needed array.
     """
     label = "--data=%s" % path
     arrays = pick(_load(path), wanted, label)
@@ -55,15 +56,16 @@ def from_npz(path: str, wanted: Sequence[Wanted], batch_size: int) -> Batches:
 
 
 def from_function(spec: str, wanted: Sequence[Wanted]) -> Batches:
-    """Batches from a function of a Python file, `file.py:function`; the file is imported by its path, its folder first on sys.path.
+    """Batches from a function of a Python file, `file.py:function`.
 
-    A function that takes an argument is given the step's number and returns a dictionary, one that takes none an iterable of
-    dictionaries, as a generator does, which begins anew at its end, or a dictionary. Names are those of nodes or tensors.
-    A step's batch is kept: the same step gives the same batch again.
+    The file is imported by its path, its folder first on sys.path. A function with an argument gets
+    the step's number and returns a dictionary. One without returns a dictionary, or an iterable of
+    dictionaries, such as a generator, which repeats from the start. Names are those of nodes or
+    tensors. A step's batch is kept: the same step gets the same batch again.
 
     Raises:
-        GraphmpError: GMP003 and GMP005 where the file can't be read, GMP002 where it has no such function, and, at a step, where
-            what the function returns isn't what is wanted.
+        GraphmpError: GMP003 and GMP005 if the file can't be read, GMP002 if it has no such
+            function, or, at a step, if the function returns something else.
     """
     label = "--data=%s" % spec
     returned = _called(_function(spec), label)
@@ -92,20 +94,21 @@ def random_batches(
     seed: int,
     guess: Optional[Guess] = None,
 ) -> Batches:
-    """Made-up batches with which `targets` can run, each value typed by what reads it: see `contents`.
+    """Made-up batches with which `targets` can run, suited to their consumers: see `contents`.
 
-    A value depends on the seed, the step and the name of its tensor alone, and on the guess.
+    A value depends only on the seed, the step, the name of its tensor, and the guess.
 
     Args:
         graph: the imported graph.
         view: the graph that was imported.
         targets: names of the nodes that will run.
-        batch_size: how many examples a batch has where the graph leaves that open.
+        batch_size: the number of examples in a batch if the graph leaves it open.
         seed: of all values.
-        guess: the unknown dimensions; by default the first is the batch size, the others a small number.
+        guess: the unknown dimensions; by default the first is the batch size, the others a small
+            number.
 
     Raises:
-        GraphmpError: GMP002 where a value can't be made up, naming its node.
+        GraphmpError: GMP002 if a value can't be made up, naming its node.
     """
     contents = Contents(graph, view, targets, guess or Guess(batch_size))
     plans = [contents.plan(tensor) for tensor in contents.wanted]
@@ -117,7 +120,7 @@ def random_batches(
 
 
 def _load(path: str) -> Dict[str, np.ndarray]:
-    """The arrays of an .npz file, without unpickling anything."""
+    """The arrays of an .npz file, loaded without unpickling."""
     try:
         file = np.load(path, allow_pickle=False)
         if isinstance(file, np.ndarray):
@@ -134,7 +137,7 @@ def _load(path: str) -> Dict[str, np.ndarray]:
 def _rows(
     array: np.ndarray, tensor: Wanted, batch_size: int, label: str
 ) -> Optional[Callable[[int], Any]]:
-    """Which rows of an array a step is fed; None where it is fed whole."""
+    """The rows of an array for a step; None if it is fed whole."""
     check_values(array, tensor, label)
     if not array.ndim and fits((), tensor.shape):
         return None
@@ -163,7 +166,7 @@ def _accepted(shape: Sequence[Optional[int]], batch_size: int) -> str:
 
 
 def _function(spec: str) -> Callable[..., Any]:
-    """Imports the file and gives its function."""
+    """Import the file and return its function."""
     name, _, function = spec.rpartition(":")
     label = "--data=%s" % spec
     if not name.endswith(".py") or not function:
@@ -181,7 +184,8 @@ def _function(spec: str) -> Callable[..., Any]:
     sys.modules[module_spec.name] = module
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
-    _guarded(lambda: module_spec.loader.exec_module(module), "%s: importing the file" % label)  # type: ignore[union-attr]
+    # type: ignore[union-attr]
+    _guarded(lambda: module_spec.loader.exec_module(module), "%s: importing the file" % label)
     found = getattr(module, function, None)
     if not callable(found):
         raise GraphmpError("GMP002", "%s: the file has no function %s" % (label, function))
@@ -189,7 +193,7 @@ def _function(spec: str) -> Callable[..., Any]:
 
 
 def _called(function: Callable[..., Any], label: str) -> Callable[[int], Any]:
-    """The batches of a function, whatever its form."""
+    """The batches of a function, for any form of result."""
     parameters = [
         p
         for p in inspect.signature(function).parameters.values()
@@ -223,7 +227,7 @@ def _called(function: Callable[..., Any], label: str) -> Callable[[int], Any]:
 
 
 class _Repeated:
-    """The items of an iterator by number, again from the first after the last."""
+    """The items of an iterator by index, repeating from the first after the last."""
 
     def __init__(self, iterator: Iterator[Any], label: str):
         self._iterator: Optional[Iterator[Any]] = iterator
@@ -244,14 +248,14 @@ class _Repeated:
 
 
 def _one(iterator: Optional[Iterator[Any]]) -> Tuple[Any, ...]:
-    """The next item in a tuple, an empty tuple at the end."""
+    """The next item in a tuple; an empty tuple at the end."""
     for item in iterator or ():
         return (item,)
     return ()
 
 
 def _guarded(call: Callable[[], Any], label: str) -> Any:
-    """Calls what someone else wrote; what it raises becomes one line."""
+    """Call foreign code; its errors become one line."""
     try:
         return call()
     except Exception as error:
@@ -261,7 +265,7 @@ def _guarded(call: Callable[[], Any], label: str) -> Any:
 
 
 def _exact(given: Dict[Any, Any], wanted: Sequence[Wanted], label: str) -> Batch:
-    """A batch as a function returns it: nothing is cut, each value has its tensor's shape."""
+    """A batch returned by a function: nothing is split, each value has its tensor's shape."""
     values = pick(given, wanted, label)
     batch = {}
     for tensor in wanted:

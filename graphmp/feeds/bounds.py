@@ -1,4 +1,4 @@
-"""Look-ups: how many rows, classes or positions there are for the integers that an op reads."""
+"""Look-ups: the number of rows, classes or positions for the integers that an op reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphmp.graph.structure.view import Port
 
 
 def looked_up(shapes: Shapes, use: Use) -> Shape:
-    """The dimensions that a value must stay below at a use, None where they are unknown; None altogether where nothing is looked up."""
+    """Exclusive bounds of a value at a use, None where unknown; None if nothing is looked up."""
     rule = _LOOKS_UP.get((use.node.op, use.slot))
     return rule(shapes, use) if rule else None
 
@@ -25,13 +25,13 @@ def _rows(shapes: Shapes, use: Use) -> Shape:
 
 
 def _positions(shapes: Shapes, use: Use) -> Shape:
-    """GatherNd: the dimensions that an index goes into."""
+    """GatherNd: the dimensions that an index selects from."""
     table, indices = _table(shapes, use), shapes.of(use.port)
     return table[: indices[-1] if indices else None] if table else None
 
 
 def _table(shapes: Shapes, use: Use) -> Shape:
-    """The shape of a table; a resource's is the one of its variable."""
+    """The shape of a table; for a resource, of its variable."""
     handle = shapes.view.nodes[carried_from(shapes.view, shapes.view.inputs(use.node.name)[0]).node]
     if not use.node.op.startswith("Resource"):
         return shapes.operand(use, 0)
@@ -59,7 +59,7 @@ def _classes(shapes: Shapes, use: Use) -> Shape:
 
 
 def _letters(shapes: Shapes, use: Use) -> Shape:
-    """Labels of a CTC loss: the columns of the logits, less the blank."""
+    """Labels of a CTC loss: the columns of the logits, minus the blank."""
     return (
         tuple(None if columns is None else columns - 1 for columns in _classes(shapes, use) or ())
         or None

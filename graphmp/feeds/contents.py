@@ -1,13 +1,17 @@
 """Requirements on made-up values, by the ops that read them.
 
-1. Integers that look something up are below the number of rows, classes or positions there, the smallest where there are several.
-2. A scalar integer that goes into a shape is the batch size.
-3. Lengths of sequences are from 1 to the number of steps; one has them all, since masks are as wide as the longest. With a CTC loss
-   all do, and no letter of a label comes twice in a row: a label that doesn't fit into its sequence is an error.
+1. Integers for look-ups are below the number of rows, classes or positions, the smallest of
+   several.
+2. A scalar integer used in a shape is the batch size.
+3. Lengths of sequences are from 1 to the number of steps; one has all, since masks are as wide as
+   the longest. With a CTC loss all have, and no letter of a label is repeated: a label that doesn't
+   fit into its sequence is an error.
 4. Labels of a softmax are one-hot rows, labels of a sigmoid are 0 or 1.
-5. Other integers are 0 or 1, scalars 1; bytes are 0 to 255, bools true, strings a letter, or a digit where a number is read from them.
-6. A learning rate is 0.001. Other scalars are 0.5, which serves rates of dropout, what is kept, and weights alike.
-7. Anything else is standard normal.
+5. Other integers are 0 or 1, scalars 1; bytes are 0 to 255, bools true, strings a letter, or a
+   digit if a number is parsed from them.
+6. A learning rate is 0.001. Other scalars are 0.5, which suits dropout rates, keep probabilities
+   and weights.
+7. Everything else is standard normal.
 """
 
 from __future__ import annotations
@@ -57,9 +61,9 @@ class Plan(NamedTuple):
     """How to draw a tensor's values.
 
     Attributes:
-        tensor: what is fed.
+        tensor: the fed tensor.
         sizes: its shape.
-        kind: what it holds, one of the names above.
+        kind: one of the names above.
         low: the smallest integer or length.
         high: the first integer that is too large; the longest length.
         value: the constant.
@@ -74,7 +78,7 @@ class Plan(NamedTuple):
 
 
 class Contents:
-    """Plans for all tensors that a run wants, under one guess of the unknown dimensions.
+    """Plans for all tensors that a run needs, under one guess of the unknown dimensions.
 
     Attributes:
         wanted: the tensors.
@@ -101,7 +105,7 @@ class Contents:
         """How to draw one of the tensors.
 
         Raises:
-            GraphmpError: GMP002 for strings that something parses.
+            GraphmpError: GMP002 for strings that are parsed.
         """
         part = self._sparse.get(tensor.name)
         if part is not None and part.value is not None:
@@ -121,7 +125,7 @@ class Contents:
         )
 
     def _refined(self, tensor: Wanted) -> Dimensions:
-        """The tensor's shape with what its readers know of it."""
+        """The tensor's shape, completed by its consumers."""
         around = uses_of_shape(self._view, _port(tensor))
         asked = [self._shapes.asked(use) for use in around]
         if tensor.shape is None:
@@ -148,7 +152,10 @@ class Contents:
         return Plan(tensor, sizes, kind, low, max(low + 1, min(high for _, high in ranges)))
 
     def _range(self, use: Use) -> Optional[Tuple[int, int]]:
-        """From where to where values go that look something up. Where nobody knows how much there is, a guess is as long as it gets."""
+        """The range of values that are looked up.
+
+        If unknown, a guess with the longest known length.
+        """
         dims = looked_up(self._shapes, use)
         if dims is None:
             return None
@@ -171,7 +178,7 @@ class Contents:
         )
 
     def _longest(self, use: Use, sizes: List[int]) -> Optional[int]:
-        """The longest length that a use takes if it reads lengths of sequences."""
+        """The longest length at a use that reads lengths of sequences."""
         slot = (use.node.op, use.slot)
         if slot == ("ReverseSequence", 1) or slot in _CTC_LENGTHS:
             sequences = self._shapes.operand(use, 0)

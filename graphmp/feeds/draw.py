@@ -1,4 +1,4 @@
-"""Draws the values of a plan, the same for the same seed, step and tensor."""
+"""Drawing the values of a plan, the same for the same seed, step and tensor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def draw(plan: Plan, seed: int, step: int) -> np.ndarray:
 
 
 def _values(plan: Plan, random: np.random.RandomState) -> np.ndarray:
-    """The values, in whatever dtype they come."""
+    """The values, in any dtype."""
     if plan.kind in _STRINGS:
         return np.array(_STRINGS[plan.kind], object)[
             random.randint(0, len(_STRINGS[plan.kind]), plan.sizes)

@@ -1,4 +1,4 @@
-"""Arrays that someone gives for tensors: matched by name, checked against dtype and shape."""
+"""Given arrays for tensors: matched by name, checked against dtype and shape."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _TAKES = {
 
 
 def pick(given: Mapping[Any, Any], wanted: Sequence[Wanted], label: str) -> Dict[str, Any]:
-    """The value given for each wanted tensor, by the tensor's name. Names of other tensors are left alone.
+    """The value given for each wanted tensor, by the tensor's name. Other names are ignored.
 
     Raises:
-        GraphmpError: GMP002 for tensors without a value, all of them named, and for one with two values.
+        GraphmpError: GMP002 for tensors without a value, all of them named, and for one with two
+            values.
     """
     found: Dict[str, Any] = {}
     for tensor in wanted:
@@ -53,7 +54,7 @@ def pick(given: Mapping[Any, Any], wanted: Sequence[Wanted], label: str) -> Dict
 
 
 def check_values(array: np.ndarray, tensor: Wanted, label: str) -> None:
-    """Refuses an array whose values the tensor's dtype doesn't hold.
+    """Refuse an array whose values the tensor's dtype can't hold.
 
     Raises:
         GraphmpError: GMP002.
@@ -80,14 +81,14 @@ def converted(array: np.ndarray, tensor: Wanted) -> np.ndarray:
 
 
 def fits(found: Sequence[int], shape: Optional[Sequence[Optional[int]]]) -> bool:
-    """Whether an array's shape is one of those that a static shape stands for."""
+    """Whether an array's shape fits a static shape."""
     return shape is None or (
         len(found) == len(shape) and all(b is None or a == b for a, b in zip(found, shape))
     )
 
 
 def refused(label: str, tensor: Wanted, array: np.ndarray, accepted: str) -> GraphmpError:
-    """The found and the accepted value, in words."""
+    """Found and accepted values, in words."""
     return GraphmpError(
         "GMP002",
         "%s: %s: found %s; accepted are %s"
@@ -96,12 +97,15 @@ def refused(label: str, tensor: Wanted, array: np.ndarray, accepted: str) -> Gra
 
 
 def _kind(dtype: tf.DType) -> str:
-    """NumPy's letter; bfloat16 is a number like others, and strings are objects."""
+    """NumPy's letter; bfloat16 counts as a number, and strings as objects."""
     return "f" if dtype.is_floating else str(np.dtype(dtype.as_numpy_dtype).kind)
 
 
 def _array_kind(array: np.ndarray) -> str:
-    """NumPy's letter; half-precision types of other packages are numbers, and objects are strings only where all are."""
+    """NumPy's letter; half-precision types of other packages count as numbers.
+
+    Objects count as strings only if all are.
+    """
     if array.dtype.name == "bfloat16":
         return "f"
     if array.dtype.kind == "O" and not all(

@@ -1,4 +1,4 @@
-"""Labels of cross entropies that are written out, and learning rates: what a multiplication tells of its operand."""
+"""Labels of hand-written cross entropies, and learning rates, by the products that read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphmp.policy.op_sets import SELECTS, UPDATE_PREFIXES
 _LOGISTIC_LOSS = re.compile(r"(^|/)logistic_loss(_\d+)?/")
 _LOGS = frozenset(("Log", "LogSoftmax"))
 _POSITIVE_PARTS = SELECTS | {"Maximum", "Relu"}
-_RATES = ("alpha", "learning_rate", "lr")  # as update kernels name the input
+_RATES = ("alpha", "learning_rate", "lr")  # names of the input in update kernels
 _RATE_NAME = re.compile(r"(^|[/_])(lr|learning_?rate)([/_\d]|$)", re.IGNORECASE)
 _SCALES = frozenset(
     (
@@ -37,7 +37,10 @@ _SCALES = frozenset(
 
 
 def are_binary(view: GraphView, uses: Sequence[Use]) -> bool:
-    """Whether values are labels of two classes: those of sigmoid_cross_entropy_with_logits, or both y and 1 - y are factors."""
+    """Whether values are labels of two classes.
+
+    They are if sigmoid_cross_entropy_with_logits reads them, or if both y and 1 - y are factors.
+    """
     if any(is_sigmoid_label(view, use) for use in uses):
         return True
     return any(use.node.op == "Mul" for use in uses) and any(
@@ -46,7 +49,7 @@ def are_binary(view: GraphView, uses: Sequence[Use]) -> bool:
 
 
 def is_sigmoid_label(view: GraphView, use: Use) -> bool:
-    """Whether it is the product in max(x, 0) - x * labels, by its name or by what surrounds it."""
+    """Whether a node is the product in max(x, 0) - x * labels, by its name or its surroundings."""
     if use.node.op != "Mul":
         return False
     if _LOGISTIC_LOSS.search(use.node.name):
@@ -61,7 +64,7 @@ def is_sigmoid_label(view: GraphView, use: Use) -> bool:
 
 
 def is_log_label(view: GraphView, use: Use) -> bool:
-    """Whether it is the product with a logarithm, as in a cross entropy."""
+    """Whether a node is the product with a logarithm, as in a cross entropy."""
     if use.node.op != "Mul":
         return False
     other = _factor(view, use)
@@ -71,7 +74,7 @@ def is_log_label(view: GraphView, use: Use) -> bool:
 
 
 def is_rate(shapes: Shapes, tensor: Wanted) -> bool:
-    """Whether a scalar is multiplied into an optimizer's step, or is named so."""
+    """Whether a scalar is a factor of an optimizer's step, or has such a name."""
     nodes = shapes.view.nodes
     scalars = reached(
         [tensor.node],
@@ -100,7 +103,7 @@ def _is_positive_part(view: GraphView, port: Port, logits: Port) -> bool:
 
 
 def _is_complement(view: GraphView, use: Use) -> bool:
-    """Whether it is 1 - labels."""
+    """Whether a node is 1 - labels."""
     return (
         use.node.op == "Sub"
         and use.slot == 1
@@ -117,7 +120,7 @@ def _is_rate_of_kernel(shapes: Shapes, consumer: Consumer) -> bool:
 
 
 def _is_written(shapes: Shapes, name: str) -> bool:
-    """Whether a variable is changed by what a node computes."""
+    """Whether a node's result is written to a variable."""
     readers = (
         shapes.graph.get_operation_by_name(reader.node) for reader in shapes.view.consumers(name)
     )

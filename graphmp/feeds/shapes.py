@@ -1,4 +1,4 @@
-"""The shape of a made-up value: what the graph says, what its readers want, and a guess for the rest."""
+"""The shape of a made-up value: from the graph, its consumers, and a guess for the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Guess(NamedTuple):
     Attributes:
         first: of a first dimension.
         other: of all others.
-        flat: whether tensors with one dimension hold an element for each step of each example.
+        flat: whether one-dimensional tensors hold an element for each step of each example.
     """
 
     first: int
@@ -37,7 +37,7 @@ class Guess(NamedTuple):
 
 
 class Shapes:
-    """Static shapes of a graph's tensors, and what an op asks of the shapes that it reads.
+    """Static shapes of a graph's tensors, and the shapes that ops require.
 
     Attributes:
         graph: the imported graph.
@@ -53,11 +53,11 @@ class Shapes:
         return static_shape(self.graph.get_tensor_by_name("%s:%d" % port))
 
     def operand(self, use: Use, slot: int) -> Shape:
-        """The static shape of an input of a reader."""
+        """The static shape of a consumer's input."""
         return self.of(self.view.inputs(use.node.name)[slot])
 
     def logits(self, use: Use) -> Shape:
-        """The static shape of the logits that a loss reads; flattening those of known rank may have forgotten the last dimension."""
+        """The static shape of the logits of a loss; flattening may have lost the last dimension."""
         port = self.view.inputs(use.node.name)[0]
         shape = self.of(port)
         if self.view.nodes[port.node].op == "Reshape" and (not shape or shape[-1] is None):
@@ -65,13 +65,13 @@ class Shapes:
         return shape
 
     def asked(self, use: Use) -> Shape:
-        """The shape that a reader asks for; None where it takes any."""
+        """The shape that a consumer requires; None if it takes any."""
         rule = _ASKS.get((use.node.op, use.slot))
         return rule(self, use) if rule else None
 
 
 def refined(shape: Shape, asked: List[Shape]) -> Dimensions:
-    """A shape with what readers ask for where it is unknown; a scalar where nobody knows its rank."""
+    """A shape completed by its consumers' requirements; a scalar if its rank is unknown."""
     for wish in asked:
         if wish is not None and (shape is None or len(shape) == len(wish)):
             shape = (
@@ -81,7 +81,7 @@ def refined(shape: Shape, asked: List[Shape]) -> Dimensions:
 
 
 def _matrix(shapes: Shapes, use: Use) -> Shape:
-    """The left factor of a product of matrices: as many columns as the right one has rows."""
+    """The left factor of a matrix product: as many columns as the right one has rows."""
     right, transposed = (
         shapes.operand(use, 1),
         [name for name in _TRANSPOSES if name in use.node.attr and use.node.attr[name].b],
@@ -102,12 +102,12 @@ def _pictures(shapes: Shapes, use: Use) -> Shape:
 
 
 def _logits(shapes: Shapes, use: Use) -> Shape:
-    """Labels that are as large as the logits."""
+    """Labels of the same size as the logits."""
     return shapes.logits(use)
 
 
 def _all_but_last(shapes: Shapes, use: Use) -> Shape:
-    """Labels that are numbers of columns of the logits."""
+    """Labels that are column indices of the logits."""
     return (shapes.logits(use) or ())[:-1] or None
 
 

@@ -1,4 +1,4 @@
-"""Where data enters a graph: the ops whose outputs are fed when the graph runs away from its script."""
+"""Where data enters a graph: the ops whose outputs are fed if the graph runs without its script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PYTHON = "a Python function of the script's process"
 _FILE = "reads a file"
 _DEVICE = "another device or host sends it"
 
-# PlaceholderWithDefault is none of them: it has a value.
+# PlaceholderWithDefault isn't one: it has a value.
 SOURCES: Dict[str, str] = {
     "Placeholder": _FED,
     "PlaceholderV2": _FED,
@@ -60,14 +60,14 @@ SOURCES: Dict[str, str] = {
 def sources(view: GraphView, targets: Iterable[str]) -> List[str]:
     """The nodes that bring data from outside into a run of `targets`, in the order of the graph.
 
-    What a source itself depends on isn't looked at: where a queue's output is fed, nobody fills the queue.
+    Ancestors of a source aren't examined: if a queue's output is fed, the queue isn't filled.
     """
     run = needed(view, targets)
     return [name for name, node in view.nodes.items() if name in run and is_source(node)]
 
 
 def needed(view: GraphView, targets: Iterable[str]) -> Set[str]:
-    """The nodes that a run of `targets` needs by data and control, sources included, nothing behind a source."""
+    """The nodes that a run of `targets` needs, up to the sources, by data and control."""
 
     def before(name: str) -> List[str]:
         if is_source(view.nodes[name]):

@@ -1,4 +1,4 @@
-"""Sparse placeholders: three tensors, `NAME/indices`, `NAME/values` and `NAME/shape`, that must fit each other."""
+"""Sparse placeholders: three matching tensors, `NAME/indices`, `NAME/values`, `NAME/shape`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Part(NamedTuple):
     """One of the three.
 
     Attributes:
-        elements: how many the sparse tensor has, one in each row.
-        value: what to feed; None for the values, which are drawn.
+        elements: the number of elements of the sparse tensor, one in each row.
+        value: the value to feed; None for the values, which are drawn.
     """
 
     elements: int
@@ -27,7 +27,7 @@ class Part(NamedTuple):
 def sparse_parts(
     graph: tf.Graph, view: GraphView, wanted: Sequence[Wanted], guess: Guess
 ) -> Dict[str, Part]:
-    """The parts of sparse tensors among those wanted, by name."""
+    """The parts of sparse tensors among the wanted ones, by name."""
     placeholders = {
         tensor.node: tensor
         for tensor in wanted
@@ -52,7 +52,7 @@ def sparse_parts(
 def _dense_shape(
     graph: tf.Graph, view: GraphView, prefix: str, indices: Wanted, guess: Guess
 ) -> List[int]:
-    """Its size: a constant may say all of it, the matrix that it is multiplied with how wide it is."""
+    """Its dense shape: from a constant, or its width from the matrix that it is multiplied by."""
     default, ranks = None, [indices.shape[1] if indices.shape and len(indices.shape) == 2 else None]
     if prefix + "/shape" in view.nodes:
         shape = graph.get_tensor_by_name(prefix + "/shape:0")
@@ -77,6 +77,6 @@ def _dense_shape(
 
 
 def _indices(dense: Sequence[int]) -> np.ndarray:
-    """One element in each row, in order, no two on top of each other."""
+    """One element in each row, in order, without duplicates."""
     rows = np.arange(dense[0], dtype=np.int64)
     return np.stack([rows] + [rows % size for size in dense[1:]], axis=1)

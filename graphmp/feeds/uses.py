@@ -1,4 +1,4 @@
-"""Follows a value through the ops that hand it on, moved or copied, to the ops that read it."""
+"""Following a value through ops that pass it on, moved or copied, to the ops that read it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FIRST, _SECOND, _ALL, _ALL_BUT_FIRST, _ALL_BUT_LAST = (
     slice(1, None),
     slice(0, -1),
 )
-# Op types that only carry a tensor, unchanged: through control flow, or to another name.
+# Op types that pass a tensor on unchanged: through control flow, or to another name.
 _CARRIES = (
     "Cast", "CheckNumerics", "EnsureShape", "Enter", "Exit", "Identity", "IdentityN", "Merge", "NextIteration", "PlaceholderWithDefault",
     "PreventGradient", "RefEnter", "RefIdentity", "Snapshot", "StopGradient", "Switch",
 )  # fmt: skip
-# Op types whose result holds the values that they read, and where they read these.
+# Op types whose result contains the values of their inputs, and the slots of these.
 _MOVES: Dict[str, slice] = {
     "Abs": _FIRST,
     "BroadcastTo": _FIRST,
@@ -54,18 +54,18 @@ _MOVES: Dict[str, slice] = {
     "Unpack": _FIRST,
 }
 _MOVES.update((op, _ALL if op in ("IdentityN", "Merge") else _FIRST) for op in _CARRIES)
-# Arithmetic that keeps a tensor's shape where its other operand is a scalar.
+# Arithmetic that keeps a tensor's shape if its other operand is a scalar.
 _SCALES = ADDS | {"Div", "Maximum", "Minimum", "Mul", "RealDiv", "Sub"}
 
 
 class Use(NamedTuple):
-    """Input `slot` of `node` reads a value, or what became of it.
+    """Input `slot` of `node`, which reads a value directly or moved.
 
     Attributes:
-        node: the reading node.
-        slot: which of its data inputs.
-        port: the tensor that it reads there.
-        offset: what has been added to the value up to there.
+        node: the consumer.
+        slot: its data input.
+        port: the tensor read there.
+        offset: the sum of what was added to the value.
     """
 
     node: tf.NodeDef
@@ -78,20 +78,21 @@ _Follow = Callable[[GraphView, Consumer], Iterable[Tuple[Port, int]]]
 
 
 def uses_of_values(view: GraphView, start: Port) -> List[Use]:
-    """All readers of the values of a tensor, wherever in other tensors they end up.
+    """All consumers of the values of a tensor, also where they are parts of other tensors.
 
-    The whole graph counts, not only what runs: a run of gradients computes no loss, but the loss says what labels are.
+    The whole graph counts, not only the nodes that run: a run of gradients computes no loss, but
+    the loss tells what labels are.
     """
     return _uses(view, start, _moved)
 
 
 def uses_of_shape(view: GraphView, start: Port) -> List[Use]:
-    """All readers of a tensor and of what has its shape for sure."""
+    """All consumers of a tensor and of tensors that certainly have its shape."""
     return _uses(view, start, _same_shape)
 
 
 def carried_from(view: GraphView, port: Port) -> Port:
-    """Where a tensor that was only carried comes from; a Merge has more than one answer, and is its own."""
+    """The origin of a tensor that was only passed on; a Merge has several and is its own origin."""
     while view.nodes[port.node].op in _CARRIES and view.nodes[port.node].op != "Merge":
         port = view.inputs(port.node)[port.output if view.nodes[port.node].op == "IdentityN" else 0]
     return port
@@ -141,7 +142,7 @@ def _same_shape(view: GraphView, consumer: Consumer) -> List[Tuple[Port, int]]:
 
 
 def scalar(view: GraphView, port: Port) -> Optional[float]:
-    """The number that a constant of one element holds, None for any other tensor."""
+    """The number in a constant of one element; None for any other tensor."""
     node = view.nodes[carried_from(view, port).node]
     if (
         node.op != "Const"
@@ -154,7 +155,7 @@ def scalar(view: GraphView, port: Port) -> Optional[float]:
 
 
 def integer(view: GraphView, port: Port) -> Optional[int]:
-    """The same for a whole number."""
+    """The same for an integer."""
     number = scalar(view, port)
     return (
         int(number)
@@ -164,7 +165,7 @@ def integer(view: GraphView, port: Port) -> Optional[int]:
 
 
 def _outputs(view: GraphView, consumer: Consumer) -> List[Port]:
-    """The outputs of a node that are read; of an IdentityN the one alone that belongs to the input."""
+    """The outputs of a node that are read; for an IdentityN only the one of the given input."""
     read = sorted({c.output for c in view.consumers(consumer.node)})
     return [
         Port(consumer.node, output)
@@ -174,7 +175,7 @@ def _outputs(view: GraphView, consumer: Consumer) -> List[Port]:
 
 
 def _read_from_array(view: GraphView, writer: str) -> List[Port]:
-    """The reads of the TensorArray that a node writes to; Enter takes its handle into loops."""
+    """The reads of the TensorArray that a node writes; an Enter passes its handle into loops."""
     waiting, seen = [carried_from(view, view.inputs(writer)[0])], set()
     found = []
     while waiting:

@@ -1,4 +1,4 @@
-"""The tensors that are fed: what the graph says of their dtypes and shapes."""
+"""The tensors to feed, with their dtypes and shapes in the graph."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Shape = Optional[Dimensions]
 
 
 class Wanted(NamedTuple):
-    """A tensor that wants a value.
+    """A tensor that needs a value.
 
     Attributes:
         name: of the tensor, such as `x:0`.
         dtype: its dtype.
-        shape: its static shape with None for unknown dimensions; None where the rank is unknown.
+        shape: its static shape with None for unknown dimensions; None if the rank is unknown.
     """
 
     name: str
@@ -53,7 +53,7 @@ def wanted_tensors(graph: tf.Graph, view: GraphView, targets: Iterable[str]) -> 
 
     Args:
         graph: the imported graph.
-        view: the graph that was imported, with the shapes that its file records.
+        view: the graph that was imported, with its recorded shapes.
         targets: names of nodes.
 
     Raises:
@@ -76,19 +76,22 @@ def wanted_tensors(graph: tf.Graph, view: GraphView, targets: Iterable[str]) -> 
 
 
 def default_value(tensor: Any) -> Any:
-    """The array that a constant, or a placeholder with a constant for its default, holds; None for any other tensor."""
+    """The value of a constant, or of a placeholder with a constant default.
+
+    None for other tensors.
+    """
     return tf.get_static_value(
         tensor.op.inputs[0] if tensor.op.type == "PlaceholderWithDefault" else tensor
     )
 
 
 def static_shape(tensor: Any) -> Shape:
-    """A tensor's static shape, None where the rank is unknown."""
+    """A tensor's static shape, None if the rank is unknown."""
     return None if tensor.shape.rank is None else tuple(tensor.shape.as_list())
 
 
 def _is_open(tensor: Any) -> bool:
-    """Whether a sparse placeholder's shape has a default that can't be run with: -1 where it is unknown."""
+    """Whether a sparse placeholder's shape has an unusable default: -1 where it is unknown."""
     default = default_value(tensor) if tensor.op.type == "PlaceholderWithDefault" else None
     return default is not None and bool(np.any(np.less(default, 0)))
 
@@ -113,7 +116,7 @@ def _wanted(view: GraphView, tensor: Any) -> Wanted:
 
 
 def _joined(one: Shape, other: Shape) -> Shape:
-    """Two shapes merged; the first wins where they contradict each other."""
+    """Two merged shapes; the first counts if they contradict each other."""
     if one is None or other is None or len(one) != len(other):
         return other if one is None else one
     return tuple(b if a is None else a for a, b in zip(one, other))
